@@ -1,0 +1,55 @@
+# Every target works on a fresh machine with Python >= 3.11 and make: the first one to run makes
+# the virtual environment. PYTHON=python3.12 picks another interpreter, VENV=path another place.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
+CACHED := .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+
+.PHONY: run test test-slow bench check format docs clean
+
+# One thread per process: the tests run in several processes, and times are compared per thread.
+test test-slow bench: export OMP_NUM_THREADS := 1
+test test-slow bench: export OPENBLAS_NUM_THREADS := 1
+test test-slow bench: export MKL_NUM_THREADS := 1
+test test-slow bench: export NUMBA_NUM_THREADS := 1
+
+run: $(READY)  ## solve and certify a shipped example in every norm, and draw it
+	$(BIN)/attsvm tour --out tour
+	@echo "The picture is in $(CURDIR)/tour"
+
+test: check  ## the gate: format, lint, types, then every test that is not slow
+	$(BIN)/python -m pytest -q -n 2
+
+test-slow: $(READY)  ## the slow tests alone
+	$(BIN)/python -m pytest -q -n 2 -m slow
+
+bench: $(READY)  ## side by side with the oracle, graded by the certificate
+	$(BIN)/attsvm bench
+
+check: $(READY)  ## format, lint and types
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+
+format: $(READY)  ## rewrite the files in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(READY)  ## refresh the source blocks in the pages under docs/
+	$(BIN)/python -m tests.house.included
+
+clean:  ## remove what the tools left behind; the virtual environment stays
+	rm -rf $(CACHED) tour
+	find attsvm tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend is installed first and used in place, so that its version is pinned as well.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("attsvm needs Python 3.11 or newer; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@echo "Installing into $(VENV) (once; a few minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) setuptools
+	@$(PIP) --no-build-isolation -e '.[test,bench]'
+	@touch $@

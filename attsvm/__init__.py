@@ -1,0 +1,50 @@
+"""attsvm: which tokens softmax attention selects, and how surely.
+
+The max-margin problems behind one-layer attention, solved fast and certified.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from attsvm.certificate import Certificate, certify
+from attsvm.errors import (
+    AttsvmError,
+    BadSelection,
+    BadTokens,
+    ConvergenceWarning,
+    Inseparable,
+    NotConverged,
+    Unsupported,
+)
+from attsvm.norms import Norm, norm_of
+from attsvm.optima import Optimality, local_optima, optimality
+from attsvm.problem import Problem
+from attsvm.selection import Selection
+from attsvm.solvers.front import solve
+from attsvm.tokens import Tokens
+from attsvm.version import __version__
+
+__all__ = [
+    "AttsvmError",
+    "BadSelection",
+    "BadTokens",
+    "Certificate",
+    "ConvergenceWarning",
+    "Inseparable",
+    "Norm",
+    "NotConverged",
+    "Optimality",
+    "Problem",
+    "Selection",
+    "Tokens",
+    "Unsupported",
+    "__version__",
+    "certify",
+    "local_optima",
+    "norm_of",
+    "optimality",
+    "solve",
+]
+
+logging.getLogger("attsvm").addHandler(logging.NullHandler())

@@ -1,0 +1,257 @@
+"""Certificate: bounds on the least norm that anyone can recompute from the problem's data.
+
+For multipliers λ ≥ 0 (μ free in sign on ties) and any feasible W,
+
+    lower = (Σ b λ + Σ c μ) / ‖Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ‖_dual  ≤  least norm  ≤  ‖W‖ = upper
+
+A solver hands over an untrusted (W, λ); only this module turns it into a Certificate. Both bounds
+carry the rounding error of their own computation, so `gap` is never below it.
+
+Theory: weak duality; the rounding bounds are the standard model of [higham2002accuracy].
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from attsvm.correction import Corrected, correct
+from attsvm.errors import Inseparable, NotConverged
+from attsvm.norms import Norm, norm_of
+from attsvm.norms.norm import UNIT
+from attsvm.problem import Problem
+from attsvm.tokens import Floats
+
+if TYPE_CHECKING:
+    from attsvm.exact import Check
+    from attsvm.tight import Tight
+
+Status = Literal["optimal", "inseparable", "stalled"]
+# A residual of this many times its rounding bound still counts as zero in a proof.
+_RESIDUAL = 4.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """What is known about the least norm of a problem, and the pair that shows it.
+
+    W (d, dq): feasible up to rounding, worst margin 1 (None when there is none); multipliers (m,)
+    and tie_multipliers (l,), scaled so that the combined rows have dual norm 1: then `lower` is
+    Σ bλ + Σ cμ, and λ_k is the growth of the least norm with b_k. `upper` is inf without a
+    feasible W. With a budget C the bounds are of ½‖W‖² + C Σ ξ instead, and λ is not scaled.
+    """
+
+    problem: Problem
+    norm: Norm
+    W: Floats | None
+    multipliers: Floats
+    tie_multipliers: Floats
+    lower: float
+    upper: float
+    status: Status
+    tolerance: float
+    residual: float
+    proof: Literal["numerical", "exact"] | None = None
+    budget: float = np.inf
+
+    @property
+    def gap(self) -> float:
+        """upper/lower − 1, inf when either side is missing."""
+        if self.upper == 0.0:
+            return 0.0
+        return self.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
+
+    @cached_property
+    def margins(self) -> Floats:
+        """Δ_kᵀ W z_k of each margin (m,), empty without a W."""
+        return np.empty(0) if self.W is None else self.problem.margins(self.W)
+
+    @cached_property
+    def tight(self) -> Tight:
+        """Which margins are surely met with equality, surely not, or undecided."""
+        from attsvm.tight import tight_rows
+
+        return tight_rows(self)
+
+    @cached_property
+    def rank(self) -> int | None:
+        """Singular values of W above 1e-4 of the largest; None without a W."""
+        if self.W is None:
+            return None
+        s = np.linalg.svd(self.W, compute_uv=False)
+        return int((s > 1e-4 * s[0]).sum()) if s[0] > 0 else 0
+
+    @cached_property
+    def rank_bound(self) -> int:
+        """How many singular values of A*λ are within √gap of the largest: no nuclear solution
+        has a larger rank, up to the gap."""
+        s = np.linalg.svd(self.problem.adjoint(self.multipliers, self.tie_multipliers))[1]
+        near = 1 - max(np.sqrt(self.gap), 1e-6) if np.isfinite(self.gap) else 0.0
+        return int((s >= near * s[0]).sum())
+
+    @property
+    def message(self) -> str:
+        """One sentence on what is proved."""
+        if self.status == "inseparable":
+            return (
+                f"no W meets the rows ({self.proof} proof: multipliers combine them to "
+                f"{self.residual:.1e} of their size); no solution of norm below {self.lower:.3g}"
+            )
+        if not np.isfinite(self.upper):
+            return f"no feasible W was found; the norm is at least {self.lower:.6g}"
+        word = "optimal" if self.status == "optimal" else "stopped early"
+        return (
+            f"{word}: {self.norm.name} norm in [{self.lower:.12g}, {self.upper:.12g}], "
+            f"gap {self.gap:.1e}"
+        )
+
+    def require(self) -> Certificate:
+        """The certificate itself when it is optimal; Inseparable or NotConverged otherwise."""
+        if self.status == "inseparable":
+            raise Inseparable(self.message)
+        if self.status == "stalled":
+            raise NotConverged(f"{self.message} (asked for {self.tolerance:.1e})")
+        return self
+
+    def verify(self, *, exact: bool = False) -> Check:
+        """The verdict of a recomputation from the data alone, in floats or exact rationals."""
+        from attsvm.verify import verify
+
+        return verify(self, exact=exact)
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.message})"
+
+    def _repr_html_(self) -> str:
+        p, upper = self.problem, self.upper if np.isfinite(self.upper) else None
+        cells = [
+            ("status", self.status),
+            ("norm", self.norm.name),
+            ("lower", f"{self.lower:.12g}"),
+            ("upper", "none" if upper is None else f"{upper:.12g}"),
+            ("gap", f"{self.gap:.1e}" if np.isfinite(self.gap) else "unknown"),
+            ("rows", f"{p.m} margins, {p.ties} ties"),
+            ("W", "none" if self.W is None else f"{p.shape[0]} × {p.shape[1]}, rank {self.rank}"),
+        ]
+        rows = "".join(f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in cells)
+        return f"<table><caption>attsvm certificate</caption>{rows}</table>"
+
+
+def certify(
+    problem: Problem,
+    norm: str | Norm,
+    W: Any,
+    multipliers: Any,
+    tie_multipliers: Any = None,
+    *,
+    tol: float | None = None,
+    budget: float = np.inf,
+) -> Certificate:
+    """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
+
+    W may be None (nothing feasible is claimed); negative λ count as 0; W is scaled to worst
+    margin 1 and, with ties or zero right-hand sides, corrected by the least change that restores
+    them, whose norm enters `upper`.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> problem = attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0]))
+    >>> attsvm.certify(problem, "frobenius", [[0.0], [3.0]], [0.0, 1.0])
+    Certificate(optimal: frobenius norm in [1, 1], gap 2.1e-15)
+    """
+    geometry = norm_of(norm)
+    goal = geometry.tolerance if tol is None else tol
+    lam = np.maximum(np.nan_to_num(np.asarray(multipliers, dtype=np.float64)), 0.0)
+    if np.isfinite(budget):
+        lam = np.minimum(lam, budget)
+    mu = np.zeros(problem.ties) if tie_multipliers is None else np.asarray(tie_multipliers, float)
+    if lam.shape != (problem.m,) or mu.shape != (problem.ties,):
+        raise NotConverged(
+            f"{lam.size} multipliers for {problem.m} margins and {mu.size} for {problem.ties} ties"
+        )
+    if np.isfinite(budget):
+        from attsvm.soft import certify_soft
+
+        return certify_soft(problem, geometry, W, lam, mu, goal, budget)
+    below = _below(problem, geometry, lam, mu)
+    above = _above(problem, geometry, W)
+    status: Status = "stalled"
+    proof: Literal["numerical", "exact"] | None = None
+    if below.proof is not None:
+        status, proof = "inseparable", below.proof
+        above = Corrected(None, np.inf)
+    elif above.norm == 0.0 or above.norm <= below.value * (1 + goal):
+        status = "optimal"
+    return Certificate(
+        problem, geometry, above.W, lam * below.scale, mu * below.scale,
+        below.value, above.norm, status, goal, below.residual, proof,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Below:
+    """A lower bound: its value, the scale that gives A*λ dual norm 1, the relative residual."""
+
+    value: float
+    scale: float
+    residual: float
+    proof: Literal["numerical", "exact"] | None
+
+
+def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> _Below:
+    """lower = (Σ bλ + Σ cμ)/‖A*λ + C*μ‖_dual with both sides rounded the safe way."""
+    used = int(np.count_nonzero(lam)) + int(np.count_nonzero(mu))
+    total = float(problem.b @ lam)
+    size = float(problem.row_norms @ lam)
+    worth, absolute = total, total
+    if problem.ties:
+        worth += float(problem.c @ mu)
+        absolute += float(np.abs(problem.c) @ np.abs(mu))
+        size += float(problem.tie_norms @ np.abs(mu))
+    # Sums of `used` products: relative error (used + 2) units of the sum of absolute values; the
+    # difference Δ, the products and a later scaling of λ add five more to the matrix.
+    worth -= (used + 3) * UNIT * absolute * 1.01
+    if used == 0 or not worth > 0:
+        return _Below(0.0, 1.0, 1.0, None)
+    G = problem.adjoint(lam, mu)
+    error = (used + 8) * UNIT * size * 1.01
+    plain = float(np.sqrt(np.einsum("ij,ij->", G, G)))
+    dual = float(norm.dual(G))
+    spread = norm.spread(problem.shape)[1]
+    safe = dual * (1 + norm.rounding(problem.shape)) + spread * error
+    proof: Literal["numerical", "exact"] | None = None
+    if plain <= _RESIDUAL * error:
+        # A single row that is exactly zero is an exact proof as it stands.
+        zero = used == 1 and not G.any()
+        proof = "exact" if zero else "numerical"
+    if safe == 0.0:
+        return _Below(np.inf, 1.0 / size if size > 0 else 1.0, 0.0, proof)
+    scale = 1.0 / (dual if proof is None and dual > 0 else size if size > 0 else 1.0)
+    return _Below(worth / safe * (1 - 4 * UNIT), scale, plain / size, proof)
+
+
+def _above(problem: Problem, norm: Norm, W: Any) -> Corrected:
+    """The norm of a feasible matrix near W, rounded up; inf without one."""
+    if W is None:
+        return Corrected(None, np.inf)
+    matrix = np.asarray(W, dtype=np.float64)
+    if matrix.ndim == 1 and problem.shape[1] == 1:
+        matrix = matrix[:, None]
+    if matrix.shape != problem.shape or not np.isfinite(matrix).all():
+        return Corrected(None, np.inf)
+    if not problem.scalable:
+        return correct(problem, norm, matrix)
+    d, dq = problem.shape
+    plain = float(np.sqrt(np.einsum("ij,ij->", matrix, matrix)))
+    # Each margin is a sum of d·dq products taken as two dot products, from a rounded Δ; two more
+    # units for the scaling of W afterwards.
+    error = (d + dq + 7) * UNIT * plain * 1.01
+    worst = float(((problem.margins(matrix) - error * problem.row_norms) / problem.b).min())
+    if not worst > 0:
+        return Corrected(None, np.inf)
+    value = float(norm.value(matrix)) * (1 + norm.rounding(problem.shape)) / worst
+    return Corrected(matrix / worst, value * (1 + 8 * UNIT))

@@ -1,0 +1,126 @@
+"""The least change that restores ties and zero right-hand sides, and what it costs in norm.
+
+Scaling repairs margins with b > 0 only. A float W misses ties and zero rows by rounding, so the
+Frobenius-least E with A_S (W + E) = right-hand side on the missed rows S is added; what rounding
+still leaves, ρ on unit rows, could be removed by a further change of Frobenius norm at most
+‖ρ‖/σ with σ the smallest nonzero singular value of A_S. Its cost enters the upper bound and every
+other margin. (The rows of S are taken as consistent, as they are for the exact solution.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attsvm.norms import Norm
+from attsvm.norms.norm import UNIT
+from attsvm.problem import Problem
+from attsvm.tokens import Bools, Floats
+
+# Squared singular values of unit rows below this count as zero.
+_FLAT = 1e-13
+# What a correction may leave on a unit row, in units of the rounding error of that row.
+_LEFT = 1e4
+_ROUNDS = 6
+# Beyond this many missed rows the Gram of the correction would not be small.
+_MOST = 6000
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A feasible matrix (up to the change bounded here) and a bound on the norm; None and inf."""
+
+    W: Floats | None
+    norm: float
+
+
+def correct(problem: Problem, norm: Norm, W: Floats) -> Corrected:
+    """The corrected W, scaled to worst margin 1 where scaling is allowed, and its norm above.
+
+    Scaling is allowed when every tie has right-hand side 0. Otherwise margins with b > 0 that are
+    missed join the rows to correct.
+    """
+    homogeneous = not problem.c.any()
+    zero = problem.b == 0
+    if homogeneous and bool(zero.all()):
+        return Corrected(np.zeros(problem.shape), 0.0)
+    shape = problem.shape
+    fixed = zero if homogeneous else np.ones(problem.m, dtype=bool)
+    W = _scaled(problem, W) if homogeneous else W
+    missed = np.zeros(problem.m, dtype=bool)
+    reach = 0.0
+    for _ in range(_ROUNDS):
+        slack, error = _slack(problem, W)
+        before = int(missed.sum())
+        missed |= fixed & (slack <= error + reach * problem.row_norms)
+        if int(missed.sum()) + problem.ties > _MOST:
+            return Corrected(None, np.inf)
+        W, reach, clean = _change(problem, W, missed)
+        if clean and int(missed.sum()) == before:
+            break
+    slack, error = _slack(problem, W)
+    worst = 1.0
+    safe = slack - error - reach * problem.row_norms
+    if homogeneous:
+        live = ~zero
+        if live.any():
+            worst = float(((safe + problem.b)[live] / problem.b[live]).min())
+    if not clean or not worst > 0 or bool((safe < 0)[fixed & ~missed].any()):
+        return Corrected(None, np.inf)
+    value = float(norm.value(W)) * (1 + norm.rounding(shape)) + norm.spread(shape)[0] * reach
+    return Corrected(W / worst, value / worst * (1 + 8 * UNIT))
+
+
+def _scaled(problem: Problem, W: Floats) -> Floats:
+    """W with worst margin 1 over the rows with b > 0, when it is positive."""
+    live = problem.b > 0
+    worst = float((problem.margins(W)[live] / problem.b[live]).min()) if live.any() else 1.0
+    return W / worst if worst > 0 else W
+
+
+def _slack(problem: Problem, W: Floats) -> tuple[Floats, Floats]:
+    """Margins minus b (m,), and the rounding error of each (m,)."""
+    d, dq = problem.shape
+    unit = (d + dq + 7) * UNIT * 1.01 * float(np.linalg.norm(W))
+    return problem.margins(W) - problem.b, unit * problem.row_norms
+
+
+def _change(problem: Problem, W: Floats, missed: Bools) -> tuple[Floats, float, bool]:
+    """W + E, the Frobenius reach of what is left, and whether the rows are met to rounding.
+
+    Margins of `missed` are brought to their right-hand side (never lowered), ties to theirs.
+    """
+    rows = missed.nonzero()[0]
+    D = np.concatenate([problem.differences(rows), problem.tie_differences()])
+    Z = problem.queries[np.concatenate([problem.query[rows], problem.tie_query])]
+    size = np.concatenate([problem.row_norms[rows], problem.tie_norms])
+    goal = np.concatenate([problem.b[rows], problem.c])
+    tie = np.arange(len(size)) >= len(rows)
+    live = size > 0
+    if not live.all():
+        if (goal[~live] != 0).any():
+            return W, np.inf, False
+        D, Z, size, goal, tie = D[live], Z[live], size[live], goal[live], tie[live]
+    if not len(size):
+        return W, 0.0, True
+    A = D / size[:, None]
+    G = (A @ A.T) * (Z @ Z.T)
+    level, Q = np.linalg.eigh(G)
+    solid = level > _FLAT * level[-1]
+    level, Q = level[solid], Q[:, solid]
+    d, dq = problem.shape
+    unit = (d + dq + 7) * UNIT * 1.01
+    lifted = np.zeros(len(size), dtype=bool)
+    for turn in range(4):
+        gap = goal / size - np.einsum("kd,kd->k", A, Z @ W.T)
+        # Rows above their right-hand side already stay where they are: they ask for no change.
+        gap = np.where(tie | lifted, gap, np.maximum(gap, 0.0))
+        lifted |= gap > 0
+        if turn < 3:
+            y = Q @ ((Q.T @ gap) / level)
+            W = W + A.T @ (y[:, None] * Z)
+    error = unit * float(np.linalg.norm(W)) + UNIT * np.abs(goal / size)
+    left = np.abs(gap) + error
+    reach = float(np.linalg.norm(left) / np.sqrt(level[0]))
+    return W, reach, bool((np.abs(gap) <= _LEFT * error).all())

@@ -1,0 +1,52 @@
+"""The norms, by name: `frobenius`, `nuclear`, `spectral`, `max`, `l1`, and `lP` for any P > 1."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import cache
+
+from attsvm.errors import Unsupported
+from attsvm.norms.entrywise import Largest, Power, Sum
+from attsvm.norms.frobenius import Frobenius
+from attsvm.norms.matrix import Nuclear, Spectral
+from attsvm.norms.norm import Norm
+
+NORMS: dict[str, type[Norm]] = {
+    "frobenius": Frobenius,
+    "nuclear": Nuclear,
+    "spectral": Spectral,
+    "max": Largest,
+    "l1": Sum,
+    "lP": Power,
+}
+
+# Modules of this folder that are not norms themselves.
+SUPPORT = ("norm", "rational")
+
+_POWER = re.compile(r"l(\d+(?:\.\d+)?|\.\d+)")
+
+
+def norm_of(norm: str | Norm) -> Norm:
+    """The norm of this name; a Norm is handed back as it is.
+
+    >>> norm_of("l1.75").exponent
+    Fraction(7, 4)
+    """
+    return norm if isinstance(norm, Norm) else _named(norm)
+
+
+@cache
+def _named(name: str) -> Norm:
+    if name in NORMS and name != "lP":
+        return NORMS[name]()  # type: ignore[call-arg]
+    match = _POWER.fullmatch(name)
+    if match is None:
+        known = ", ".join(key for key in NORMS if key != "lP")
+        raise Unsupported(f"unknown norm {name!r}: known are {known}, and lP such as l1.75")
+    exponent = Fraction(match[1])
+    if exponent == 1:
+        return Sum()
+    if exponent < 1:
+        raise Unsupported(f"norm {name!r} has P = {match[1]}: lP needs P > 1 (l1 is the limit)")
+    return Power(name, exponent=exponent)

@@ -1,0 +1,315 @@
+"""Problem: the margins and ties that a max-margin direction has to meet.
+
+    min ‖W‖   s.t.   Δ_kᵀ W z_k ≥ b_k  (margins, b ≥ 0),      Δ_lᵀ W z_l = c_l  (ties)
+
+Every row is rank one, Δ_k z_kᵀ, and Δ_k is a difference of two entries of one pool of keys:
+
+    Δ_k = keys[hi_k] − keys[lo_k]   (lo_k = −1: nothing is subtracted),      z_k = queries[query_k]
+
+so no row is ever stored as a matrix and the tokens are never copied. Margins are formed from Δ,
+not as a difference of two scores, which would cancel for tokens that lie close together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attsvm.errors import BadSelection, BadTokens
+from attsvm.rows import check_fit, matrix, pairwise, right_sides, tie_chains
+from attsvm.selection import Selection
+from attsvm.tokens import LARGEST, Floats, Ints, Tokens
+
+# Differences are kept in memory up to this many numbers, and formed block by block beyond.
+_KEEP = 1 << 22
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem:
+    """Margins Δ_kᵀ W z_k ≥ b_k and ties Δ_lᵀ W z_l = c_l on a matrix W (d, dq).
+
+    keys (N, d), queries (g, dq); hi, lo, query, b (m,): the margins; tie_hi, tie_lo, tie_query,
+    c (l,): the ties. `width` is T when the keys are tokens of inputs of T places (then `rows`
+    names input and tokens), else 0.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> problem = attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0]))
+    >>> problem.margins([[0.0], [2.0]])
+    array([2., 2.])
+    """
+
+    keys: NDArray[Any]
+    queries: Floats
+    hi: Ints
+    lo: Ints
+    query: Ints
+    b: Floats
+    tie_hi: Ints
+    tie_lo: Ints
+    tie_query: Ints
+    c: Floats
+    width: int = 0
+
+    @classmethod
+    def of(cls, tokens: Tokens, keep: Selection, *, b: Any = None) -> Problem:
+        """The problem in which each input's kept token beats the dropped ones.
+
+        With one kept token α: (k_iα − k_it)ᵀ W z_i ≥ b_it for every t ≠ α (b = 1 unless given,
+        as (n,) or (n, T), none negative). With several, their logits tie, and the first stands
+        for all of them in the margins.
+        """
+        n, T = tokens.n, tokens.T
+        check_fit(tokens, keep)
+        first = keep.kept.argmax(axis=1)
+        dropped = ~keep.kept if tokens.mask is None else ~keep.kept & tokens.mask
+        rows, t = dropped.nonzero()
+        if not len(rows):
+            raise BadSelection("every token is kept: nothing is left to separate")
+        base = tokens.offsets()
+        start = base[rows]
+        right = np.ones(len(rows)) if b is None else right_sides(b, n, T)[rows, t]
+        ties = tie_chains(keep, base)
+        flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
+        return cls(
+            flat, tokens.queries, start + first[rows], start + t, rows, right,
+            *ties, np.zeros(len(ties[0])), T,
+        )  # fmt: skip
+
+    @classmethod
+    def finite(cls, tokens: Tokens, keep: Selection, attention: Any) -> Problem:
+        """The equalities of the finite part: logit differences of kept tokens are log-ratios.
+
+        (k_it − k_iτ)ᵀ W z_i = log(s_it / s_iτ) for kept t, τ, with attention s (n, T), positive
+        on the kept tokens.
+        """
+        check_fit(tokens, keep)
+        s = np.asarray(attention, dtype=np.float64)
+        if s.shape != keep.kept.shape:
+            raise BadTokens(f"attention has shape {s.shape}; it must be {keep.kept.shape}")
+        bad = keep.kept & ~((s > 0) & np.isfinite(s))
+        if bad.any():
+            i, t = (int(k) for k in np.argwhere(bad)[0])
+            raise BadTokens(f"attention[{i}, {t}] is {s[i, t]}: kept tokens need positive mass")
+        base = tokens.offsets()
+        hi, lo, query = tie_chains(keep, base)
+        if not len(hi):
+            raise BadSelection("each input keeps one token: the finite part has no equality")
+        log = np.log(np.where(keep.kept, s, 1.0))
+        c = log[query, hi - base[query]] - log[query, lo - base[query]]
+        flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
+        return cls(
+            flat, tokens.queries, _NONE, _NONE, _NONE, np.empty(0), hi, lo, query, c, tokens.T
+        )
+
+    @classmethod
+    def any_of(cls, tokens: Tokens, keep: Selection, winners: Any) -> Problem:
+        """The problem in which `winners` (n,) of the kept sets beat every dropped token.
+
+        Kept tokens other than the winner are not constrained: the convex piece of the problem
+        'some member of the kept set wins'.
+        """
+        win = Selection.of(tokens, winners)
+        check_fit(tokens, keep)
+        outside = ~(keep.kept | win.kept)
+        if tokens.mask is not None:
+            outside &= tokens.mask
+        rows, t = outside.nonzero()
+        if not len(rows):
+            raise BadSelection("every token is kept: nothing is left to separate")
+        base = tokens.offsets()[rows]
+        flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
+        return cls(
+            flat, tokens.queries, base + win.indices[rows], base + t, rows, np.ones(len(rows)),
+            _NONE, _NONE, _NONE, np.empty(0), tokens.T,
+        )  # fmt: skip
+
+    @classmethod
+    def of_labels(cls, tokens: Tokens, keep: Selection) -> Problem:
+        """The problem of the decoder: y_i v·x_iα ≥ 1 on the kept tokens, in the unknown v (d, 1).
+
+        The label is the query, of width one.
+        """
+        check_fit(tokens, keep)
+        if tokens.labels is None:
+            raise BadTokens("labels are missing: the decoder problem needs a label for each input")
+        hi = tokens.offsets() + keep.indices
+        sign = np.where(tokens.labels > 0, 0, 1)
+        flat = tokens.X.reshape(-1, tokens.d)
+        none = np.full(len(hi), -1)
+        return cls(
+            flat, np.array([[1.0], [-1.0]]), hi, none, sign, np.ones(len(hi)),
+            _NONE, _NONE, _NONE, np.empty(0), tokens.T,
+        )  # fmt: skip
+
+    @classmethod
+    def from_rows(
+        cls,
+        differences: Any,
+        queries: Any = None,
+        *,
+        b: Any = None,
+        ties: Any = None,
+        tie_queries: Any = None,
+        c: Any = None,
+    ) -> Problem:
+        """The problem with rows given directly: Δ (m, d), z (m, dq), b (m,); ties (l, d) likewise.
+
+        Without queries they are 1 (the prompt form); without b and c these are 1 and 0.
+        """
+        D = matrix(differences, "differences")
+        E = np.empty((0, D.shape[1])) if ties is None else matrix(ties, "ties")
+        if E.shape[1] != D.shape[1]:
+            raise BadTokens(f"ties has width {E.shape[1]}, differences has {D.shape[1]}")
+        m, l = len(D), len(E)  # noqa: E741
+        if m + l == 0:
+            raise BadTokens("there is no row: give at least one margin or tie")
+        Z = np.ones((m, 1)) if queries is None else matrix(queries, "queries")
+        Y = np.ones((l, Z.shape[1])) if tie_queries is None else matrix(tie_queries, "tie_queries")
+        if len(Z) != m or len(Y) != l or Y.shape[1] != Z.shape[1]:
+            raise BadTokens(
+                f"queries {Z.shape} and tie_queries {Y.shape} must give one query a row "
+                f"for {m} margins and {l} ties"
+            )
+        right = np.ones(m) if b is None else right_sides(b, m, 1)[:, 0]
+        level = np.zeros(l) if c is None else np.asarray(c, dtype=np.float64)
+        if level.shape != (l,) or not (np.abs(level) <= LARGEST).all():
+            raise BadTokens(f"c must hold one finite number for each of the {l} ties")
+        none = np.full(m, -1), np.full(l, -1)
+        place = np.arange(m + l)
+        return cls(
+            np.concatenate([D, E]), np.concatenate([Z, Y]),
+            place[:m], none[0], place[:m], right, place[m:], none[1], place[m:], level,
+        )  # fmt: skip
+
+    @property
+    def m(self) -> int:
+        """The number of margins."""
+        return len(self.hi)
+
+    @property
+    def ties(self) -> int:
+        """The number of ties."""
+        return len(self.tie_hi)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (d, dq) of W."""
+        return int(self.keys.shape[1]), int(self.queries.shape[1])
+
+    @property
+    def scalable(self) -> bool:
+        """Whether scaling up makes any W with positive margins feasible: no tie, no zero b."""
+        return not len(self.tie_hi) and bool((self.b > 0).all())
+
+    @property
+    def rows(self) -> Ints:
+        """For each margin (input, kept, dropped), (m, 3); −1 where there is no such token."""
+        return self._names(self.hi, self.lo, self.query)
+
+    @property
+    def tie_rows(self) -> Ints:
+        """For each tie (input, token, token), (l, 3)."""
+        return self._names(self.tie_hi, self.tie_lo, self.tie_query)
+
+    def _names(self, hi: Ints, lo: Ints, query: Ints) -> Ints:
+        if not self.width:
+            return np.stack([query, hi, lo], axis=1)
+        T = self.width
+        owner = np.where(lo >= 0, query, hi // T)
+        return np.stack([owner, hi % T, np.where(lo >= 0, lo % T, -1)], axis=1)
+
+    def differences(self, index: Any = None) -> Floats:
+        """Δ (k, d) of the margins in `index`, of all without it."""
+        if index is None:
+            return self._kept if self._small else pairwise(self.keys, self.hi, self.lo)
+        if self._small:
+            return self._kept[index]
+        return pairwise(self.keys, self.hi[index], self.lo[index])
+
+    @cached_property
+    def _tie_differences(self) -> Floats:
+        return pairwise(self.keys, self.tie_hi, self.tie_lo)
+
+    def tie_differences(self) -> Floats:
+        """Δ (l, d) of the ties."""
+        return self._tie_differences
+
+    @property
+    def _small(self) -> bool:
+        return self.m * self.keys.shape[1] <= _KEEP
+
+    @cached_property
+    def _kept(self) -> Floats:
+        return pairwise(self.keys, self.hi, self.lo)
+
+    def _blocks(self) -> list[slice]:
+        step = max(1, _KEEP // self.keys.shape[1])
+        return [slice(start, start + step) for start in range(0, self.m, step)]
+
+    @cached_property
+    def row_norms(self) -> Floats:
+        """‖Δ_k‖‖z_k‖ of each margin (m,)."""
+        z = np.sqrt(np.einsum("gi,gi->g", self.queries, self.queries))[self.query]
+        if self._small:
+            D = self._kept
+            return np.sqrt(np.einsum("kd,kd->k", D, D)) * z
+        out = np.empty(self.m)
+        for part in self._blocks():
+            D = self.differences(part)
+            out[part] = np.sqrt(np.einsum("kd,kd->k", D, D))
+        return out * z
+
+    @cached_property
+    def tie_norms(self) -> Floats:
+        """‖Δ_l‖‖z_l‖ of each tie (l,)."""
+        z = np.linalg.norm(self.queries, axis=1)[self.tie_query]
+        return np.linalg.norm(self.tie_differences(), axis=1) * z
+
+    def margins(self, W: Any) -> Floats:
+        """Δ_kᵀ W z_k of each margin (m,)."""
+        V = self._logit_directions(W)
+        if self._small:
+            return np.einsum("kd,kd->k", self._kept, V[self.query])
+        out = np.empty(self.m)
+        for part in self._blocks():
+            out[part] = np.einsum("kd,kd->k", self.differences(part), V[self.query[part]])
+        return out
+
+    def tie_values(self, W: Any) -> Floats:
+        """Δ_lᵀ W z_l of each tie (l,)."""
+        V = self._logit_directions(W)
+        return np.einsum("kd,kd->k", self.tie_differences(), V[self.tie_query])
+
+    def _logit_directions(self, W: Any) -> Floats:
+        W = np.asarray(W, dtype=np.float64)
+        if W.shape != self.shape:
+            if W.shape == self.shape[:1] and self.shape[1] == 1:
+                W = W[:, None]
+            else:
+                raise BadTokens(f"W has shape {W.shape}; this problem needs {self.shape}")
+        return self.queries @ W.T
+
+    def adjoint(self, multipliers: Any, tie_multipliers: Any = None) -> Floats:
+        """Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ (d, dq)."""
+        lam = np.asarray(multipliers, dtype=np.float64)
+        support = lam.nonzero()[0]
+        out: Floats
+        if len(support) == self.m and self._small:
+            out = self._kept.T @ (lam[:, None] * self.queries[self.query])
+        else:
+            Z = lam[support, None] * self.queries[self.query[support]]
+            out = self.differences(support).T @ Z
+        if tie_multipliers is not None and self.ties:
+            mu = np.asarray(tie_multipliers, dtype=np.float64)
+            out = out + self.tie_differences().T @ (mu[:, None] * self.queries[self.tie_query])
+        return out
+
+    def __repr__(self) -> str:
+        d, dq = self.shape
+        return f"Problem(margins={self.m}, ties={self.ties}, W is {d} x {dq})"

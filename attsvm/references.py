@@ -1,0 +1,128 @@
+"""The one bibliography. Docstrings cite an entry by its key in brackets, [lawson1974nnls]."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One published work: who, when, what, and where to find it."""
+
+    authors: str
+    year: int
+    title: str
+    where: str
+
+
+REFERENCES: dict[str, Reference] = {
+    # The four papers whose problems are solved here.
+    "tarzanagh2023maxmargin": Reference(
+        "D. Ataee Tarzanagh, Y. Li, X. Zhang, S. Oymak",
+        2023,
+        "Max-Margin Token Selection in Attention Mechanism",
+        "NeurIPS 36; arXiv:2306.13596",
+    ),
+    "tarzanagh2023svm": Reference(
+        "D. Ataee Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak",
+        2023,
+        "Transformers as Support Vector Machines",
+        "arXiv:2308.16898",
+    ),
+    "julistiono2024mirror": Reference(
+        "A. K. Julistiono, D. Ataee Tarzanagh, N. Azizan",
+        2024,
+        "Optimizing Attention with Mirror Descent: Generalized Max-Margin Token Selection",
+        "arXiv:2410.14581",
+    ),
+    "huang2024nexttoken": Reference(
+        "R. Huang, Y. Liang, J. Yang",
+        2024,
+        "Non-asymptotic Convergence of Training Transformers for Next-token Prediction",
+        "NeurIPS 37; arXiv:2409.17335",
+    ),
+    # Which norm other ways of training lead to.
+    "sheen2024flow": Reference(
+        "H. Sheen, S. Chen, T. Wang, H. H. Zhou",
+        2024,
+        "Implicit Regularization of Gradient Flow on One-Layer Softmax Attention",
+        "arXiv:2403.08699",
+    ),
+    "li2024mechanics": Reference(
+        "Y. Li, Y. Huang, M. E. Ildiz, A. S. Rawat, S. Oymak",
+        2024,
+        "Mechanics of Next Token Prediction with Self-Attention",
+        "AISTATS 2024; arXiv:2403.08081",
+    ),
+    "zhang2024adam": Reference(
+        "C. Zhang, D. Zou, Y. Cao",
+        2024,
+        "The Implicit Bias of Adam on Separable Data",
+        "NeurIPS 37; arXiv:2406.10650",
+    ),
+    "fan2025spectral": Reference(
+        "C. Fan, M. Schmidt, C. Thrampoulidis",
+        2025,
+        "Implicit Bias of Spectral Descent and Muon on Multiclass Separable Data",
+        "NeurIPS 38; arXiv:2502.04664",
+    ),
+    # Methods.
+    "clarkson1936uniformly": Reference(
+        "J. A. Clarkson",
+        1936,
+        "Uniformly Convex Spaces",
+        "Transactions of the American Mathematical Society 40, 396-414",
+    ),
+    "bareiss1968elimination": Reference(
+        "E. H. Bareiss",
+        1968,
+        "Sylvester's Identity and Multistep Integer-Preserving Gaussian Elimination",
+        "Mathematics of Computation 22, 565-578",
+    ),
+    "lawson1974nnls": Reference(
+        "C. L. Lawson, R. J. Hanson",
+        1974,
+        "Solving Least Squares Problems",
+        "Prentice-Hall; SIAM Classics in Applied Mathematics 15, 1995",
+    ),
+    "dixon1982exact": Reference(
+        "J. D. Dixon",
+        1982,
+        "Exact Solution of Linear Equations Using P-adic Expansions",
+        "Numerische Mathematik 40, 137-141",
+    ),
+    "goldfarb1983dual": Reference(
+        "D. Goldfarb, A. Idnani",
+        1983,
+        "A Numerically Stable Dual Method for Solving Strictly Convex Quadratic Programs",
+        "Mathematical Programming 27, 1-33",
+    ),
+    "mehrotra1992interior": Reference(
+        "S. Mehrotra",
+        1992,
+        "On the Implementation of a Primal-Dual Interior Point Method",
+        "SIAM Journal on Optimization 2, 575-601",
+    ),
+    "ball1994sharp": Reference(
+        "K. Ball, E. A. Carlen, E. H. Lieb",
+        1994,
+        "Sharp Uniform Convexity and Smoothness Inequalities for Trace Norms",
+        "Inventiones Mathematicae 115, 463-482",
+    ),
+    "helmberg1996sdp": Reference(
+        "C. Helmberg, F. Rendl, R. J. Vanderbei, H. Wolkowicz",
+        1996,
+        "An Interior-Point Method for Semidefinite Programming",
+        "SIAM Journal on Optimization 6, 342-361",
+    ),
+    "higham2002accuracy": Reference(
+        "N. J. Higham",
+        2002,
+        "Accuracy and Stability of Numerical Algorithms",
+        "SIAM, second edition",
+    ),
+    "hsieh2008dual": Reference(
+        "C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan",
+        2008,
+        "A Dual Coordinate Descent Method for Large-scale Linear SVM",
+        "ICML 2008, 408-415",
+    ),
+}

@@ -1,0 +1,124 @@
+"""Selection: which tokens each input keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadSelection
+from attsvm.tokens import Bools, Ints, Tokens
+
+# A score difference below this many units of rounding counts as a tie.
+_TIE = 8 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The kept tokens of each input: `kept` (n, T) booleans, and where the choice came from."""
+
+    kept: Bools
+    origin: str = "given"
+
+    @classmethod
+    def best(cls, tokens: Tokens, v: Any) -> Selection:
+        """The token of each input with the highest score y_i v·x_it.
+
+        Two tokens of one input that share the highest score (up to rounding) are an error that
+        names both: the theory asks for one best token.
+
+        >>> import attsvm
+        >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+        >>> attsvm.Selection.best(tokens, [0.2, 0.7]).indices
+        array([0])
+        """
+        scores = tokens.scores(v)
+        rows = np.arange(tokens.n)
+        first = scores.argmax(axis=1)
+        kept = np.zeros(scores.shape, dtype=bool)
+        kept[rows, first] = True
+        if tokens.T > 1:
+            rest = np.where(kept, -np.inf, scores)
+            second = rest.argmax(axis=1)
+            source = rows if tokens.source is None else tokens.source
+            gap = np.asarray(tokens.X[source, first], float) - tokens.X[source, second]
+            size = np.sqrt((gap * gap).sum(axis=1)) * float(np.linalg.norm(v))
+            tied = np.abs(gap @ np.asarray(v, float)) <= _TIE * size
+            tied &= np.isfinite(rest[rows, second])
+            if tied.any():
+                i = int(tied.argmax())
+                raise BadSelection(
+                    f"tokens {int(first[i])} and {int(second[i])} of input {i} share the highest "
+                    f"score {scores[i, first[i]]:.6g}; choose one with Selection.of"
+                )
+        return cls(kept, "scores")
+
+    @classmethod
+    def of(cls, tokens: Tokens, indices: Any) -> Selection:
+        """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T)."""
+        n, T = tokens.n, tokens.T
+        if isinstance(indices, Sequence) and any(np.ndim(i) > 0 for i in indices):
+            if all(np.asarray(row).dtype == np.bool_ for row in indices):
+                kept = np.asarray(indices, dtype=bool)
+            else:
+                kept = _from_lists(indices, n, T)
+        else:
+            array = np.asarray(indices)
+            kept = array.copy() if array.dtype == np.bool_ else _from_indices(array, n, T)
+        if kept.shape != (n, T):
+            raise BadSelection(f"select has shape {kept.shape}; it must be ({n}, {T})")
+        if tokens.mask is not None and (kept & ~tokens.mask).any():
+            i, t = (int(k) for k in np.argwhere(kept & ~tokens.mask)[0])
+            raise BadSelection(f"token {t} of input {i} is selected but masked out")
+        empty = ~kept.any(axis=1)
+        if empty.any():
+            raise BadSelection(f"input {int(empty.argmax())} keeps no token; select at least one")
+        return cls(kept, "indices")
+
+    @property
+    def single(self) -> bool:
+        """Whether each input keeps exactly one token."""
+        return bool((self.kept.sum(axis=1) == 1).all())
+
+    @property
+    def indices(self) -> Ints:
+        """The kept token of each input (n,); an error where an input keeps several."""
+        if not self.single:
+            i = int((self.kept.sum(axis=1) != 1).argmax())
+            raise BadSelection(f"input {i} keeps several tokens; this needs exactly one")
+        return self.kept.argmax(axis=1)
+
+
+def _from_indices(array: Any, n: int, T: int) -> Bools:
+    """Booleans (n, T) from one index an input."""
+    if array.dtype.kind not in "iu" and not (
+        array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.round(array)).all()
+    ):
+        raise BadSelection(f"alpha has type {array.dtype}; it must hold whole numbers")
+    if array.shape != (n,):
+        raise BadSelection(f"alpha has shape {array.shape}; it must be ({n},), one token an input")
+    outside = (array < 0) | (array >= T)
+    if outside.any():
+        i = int(outside.argmax())
+        raise BadSelection(f"alpha[{i}] is {int(array[i])}; tokens run from 0 to {T - 1}")
+    kept = np.zeros((n, T), dtype=bool)
+    kept[np.arange(n), array.astype(np.int64)] = True
+    return kept
+
+
+def _from_lists(lists: Sequence[Any], n: int, T: int) -> Bools:
+    """Booleans (n, T) from a list of indices for each input."""
+    if len(lists) != n:
+        raise BadSelection(f"{len(lists)} lists of tokens for {n} inputs; give one an input")
+    kept = np.zeros((n, T), dtype=bool)
+    for i, chosen in enumerate(lists):
+        array = np.atleast_1d(np.asarray(chosen, dtype=np.int64))
+        outside = (array < 0) | (array >= T)
+        if outside.any():
+            raise BadSelection(
+                f"input {i} selects token {int(array[outside][0])}; tokens run from 0 to {T - 1}"
+            )
+        kept[i, array] = True
+    return kept

@@ -1,0 +1,361 @@
+"""Dual active set: the exact solver of small Frobenius problems.
+
+    min ½‖W‖²   s.t.  ⟨A_k, W⟩ ≥ b_k,  ⟨A_l, W⟩ = b_l   (rows of unit norm, Gram G = ⟨A_j, A_k⟩)
+
+W = Σ_P λ_k A_k is kept optimal for the rows of the active set P, λ ≥ 0 on its margins. Each step
+takes the most violated row j and moves along it and away from P: λ_j rises by τ, λ_P falls by τ r
+with r = G_PP⁻¹ G_Pj, until j is met (τ = violation / q, q the squared distance of row j to the
+span of P) or a multiplier hits zero and its row is dropped. When j lies in the span of P (q = 0)
+and no multiplier falls, (λ_j, λ_P) = (1, −r) combines the rows to zero with a positive right-hand
+side: no W exists, and this vector is the proof. It needs no scaling and no first guess.
+
+G_PP⁻¹ is updated by rank-one changes and corrected at the end by refinement against G.
+
+Theory: [goldfarb1983dual].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.compiled import njit
+from attsvm.tokens import Bools, Floats
+
+# Row j counts as lying in the span of P when its squared distance to it is below this.
+DEPENDENT = 1e-12
+# Below this the distance is computed with more care.
+NEAR = 1e-5
+# A violation below this share of ‖W‖ is left: it is of the size of rounding.
+SMALL = 2e-15
+
+DONE, NO_SOLUTION, STOPPED = 0, 1, 2
+
+
+@njit()
+def _append(K, k, r, q):
+    """G_PP⁻¹ grown by one row: [[K + r rᵀ/q, −r/q], [−rᵀ/q, 1/q]]."""
+    for a in range(k):
+        f = r[a] / q
+        for c in range(k):
+            K[a, c] += f * r[c]
+        K[a, k] = -f
+        K[k, a] = -f
+    K[k, k] = 1.0 / q
+
+
+@njit()
+def _remove(K, k, a, spare):
+    """G_PP⁻¹ without row a (the last row takes its place): K − K_a K_aᵀ / K_aa."""
+    pivot = K[a, a]
+    for c in range(k):
+        spare[c] = K[a, c]
+    for i in range(k):
+        f = spare[i] / pivot
+        for c in range(k):
+            K[i, c] -= f * spare[c]
+    last = k - 1
+    if a != last:
+        for c in range(k):
+            K[a, c] = K[last, c]
+        for c in range(k):
+            K[c, a] = K[c, last]
+        K[a, a] = K[last, last]
+
+
+@njit()
+def _refine(G, b, P, k, K, value, spare, times):
+    """`value` (k,) moved towards G_PP⁻¹ b_P by refinements with the approximate inverse K."""
+    for _ in range(times):
+        for a in range(k):
+            row = G[P[a]]
+            s = b[P[a]]
+            for c in range(k):
+                s -= row[P[c]] * value[c]
+            spare[a] = s
+        for a in range(k):
+            f = spare[a]
+            for c in range(k):
+                value[c] += f * K[a, c]
+
+
+@njit()
+def _rebuild(G, P, k, K):
+    """G_PP⁻¹ from nothing, by Gauss–Jordan with the symmetric pivots of a positive matrix."""
+    for a in range(k):
+        for c in range(k):
+            K[a, c] = G[P[a], P[c]]
+    for p in range(k):
+        pivot = max(K[p, p], DEPENDENT * DEPENDENT)
+        K[p, p] = 1.0
+        for c in range(k):
+            K[p, c] /= pivot
+        for a in range(k):
+            if a != p:
+                f = K[a, p]
+                K[a, p] = 0.0
+                for c in range(k):
+                    K[a, c] -= f * K[p, c]
+
+
+@njit()
+def _settle(G, b, free, P, k, K, inside, lam, w, value, spare):
+    """The size of P after λ_P = G_PP⁻¹ b_P is set afresh, rows with negative λ dropped; w too."""
+    m = G.shape[0]
+    while True:
+        _rebuild(G, P, k, K)
+        for a in range(k):
+            value[a] = 0.0
+        _refine(G, b, P, k, K, value, spare, 3)
+        worst = 0.0
+        drop = -1
+        for a in range(k):
+            if not free[P[a]] and value[a] < worst:
+                worst = value[a]
+                drop = a
+        if drop < 0:
+            break
+        inside[P[drop]] = False
+        k -= 1
+        P[drop] = P[k]
+    for i in range(m):
+        lam[i] = 0.0
+        w[i] = b[i]
+    for a in range(k):
+        f = value[a]
+        lam[P[a]] = f
+        row = G[P[a]]
+        for i in range(m):
+            w[i] -= f * row[i]
+    return k
+
+
+@njit()
+def dual_active_set(G, b, free, lam, rank, most):
+    """Status and number of steps; `lam` (m,) is filled with the multipliers (or the proof).
+
+    G (m, m) the Gram of unit rows, b (m,), free (m,) True on ties, `rank` a bound on the rank of
+    the rows, `most` the step limit.
+    Status DONE, NO_SOLUTION (lam is the proof) or STOPPED.
+    """
+    m = G.shape[0]
+    K = np.empty((m, m))
+    P = np.empty(m, np.int64)
+    inside = np.zeros(m, np.bool_)
+    left = np.zeros(m, np.bool_)  # rows found dependent and met: not tried again
+    r = np.empty(m)
+    u = np.empty(m)
+    spare = np.empty(m)
+    value = np.empty(m)
+    w = b.copy()  # violation b − Gλ
+    for i in range(m):
+        lam[i] = 0.0
+    k = 0
+    steps = 0
+    rounds = 0
+    check = 50 + m // 2
+    clean = False
+    top = 0.0
+    for i in range(m):
+        top = max(top, abs(b[i]))
+    while True:
+        size = 0.0
+        for a in range(k):
+            size += lam[P[a]] * b[P[a]]
+        floor = SMALL * max(np.sqrt(max(size, 0.0)), top)
+        # The most violated row, ties before margins.
+        j = -1
+        best = floor
+        for i in range(m):
+            if free[i] and not inside[i] and not left[i]:
+                j = i
+                break
+        if j < 0:
+            for i in range(m):
+                if w[i] > best and not inside[i] and not left[i]:
+                    best = w[i]
+                    j = i
+        if j < 0 or steps >= check:
+            # Settled, or time to look: set λ_P afresh from G and go on if a row is still violated.
+            if j < 0 and clean:
+                return DONE, steps
+            k = _settle(G, b, free, P, k, K, inside, lam, w, value, spare)
+            clean = True
+            check = steps + 50
+            if j < 0:
+                rounds += 1
+                if rounds > 10:
+                    return DONE, steps
+            continue
+        clean = False
+        sign = 1.0 if w[j] >= 0.0 else -1.0
+        while True:
+            steps += 1
+            if steps > most:
+                return STOPPED, steps
+            # r = G_PP⁻¹ G_Pj, and u = G_j − Σ r_a G_a: how the margins move.
+            for a in range(k):
+                r[a] = 0.0
+            for a in range(k):
+                f = G[j, P[a]]
+                for c in range(k):
+                    r[c] += f * K[a, c]
+            for i in range(m):
+                u[i] = G[j, i]
+            for a in range(k):
+                f = r[a]
+                row = G[P[a]]
+                for i in range(m):
+                    u[i] -= f * row[i]
+            q = u[j]
+            if q < NEAR and k > 0:
+                # Close to the span: r and q from refinement, not from the updated inverse alone.
+                for a in range(k):
+                    value[a] = r[a]
+                _refine(G, G[j], P, k, K, value, spare, 2)
+                for i in range(m):
+                    u[i] = G[j, i]
+                for a in range(k):
+                    r[a] = value[a]
+                    row = G[P[a]]
+                    for i in range(m):
+                        u[i] -= r[a] * row[i]
+                q = u[j]
+            tau = np.inf
+            drop = -1
+            for a in range(k):
+                if not free[P[a]] and sign * r[a] > 0.0:
+                    ratio = lam[P[a]] / (sign * r[a])
+                    if ratio < tau:
+                        tau = ratio
+                        drop = a
+            dependent = q <= DEPENDENT or k >= rank
+            if dependent and abs(w[j]) <= 1e-13 * max(np.sqrt(max(size, 0.0)), top):
+                left[j] = True  # met through the others, up to rounding
+                break
+            if dependent and drop < 0:
+                for i in range(m):
+                    lam[i] = 0.0
+                lam[j] = sign
+                for a in range(k):
+                    f = -sign * r[a]
+                    lam[P[a]] = f if free[P[a]] else max(f, 0.0)
+                return NO_SOLUTION, steps
+            full = np.inf if dependent else sign * w[j] / q
+            if full <= tau:
+                tau = full
+                drop = -1
+            for a in range(k):
+                lam[P[a]] -= tau * sign * r[a]
+            lam[j] += tau * sign
+            for i in range(m):
+                w[i] -= tau * sign * u[i]
+            if drop < 0:
+                _append(K, k, r, q)
+                P[k] = j
+                inside[j] = True
+                k += 1
+                break
+            gone = P[drop]
+            lam[gone] = 0.0
+            inside[gone] = False
+            _remove(K, k, drop, spare)
+            k -= 1
+            P[drop] = P[k]
+
+
+@njit()
+def gram(D, z, query, scale):
+    """The Gram of the unit rows: (Δ_j·Δ_k)(z_j·z_k) scale_j scale_k, (m, m)."""
+    m, d = D.shape
+    g, e = z.shape
+    zz = np.empty((g, g))
+    for i in range(g):
+        for j in range(i + 1):
+            s = 0.0
+            for t in range(e):
+                s += z[i, t] * z[j, t]
+            zz[i, j] = s
+            zz[j, i] = s
+    Dt = np.empty((d, m))
+    for k in range(m):
+        for t in range(d):
+            Dt[t, k] = D[k, t] * scale[k]
+    G = np.zeros((m, m))
+    for j in range(m):
+        row = G[j]
+        for t in range(d):
+            f = Dt[t, j]
+            col = Dt[t]
+            for k in range(m):
+                row[k] += f * col[k]
+        for k in range(m):
+            row[k] *= zz[query[j], query[k]]
+    return G
+
+
+@njit()
+def solve_small(D, z, query, norms, b, free):
+    """Status and multipliers (m,) of rows Δ_k z_kᵀ with norms ‖Δ_k‖‖z_k‖ (m,), all positive.
+
+    D (m, d), z (g, dq), query (m,), b (m,), free (m,).
+    """
+    m = D.shape[0]
+    scale = 1.0 / norms
+    G = gram(D, z, query, scale)
+    unit = b * scale
+    top = 0.0
+    for k in range(m):
+        top = max(top, abs(unit[k]))
+    lam = np.zeros(m)
+    if top == 0.0:
+        return DONE, lam
+    for k in range(m):
+        unit[k] /= top
+    rank = D.shape[1] * z.shape[1]
+    status, _ = dual_active_set(G, unit, free, lam, rank, 50 * m + 100)
+    for k in range(m):
+        lam[k] *= scale[k]
+    return status, lam
+
+
+def twin(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:
+    """Status and multipliers by the same steps in plain NumPy, G_PP solved afresh each time."""
+    m = len(b)
+    lam = np.zeros(m)
+    P: list[int] = []
+    left: set[int] = set()
+    for _ in range(50 * m + 100):
+        w = b - G @ lam
+        size = max(np.sqrt(max(float(lam @ b), 0.0)), float(np.abs(b).max(initial=0.0)))
+        waiting = [i for i in range(m) if i not in P and i not in left]
+        ties = [i for i in waiting if free[i]]
+        j = ties[0] if ties else max(waiting, key=lambda i: w[i], default=-1)
+        if j < 0 or (not ties and w[j] <= 1e-13 * size):
+            lam[P] = np.linalg.solve(G[np.ix_(P, P)], b[P])
+            return DONE, lam
+        sign = 1.0 if w[j] >= 0 else -1.0
+        while True:
+            r = np.linalg.solve(G[np.ix_(P, P)], G[P, j]) if P else np.empty(0)
+            q = G[j, j] - G[j, P] @ r
+            falling = [(lam[i] / (sign * x), i) for i, x in zip(P, r, strict=True)
+                       if not free[i] and sign * x > 0]  # fmt: skip
+            tau, drop = min(falling, default=(np.inf, -1))
+            if q <= DEPENDENT and abs(w[j]) <= 1e-13 * size:
+                left.add(j)
+                break
+            if q <= DEPENDENT and drop < 0:
+                proof = np.zeros(m)
+                proof[j] = sign
+                proof[P] = -sign * r
+                return NO_SOLUTION, proof
+            full = np.inf if q <= DEPENDENT else sign * w[j] / q
+            step = min(tau, full)
+            lam[P] -= step * sign * r
+            lam[j] += step * sign
+            w = b - G @ lam
+            if full <= tau:
+                P.append(j)
+                break
+            lam[drop] = 0.0
+            P.remove(drop)
+    return STOPPED, lam

@@ -1,0 +1,121 @@
+"""What solvers share: the rows of a problem as plain arrays, and the answer they hand back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from attsvm.norms import Norm
+from attsvm.problem import Problem
+from attsvm.tokens import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An untrusted pair: W (d, dq), multipliers λ (m,) and tie multipliers μ (l,).
+
+    `proof` says that the solver takes (λ, μ) for a proof that no W exists. Nothing here is
+    believed before `certify` has judged it.
+    """
+
+    W: Floats | None
+    multipliers: Floats
+    tie_multipliers: Floats
+    proof: bool = False
+
+
+@dataclass(frozen=True)
+class Solver:
+    """One way to solve: what it is good for, the norms it takes, whether it takes a budget.
+
+    run(problem, norm, tol=…, budget=…) -> Answer.
+    """
+
+    purpose: str
+    takes: Callable[[Norm], bool]
+    run: Callable[..., Answer]
+    soft: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Margins and then ties of a problem as arrays; rows that are exactly zero are left out.
+
+    D (k, d) differences, query (k,), z (g, dq) queries, norms (k,) ‖Δ‖‖z‖, b (k,) right-hand
+    sides, free (k,) True on ties, place (k,) where each row stands among margins and then ties.
+    """
+
+    D: Floats
+    z: Floats
+    query: Ints
+    norms: Floats
+    b: Floats
+    free: Bools
+    place: Ints
+    m: int
+    total: int
+
+    @classmethod
+    def of(cls, problem: Problem, index: Ints | None = None) -> Rows:
+        """The rows of the margins in `index` (all without it) and of every tie."""
+        margins = np.arange(problem.m) if index is None else index
+        D, query = problem.differences(index), problem.query[margins]
+        norms, b = problem.row_norms[margins], problem.b[margins]
+        free = np.zeros(len(margins), dtype=bool)
+        place = margins
+        if problem.ties:
+            D = np.concatenate([D, problem.tie_differences()])
+            query = np.concatenate([query, problem.tie_query])
+            norms = np.concatenate([norms, problem.tie_norms])
+            b = np.concatenate([b, problem.c])
+            free = np.concatenate([free, np.ones(problem.ties, dtype=bool)])
+            place = np.concatenate([place, problem.m + np.arange(problem.ties)])
+        live = norms > 0
+        if not live.all():
+            D, query, norms, b, free, place = (
+                a[live] for a in (D, query, norms, b, free, place)
+            )  # fmt: skip
+        return cls(
+            D, problem.queries, query, norms, b, free, place, problem.m, problem.m + problem.ties
+        )
+
+    @property
+    def Z(self) -> Floats:
+        """The query of each row (k, dq)."""
+        return self.z[self.query]
+
+    def adjoint(self, lam: Floats) -> Floats:
+        """Σ λ_k Δ_k z_kᵀ (d, dq)."""
+        return self.D.T @ (lam[:, None] * self.Z)
+
+    def spread(self, lam: Floats) -> tuple[Floats, Floats]:
+        """The multipliers of all margins (m,) and all ties (l,) from those of these rows."""
+        out = np.zeros(self.total)
+        out[self.place] = lam
+        return out[: self.m], out[self.m :]
+
+    def features(self) -> Floats:
+        """The rows as unit vectors (k, d·dq)."""
+        unit = self.D / self.norms[:, None]
+        return (unit[:, :, None] * self.Z[:, None, :]).reshape(len(unit), -1)
+
+
+def zero_row(problem: Problem) -> Answer | None:
+    """The proof that a row of norm zero with a nonzero right-hand side gives, if there is one.
+
+    A dropped token that equals the kept one, or a query of zero, asks 0 ≥ b > 0.
+    """
+    lam, mu = np.zeros(problem.m), np.zeros(problem.ties)
+    dead = (problem.row_norms == 0) & (problem.b > 0)
+    if dead.any():
+        lam[int(dead.argmax())] = 1.0
+        return Answer(None, lam, mu, True)
+    if problem.ties:
+        dead = (problem.tie_norms == 0) & (problem.c != 0)
+        if dead.any():
+            k = int(dead.argmax())
+            mu[k] = np.sign(problem.c[k])
+            return Answer(None, lam, mu, True)
+    return None

@@ -1,0 +1,144 @@
+"""Frobenius problems: the active set where it fits, a cutting plane in few dimensions, else Newton.
+
+The cutting plane keeps a working set of rows for the active set and adds the most violated ones;
+with D = d·dq unknowns no more than D rows are ever active, whatever the number of margins.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.norms import Norm
+from attsvm.problem import Problem
+from attsvm.solvers.active_set import NO_SOLUTION, solve_small
+from attsvm.solvers.answer import Answer, Rows
+from attsvm.solvers.farkas import sharpen
+from attsvm.solvers.frobenius_large import solve_rows
+from attsvm.tokens import Floats
+
+# The active set works on a Gram of all its rows: quadratic memory, cubic time.
+SMALL = 300
+# Unknowns up to which the cutting plane is the better one for many rows.
+FEW = 200
+# The gap that a polish on the support may still improve.
+_POLISH = 1e-12
+
+
+def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
+    """The answer of the method that fits the size."""
+    if np.isfinite(budget):
+        return newton(problem, norm, tol=tol, budget=budget)
+    if problem.m + problem.ties <= SMALL:
+        return active_set(problem, norm)
+    if problem.shape[0] * problem.shape[1] <= FEW and problem.ties <= SMALL:
+        return cutting_plane(problem, norm, tol=tol)
+    return newton(problem, norm, tol=tol)
+
+
+def active_set(problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float = np.inf) -> Answer:
+    """The answer of the dual active set on all rows."""
+    rows = Rows.of(problem)
+    return _answer(rows, *_small(rows))
+
+
+def cutting_plane(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
+    """The answer of the active set on a working set that grows by the most violated rows."""
+    D = problem.shape[0] * problem.shape[1]
+    batch = max(2 * D, 60)
+    live = problem.row_norms > 0
+    unit = np.where(live, problem.row_norms, 1.0)
+    # The first guess: the mean of the rows.
+    W = problem.adjoint(np.where(live, 1.0 / unit, 0.0))
+    working = np.empty(0, np.int64)
+    lam = np.zeros(problem.m)
+    answer = Answer(W, lam, np.zeros(problem.ties))
+    for _ in range(500):
+        violation = np.where(live, (problem.b - problem.margins(W)) / unit, -np.inf)
+        size = float(np.linalg.norm(W))
+        if len(working) and float(violation.max()) <= max(1e-14, 0.05 * tol) * size:
+            break
+        count = min(batch, problem.m)
+        new = np.argpartition(-violation, count - 1)[:count]
+        grown = np.union1d(working[lam[working] > 0], new)
+        if len(working) and len(np.setdiff1d(grown, working)) == 0:
+            break  # nothing new is violated beyond what rounding explains
+        working = grown
+        rows = Rows.of(problem, working)
+        answer = _answer(rows, *_small(rows))
+        if answer.proof or answer.W is None:
+            break
+        lam, W = answer.multipliers, answer.W
+    return answer
+
+
+def newton(
+    problem: Problem,
+    norm: Norm,
+    *,
+    tol: float,
+    budget: float = np.inf,
+) -> Answer:
+    """The answer of coordinate descent and Newton steps on a working set; takes a budget."""
+    W, lam = solve_rows(
+        problem.keys,
+        problem.queries,
+        np.concatenate([problem.hi, problem.tie_hi]),
+        np.concatenate([problem.lo, problem.tie_lo]),
+        np.concatenate([problem.query, problem.tie_query]),
+        np.concatenate([problem.b, problem.c]),
+        free=np.arange(problem.m + problem.ties) >= problem.m,
+        tol=0.1 * tol,
+        budget=budget,
+    )
+    return Answer(W, lam[: problem.m], lam[problem.m :], not W.any())
+
+
+def _small(rows: Rows) -> tuple[int, Floats]:
+    return solve_small(rows.D, rows.z, rows.query, rows.norms, rows.b, rows.free)
+
+
+def _answer(rows: Rows, status: int, lam: Floats) -> Answer:
+    """The answer of these rows from their multipliers, polished on the support when it helps."""
+    if status == NO_SOLUTION:
+        return sharpen(rows, lam)
+    W = rows.adjoint(lam)
+    value = rows.b / rows.norms
+    unit = np.einsum("kd,kd->k", rows.D, (rows.z @ W.T)[rows.query]) / rows.norms
+    size = float(np.sqrt(np.einsum("ij,ij->", W, W)))
+    scale = float(value @ (lam * rows.norms)) / size**2 if size > 0 else 1.0
+    short = value - unit * scale
+    short = np.where(rows.free, np.abs(short), short)
+    if len(short) and float(short.max()) > _POLISH * size * abs(scale):
+        lam, W = _polish(rows, lam, W * scale, scale)
+    else:
+        lam, W = lam * scale, W * scale
+    margins, ties = rows.spread(lam)
+    return Answer(W, margins, ties)
+
+
+def _polish(rows: Rows, lam: Floats, W: Floats, scale: float) -> tuple[Floats, Floats]:
+    """The least-norm solution of the support's equalities, from the rows instead of their Gram.
+
+    The Gram squares the condition number; a QR of the rows themselves does not.
+    """
+    support = (lam != 0).nonzero()[0]
+    part = Rows(
+        rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
+        rows.free[support], support, rows.m, rows.total,
+    )  # fmt: skip
+    F = part.features()
+    if not len(support) or F.size > 2.5e7:
+        return lam * scale, W
+    goal = part.b / part.norms
+    # W = Fᵀ y with F W = goal: y from two triangular solves, refined once in W.
+    Q, R = np.linalg.qr(F.T)
+    if float(np.abs(np.diag(R)).min(initial=1.0)) < 1e-11:
+        return lam * scale, W
+    w = Q @ np.linalg.solve(R.T, goal)
+    w = w + Q @ np.linalg.solve(R.T, goal - F @ w)
+    y = np.linalg.solve(R, Q.T @ w)
+    if bool((y < 0)[~part.free].any()):
+        return lam * scale, W
+    better = np.zeros(len(lam))
+    better[support] = y / part.norms
+    return better, w.reshape(W.shape)

@@ -1,0 +1,97 @@
+"""solve(): picks the solver, runs it, and has its answer judged."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import numpy as np
+
+from attsvm import solvers
+from attsvm.certificate import Certificate, certify
+from attsvm.errors import ConvergenceWarning, Unsupported
+from attsvm.norms import Norm, norm_of
+from attsvm.problem import Problem
+from attsvm.solvers.answer import Answer, Solver, zero_row
+
+logger = logging.getLogger("attsvm")
+
+
+def solve(
+    problem: Problem,
+    norm: str | Norm = "frobenius",
+    *,
+    tol: float | None = None,
+    C: float | None = None,
+    solver: str | None = None,
+) -> Certificate:
+    """The Certificate of the least-norm W that meets the problem's rows.
+
+        min ‖W‖  s.t.  Δ_kᵀ W z_k ≥ b_k,  Δ_lᵀ W z_l = c_l
+
+    norm: a name such as "frobenius", "nuclear", "l1.75". tol: the certified relative gap asked
+    for (1e-8; 1e-6 for nuclear and spectral). C: a budget on the multipliers, for data that
+    cannot be separated: min ½‖W‖² + C Σ ξ_k. solver: a name of `attsvm.solvers.SOLVERS`.
+
+    Returns a Certificate whatever the outcome; `.require()` raises when it is not optimal. A
+    solve that stops before the tolerance also warns.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0])))
+    >>> best.W.ravel().round(5)
+    array([-0.0990099,  0.990099 ])
+    """
+    geometry = norm_of(norm)
+    goal = _tolerance(geometry, tol)
+    budget = np.inf if C is None else _budget(C)
+    method = pick(geometry, solver, budget)
+    answer = None if np.isfinite(budget) else zero_row(problem)
+    if answer is None:
+        answer = method.run(problem, geometry, tol=goal, budget=budget)
+    result = judge(problem, geometry, answer, goal, budget)
+    if result.status == "stalled":
+        warnings.warn(f"{result.message} (asked for {goal:.1e})", ConvergenceWarning, stacklevel=2)
+    return result
+
+
+def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: float) -> Certificate:
+    """The Certificate of an answer."""
+    return certify(
+        problem, norm, answer.W, answer.multipliers, answer.tie_multipliers,
+        tol=tol, budget=budget,
+    )  # fmt: skip
+
+
+def pick(norm: Norm, name: str | None, budget: float) -> Solver:
+    """The solver of this name, or the default of the norm; an error when it does not fit."""
+    if name is None:
+        name = "frobenius" if norm.name == "frobenius" else "interior"
+    if name not in solvers.SOLVERS:
+        raise Unsupported(f"unknown solver {name!r}: known are {', '.join(solvers.SOLVERS)}")
+    method = solvers.SOLVERS[name]
+    if not method.takes(norm):
+        fitting = [key for key, other in solvers.SOLVERS.items() if other.takes(norm)]
+        raise Unsupported(
+            f"solver {name!r} does not take norm {norm.name}: {', '.join(fitting)} do"
+        )
+    if np.isfinite(budget) and not method.soft:
+        fitting = [key for key, s in solvers.SOLVERS.items() if s.soft and s.takes(norm)]
+        raise Unsupported(
+            f"solver {name!r} takes no budget C in norm {norm.name}: {', '.join(fitting)} do"
+        )
+    return method
+
+
+def _tolerance(norm: Norm, tol: float | None) -> float:
+    if tol is None:
+        return norm.tolerance
+    if not 0 < tol < np.inf:
+        raise Unsupported(f"tol is {tol}: it must be a positive number")
+    return float(tol)
+
+
+def _budget(C: float) -> float:
+    if not 0 < C < np.inf:
+        raise Unsupported(f"C is {C}: a budget must be a positive number (leave it out for none)")
+    return float(C)

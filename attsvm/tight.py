@@ -1,0 +1,123 @@
+"""Which margins are met with equality at the solution: certified, not thresholded.
+
+Where the norm is uniformly convex a small gap confines the solution: every feasible W of norm up
+to `upper` lies within `norm.ball` of W*, so a slack beyond ‖Δ_k‖‖z_k‖ times that is surely loose.
+The combined rows A*λ are confined likewise by `norm.dual_ball`; when the rows that may be tight
+are independent, no optimal multiplier is further from λ than that over their smallest singular
+value σ, so a λ_k beyond it is positive in every optimum: surely tight. What remains is settled in
+exact arithmetic on small Frobenius problems, or stays undecided.
+
+Elsewhere (nuclear, spectral, max, l1) solutions need not be unique and tight rows depend on the
+solution: these are of the one at hand, tight when λ_k forces every solution's slack to be small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attsvm.norms.norm import UNIT
+from attsvm.tokens import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from attsvm.certificate import Certificate
+
+# Where solutions are not unique: a slack below this share of b counts as met.
+_MET = 1e-4
+# Rows that may be tight, beyond which their Gram is not formed.
+_MOST = 3000
+# Margins up to which undecided rows are settled exactly.
+_EXACT = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Tight:
+    """A verdict on each margin (m,): exactly one of tight, loose, undecided is True.
+
+    `radius` is the Frobenius distance within which the solution is known; `how` says what the
+    verdicts rest on.
+    """
+
+    tight: Bools
+    loose: Bools
+    undecided: Bools
+    radius: float
+    how: str
+
+    @property
+    def rows(self) -> Ints:
+        """The indices of the surely tight margins."""
+        return self.tight.nonzero()[0]
+
+    def __repr__(self) -> str:
+        counts = [int(a.sum()) for a in (self.tight, self.loose, self.undecided)]
+        return f"Tight({counts[0]} tight, {counts[1]} loose, {counts[2]} undecided; {self.how})"
+
+
+def tight_rows(certificate: Certificate) -> Tight:
+    """The verdict on each margin at the certified solution."""
+    problem = certificate.problem
+    m = problem.m
+    nothing = np.zeros(m, dtype=bool)
+    if certificate.W is None or not np.isfinite(certificate.upper) or m == 0:
+        return Tight(nothing, nothing, ~nothing, np.inf, "no feasible W")
+    if np.isfinite(certificate.budget):
+        return Tight(nothing, nothing, ~nothing, np.inf, "soft margin")
+    W = certificate.W
+    d, dq = problem.shape
+    slack = certificate.margins - problem.b
+    error = (d + dq + 7) * UNIT * float(np.linalg.norm(W)) * problem.row_norms
+    if not certificate.norm.unique:
+        return _at_this_solution(certificate, slack, error)
+    to_value, to_dual = certificate.norm.spread(problem.shape)
+    radius = certificate.norm.ball(certificate.upper, certificate.lower) * to_dual
+    loose = slack - error > radius * problem.row_norms
+    tight = _surely_positive(certificate, ~loose, to_value)
+    undecided = ~(loose | tight)
+    how = "the gap"
+    if undecided.any() and certificate.norm.name == "frobenius" and m <= _EXACT:
+        from attsvm.exact import exact_tight
+
+        settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)
+        if settled is not None:
+            return Tight(settled, ~settled, nothing, 0.0, "exact arithmetic")
+    return Tight(tight, loose, undecided, radius, how)
+
+
+def _surely_positive(certificate: Certificate, may: Bools, to_value: float) -> Bools:
+    """Margins whose multiplier is positive in every optimum, (m,)."""
+    problem = certificate.problem
+    out = np.zeros(problem.m, dtype=bool)
+    rows = may.nonzero()[0]
+    count = len(rows) + problem.ties
+    if not len(rows) or count > min(problem.shape[0] * problem.shape[1], _MOST):
+        return out
+    size = np.concatenate([problem.row_norms[rows], problem.tie_norms])
+    if not (size > 0).all():
+        return out
+    D = np.concatenate([problem.differences(rows), problem.tie_differences()]) / size[:, None]
+    Z = problem.queries[np.concatenate([problem.query[rows], problem.tie_query])]
+    smallest = float(np.linalg.eigvalsh((D @ D.T) * (Z @ Z.T))[0]) - 8 * count * UNIT * count
+    if not smallest > 0:
+        return out
+    unit: Floats = certificate.multipliers * problem.row_norms
+    outside = float(unit[~may].sum())
+    ratio = certificate.lower / certificate.upper
+    reach = certificate.norm.dual_ball(ratio) * to_value + outside
+    out[rows] = unit[rows] > 1.01 * reach / np.sqrt(smallest)
+    return out
+
+
+def _at_this_solution(certificate: Certificate, slack: Floats, error: Floats) -> Tight:
+    """Verdicts for norms without unique solutions.
+
+    Σ λ_k (margin_k − b_k) ≤ upper − lower for every feasible W of norm up to upper.
+    """
+    b = np.where(certificate.problem.b > 0, certificate.problem.b, 1.0)
+    width = max(certificate.upper - certificate.lower, 0.0)
+    loose = slack - error > _MET * b
+    tight = ~loose & (certificate.multipliers * _MET * b > width)
+    how = "this solution, which need not be the only one"
+    return Tight(tight, loose, ~(loose | tight), np.inf, how)

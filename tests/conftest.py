@@ -1,0 +1,14 @@
+"""What every test run shares: one thread a process, no windows, the same draws every time."""
+
+import os
+
+from hypothesis import settings
+
+# Read once when the libraries start, so set here, before any test module loads NumPy.
+for _variable in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ.setdefault(f"{_variable}_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# A first call may compile a kernel, so a draw has no deadline; the gate repeats itself exactly.
+settings.register_profile("house", deadline=None, derandomize=True, database=None)
+settings.load_profile("house")

@@ -1,0 +1,216 @@
+"""Both bounds of a certificate, and Frobenius solutions, in exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from attsvm.errors import BadTokens
+from attsvm.exact import exact_lower, exact_tight, exact_upper
+from attsvm.farkas import exact_infeasibility
+from attsvm.integer_rows import IntegerRows
+from attsvm.norms.rational import Exact, bounds
+from attsvm.problem import Problem
+from tests.plain_fractions import (
+    NORMS,
+    REFERENCE,
+    TIGHTNESS,
+    drawn,
+    feasible,
+    least_distance,
+    proves,
+    reference,
+    sphere,
+)
+
+
+@pytest.mark.parametrize(
+    ("norm", "W", "least"),
+    [("max", [1.0, 1.0], 7), ("l1", [0.0, 1.0], 4), ("frobenius", [3.0, 4.0], 5),
+     ("nuclear", [3.0, 4.0], 5), ("spectral", [3.0, 4.0], 5)],
+)  # fmt: skip
+def test_one_row_has_its_known_least_norm(norm: str, W: list[float], least: int) -> None:
+    # 3 w₁ + 4 w₂ ≥ 1: the least norm is one over the dual norm of (3, 4)
+    problem = Problem.from_rows([[3.0, 4.0]])
+    upper = exact_upper(problem, norm, W)
+    assert exact_lower(problem, norm, [0.7]).value == upper.value == Fraction(1, least)
+    assert upper.matrix is not None
+    assert feasible(problem, upper.matrix)
+
+
+def test_diagonal_rows_have_their_known_least_norms() -> None:
+    # W_11 ≥ 1 and W_22 ≥ 2: nuclear 3, spectral 2, Frobenius √5
+    problem = Problem.from_rows(np.eye(2), np.eye(2), b=[1.0, 2.0])
+    for norm, lam, square in (
+        ("nuclear", [1.0, 1.0], 9), ("spectral", [0.0, 1.0], 4), ("frobenius", [1.0, 2.0], 5),
+    ):  # fmt: skip
+        lower = exact_lower(problem, norm, lam).value
+        upper = exact_upper(problem, norm, np.diag([1.0, 2.0])).value
+        assert lower is not None and upper is not None
+        assert lower**2 <= square <= upper**2
+        assert upper <= lower * (1 + TIGHTNESS)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_lower_bounds_stay_below_the_true_quotient(norm: str) -> None:
+    problem = drawn(6, 5, 4, seed=7)
+    lam = np.random.default_rng(8).random(problem.m)
+    rows = IntegerRows.of(problem)
+    multipliers = rows.multipliers(lam)
+    dual = {"nuclear": "spectral", "spectral": "nuclear", "max": "l1", "l1": "max",
+            "l1.1": "l11", "l1.75": "l7/3", "l3": "l1.5"}.get(norm, norm)  # fmt: skip
+    true = sum(map(Fraction, lam.tolist())) / reference(dual, rows.adjoint(multipliers))
+    lower = exact_lower(problem, norm, lam).value
+    assert lower is not None
+    assert true * (1 - TIGHTNESS) <= lower <= true * (1 + REFERENCE)
+
+
+def test_bounds_meet_and_a_raised_lower_bound_is_refuted() -> None:
+    problem = drawn(6, 8, 10, seed=0)
+    W, lam = least_distance(problem)
+    lower, upper = (
+        exact_lower(problem, "frobenius", lam).value,
+        exact_upper(problem, "frobenius", W),
+    )
+    assert lower is not None and upper.value is not None and upper.matrix is not None
+    assert lower <= upper.value < lower * (1 + Fraction(1, 10**10))
+    assert feasible(problem, upper.matrix)
+    assert upper.value**2 >= sum(v**2 for v in upper.matrix.fractions().ravel())
+
+
+def test_a_perturbed_matrix_has_a_larger_bound_or_none() -> None:
+    problem = drawn(6, 8, 10, seed=0)
+    W, lam = least_distance(problem)
+    lower = exact_lower(problem, "frobenius", lam).value
+    bent = exact_upper(problem, "frobenius", W + 1e-5 * np.random.default_rng(1).random(W.shape))
+    assert lower is not None and bent.value is not None
+    assert bent.value > lower * (1 + Fraction(1, 10**6))
+    turned = exact_upper(problem, "frobenius", -W)
+    assert turned.value is None and turned.matrix is None
+    assert "not positive" in turned.reason
+
+
+def test_an_empty_numerator_gives_zero() -> None:
+    problem = Problem.from_rows([[3.0, 4.0]], b=[0.0])
+    assert exact_lower(problem, "frobenius", [1.0]).value == 0
+    upper = exact_upper(problem, "frobenius", [1.0, 0.0])
+    assert upper.value == 0 and upper.matrix is not None and upper.matrix.zero
+
+
+def test_bad_multipliers_and_matrices_are_refused() -> None:
+    problem = Problem.from_rows([[3.0, 4.0], [1.0, 0.0]])
+    with pytest.raises(BadTokens, match="multiplier 1 is negative"):
+        exact_lower(problem, "frobenius", [1.0, -1e-300])
+    with pytest.raises(BadTokens, match="must be"):
+        exact_lower(problem, "frobenius", [1.0])
+    with pytest.raises(BadTokens, match="must be"):
+        exact_lower(problem, "frobenius", [1.0, 1.0], [1.0])
+    with pytest.raises(BadTokens, match="needs"):
+        exact_upper(problem, "frobenius", np.ones((3, 1)))
+    with pytest.raises(BadTokens, match="exact arithmetic"):
+        exact_upper(problem, "frobenius", [math.inf, 1.0])
+
+
+@pytest.mark.parametrize("level", [0.0, 0.3])
+@pytest.mark.parametrize("norm", ["frobenius", "nuclear", "l1.75"])
+def test_ties_and_zero_rows_are_repaired_exactly(norm: str, level: float) -> None:
+    rng = np.random.default_rng(9)
+    d, ties = 6, 8
+    E, Y, W = sphere(rng, ties, d), sphere(rng, ties, d), rng.standard_normal((d, d))
+    c = level * rng.standard_normal(ties)
+    # the nearest W in floats that meets the ties, up to rounding
+    C = np.einsum("ki,kj->kij", E, Y).reshape(ties, -1)
+    W += (np.linalg.pinv(C) @ (c - C @ W.ravel())).reshape(d, d)
+    D, Z = sphere(rng, 30, d), sphere(rng, 30, d)
+    D *= np.sign(np.einsum("ki,ij,kj->k", D, W, Z))[:, None]
+    W /= np.einsum("ki,ij,kj->k", D, W, Z).min() if level == 0 else 1.0
+    b = np.ones(30) if level == 0 else 0.5 * np.einsum("ki,ij,kj->k", D, W, Z)
+    b[:10] = 0.0
+    # zero rows met up to rounding only, on both sides
+    kernel = sphere(rng, 5, d)
+    V = W @ Z[:5].T
+    D[:5] = kernel - np.einsum("kd,dk->k", kernel, V)[:, None] * V.T / (V.T**2).sum(1)[:, None]
+    problem = Problem.from_rows(D, Z, b=b, ties=E, tie_queries=Y, c=c)
+    exact = Exact.of(W)
+    assert not feasible(problem, exact)
+    upper = exact_upper(problem, norm, W)
+    assert upper.matrix is not None and upper.value is not None, upper.reason
+    assert feasible(problem, upper.matrix)
+    np.testing.assert_allclose(upper.matrix.floats(), W, atol=1e-12 * np.abs(W).max())
+    assert upper.value <= bounds(norm)[0](exact) * (1 + Fraction(1, 10**11))
+
+
+def test_dependent_ties_are_repaired_and_contradictions_named() -> None:
+    margins, row = [[1.0, 0.0, 0.0]], [0.1, 0.2, 0.7]
+    double = [2 * v for v in row]
+    agree = Problem.from_rows(margins, ties=[row, double], c=[0.3, 0.6])
+    upper = exact_upper(agree, "frobenius", [1.0, 0.0, 0.2])
+    assert upper.matrix is not None
+    assert feasible(agree, upper.matrix)
+    clash = Problem.from_rows(margins, ties=[row, double], c=[0.3, 0.7])
+    upper = exact_upper(clash, "frobenius", [1.0, 0.0, 0.2])
+    assert upper.matrix is None and upper.reason == "tie 1 contradicts the rows it depends on"
+    proof = exact_infeasibility(clash, [0.0], [-2.0, 1.0])
+    assert proof is not None
+    assert proves(clash, proof.multipliers, proof.tie_multipliers)
+    assert exact_infeasibility(agree, [0.0], [-2.0, 1.0]) is None
+
+
+def test_violated_margins_join_the_correction_when_scaling_is_barred() -> None:
+    # w₁ = 1 and w₁ + w₂ ≥ 3: from (1, 1.9), the least change is w₂ = 2; scaling would break w₁
+    problem = Problem.from_rows([[1.0, 1.0]], b=[3.0], ties=[[1.0, 0.0]], c=[1.0])
+    upper = exact_upper(problem, "l1", [1.0, 1.9])
+    assert upper.value == 3
+    assert upper.matrix is not None
+    assert upper.matrix.fractions().ravel().tolist() == [1, 2]
+    lower = exact_lower(problem, "l1", [1.0], [0.0]).value
+    assert lower == 3
+
+
+def test_tight_rows_of_a_known_solution() -> None:
+    # w₁ ≥ 1, w₂ ≥ 1, w₁ + w₂ ≥ 2 (tight, no multiplier needed), w₁ ≥ 1/2 (loose)
+    problem = Problem.from_rows(
+        [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]], b=[1.0, 1.0, 2.0, 0.5]
+    )
+    found = exact_tight(problem, [1.0, 1.0, 1e-13, 0.0])
+    assert found is not None
+    assert found.matrix.fractions().ravel().tolist() == [1, 1]
+    assert found.square == 2
+    assert found.tight.tolist() == [True, True, True, False]
+    assert found.multipliers.fractions().tolist() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+def test_exact_solution_is_optimal(noise: float) -> None:
+    problem = drawn(6, 8, 10, seed=0)
+    _, lam = least_distance(problem)
+    found = exact_tight(problem, lam + noise * np.random.default_rng(2).random(problem.m))
+    assert found is not None
+    assert feasible(problem, found.matrix)
+    assert sum(v**2 for v in found.matrix.fractions().ravel()) == found.square
+    lower = exact_lower(problem, "frobenius", found.multipliers).value
+    assert lower is not None
+    assert lower**2 <= found.square <= lower**2 * (1 + Fraction(1, 10**40))
+    assert found.tight[found.multipliers.numerators.astype(bool)].all()
+    assert 0 < found.tight.sum() < problem.m
+
+
+def test_exact_solution_with_ties() -> None:
+    rng = np.random.default_rng(10)
+    E, Y = sphere(rng, 5, 6), sphere(rng, 5, 6)
+    problem = drawn(4, 5, 6, seed=11, ties=E, tie_queries=Y, c=[0.0, 0.5, 0.0, -0.25, 0.0])
+    found = exact_tight(problem, np.zeros(problem.m))
+    assert found is not None
+    assert feasible(problem, found.matrix)
+    assert found.tight[found.multipliers.numerators.astype(bool)].all()
+    lower = exact_lower(problem, "frobenius", found.multipliers, found.tie_multipliers).value
+    assert lower is not None
+    assert lower**2 <= found.square <= lower**2 * (1 + Fraction(1, 10**40))
+    assert exact_tight(problem, np.ones(problem.m), limit=4) is None
+
+
+def test_infeasible_problems_have_no_exact_solution() -> None:
+    assert exact_tight(Problem.from_rows([[1.0], [-1.0]]), [1.0, 1.0]) is None

@@ -1,0 +1,17 @@
+"""The only tolerance numbers of the tests, each with what it is a bound on.
+
+Relative unless it says otherwise. A test that needs another number adds it here, with its reason.
+"""
+
+# Two float64 routes to the same number, a few hundred operations apart.
+ROUNDING = 1e-12
+
+# A certified gap, upper/lower - 1, that `solve` promises by default.
+GAP = 1e-8  # Frobenius, lP, l1, max
+GAP_SPECTRUM = 1e-6  # nuclear, spectral: their solvers work on singular values
+
+# A value against the same value from an oracle that stops at its own accuracy.
+ORACLE = 1e-5
+
+# A derivative by central differences: the best that step eps**(1/3) allows.
+FINITE_DIFFERENCE = 1e-6
