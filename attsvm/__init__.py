@@ -22,6 +22,8 @@ from attsvm.optima import Optimality, local_optima, optimality
 from attsvm.problem import Problem
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
+from attsvm.solvers.many import solve_many
+from attsvm.stack import Stack
 from attsvm.tokens import Tokens
 from attsvm.version import __version__
 
@@ -37,6 +39,7 @@ __all__ = [
     "Optimality",
     "Problem",
     "Selection",
+    "Stack",
     "Tokens",
     "Unsupported",
     "__version__",
@@ -45,6 +48,7 @@ __all__ = [
     "norm_of",
     "optimality",
     "solve",
+    "solve_many",
 ]
 
 logging.getLogger("attsvm").addHandler(logging.NullHandler())

@@ -19,20 +19,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from attsvm.bounds import Below, above, below, worst_margin
 from attsvm.correction import Corrected, correct
-from attsvm.errors import Inseparable, NotConverged
+from attsvm.errors import BadTokens, Inseparable, NotConverged
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.norm import UNIT
 from attsvm.problem import Problem
+from attsvm.soft import soft_lower, soft_upper
 from attsvm.tokens import Floats
 
 if TYPE_CHECKING:
-    from attsvm.exact import Check
+    from attsvm.verify import Check
     from attsvm.tight import Tight
 
 Status = Literal["optimal", "inseparable", "stalled"]
-# A residual of this many times its rounding bound still counts as zero in a proof.
-_RESIDUAL = 4.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,73 +164,56 @@ def certify(
     """
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else tol
-    lam = np.maximum(np.nan_to_num(np.asarray(multipliers, dtype=np.float64)), 0.0)
-    if np.isfinite(budget):
-        lam = np.minimum(lam, budget)
+    # fmax takes the number where the other side is NaN: NaN and negative multipliers count as 0.
+    lam = np.fmin(np.fmax(np.asarray(multipliers, dtype=np.float64), 0.0), budget)
     mu = np.zeros(problem.ties) if tie_multipliers is None else np.asarray(tie_multipliers, float)
     if lam.shape != (problem.m,) or mu.shape != (problem.ties,):
-        raise NotConverged(
+        raise BadTokens(
             f"{lam.size} multipliers for {problem.m} margins and {mu.size} for {problem.ties} ties"
         )
     if np.isfinite(budget):
-        from attsvm.soft import certify_soft
-
-        return certify_soft(problem, geometry, W, lam, mu, goal, budget)
-    below = _below(problem, geometry, lam, mu)
-    above = _above(problem, geometry, W)
+        return _soft(problem, geometry, W, lam, mu, goal, budget)
+    low = _below(problem, geometry, lam, mu)
+    high = _above(problem, geometry, W)
+    lower, null = float(low.value), bool(low.null)
     status: Status = "stalled"
     proof: Literal["numerical", "exact"] | None = None
-    if below.proof is not None:
-        status, proof = "inseparable", below.proof
-        above = Corrected(None, np.inf)
-    elif above.norm == 0.0 or above.norm <= below.value * (1 + goal):
+    scale = 1.0 / float(low.dual) if low.dual > 0 else 1.0
+    if null:
+        # A single row that is exactly zero is an exact proof as it stands.
+        alone = low.residual == 0 and np.count_nonzero(lam) + np.count_nonzero(mu) == 1
+        status, proof = "inseparable", "exact" if alone else "numerical"
+        high, scale = Corrected(None, np.inf), 1.0
+    elif high.norm == 0.0 or high.norm <= lower * (1 + goal):
         status = "optimal"
     return Certificate(
-        problem, geometry, above.W, lam * below.scale, mu * below.scale,
-        below.value, above.norm, status, goal, below.residual, proof,
+        problem, geometry, high.W, lam * scale, mu * scale,
+        lower, high.norm, status, goal, float(low.residual), proof,
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Below:
-    """A lower bound: its value, the scale that gives A*λ dual norm 1, the relative residual."""
+def _soft(
+    problem: Problem, norm: Norm, W: Any, lam: Floats, mu: Floats, tol: float, budget: float
+) -> Certificate:
+    """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
+    lower = soft_lower(problem, norm, lam, mu)
+    matrix, upper = soft_upper(problem, norm, W, budget)
+    status: Status = "optimal" if upper <= lower * (1 + tol) or upper == 0 else "stalled"
+    return Certificate(problem, norm, matrix, lam, mu, lower, upper, status, tol, 0.0, None, budget)
 
-    value: float
-    scale: float
-    residual: float
-    proof: Literal["numerical", "exact"] | None
 
-
-def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> _Below:
-    """lower = (Σ bλ + Σ cμ)/‖A*λ + C*μ‖_dual with both sides rounded the safe way."""
-    used = int(np.count_nonzero(lam)) + int(np.count_nonzero(mu))
-    total = float(problem.b @ lam)
-    size = float(problem.row_norms @ lam)
-    worth, absolute = total, total
+def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> Below:
+    """The lower bound of (λ, μ)."""
+    worth = problem.b @ lam
+    absolute, size = worth, problem.row_norms @ lam
+    used = np.count_nonzero(lam)
     if problem.ties:
-        worth += float(problem.c @ mu)
-        absolute += float(np.abs(problem.c) @ np.abs(mu))
-        size += float(problem.tie_norms @ np.abs(mu))
-    # Sums of `used` products: relative error (used + 2) units of the sum of absolute values; the
-    # difference Δ, the products and a later scaling of λ add five more to the matrix.
-    worth -= (used + 3) * UNIT * absolute * 1.01
-    if used == 0 or not worth > 0:
-        return _Below(0.0, 1.0, 1.0, None)
+        worth = worth + problem.c @ mu
+        absolute = absolute + np.abs(problem.c) @ np.abs(mu)
+        size = size + problem.tie_norms @ np.abs(mu)
+        used += np.count_nonzero(mu)
     G = problem.adjoint(lam, mu)
-    error = (used + 8) * UNIT * size * 1.01
-    plain = float(np.sqrt(np.einsum("ij,ij->", G, G)))
-    dual = float(norm.dual(G))
-    spread = norm.spread(problem.shape)[1]
-    safe = dual * (1 + norm.rounding(problem.shape)) + spread * error
-    proof: Literal["numerical", "exact"] | None = None
-    if plain <= _RESIDUAL * error:
-        # A single row that is exactly zero is an exact proof as it stands.
-        zero = used == 1 and not G.any()
-        proof = "exact" if zero else "numerical"
-    if safe == 0.0:
-        return _Below(np.inf, 1.0 / size if size > 0 else 1.0, 0.0, proof)
-    scale = 1.0 / (dual if proof is None and dual > 0 else size if size > 0 else 1.0)
-    return _Below(worth / safe * (1 - 4 * UNIT), scale, plain / size, proof)
+    return below(norm, problem.shape, worth=worth, absolute=absolute, size=size, used=used, G=G)
 
 
 def _above(problem: Problem, norm: Norm, W: Any) -> Corrected:
@@ -245,13 +227,10 @@ def _above(problem: Problem, norm: Norm, W: Any) -> Corrected:
         return Corrected(None, np.inf)
     if not problem.scalable:
         return correct(problem, norm, matrix)
-    d, dq = problem.shape
-    plain = float(np.sqrt(np.einsum("ij,ij->", matrix, matrix)))
-    # Each margin is a sum of d·dq products taken as two dot products, from a rounded Δ; two more
-    # units for the scaling of W afterwards.
-    error = (d + dq + 7) * UNIT * plain * 1.01
-    worst = float(((problem.margins(matrix) - error * problem.row_norms) / problem.b).min())
+    worst = worst_margin(
+        problem.shape, matrix, margins=problem.margins(matrix), row_norms=problem.row_norms,
+        b=problem.b,
+    )  # fmt: skip
     if not worst > 0:
         return Corrected(None, np.inf)
-    value = float(norm.value(matrix)) * (1 + norm.rounding(problem.shape)) / worst
-    return Corrected(matrix / worst, value * (1 + 8 * UNIT))
+    return Corrected(matrix / worst, float(above(norm, problem.shape, matrix, worst)))

@@ -72,6 +72,11 @@ def correct(problem: Problem, norm: Norm, W: Floats) -> Corrected:
     return Corrected(W / worst, value / worst * (1 + 8 * UNIT))
 
 
+def restore_ties(problem: Problem, W: Floats) -> tuple[Floats, float, bool]:
+    """W + E with the ties met, the Frobenius reach of what rounding leaves, and whether they are."""
+    return _change(problem, W, np.zeros(problem.m, dtype=bool))
+
+
 def _scaled(problem: Problem, W: Floats) -> Floats:
     """W with worst margin 1 over the rows with b > 0, when it is positive."""
     live = problem.b > 0

@@ -82,7 +82,7 @@ def tight_rows(certificate: Certificate) -> Tight:
 
         settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)
         if settled is not None:
-            return Tight(settled, ~settled, nothing, 0.0, "exact arithmetic")
+            return Tight(settled.tight, ~settled.tight, nothing, 0.0, "exact arithmetic")
     return Tight(tight, loose, undecided, radius, how)
 
 

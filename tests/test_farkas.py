@@ -9,6 +9,7 @@ import pytest
 
 from attsvm.exact import exact_lower, exact_upper
 from attsvm.farkas import exact_infeasibility
+from attsvm.lifting import PRIMES
 from attsvm.problem import Problem
 from tests.plain_fractions import (
     drawn,
@@ -73,6 +74,13 @@ def test_feasible_problems_have_no_proof() -> None:
     near = Problem.from_rows([[1.0, 1e-8], [-1.0, 0.0]])
     assert exact_infeasibility(near, [1.0, 1.0]) is None
     assert exact_upper(near, "frobenius", [-1.0, 3e8]).value is not None
+
+
+def test_rows_dependent_modulo_the_prime_only_prove_nothing() -> None:
+    # (1, 0) + (−1, p) is zero modulo p, and W = (1, 2/p) is a solution
+    problem = Problem.from_rows([[1.0, 0.0], [-1.0, float(PRIMES[0])]])
+    assert exact_infeasibility(problem, [1.0, 1.0]) is None
+    assert exact_upper(problem, "frobenius", [1.0, 2.0 / PRIMES[0]]).value is not None
 
 
 def test_an_empty_row_proves_infeasibility_alone() -> None:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.norms.rational import Exact, bounds, float_above, float_below, power_above, sqrt_above
+from attsvm.norms.rational import (
+    Exact,
+    _power,
+    bounds,
+    float_above,
+    float_below,
+    power_above,
+    sqrt_above,
+)
 from tests.plain_fractions import (
     NORMS,
     REFERENCE,
@@ -79,6 +89,19 @@ def test_power_bound_at_known_values() -> None:
     assert twice**4 >= 2 > (twice * (1 - Fraction(1, 10**50))) ** 4
     lone = power_above(Exact.of([[1.0, 1e-300]]), Fraction(1001))
     assert 1 <= lone < 1 + Fraction(1, 10**50)
+
+
+def test_decimal_powers_are_rounded_up() -> None:
+    # far from 1 the logarithm has digits before the point, and its own rounding shows
+    for k in range(2, 40):
+        for p in (Fraction(11, 10), Fraction(7, 3), Fraction(11)):
+            above = Fraction(_power(Decimal(k).scaleb(-40), p))
+            with mpmath.workdps(120):
+                true = (mpmath.mpf(k) / mpmath.mpf(10) ** 40) ** (
+                    mpmath.mpf(p.numerator) / p.denominator
+                )
+                excess = mpmath.mpf(above.numerator) / above.denominator / true - 1
+            assert 0 <= excess < 1e-55
 
 
 def test_dual_exponents_are_rational() -> None:

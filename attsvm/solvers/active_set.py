@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.compiled import njit
+from attsvm.solvers.inverse import append, refine, remove, settle
 from attsvm.tokens import Bools, Floats
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.
@@ -29,104 +30,6 @@ NEAR = 1e-5
 SMALL = 2e-15
 
 DONE, NO_SOLUTION, STOPPED = 0, 1, 2
-
-
-@njit()
-def _append(K, k, r, q):
-    """G_PP⁻¹ grown by one row: [[K + r rᵀ/q, −r/q], [−rᵀ/q, 1/q]]."""
-    for a in range(k):
-        f = r[a] / q
-        for c in range(k):
-            K[a, c] += f * r[c]
-        K[a, k] = -f
-        K[k, a] = -f
-    K[k, k] = 1.0 / q
-
-
-@njit()
-def _remove(K, k, a, spare):
-    """G_PP⁻¹ without row a (the last row takes its place): K − K_a K_aᵀ / K_aa."""
-    pivot = K[a, a]
-    for c in range(k):
-        spare[c] = K[a, c]
-    for i in range(k):
-        f = spare[i] / pivot
-        for c in range(k):
-            K[i, c] -= f * spare[c]
-    last = k - 1
-    if a != last:
-        for c in range(k):
-            K[a, c] = K[last, c]
-        for c in range(k):
-            K[c, a] = K[c, last]
-        K[a, a] = K[last, last]
-
-
-@njit()
-def _refine(G, b, P, k, K, value, spare, times):
-    """`value` (k,) moved towards G_PP⁻¹ b_P by refinements with the approximate inverse K."""
-    for _ in range(times):
-        for a in range(k):
-            row = G[P[a]]
-            s = b[P[a]]
-            for c in range(k):
-                s -= row[P[c]] * value[c]
-            spare[a] = s
-        for a in range(k):
-            f = spare[a]
-            for c in range(k):
-                value[c] += f * K[a, c]
-
-
-@njit()
-def _rebuild(G, P, k, K):
-    """G_PP⁻¹ from nothing, by Gauss–Jordan with the symmetric pivots of a positive matrix."""
-    for a in range(k):
-        for c in range(k):
-            K[a, c] = G[P[a], P[c]]
-    for p in range(k):
-        pivot = max(K[p, p], DEPENDENT * DEPENDENT)
-        K[p, p] = 1.0
-        for c in range(k):
-            K[p, c] /= pivot
-        for a in range(k):
-            if a != p:
-                f = K[a, p]
-                K[a, p] = 0.0
-                for c in range(k):
-                    K[a, c] -= f * K[p, c]
-
-
-@njit()
-def _settle(G, b, free, P, k, K, inside, lam, w, value, spare):
-    """The size of P after λ_P = G_PP⁻¹ b_P is set afresh, rows with negative λ dropped; w too."""
-    m = G.shape[0]
-    while True:
-        _rebuild(G, P, k, K)
-        for a in range(k):
-            value[a] = 0.0
-        _refine(G, b, P, k, K, value, spare, 3)
-        worst = 0.0
-        drop = -1
-        for a in range(k):
-            if not free[P[a]] and value[a] < worst:
-                worst = value[a]
-                drop = a
-        if drop < 0:
-            break
-        inside[P[drop]] = False
-        k -= 1
-        P[drop] = P[k]
-    for i in range(m):
-        lam[i] = 0.0
-        w[i] = b[i]
-    for a in range(k):
-        f = value[a]
-        lam[P[a]] = f
-        row = G[P[a]]
-        for i in range(m):
-            w[i] -= f * row[i]
-    return k
 
 
 @njit()
@@ -178,7 +81,7 @@ def dual_active_set(G, b, free, lam, rank, most):
             # Settled, or time to look: set λ_P afresh from G and go on if a row is still violated.
             if j < 0 and clean:
                 return DONE, steps
-            k = _settle(G, b, free, P, k, K, inside, lam, w, value, spare)
+            k = settle(G, b, free, P, k, K, inside, lam, w, value, spare)
             clean = True
             check = steps + 50
             if j < 0:
@@ -211,7 +114,7 @@ def dual_active_set(G, b, free, lam, rank, most):
                 # Close to the span: r and q from refinement, not from the updated inverse alone.
                 for a in range(k):
                     value[a] = r[a]
-                _refine(G, G[j], P, k, K, value, spare, 2)
+                refine(G, G[j], P, k, K, value, spare, 2)
                 for i in range(m):
                     u[i] = G[j, i]
                 for a in range(k):
@@ -250,7 +153,7 @@ def dual_active_set(G, b, free, lam, rank, most):
             for i in range(m):
                 w[i] -= tau * sign * u[i]
             if drop < 0:
-                _append(K, k, r, q)
+                append(K, k, r, q)
                 P[k] = j
                 inside[j] = True
                 k += 1
@@ -258,7 +161,7 @@ def dual_active_set(G, b, free, lam, rank, most):
             gone = P[drop]
             lam[gone] = 0.0
             inside[gone] = False
-            _remove(K, k, drop, spare)
+            remove(K, k, drop, spare)
             k -= 1
             P[drop] = P[k]
 
@@ -295,11 +198,13 @@ def gram(D, z, query, scale):
 
 @njit()
 def solve_small(D, z, query, norms, b, free):
-    """Status and multipliers (m,) of rows Δ_k z_kᵀ with norms ‖Δ_k‖‖z_k‖ (m,), all positive.
+    """Status, multipliers (m,), W (d, dq) and the worst shortfall of rows Δ_k z_kᵀ.
 
-    D (m, d), z (g, dq), query (m,), b (m,), free (m,).
+    D (m, d), z (g, dq), query (m,), norms (m,) ‖Δ_k‖‖z_k‖ > 0, b (m,), free (m,). The shortfall
+    is max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties) as a share of ‖W‖.
     """
-    m = D.shape[0]
+    m, d = D.shape
+    e = z.shape[1]
     scale = 1.0 / norms
     G = gram(D, z, query, scale)
     unit = b * scale
@@ -307,15 +212,42 @@ def solve_small(D, z, query, norms, b, free):
     for k in range(m):
         top = max(top, abs(unit[k]))
     lam = np.zeros(m)
+    W = np.zeros((d, e))
     if top == 0.0:
-        return DONE, lam
+        return DONE, lam, W, 0.0
     for k in range(m):
         unit[k] /= top
-    rank = D.shape[1] * z.shape[1]
-    status, _ = dual_active_set(G, unit, free, lam, rank, 50 * m + 100)
+    status, _ = dual_active_set(G, unit, free, lam, d * e, 50 * m + 100)
+    if status == NO_SOLUTION:
+        for k in range(m):
+            lam[k] *= scale[k]
+        return status, lam, W, np.inf
     for k in range(m):
-        lam[k] *= scale[k]
-    return status, lam
+        lam[k] *= top * scale[k]
+        f = lam[k]
+        if f != 0.0:
+            row = z[query[k]]
+            for i in range(d):
+                g = f * D[k, i]
+                for j in range(e):
+                    W[i, j] += g * row[j]
+    size = 0.0
+    for i in range(d):
+        for j in range(e):
+            size += W[i, j] * W[i, j]
+    V = np.zeros((z.shape[0], d))
+    for g in range(z.shape[0]):
+        for i in range(d):
+            for j in range(e):
+                V[g, i] += W[i, j] * z[g, j]
+    worst = 0.0
+    for k in range(m):
+        margin = 0.0
+        for i in range(d):
+            margin += D[k, i] * V[query[k], i]
+        short = (b[k] - margin) * scale[k]
+        worst = max(worst, abs(short) if free[k] else short)
+    return status, lam, W, worst / np.sqrt(size) if size > 0.0 else np.inf
 
 
 def twin(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:

@@ -60,9 +60,10 @@ class Rows:
     @classmethod
     def of(cls, problem: Problem, index: Ints | None = None) -> Rows:
         """The rows of the margins in `index` (all without it) and of every tie."""
-        margins = np.arange(problem.m) if index is None else index
-        D, query = problem.differences(index), problem.query[margins]
-        norms, b = problem.row_norms[margins], problem.b[margins]
+        D, query, norms, b = problem.differences(index), problem.query, problem.row_norms, problem.b
+        margins = np.arange(problem.m)
+        if index is not None:
+            margins, query, norms, b = index, query[index], norms[index], b[index]
         free = np.zeros(len(margins), dtype=bool)
         place = margins
         if problem.ties:
@@ -92,6 +93,8 @@ class Rows:
 
     def spread(self, lam: Floats) -> tuple[Floats, Floats]:
         """The multipliers of all margins (m,) and all ties (l,) from those of these rows."""
+        if len(lam) == self.total:
+            return lam[: self.m], lam[self.m :]
         out = np.zeros(self.total)
         out[self.place] = lam
         return out[: self.m], out[self.m :]

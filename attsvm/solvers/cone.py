@@ -5,22 +5,24 @@ Both norms are programs in two matrices of size N = dx + dz, M = A*λ = Σ λ_k 
     nuclear     P = [X₁ W; Wᵀ X₂],   Q = ½[I −M; −Mᵀ I],         norm = ½ tr P
     spectral    P = [tI W; Wᵀ tI],   Q = [Y₁ −½M; −½Mᵀ Y₂],      norm = t, tr Q = 1
 
-with P, Q ⪰ 0 and PQ = 0, and A(W)_k = D_kᵀ W Z_k = b_k + s_k with s, λ ≥ 0 and sλ = 0 on margins
-(on ties s = 0 and λ is free in sign).
-
-A step is Mehrotra's predictor and corrector in the Nesterov-Todd scaling, that is T with
+with P, Q ⪰ 0, PQ = 0, and A(W)_k = D_kᵀ W Z_k = b_k + s_k; s, λ ≥ 0, sλ = 0 on margins, s = 0 on
+ties. A step is Mehrotra's predictor and corrector in the Nesterov-Todd scaling, that is T with
 T⁻¹ P T⁻ᵀ = Tᵀ Q T = diag(spectrum). Both norms end in a k×k system for dλ and differ only in how
 its matrix is formed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-Array = NDArray[np.float64]
+from attsvm.norms.norm import Floats, Norm
+
 Bools = NDArray[np.bool_]
 
 MOST_STEPS = 60
@@ -35,23 +37,23 @@ MISS_WEIGHT = 1e3
 # The start keeps off the boundary: W is inflated by INFLATE, A*λ has dual norm DUAL_START < 1.
 INFLATE = 1.5
 DUAL_START = 0.8
+LEAST_SLACK = 0.01
 
 
 @dataclass(frozen=True)
 class Rows:
     """Rows D_kᵀ W Z_k ≥ b_k, or = b_k where free; D (k, dx), Z (k, dz), b (k,), free (k,)."""
 
-    D: Array
-    Z: Array
-    b: Array
+    D: Floats
+    Z: Floats
+    b: Floats
     free: Bools
 
-    def values(self, W: Array) -> Array:
+    def values(self, W: Floats) -> Floats:
         """A(W) (k,)."""
-        out: Array = np.einsum("ke,ke->k", self.D @ W, self.Z)
-        return out
+        return np.asarray(np.einsum("ke,ke->k", self.D @ W, self.Z))
 
-    def adjoint(self, lam: Array) -> Array:
+    def adjoint(self, lam: Floats) -> Floats:
         """A*λ = Σ_k λ_k D_k Z_kᵀ (dx, dz)."""
         return self.D.T @ (lam[:, None] * self.Z)
 
@@ -63,38 +65,37 @@ class State:
     T⁻¹ P T⁻ᵀ = Tᵀ Q T = diag(spectrum), inverse = T⁻¹; ratio (k,) = s/λ, zero on ties.
     """
 
-    P: Array
-    Q: Array
-    lam: Array
-    slack: Array
-    T: Array
-    inverse: Array
-    spectrum: Array
-    ratio: Array
+    P: Floats
+    Q: Floats
+    lam: Floats
+    slack: Floats
+    T: Floats
+    inverse: Floats
+    spectrum: Floats
+    ratio: Floats
 
 
 @dataclass(frozen=True)
 class Move:
     """Newton direction: dP, dQ, scaled T⁻¹ dP T⁻ᵀ and Tᵀ dQ T, all (N, N), and dλ (k,)."""
 
-    P: Array
-    Q: Array
-    scaled_P: Array
-    scaled_Q: Array
-    lam: Array
+    P: Floats
+    Q: Floats
+    scaled_P: Floats
+    scaled_Q: Floats
+    lam: Floats
 
 
-Value = Callable[[Array], float]
 # (target (N, N), rhs (k,)) ↦ Move with scaled dP + scaled dQ = target, A(dW) + ratio·dλ = rhs
-Newton = Callable[[Array, Array], Move]
+Newton = Callable[[Floats, Floats], Move]
 
 
 @dataclass(frozen=True)
 class Best:
     """W of least upper bound and λ of greatest lower bound so far."""
 
-    W: Array
-    lam: Array
+    W: Floats
+    lam: Floats
     upper: float = np.inf
     lower: float = 0.0
 
@@ -104,17 +105,7 @@ class Best:
         return self.upper / self.lower - 1.0 if self.lower > 0.0 else np.inf
 
 
-def largest_singular(W: Array) -> float:
-    """Spectral norm σ₁(W)."""
-    return float(np.linalg.svd(W, compute_uv=False)[0])
-
-
-def singular_sum(W: Array) -> float:
-    """Nuclear norm Σσ(W)."""
-    return float(np.linalg.svd(W, compute_uv=False).sum())
-
-
-def off_diagonal(M: Array) -> Array:
+def off_diagonal(M: Floats) -> Floats:
     """[0 M; Mᵀ 0] for M (dx, dz)."""
     dx, dz = M.shape
     out = np.zeros((dx + dz, dx + dz))
@@ -123,12 +114,12 @@ def off_diagonal(M: Array) -> Array:
     return out
 
 
-def symmetric(M: Array) -> Array:
+def symmetric(M: Floats) -> Floats:
     """½(M + Mᵀ)."""
     return 0.5 * (M + M.T)
 
 
-def schur_solver(S: Array, apply: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
     """Solver of S x = r: Cholesky with a ridge, then iterative refinement against the true S.
 
     Duplicated rows make S singular while r stays in its range; the ridge (relative to the diagonal)
@@ -147,7 +138,7 @@ def schur_solver(S: Array, apply: Callable[[Array], Array]) -> Callable[[Array],
     else:
         raise np.linalg.LinAlgError("Schur matrix is not positive definite")
 
-    def solve(rhs: Array) -> Array:
+    def solve(rhs: Floats) -> Floats:
         x, r = np.zeros_like(rhs), rhs
         for _ in range(10):
             trial = x + lapack.dpotrs(factor, r, lower=1)[0]
@@ -163,7 +154,7 @@ def schur_solver(S: Array, apply: Callable[[Array], Array]) -> Callable[[Array],
     return solve
 
 
-def settle(rows: Rows, W: Array) -> Array:
+def settle(rows: Rows, W: Floats) -> Floats:
     """W after the least Frobenius change that restores ties and narrowly missed margins.
 
     A miss of rounding size on a row whose b is itself tiny would cost much if W were scaled.
@@ -174,89 +165,83 @@ def settle(rows: Rows, W: Array) -> Array:
         chosen |= short > 0.0
         if not chosen.any() or np.abs(short[chosen]).max() > SMALL_MISS:
             break
-        W = W + _least_change(Rows(*(x[chosen] for x in (rows.D, rows.Z, short, rows.free))))
+        part = Rows(rows.D[chosen], rows.Z[chosen], short[chosen], rows.free[chosen])
+        W = W + _least_change(part)
     return W
 
 
-def _least_change(rows: Rows) -> Array:
+def _least_change(rows: Rows) -> Floats:
     """Least Frobenius V with A(V) = b: V = A*x with A A* x = b, A A* = (D Dᵀ)∘(Z Zᵀ)."""
     gram = (rows.D @ rows.D.T) * (rows.Z @ rows.Z.T)
     return rows.adjoint(schur_solver(gram, lambda x: rows.values(rows.adjoint(x)))(rows.b))
 
 
-def judged(best: Best, rows: Rows, *, W: Array, lam: Array, value: Value, dual: Value) -> Best:
+def judged(best: Best, rows: Rows, *, W: Floats, lam: Floats, norm: Norm) -> Best:
     """`best` after (W, λ) was looked at; W and λ are judged apart."""
-    values = rows.values(W)
-    held = ~rows.free
+    values, held = rows.values(W), ~rows.free
     wide, zero = held & (rows.b > 0.0), held & (rows.b == 0.0)
     share = float((values[wide] / rows.b[wide]).min(initial=np.inf))
     if np.any(rows.b[rows.free] != 0.0) or not wide.any():
         share = min(share, 1.0)  # ties with a right-hand side do not allow W to shrink
     miss = float(np.abs(values - rows.b)[rows.free].max(initial=0.0))
     miss = max(miss, -float(values[zero].min(initial=0.0)))
-    if share > 0.0:
-        upper = value(W) / share * (1.0 + MISS_WEIGHT * miss)
-        if upper < best.upper:
-            best = replace(best, W=W, upper=upper)
-    size = dual(rows.adjoint(lam))
+    upper = float(norm.value(W)) / share * (1.0 + MISS_WEIGHT * miss) if share > 0.0 else np.inf
+    if upper < best.upper:
+        best = replace(best, W=W.copy(), upper=upper)
+    size = float(norm.dual(rows.adjoint(lam)))
     lower = float(rows.b @ lam) / size if size > 0.0 else 0.0
     return replace(best, lam=lam, lower=lower) if lower > best.lower else best
 
 
-def start_rows(
-    rows: Rows, W: Array, *, lam0: Array, dual: Value, room: float
-) -> tuple[Array, Array]:
-    """Slack s (k,) at W and multipliers λ (k,) of dual norm DUAL_START, with sλ near its average.
+def start_rows(rows: Rows, W: Floats, *, lam0: Floats, norm: Norm) -> tuple[Floats, Floats]:
+    """Slack s (k,) at W and λ (k,) with A*λ of dual norm ≤ DUAL_START and sλ near its average.
 
-    lam0 (k,): multipliers of the Frobenius optimum; room: norm that P stands for at the start.
+    lam0 (k,): multipliers of the Frobenius optimum.
     """
     held = ~rows.free
-    size = dual(rows.adjoint(lam0))
+    size, length = float(norm.dual(rows.adjoint(lam0))), float(norm.value(W))
     base = lam0 * (DUAL_START / size) if size > 0.0 else np.zeros_like(lam0)
-    slack = np.where(held, np.maximum(rows.values(W) - rows.b, 0.01), 0.0)
-    mu = max(room - float(rows.b @ base), 0.1 * room) / (sum(W.shape) + int(held.sum()))
+    slack = np.where(held, np.maximum(rows.values(W) - rows.b, LEAST_SLACK), 0.0)
+    mu = max(length - float(rows.b @ base), 0.1 * length) / (sum(W.shape) + int(held.sum()))
     lam = np.where(held, np.maximum(base, 0.0) + mu / np.where(held, slack, 1.0), base)
-    size = dual(rows.adjoint(lam))
-    # margins that cancel in A*λ leave λ free to grow; it must not outgrow its slack by that
+    size = float(norm.dual(rows.adjoint(lam)))
     return slack, lam * min(1.0, DUAL_START / size) if size > 0.0 else lam
 
 
-def place(P: Array, Q: Array, *, lam: Array, slack: Array, free: Bools) -> State:
+def place(P: Floats, Q: Floats, *, lam: Floats, slack: Floats, free: Bools) -> State:
     """State with its scaling, from P = LLᵀ, Q = RRᵀ, RᵀL = U diag(spectrum) Vᵀ."""
+    if not np.isfinite(P).all() or not np.isfinite(Q).all():
+        raise np.linalg.LinAlgError("iterate is not finite")
     L, R = np.linalg.cholesky(P), np.linalg.cholesky(Q)
     U, spectrum, Vt = np.linalg.svd(R.T @ L)
     if not spectrum[-1] > 0.0:
         raise np.linalg.LinAlgError("iterate on the boundary of the cone")
-    root = np.sqrt(spectrum)
-    T, inverse = (L @ Vt.T) / root, (R @ U).T / root[:, None]
+    T, inverse = (L @ Vt.T) / np.sqrt(spectrum), (R @ U).T / np.sqrt(spectrum)[:, None]
     return State(P, Q, lam, slack, T, inverse, spectrum, slack / np.where(free, 1.0, lam))
 
 
-def _reach(state: State, move: Move, *, ds: Array, held: Bools) -> tuple[float, float]:
+def _reach(state: State, move: Move, *, ds: Floats, held: Bools) -> tuple[float, float]:
     """Largest steps ≤ 1e3 that keep (P, s) and (Q, λ) in their cones."""
-    root = 1.0 / np.sqrt(state.spectrum)
-    found = []
-    for scaled, x, dx in (
-        (move.scaled_P, state.slack, ds),
-        (move.scaled_Q, state.lam, move.lam),
-    ):
-        fall = float(np.linalg.eigvalsh(symmetric(scaled * root[:, None] * root))[0])
-        fall = min(fall, float((dx[held] / x[held]).min(initial=0.0)))
-        found.append(1.0 / max(-fall, 1e-3))
-    return found[0], found[1]
+    root = np.sqrt(state.spectrum)
+
+    def reach(scaled: Floats, relative: Floats) -> float:
+        fall = float(np.linalg.eigvalsh(symmetric(scaled / (root[:, None] * root)))[0])
+        return 1.0 / max(1e-3, -fall, -float(relative.min(initial=0.0)))
+
+    primal = reach(move.scaled_P, ds[held] / state.slack[held])
+    return primal, reach(move.scaled_Q, move.lam[held] / state.lam[held])
 
 
 def _advance(rows: Rows, state: State, newton: Newton) -> State:
     """Next iterate: predictor, then correctors for as long as they lengthen the step."""
     P, Q, lam, slack, spectrum = state.P, state.Q, state.lam, state.slack, state.spectrum
-    N, dx = P.shape[0], rows.D.shape[1]
-    held = ~rows.free
+    N, dx, held = P.shape[0], rows.D.shape[1], ~rows.free
     safe = np.where(held, lam, 1.0)
     residual = rows.b + slack - rows.values(P[:dx, dx:])
     total = float(spectrum @ spectrum) + float(lam @ slack)
     mean = 0.5 * (spectrum[:, None] + spectrum)
 
-    def direction(aim: float, cross: Array, product: Array) -> tuple[Move, Array, float, float]:
+    def direction(aim: float, cross: Floats, product: Floats) -> tuple[Move, Floats, float, float]:
         target = -cross / mean
         target[np.diag_indices(N)] += aim / spectrum - spectrum
         linear = np.where(held, aim - product, 0.0) / safe - slack
@@ -264,55 +249,51 @@ def _advance(rows: Rows, state: State, newton: Newton) -> State:
         ds = np.where(held, linear - state.ratio * move.lam, 0.0)
         return move, ds, *_reach(state, move, ds=ds, held=held)
 
+    # Predictor: what it leaves of the complementarity, cubed, is what the correctors aim at.
     move, ds, a, c = direction(0.0, np.zeros((N, N)), np.zeros_like(lam))
     a, c = min(1.0, a), min(1.0, c)
     after = float(np.vdot(P + a * move.P, Q + c * move.Q))
     after += float((lam + c * move.lam)[held] @ (slack + a * ds)[held])
     aim = total / (N + int(held.sum())) * min(1.0, max(0.01, after / total)) ** 3
-    for round in range(CORRECTORS):
-        cross = symmetric(move.scaled_P @ move.scaled_Q)
-        trial = direction(aim, cross, move.lam * ds)
-        if round > 0 and min(1.0, trial[2]) * min(1.0, trial[3]) < min(1.0, a) * min(1.0, c):
+    a = c = 0.0
+    for _ in range(CORRECTORS):
+        trial = direction(aim, symmetric(move.scaled_P @ move.scaled_Q), move.lam * ds)
+        if min(1.0, trial[2]) * min(1.0, trial[3]) < min(1.0, a) * min(1.0, c):
             break
         move, ds, a, c = trial
     damp = 0.9 + 0.09 * min(1.0, a, c)
     a, c = min(1.0, damp * a), min(1.0, damp * c)
-    new_P, new_Q = symmetric(P + a * move.P), symmetric(Q + c * move.Q)
-    if not (np.isfinite(new_P).all() and np.isfinite(new_Q).all()):
-        raise np.linalg.LinAlgError("direction is not finite")
-    return place(new_P, new_Q, lam=lam + c * move.lam, slack=slack + a * ds, free=rows.free)
+    P, Q = symmetric(P + a * move.P), symmetric(Q + c * move.Q)
+    return place(P, Q, lam=lam + c * move.lam, slack=slack + a * ds, free=rows.free)
 
 
 def interior_point(
     rows: Rows,
+    norm: Norm,
     *,
-    start: Callable[[Rows, Array, Array], State],
+    start: Callable[[Rows, Floats, Floats], State],
     factor: Callable[[Rows, State], Newton],
-    value: Value,
-    dual: Value,
-    W0: Array,
-    lam0: Array,
+    W0: Floats,
+    lam0: Floats,
     tol: float,
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Best (W, λ) found; stops at relative gap `tol`, or when rounding stops the progress.
 
-    start(rows, W0, λ0) and factor(rows, state) belong to the norm; value and dual are the norm and
-    its dual; W0 (dx, dz), lam0 (k,): the Frobenius optimum.
+    start(rows, W0, λ0) and factor(rows, state) belong to the norm; W0 (dx, dz) and lam0 (k,) are
+    the Frobenius optimum and its multipliers.
     """
-    dx = rows.D.shape[1]
-    best = judged(Best(W0, lam0), rows, W=W0, lam=lam0, value=value, dual=dual)
-    stale = 0
-    with np.errstate(all="ignore"):
-        try:
-            state = start(rows, W0, lam0)
-            for _ in range(MOST_STEPS):
-                if best.gap <= tol or stale > PATIENCE:
-                    break
-                state = _advance(rows, state, factor(rows, state))
-                W, old = state.P[:dx, dx:], best.gap
-                for candidate in (W, settle(rows, W)):
-                    best = judged(best, rows, W=candidate, lam=state.lam, value=value, dual=dual)
-                stale = 0 if best.gap < old else stale + 1
-        except np.linalg.LinAlgError:
-            pass  # breakdown at rounding level: what was found stands
+    dx, stale = W0.shape[0], 0
+    lam0 = np.where(rows.free, lam0, np.maximum(lam0, 0.0))
+    best = judged(Best(W0, lam0), rows, W=W0, lam=lam0, norm=norm)
+    # A breakdown of the linear algebra is rounding level: what was found until then stands.
+    with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+        state = start(rows, W0, lam0)
+        for _ in range(MOST_STEPS):
+            if best.gap <= tol or stale > PATIENCE:
+                break
+            state = _advance(rows, state, factor(rows, state))
+            W, old = state.P[:dx, dx:], best.gap
+            for candidate in (W, settle(rows, W)):
+                best = judged(best, rows, W=candidate, lam=state.lam, norm=norm)
+            stale = 0 if best.gap < old else stale + 1
     return best.W, best.lam

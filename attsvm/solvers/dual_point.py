@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from attsvm.solvers.duality import (
@@ -16,16 +19,40 @@ from attsvm.solvers.duality import (
     weigh,
 )
 from attsvm.solvers.normal_matrix import factor
-from attsvm.solvers.steps import centred, longest
+from attsvm.solvers.steps import Path, affine, centred, longest, patience
 
 STEPS = 150
-PATIENCE = 12
 BACKTRACKS = 20
-DIRECT = 3.4  # dual exponents up to here need no continuation
+
+
+class _Point(NamedTuple):
+    """An iterate and the linear system at it; margin is the mask of the rows with λ ≥ 0."""
+
+    A: Array
+    b: Array
+    margin: Mask
+    q: float
+    lam: Array
+    s: Array
+    M: Array
+    m: Array  # A w
+    g: Array  # A ŵ
+    hg: Array  # system(g)
+    bend: float
+    system: Callable[[Array], Array]
+
+
+class _Move(NamedTuple):
+    """A direction from a point, aimed at λ s = weight, and the slope of the barrier function."""
+
+    weight: float
+    dlam: Array
+    ds: Array
+    slope: float
 
 
 def solve(
-    A: Array, b: Array, free: Mask, *, p: float, tol: float, growth: float, w0: Array, lam0: Array
+    A: Array, b: Array, free: Mask, *, p: float, tol: float, path: Path, w0: Array, lam0: Array
 ) -> Pair:
     """Returns the best pair found for min ‖w‖_p, A w ≥ b (= on free rows).
 
@@ -34,78 +61,86 @@ def solve(
 
         A [(q−1) diag(u^(q−2)) − (q−2) ŵŵᵀ] Aᵀ + diag(s/λ),   u = |M|/‖M‖_q,  ŵ = w/‖w‖_p.
 
-    The barrier function is convex, so a step is judged by its slope at the new point alone. A large
-    q is reached by continuation at a fixed barrier weight.
+    The barrier function is convex, so a step is judged by its slope at the new point. A large q is
+    reached by continuation at a fixed barrier weight.
 
     Args:
         A: (k, N) rows, b: (k,), free: (k,) True on ties.
-        growth: factor on q − 1 in one step of the continuation.
+        path: how the dual exponent q is approached.
         w0, lam0: (N,), (k,) the Frobenius pair.
     """
     target = conjugate(p)
+    q = min(target, path.start)
     margin = ~free
     count = max(int(margin.sum()), 1)
-    q = min(target, DIRECT)
     lam, s = centred(A @ w0 - b, lam0, margin, share=0.1 / count)
-    best = Pair(np.inf, w0, lam0)
-    since = 0
+    best, since = Pair(np.inf, w0, lam0), 0
     for _ in range(STEPS):
-        M = lam @ A
-        value, norm = float(b @ lam), length(M, q)
-        if value > 0.0 and norm > 0.0 and q < target:
-            lam *= value / norm**2
-            M *= value / norm**2
-        u, norm = shares(M, q)
-        w = duality_map(M, q)
-        m = A @ w
-        mu = float(lam[margin] @ s[margin]) / count
+        value, norm = float(b @ lam), length(lam @ A, q)
+        if q < target and value > 0.0 and norm > 0.0:
+            lam = lam * (value / norm**2)  # the best multiple of λ
         if q == target:
-            pair = weigh(A, b, free, w=w, lam=lam, p=p)
+            pair = weigh(A, b, free, w=duality_map(lam @ A, q), lam=lam, p=p)
             since = 0 if pair.error < 0.9 * best.error else since + 1
             best = min(best, pair, key=lambda x: x.error)
-            if best.error <= tol or since > PATIENCE:
+            if best.error <= tol or since > patience(best.error):
                 break
-        sigma = np.where(margin, s / lam, 0.0)
-        system = factor(A, (q - 1.0) * power(u, q - 2.0), sigma=sigma)
-        if system is None or norm == 0.0:
+        point = _point(A, b, margin, q=q, lam=lam, s=s)
+        if point is None:
             break
-        g = m / norm
-        hg = system(g)
-        bend = (q - 2.0) / max(1.0 - (q - 2.0) * float(g @ hg), 0.5 / (q - 1.0))
-
-        def newton(weight: float, bow: Array | float) -> tuple[Array, Array]:
-            """Returns (dλ, ds) towards λ s = weight; bow is the second-order term dλ ds."""
-            aim = np.where(margin, (weight - bow) / lam, 0.0)
-            x = system(b - m + aim)
-            dlam = x + bend * hg * float(g @ x)
-            return dlam, np.where(margin, aim - s - sigma * dlam, 0.0)
-
+        mu = float(lam[margin] @ s[margin]) / count
         if q < target:
-            weight = mu
-            dlam, ds = newton(weight, 0.0)
+            move = _newton(point, mu)
         else:
-            dlam, ds = newton(0.0, 0.0)
-            a = min(longest(lam, dlam, margin), longest(s, ds, margin))
-            after = float((lam + a * dlam)[margin] @ (s + a * ds)[margin]) / count
-            weight = mu * min(0.8, max(1e-3, (after / mu) ** 3)) if mu > 0.0 else 0.0
-            dlam, ds = newton(weight, dlam * ds if a > 0.2 else 0.0)
-        if not (np.isfinite(dlam).all() and np.isfinite(ds).all()):
+            trial = _newton(point, 0.0)
+            keep, bow = affine(lam, s, trial.dlam, trial.ds, margin)
+            move = _newton(point, keep * mu, bow=bow)
+            if move.slope > 0.0:
+                move = _newton(point, keep * mu)
+        if not (np.isfinite(move.dlam).all() and np.isfinite(move.ds).all()):
             break
-        slope = float(dlam @ (m - b)) - weight * float(np.sum(dlam[margin] / lam[margin]))
-        if slope > 0.0:
-            dlam, ds = newton(weight, 0.0)
-            slope = float(dlam @ (m - b)) - weight * float(np.sum(dlam[margin] / lam[margin]))
-        step = min(1.0, 0.995 * longest(lam, dlam, margin))
-        dM = dlam @ A
+        step = min(1.0, 0.995 * longest(lam, move.dlam, margin))
+        limit = 0.5 * abs(move.slope) + 1e-15 * float(np.abs(move.dlam) @ np.abs(b))
+        dM = move.dlam @ A
         for _ in range(BACKTRACKS):
-            # Convex along the line: a slope that is not much above zero means no overshoot.
-            there = float(dlam @ (A @ duality_map(M + step * dM, q) - b))
-            there -= weight * float(np.sum(dlam[margin] / (lam + step * dlam)[margin]))
-            if there <= 0.5 * abs(slope) + 1e-15 * float(np.abs(dlam) @ np.abs(b)):
+            m = A @ duality_map(point.M + step * dM, q)
+            if _slope(point, move.dlam, lam + step * move.dlam, m, move.weight) <= limit:
                 break
             step *= 0.6
-        lam = lam + step * dlam
-        s = s + min(1.0, 0.995 * longest(s, ds, margin)) * ds
+        lam = lam + step * move.dlam
+        s = s + min(1.0, 0.995 * longest(s, move.ds, margin)) * move.ds
         if q < target and step > 0.5:
-            q = min(target, 1.0 + growth * (q - 1.0))
+            q = min(target, 1.0 + path.growth * (q - 1.0))
     return best
+
+
+def _point(A: Array, b: Array, margin: Mask, *, q: float, lam: Array, s: Array) -> _Point | None:
+    """Returns the iterate with its factored system, or None at M = 0 or without a factor."""
+    M = lam @ A
+    u, norm = shares(M, q)
+    if not norm > 0.0:
+        return None
+    D = (q - 1.0) * power(u, q - 2.0)
+    system = factor(A, D, sigma=np.where(margin, s / lam, 0.0))
+    if system is None:
+        return None
+    m = A @ duality_map(M, q)
+    g = m / norm
+    hg = system(g)
+    # 1 − (q−2) gᵀH⁻¹g ≥ 1/(q−1) in exact arithmetic
+    bend = (q - 2.0) / max(1.0 - (q - 2.0) * float(g @ hg), 0.5 / (q - 1.0))
+    return _Point(A, b, margin, q, lam, s, M, m, g, hg, bend, system)
+
+
+def _newton(x: _Point, weight: float, *, bow: Array | float = 0.0) -> _Move:
+    """Returns the direction towards λ s = weight; bow is the second-order term dλ ds."""
+    aim = np.where(x.margin, (weight - bow) / x.lam, 0.0)
+    y = x.system(x.b - x.m + aim)
+    dlam = y + x.bend * x.hg * float(x.g @ y)
+    ds = np.where(x.margin, aim - x.s - x.s / x.lam * dlam, 0.0)
+    return _Move(weight, dlam, ds, _slope(x, dlam, x.lam, x.m, weight))
+
+
+def _slope(x: _Point, dlam: Array, lam: Array, m: Array, weight: float) -> float:
+    """Returns the derivative along dλ of ½‖Aᵀλ‖_q² − bᵀλ − weight Σ log λ; m = A w at λ."""
+    return float(dlam @ (m - x.b)) - weight * float((dlam / lam)[x.margin].sum())

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm.solvers.normal_matrix import factor
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -85,7 +87,7 @@ def worst_ratio(m: Array, b: Array, free: Mask) -> float:
     return float(np.min(m[positive] / b[positive], initial=np.inf))
 
 
-def mend(A: Array, b: Array, free: Mask, *, pair: Pair, p: float) -> Pair:
+def mend(A: Array, b: Array, free: Mask, *, pair: Pair, p: float, tol: float) -> Pair:
     """Returns the pair with w scaled to worst ratio 1, ties and rows with b = 0 restored.
 
     Restoring is the least change of w; with a tie b ≠ 0 the other margins are restored too. Rows
@@ -94,17 +96,34 @@ def mend(A: Array, b: Array, free: Mask, *, pair: Pair, p: float) -> Pair:
     ratio = worst_ratio(A @ pair.w, b, free)
     if not 0.0 < ratio < np.inf:
         return pair
-    scaled = w = pair.w / ratio
+    scaled = Pair(pair.error, pair.w / ratio, pair.lam)
     fixed = np.full_like(free, True) if b[free].any() else free | (b <= 0.0)
-    rows = free.copy()
+    mended = weigh(A, b, free, w=_restore(A, b, free, scaled.w, fixed), lam=pair.lam, p=p)
+    best = mended if mended.error <= 2.0 * pair.error + 1e-14 else scaled
+    if best.error > tol:
+        # rounding on rows with a tiny b: set every row with a multiplier to its right-hand side
+        tight = free | (pair.lam > 1e-9 * float(np.abs(pair.lam).max()))
+        tight &= free | (A @ scaled.w - b < 1e-6)
+        polished = weigh(A, b, free, w=_restore(A, b, tight, scaled.w, fixed), lam=pair.lam, p=p)
+        best = min(best, polished, key=lambda x: x.error)
+    return best
+
+
+def _restore(A: Array, b: Array, rows: Mask, w: Array, fixed: Mask) -> Array:
+    """Returns w after the least change that meets the given rows with equality.
+
+    Fixed rows that fall short, now or by the change, join in the next round.
+    """
+    rows = rows.copy()
     for _ in range(REPAIRS):
         misfit = b - A @ w
         rows |= fixed & (misfit > 0.0)
         active = np.flatnonzero(rows)
         if not active.size or float(np.abs(misfit[active]).max()) < 1e-16:
             break
-        w = w + np.linalg.lstsq(A[active], misfit[active], rcond=1e-12)[0]
-    mended = weigh(A, b, free, w=w, lam=pair.lam, p=p)
-    if mended.error <= 2.0 * pair.error + 1e-14:
-        return mended
-    return Pair(pair.error, scaled, pair.lam)
+        part = A[active]
+        system = factor(part, np.ones(A.shape[1]), sigma=np.zeros(active.size))
+        if system is None:
+            break
+        w = w + system(misfit[active]) @ part
+    return w

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.solvers import dual_point, primal_point
-from attsvm.solvers.duality import Array, Mask, Pair, mend
+from attsvm.solvers.duality import Array, Mask, Pair, mend, weigh
+from attsvm.solvers.steps import Path
 
-# Factors on the exponent in one step of the continuation, the next one tried when a run falls short
-GROWTHS = (1.6, 1.2)
+# Continuations in p, or in its dual when p ≤ 2; the second is tried when the first fails.
+PATHS = (Path(3.2, 1.6), Path(2.0, 1.2))
+STEEPEST = 100.0  # where a larger p fails, the optimum of this one comes within N^(1/100)
+RETRY = 1e-7  # errors up to here are rounding, which a second run meets again
 
 
 def rows(D: Array, Z: Array) -> Array:
@@ -36,13 +39,15 @@ def inner(
     A = rows(D, Z)
     method = dual_point if p <= 2.0 else primal_point
     best = Pair(np.inf, W0.ravel(), lam0)
-    for growth in GROWTHS:
+    for path in PATHS:
         with np.errstate(all="ignore"):  # a breakdown shows in the error of the pair
-            pair = method.solve(
-                A, b, free, p=p, tol=0.3 * tol, growth=growth, w0=W0.ravel(), lam0=lam0
-            )
-            pair = mend(A, b, free, pair=pair, p=p)
+            pair = method.solve(A, b, free, p=p, tol=0.3 * tol, path=path, w0=W0.ravel(), lam0=lam0)
+            pair = mend(A, b, free, pair=pair, p=p, tol=tol)
         best = min(best, pair, key=lambda x: x.error)
-        if best.error <= tol:
+        if best.error <= max(tol, RETRY):
             break
+    if best.error > 1e-3 and p > STEEPEST:
+        w, lam = inner(D, Z, b, free, p=STEEPEST, tol=tol, W0=W0, lam0=lam0)
+        pair = weigh(A, b, free, w=w.ravel(), lam=lam, p=p)
+        best = min(best, pair, key=lambda x: x.error)
     return best.w.reshape(W0.shape), best.lam

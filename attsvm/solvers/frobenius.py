@@ -37,8 +37,7 @@ def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -
 
 def active_set(problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float = np.inf) -> Answer:
     """The answer of the dual active set on all rows."""
-    rows = Rows.of(problem)
-    return _answer(rows, *_small(rows))
+    return _small(Rows.of(problem))
 
 
 def cutting_plane(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
@@ -64,7 +63,7 @@ def cutting_plane(problem: Problem, norm: Norm, *, tol: float, budget: float = n
             break  # nothing new is violated beyond what rounding explains
         working = grown
         rows = Rows.of(problem, working)
-        answer = _answer(rows, *_small(rows))
+        answer = _small(rows)
         if answer.proof or answer.W is None:
             break
         lam, W = answer.multipliers, answer.W
@@ -93,30 +92,18 @@ def newton(
     return Answer(W, lam[: problem.m], lam[problem.m :], not W.any())
 
 
-def _small(rows: Rows) -> tuple[int, Floats]:
-    return solve_small(rows.D, rows.z, rows.query, rows.norms, rows.b, rows.free)
-
-
-def _answer(rows: Rows, status: int, lam: Floats) -> Answer:
-    """The answer of these rows from their multipliers, polished on the support when it helps."""
+def _small(rows: Rows) -> Answer:
+    """The answer of the active set on these rows, polished on the support when that helps."""
+    status, lam, W, short = solve_small(rows.D, rows.z, rows.query, rows.norms, rows.b, rows.free)
     if status == NO_SOLUTION:
         return sharpen(rows, lam)
-    W = rows.adjoint(lam)
-    value = rows.b / rows.norms
-    unit = np.einsum("kd,kd->k", rows.D, (rows.z @ W.T)[rows.query]) / rows.norms
-    size = float(np.sqrt(np.einsum("ij,ij->", W, W)))
-    scale = float(value @ (lam * rows.norms)) / size**2 if size > 0 else 1.0
-    short = value - unit * scale
-    short = np.where(rows.free, np.abs(short), short)
-    if len(short) and float(short.max()) > _POLISH * size * abs(scale):
-        lam, W = _polish(rows, lam, W * scale, scale)
-    else:
-        lam, W = lam * scale, W * scale
+    if short > _POLISH:
+        lam, W = _polish(rows, lam, W)
     margins, ties = rows.spread(lam)
     return Answer(W, margins, ties)
 
 
-def _polish(rows: Rows, lam: Floats, W: Floats, scale: float) -> tuple[Floats, Floats]:
+def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     """The least-norm solution of the support's equalities, from the rows instead of their Gram.
 
     The Gram squares the condition number; a QR of the rows themselves does not.
@@ -128,17 +115,17 @@ def _polish(rows: Rows, lam: Floats, W: Floats, scale: float) -> tuple[Floats, F
     )  # fmt: skip
     F = part.features()
     if not len(support) or F.size > 2.5e7:
-        return lam * scale, W
+        return lam, W
     goal = part.b / part.norms
     # W = Fᵀ y with F W = goal: y from two triangular solves, refined once in W.
     Q, R = np.linalg.qr(F.T)
     if float(np.abs(np.diag(R)).min(initial=1.0)) < 1e-11:
-        return lam * scale, W
+        return lam, W
     w = Q @ np.linalg.solve(R.T, goal)
     w = w + Q @ np.linalg.solve(R.T, goal - F @ w)
     y = np.linalg.solve(R, Q.T @ w)
     if bool((y < 0)[~part.free].any()):
-        return lam * scale, W
+        return lam, W
     better = np.zeros(len(lam))
     better[support] = y / part.norms
     return better, w.reshape(W.shape)

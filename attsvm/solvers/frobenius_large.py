@@ -18,15 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.sparse.linalg import LinearOperator, cg
 
-from attsvm.solvers.coordinate import (
-    PASSES,
-    REFRESH,
-    Segments,
-    adjoint,
-    descend,
-    margins,
-    sort_rows,
-)
+from attsvm.solvers.coordinate import REFRESH, Segments, adjoint, descend, margins, sort_rows
 from attsvm.solvers.newton import factorize, gram, newton, shortfall
 from attsvm.tokens import Floats, Ints
 
@@ -125,15 +117,12 @@ def _run(
         worst = descend(rows, lam, W, epochs=CHUNK, draw=draw, cut=worst)
         W = adjoint(rows, lam)
         size = float(np.linalg.norm(W))
-        if size == 0.0:  # only rows without features carry a right-hand side
-            return Found(W=W, lam=lam, short=0.0)
-        values = margins(rows, W)
-        found = _better(rows, found, W, lam, values)
+        if size == 0.0:
+            return Found(W=W, lam=lam)  # only rows without features carry a right-hand side
+        found = _better(rows, found, W, lam, margins(rows, W))
         first = first or float(rows.b @ lam) / size
         idle = idle + 1 if found.short > 0.9 * last else 0
-        if found.short <= tol:
-            break
-        if _hopeless(rows, found) and chunk >= 2 * tried:
+        if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
             proof = farkas(rows, lam, room)
             if proof is not None:
@@ -141,9 +130,9 @@ def _run(
         # With a settled support one factorization ends it; else Newton has to find the support.
         settled = settled + 1 if np.array_equal(signs, np.sign(lam)) else 0
         factors = 1.5 if settled > 1 else 6.0
-        rate, gain = before / max(worst, 1e-300), found.short / max(tol, 1e-16)
+        rate, gain = before / max(worst, 1e-300), min(found.short, 10.0) / max(tol, 1e-16)
         pays = _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
-        if chunk > 1 and pays and np.count_nonzero(lam) <= room:
+        if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:
             return _newton_rounds(
                 rows, lam, found, reach=2 * worst, tol=tol, deadline=deadline, room=room,
                 limit=EXPLODED * first,
@@ -157,11 +146,11 @@ def _newton_pays(rows: Segments, lam: Floats, *, rate: float, gain: float, facto
     rate: factor by which the violations fell in the last chunk; gain: factor still to go;
     factors: how many factorizations Newton is expected to need.
     """
-    if not rate > 1.0 or not gain < inf:
+    if not rate > 1.0:
         return True
     d, dq, k = rows.keys.shape[1], rows.queries.shape[1], int(np.count_nonzero(lam))
-    epoch = 4.0 * d * (len(lam) / REFRESH + 1.5 * PASSES * k) + 4.0 * d * dq * len(rows.query)
-    descent = SLOWER * epoch * CHUNK * log(gain) / log(rate)
+    epoch = 4.0 * d * (len(lam) / REFRESH + 5.0 * k) + 4.0 * d * dq * len(rows.query)
+    descent = SLOWER * epoch * CHUNK * log(max(gain, 1.0)) / log(rate)
     return descent > factors * k**3 / 3.0 + 4.0 * k**2 * (d + dq)
 
 
@@ -175,7 +164,7 @@ def _newton_rounds(
     inside = np.zeros(len(lam), bool)
     W = adjoint(rows, lam)
     for _ in range(ROUNDS):
-        away = np.where(rows.length > 0, margins(rows, W) - rows.b, inf) / length
+        away = np.where(rows.length > 0, (margins(rows, W) - rows.b) / length, inf)
         must = ((lam != 0) | tie) & (rows.length > 0)
         # Rows of the last working set stay while they are near; others come in when violated.
         others = np.flatnonzero(~must & (away <= np.where(inside, max(reach, 0.0), reach)))
@@ -198,33 +187,49 @@ def _newton_rounds(
         lam[index] = x / scale
         W = adjoint(rows, lam)
         found = _better(rows, found, W, lam, margins(rows, W))
+        size = float(np.linalg.norm(W))
+        reach = -1e-13 * size
         if found.short <= tol or perf_counter() > deadline:
             return found
-        size = float(np.linalg.norm(W))
         if _hopeless(rows, found) and float(rows.b @ lam) > limit * size:
             proof = farkas(rows, lam, room)
             if proof is not None:
                 return Found(W=np.zeros_like(W), lam=proof)
-        reach = -1e-13 * size
+            limit, inside = inf, np.zeros(len(lam), bool)  # a huge norm: go on without a limit
+    return _refine(rows, found, lam) if np.count_nonzero(lam) <= room else found
+
+
+def _refine(rows: Segments, found: Found, lam: Floats) -> Found:
+    """`found`, with W moved onto the rows that λ holds tight.
+
+    W = Σ λ Δ zᵀ carries the rounding of a large λ; steps W ← W + Aᵀ(A Aᵀ)⁻¹(b − A W), whose
+    residual is taken from W itself, are free of it.
+    """
+    index = np.flatnonzero((lam > rows.floor) & (lam < rows.ceil) & (rows.length > 0))
+    factor = factorize(gram(*rows.differences(index)), RIDGE)
+    W, move = adjoint(rows, lam), np.zeros(len(lam))
+    values = margins(rows, W)
+    for _ in range(5 if factor is not None and len(index) else 0):
+        lack = (rows.b - values)[index] / rows.length[index]
+        move[index] = lapack.dpotrs(factor, lack, lower=0)[0] / rows.length[index]
+        W = W + adjoint(rows, move)
+        values = margins(rows, W)
+        found = _better(rows, found, W, None if _scalable(rows) else lam, values)
     return found
 
 
 def _scalable(rows: Segments) -> bool:
     """Whether all rows are hard margins with b > 0: any W with positive margins can be scaled."""
-    hard = bool(np.isinf(rows.ceil).all() and (rows.floor == 0).all())
-    return hard and bool(rows.b.min() > 0)
+    return bool(np.isinf(rows.ceil).all() and (rows.floor == 0).all() and rows.b.min() > 0)
 
 
 def _hopeless(rows: Segments, found: Found) -> bool:
     """Whether nothing found so far speaks against infeasibility."""
-    if np.isfinite(rows.ceil).any():
-        return False
-    return found.upper == inf if _scalable(rows) else found.short > 1e-3
+    doubt = found.upper == inf if _scalable(rows) else found.short > 1e-3
+    return doubt and bool(np.isinf(rows.ceil).all())
 
 
-def _better(
-    rows: Segments, found: Found, W: Floats, lam: Floats | None, values: Floats
-) -> Found:
+def _better(rows: Segments, found: Found, W: Floats, lam: Floats | None, values: Floats) -> Found:
     """`found`, with W and λ (W = Σ λ Δ zᵀ, or λ unknown) where they improve it."""
     square = float(np.vdot(W, W))
     if _scalable(rows):
@@ -248,23 +253,23 @@ def farkas(rows: Segments, lam: Floats, room: int) -> Floats | None:
     """λ (sorted rows) with Σ λ_k Δ_k z_kᵀ = 0 to rounding, λ ≥ 0 on margins, bᵀλ > 0; or None.
 
     Repeats y ← max(y − A⁺ᵀ(Aᵀ y), 0) on the support, in unit rows y_k = λ_k‖Δ_k‖‖z_k‖: the
-    least-norm change that annuls the sum. Rows that turn negative leave the support. Up to `room`
-    rows, or one and a half times the d·dq features, through the Gram A Aᵀ; beyond, where AᵀA is
-    well conditioned, through conjugate gradients on it.
+    least-norm change that annuls the sum; rows that turn negative leave. Few rows (at most `room`)
+    go through the Gram A Aᵀ, many through conjugate gradients on AᵀA, well conditioned then.
     """
     tie = rows.floor == -inf
     length = np.where(rows.length > 0, rows.length, inf)
     y = lam * rows.length
-    best, least = y, inf
-    support = np.empty(0, np.int64)
+    best, least, support = y, inf, np.empty(0, np.int64)
     factor: Floats | None = None
     for _ in range(30):
-        y = y / max(float(np.abs(y).max()), 1e-300)
+        if not y.any():
+            break
+        y = y / float(np.abs(y).max())
         W = adjoint(rows, y / length)
         ratio = float(np.linalg.norm(W)) / float(np.abs(y).sum())
         if ratio < least and rows.b @ (y / length) > 0:
             best, least = y, ratio
-        elif least <= PROVED or not y.any():
+        elif least <= PROVED:
             break
         index = np.flatnonzero((y != 0) | (tie & (rows.length > 0)))
         if len(index) <= min(room, max(1.5 * W.size, 300)):
@@ -290,5 +295,5 @@ def _least_norm(rows: Segments, W: Floats, index: Ints, length: Floats) -> Float
         return adjoint(rows, weight * margins(rows, u.reshape(W.shape))).ravel()
 
     square = LinearOperator((W.size, W.size), matvec=normal, dtype=np.float64)
-    u, _ = cg(square, W.ravel(), rtol=1e-6, maxiter=200)
+    u = cg(square, W.ravel(), rtol=1e-6, maxiter=200)[0]
     return (margins(rows, u.reshape(W.shape)) / length)[index]

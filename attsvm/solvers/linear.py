@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linprog
 
 from attsvm.solvers.duality import Array, Mask, Pair, mend, weigh, worst_ratio
 from attsvm.solvers.entrywise import rows
 
-METHODS = ("highs-ds", "highs-ipm")  # the second is tried when the first falls short
-OPTIONS = {
+METHODS = (
+    "highs-ds",
+    "highs-ipm",
+)  # the second is tried when the first falls short
+OPTIONS: dict[str, Any] = {
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
     "presolve": True,
@@ -60,7 +65,7 @@ def _inner(
                 options = [weigh(A, b, free, w=w, lam=l, p=p) for l in (lam, pair.lam)]
                 options.append(weigh(A, b, free, w=pair.w, lam=lam, p=p))
                 pair = min(pair, *options, key=lambda x: x.error)
-            pair = mend(A, b, free, pair=pair, p=p)
+            pair = mend(A, b, free, pair=pair, p=p, tol=tol)
             best = min(best, pair, key=lambda x: x.error)
         if best.error <= tol:
             break
@@ -72,16 +77,16 @@ def _solve(
 ) -> tuple[Array, Array] | None:
     """Returns (x, y) of min cᵀx, K x ≥ r (= on equal rows), bounds; y = d(optimum)/dr, or None."""
     loose = ~equal
-    result = linprog(
-        c,
-        A_ub=-K[loose] if loose.any() else None,
-        b_ub=-r[loose] if loose.any() else None,
-        A_eq=K[equal] if equal.any() else None,
-        b_eq=r[equal] if equal.any() else None,
-        bounds=bounds,
-        method=method,
-        options=OPTIONS | {"maxiter": 200 * (len(r) + len(c)) + 1000},
-    )
+    arguments: dict[str, Any] = {
+        "A_ub": -K[loose] if loose.any() else None,
+        "b_ub": -r[loose] if loose.any() else None,
+        "A_eq": K[equal] if equal.any() else None,
+        "b_eq": r[equal] if equal.any() else None,
+        "bounds": bounds,
+        "method": method,
+        "options": OPTIONS | {"maxiter": 200 * (len(r) + len(c)) + 1000},
+    }
+    result = linprog(c, **arguments)
     if result.x is None or result.status != 0:
         return None
     y = np.empty(len(r))
@@ -126,7 +131,9 @@ def _max(A: Array, b: Array, free: Mask, method: str) -> tuple[Array, Array] | N
     bounds = np.vstack([_box(-1.0, 1.0, N), _box(0.0, np.inf, 1)])
     c = np.zeros(N + 1)
     c[N] = -1.0
-    found = _solve(c, np.column_stack([A, -b]), np.zeros(k), equal=free, bounds=bounds, method=method)
+    found = _solve(
+        c, np.column_stack([A, -b]), np.zeros(k), equal=free, bounds=bounds, method=method
+    )
     if found is None or not found[0][N] > 0.0:
         return None
     return found[0][:N] / found[0][N], found[1]

@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 from attsvm.tokens import Floats, Ints
 
 PENALTY = 1e3  # first σ, for unit rows
-LARGEST_PENALTY = 1e5  # beyond it the line search drowns in rounding
+LARGEST_PENALTY = 1e9  # beyond it the Cholesky factor drowns in rounding
 RIDGE = 1e-13  # of the polish, for unit rows
 BLOCK = 512  # rows of the Gram touched at once
 
@@ -69,7 +69,7 @@ def shortfall(
 
 def newton(
     G: Floats, c: Floats, lam: Floats, *, floor: Floats, ceil: Floats, tol: float,
-    limit: float = inf, outer: int = 12, inner: int = 60,
+    limit: float = inf, outer: int = 20, inner: int = 60,
 ) -> Floats:  # fmt: skip
     """The multipliers λ (k,), from the start `lam`: best found, always inside their bounds.
 

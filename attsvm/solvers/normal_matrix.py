@@ -7,20 +7,21 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 Array = NDArray[np.float64]
 
 # Ridge on the unit-scaled diagonal, tried in this order until the Cholesky factor exists.
 RIDGES = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)
 REFINEMENTS = 4
+TALL = 0.6  # columns per row below which the rows are eliminated first
 
 
 def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | None:
     """Returns the map r ↦ x of (A diag(D) Aᵀ + diag(σ)) x = r, or None if no factor exists.
 
-    The Cholesky factor is of the k×k matrix, or of I + D^½ Aᵀ σ⁻¹ A D^½ when A is tall. Dependent
-    rows make the matrix singular, so it carries a ridge whose effect refinement takes out again.
+    The k×k matrix is factored, or with many more rows than columns a smaller one. Dependent rows
+    make it singular, so it carries a ridge whose effect refinement takes out again.
 
     Args:
         A: (k, N) rows.
@@ -28,7 +29,7 @@ def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | No
         sigma: (k,) diagonal ≥ 0, zero on ties.
     """
     k, N = A.shape
-    build = _tall if N < 0.8 * k else _wide
+    build = _wide if TALL * k <= N else _tall
     solve = build(A, D, sigma)
     if solve is None:
         return None
@@ -54,8 +55,12 @@ def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | No
 
 
 def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
-    """Returns the solve through the k×k matrix, scaled to unit diagonal."""
-    P = A * np.sqrt(D)
+    """Returns the solve through the k×k matrix."""
+    return _gram(A * np.sqrt(D), sigma)
+
+
+def _gram(P: Array, sigma: Array) -> Callable[[Array], Array] | None:
+    """Returns the map r ↦ x of (P Pᵀ + diag(σ)) x = r, its matrix scaled to unit diagonal."""
     # Pᵀ is Fortran-ordered without a copy; trans=1 then forms P Pᵀ, upper triangle only.
     H = dsyrk(1.0, P.T, trans=1)
     diagonal = np.einsum("ii->i", H)
@@ -70,25 +75,38 @@ def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
 
 
 def _tall(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
-    """Returns the solve through the N×N matrix I + D^½ Aᵀ σ⁻¹ A D^½ (Woodbury)."""
+    """Returns the solve that eliminates the loose rows in the space of the N columns.
+
+    Rows L with a large σ go into K = I + R A_Lᵀ σ_L⁻¹ A_L R, R = diag(D)^½ (N×N); the stiff rows S
+    (ties among them, about N at most near a solution) keep their own matrix
+    A_S R K⁻¹ R A_Sᵀ + diag(σ_S). Neither divides by a small σ.
+    """
+    N = A.shape[1]
     root = np.sqrt(D)
-    # Ties have σ = 0: a small σ stands in, refinement removes its effect.
-    floor = 1e-12 * max(float((A * A @ D).max()), 1e-300)
-    weight = 1.0 / np.maximum(sigma, floor)
     P = A * root
-    P *= np.sqrt(weight)[:, None]
-    K = dsyrk(1.0, P.T)
-    np.einsum("ii->i", K)[...] += 1.0
-    scale = 1.0 / np.sqrt(np.diagonal(K))
-    K *= scale
-    K *= scale[:, None]
-    C = _cholesky(K)
-    if C is None:
+    stiff = sigma < 1e-3 * np.einsum("kj,kj->k", P, P)
+    loose = ~stiff
+    S, L, weight = P[stiff], P[loose], 1.0 / sigma[loose]
+    K = np.eye(N, order="F")
+    if loose.any():
+        K = dsyrk(1.0, (L * np.sqrt(weight)[:, None]).T, beta=1.0, c=K)
+    C, info = dpotrf(K, clean=1)
+    if info != 0 or not np.isfinite(np.diagonal(C)).all():
         return None
+    if not stiff.any():
+        return lambda r: weight * (r - L @ dpotrs(C, (weight * r) @ L)[0])
+    Q = dtrtrs(C, S.T, trans=1)[0].T  # K = CᵀC, so S K⁻¹ Sᵀ = Q Qᵀ
+    lone = _gram(np.ascontiguousarray(Q), sigma[stiff])
+    if lone is None:
+        return None
+    settle = lone
 
     def solve(r: Array) -> Array:
-        y = scale * dpotrs(C, scale * (root * ((weight * r) @ A)))[0]
-        return weight * (r - A @ (root * y))
+        x = np.empty_like(r)
+        h = (weight * r[loose]) @ L
+        x[stiff] = settle(r[stiff] - S @ dpotrs(C, h)[0])
+        x[loose] = weight * (r[loose] - L @ dpotrs(C, h + x[stiff] @ S)[0])
+        return x
 
     return solve
 

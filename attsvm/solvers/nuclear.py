@@ -7,32 +7,34 @@ The rows are rank one, so the k×k Schur matrix is a sum of Hadamard products of
 O(k² d) to form, never d⁴.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from attsvm.norms.matrix import Nuclear
+from attsvm.norms.norm import Floats
 from attsvm.solvers.cone import (
     INFLATE,
-    Array,
     Bools,
     Move,
     Newton,
     Rows,
     State,
     interior_point,
-    largest_singular,
     off_diagonal,
     place,
     schur_solver,
-    singular_sum,
     start_rows,
 )
 
+NORM = Nuclear()
 # Share of ‖W‖_F by which the singular values of the start are kept from zero.
 SPREAD = 0.2
 
 
 def inner(
-    D: Array, Z: Array, b: Array, free: Bools, *, tol: float, W0: Array, lam0: Array
-) -> tuple[Array, Array]:
+    D: Floats, Z: Floats, b: Floats, free: Bools, *, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
     """W (dx, dz) and multipliers λ (k,) of the least nuclear norm, to relative gap `tol`.
 
     D (k, dx), Z (k, dz) with ‖D_k‖‖Z_k‖ = 1; b (k,); free (k,): True on ties.
@@ -40,17 +42,16 @@ def inner(
     """
     return interior_point(
         Rows(D, Z, b, free),
+        NORM,
         start=_start,
         factor=_factor,
-        value=singular_sum,
-        dual=largest_singular,
         W0=W0,
         lam0=lam0,
         tol=tol,
     )
 
 
-def _start(rows: Rows, W0: Array, lam0: Array) -> State:
+def _start(rows: Rows, W0: Floats, lam0: Floats) -> State:
     """Interior state at an inflated W0: X₁ = (WWᵀ + ε²)^½, X₂ = (WᵀW + ε²)^½."""
     dx, dz = W0.shape
     W = INFLATE * W0
@@ -60,8 +61,7 @@ def _start(rows: Rows, W0: Array, lam0: Array) -> State:
     P = off_diagonal(W)
     P[:dx, :dx] = (U * np.hypot(left, SPREAD)) @ U.T
     P[dx:, dx:] = (Vt.T * np.hypot(right, SPREAD)) @ Vt
-    room = float(sigma.sum())
-    slack, lam = start_rows(rows, W, lam0=lam0, dual=largest_singular, room=room)
+    slack, lam = start_rows(rows, W, lam0=lam0, norm=NORM)
     Q = 0.5 * (np.eye(dx + dz) - off_diagonal(rows.adjoint(lam)))
     return place(P, Q, lam=lam, slack=slack, free=rows.free)
 
@@ -83,13 +83,13 @@ def _factor(rows: Rows, state: State) -> Newton:
     S *= 0.5
     S.ravel()[:: k + 1] += state.ratio
 
-    def apply(x: Array) -> Array:
+    def apply(x: Floats) -> Floats:
         M = rows.adjoint(x)
         return 0.5 * rows.values(G1 @ M @ G2 + G12 @ M.T @ G12) + state.ratio * x
 
     solve = schur_solver(S, apply)
 
-    def newton(target: Array, rhs: Array) -> Move:
+    def newton(target: Floats, rhs: Floats) -> Move:
         lam = solve(rhs - rows.values(T[:dx] @ target @ T[dx:].T))
         dQ = off_diagonal(-0.5 * rows.adjoint(lam))
         scaled_Q = T.T @ dQ @ T

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from attsvm.solvers.duality import Array, Mask, Pair, conjugate, length, power, weigh
 from attsvm.solvers.normal_matrix import factor
-from attsvm.solvers.steps import centred, longest
+from attsvm.solvers.steps import Path, affine, centred, longest, patience
 
-STEPS = 150
-PATIENCE = 15
+STEPS = 250
 BACKTRACKS = 20
-DIRECT = 3.0  # exponents up to here need no continuation
 FLATTEST = 1e-10  # least slope, in units of the largest; keeps the normal matrix in range
 
 
+class _Point(NamedTuple):
+    """An iterate and the linear system at it; margin is the mask of the rows with a slack."""
+
+    A: Array
+    b: Array
+    margin: Mask
+    p: float
+    tau: float
+    w: Array
+    M: Array
+    lam: Array
+    s: Array
+    rise: Array  # ∇f(w) − M
+    B: Array  # reciprocal chord slopes
+    short: Array  # A w − s − b
+    system: Callable[[Array], Array]
+
+
+class _Move(NamedTuple):
+    """A direction from a point, aimed at λ s = weight."""
+
+    weight: float
+    dw: Array
+    dM: Array
+    dlam: Array
+    ds: Array
+
+
 def solve(
-    A: Array, b: Array, free: Mask, *, p: float, tol: float, growth: float, w0: Array, lam0: Array
+    A: Array, b: Array, free: Mask, *, p: float, tol: float, path: Path, w0: Array, lam0: Array
 ) -> Pair:
     """Returns the best pair found for min ‖w‖_p, A w ≥ b (= on free rows).
 
@@ -26,8 +55,8 @@ def solve(
 
     τ is reset to ‖w‖_p before each step: f has the same minimiser for every τ. The first equation
     is replaced by the chord E dw − dM = M − ∇f(w), with E_i the slope between the points
-    (w_i, ∇f(w)_i) and (∇f*(M)_i, M_i) of its graph. With a tangent at either point a step overshoots
-    where the graph is flat (M ≈ 0) or steep; with the chord the barrier duality gap
+    (w_i, ∇f(w)_i) and (∇f*(M)_i, M_i) of its graph. A tangent at either point overshoots where the
+    graph is flat (M ≈ 0) or steep; with the chord the barrier duality gap
 
         f(w) + f*(M) − bᵀλ − μ Σ log(s λ)
 
@@ -37,73 +66,89 @@ def solve(
 
     Args:
         A: (k, N) rows, b: (k,), free: (k,) True on ties.
-        growth: factor on p − 1 in one step of the continuation.
+        path: how the exponent p is approached.
         w0, lam0: (N,), (k,) the Frobenius pair.
     """
-    target, p = p, min(p, DIRECT)
+    target, p = p, min(p, path.start)
     margin = ~free
     count = max(int(margin.sum()), 1)
     lam, s = centred(A @ w0 - b, lam0, margin, share=0.1 / count)
     w, step = w0, 1.0
     best, since = Pair(np.inf, w0, lam0), 0
     for _ in range(STEPS):
-        q = conjugate(p)
-        M, m = lam @ A, A @ w
-        mu = float(lam[margin] @ s[margin]) / count
         if p == target:
             pair = weigh(A, b, free, w=w, lam=lam, p=p)
             since = 0 if pair.error < 0.9 * best.error else since + 1
             best = min(best, pair, key=lambda x: x.error)
-            if best.error <= tol or since > PATIENCE:
+            if best.error <= tol or since > patience(best.error):
                 break
-        tau = length(w, p)
-        rise, slopes = _chord(w, M, p=p, tau=tau)
-        B = 1.0 / np.maximum(slopes, (p - 1.0) * FLATTEST)
-        sigma = np.where(margin, s / lam, 0.0)
-        system = factor(A, B, sigma=sigma) if tau > 0.0 else None
-        if system is None:
+        point = _point(A, b, margin, p=p, w=w, lam=lam, s=s)
+        if point is None:
             break
-        short = np.where(margin, m - s, m) - b
-        pull = short - A @ (B * rise)
-
-        def newton(weight: float, bow: Array | float) -> tuple[Array, Array, Array, Array]:
-            """Returns (dw, dM, dλ, ds) towards λ s = weight; bow is the second-order term dλ ds."""
-            aim = np.where(margin, (weight - bow) / lam - s, 0.0)
-            dlam = system(aim - pull)
-            dM = dlam @ A
-            return B * (dM - rise), dM, dlam, np.where(margin, aim - sigma * dlam, 0.0)
-
-        def slope(a: float) -> float:
-            """Returns the derivative of the barrier gap at step a along the direction."""
-            smooth = _gradient(w + a * dw, p, tau) @ dw + _gradient(M + a * dM, q, tau) @ dM
-            linear = (b + (1.0 - a) * short) @ dlam - short @ (lam + a * dlam)
-            logs = (ds / (s + a * ds) + dlam / (lam + a * dlam))[margin].sum()
-            return float(smooth - linear - weight * logs)
-
-        weight = mu
+        mu = float(lam[margin] @ s[margin]) / count
+        move = None
         if p == target and mu > 0.0:
-            _, _, dlam, ds = newton(0.0, 0.0)
-            a = min(1.0, longest(lam, dlam, margin), longest(s, ds, margin))
-            after = float((lam + a * dlam)[margin] @ (s + a * ds)[margin]) / count
-            # μ must not run ahead of the misfit f(w) + f*(M) − ⟨w, M⟩ of the first equation
-            misfit = tau**2 / p + tau**2 / q * (length(M, q) / tau) ** q - float(w @ M)
-            keep = max((after / mu) ** 3, 1e-3, 0.3 if step < 0.3 else 0.0)
-            weight = min(max(mu * min(0.8, keep), 0.1 * misfit / count), mu)
-            dw, dM, dlam, ds = newton(weight, dlam * ds if a > 0.2 else 0.0)
-        if p < target or not mu > 0.0 or slope(0.0) > 0.0:
-            dw, dM, dlam, ds = newton(weight, 0.0)
-        if not (np.isfinite(dw).all() and np.isfinite(dlam).all() and np.isfinite(ds).all()):
+            trial = _newton(point, 0.0)
+            keep, bow = affine(lam, s, trial.dlam, trial.ds, margin)
+            # μ must not run ahead of the misfit of M = ∇f(w), nor fall while steps are short
+            keep = max(keep, 0.3 if step < 0.3 else 0.0)
+            weight = min(max(mu * keep, 0.1 * _misfit(point) / count), mu)
+            move = _newton(point, weight, bow=bow)
+        if move is None or _slope(point, move, 0.0) > 0.0:
+            move = _newton(point, mu if move is None else move.weight)
+        if not all(np.isfinite(part).all() for part in move):
             break
-        step = min(1.0, 0.995 * min(longest(lam, dlam, margin), longest(s, ds, margin)))
-        limit = 0.5 * abs(slope(0.0)) + 1e-14 * tau**2
+        step = min(1.0, 0.995 * min(longest(lam, move.dlam, margin), longest(s, move.ds, margin)))
+        limit = 0.5 * abs(_slope(point, move, 0.0)) + 1e-14 * point.tau**2
         for _ in range(BACKTRACKS):
-            if slope(step) <= limit:
+            if _slope(point, move, step) <= limit:
                 break
             step *= 0.6
-        w, lam, s = w + step * dw, lam + step * dlam, s + step * ds
+        w, lam, s = w + step * move.dw, lam + step * move.dlam, s + step * move.ds
         if p < target and step > 0.5:
-            p = min(target, 1.0 + growth * (p - 1.0))
+            p = min(target, 1.0 + path.growth * (p - 1.0))
     return best
+
+
+def _point(
+    A: Array, b: Array, margin: Mask, *, p: float, w: Array, lam: Array, s: Array
+) -> _Point | None:
+    """Returns the iterate with its factored system, or None at w = 0 or without a factor."""
+    M, m, tau = lam @ A, A @ w, length(w, p)
+    if not tau > 0.0:
+        return None
+    rise, slopes = _chord(w, M, p=p, tau=tau)
+    B = 1.0 / np.maximum(slopes, (p - 1.0) * FLATTEST)
+    system = factor(A, B, sigma=np.where(margin, s / lam, 0.0))
+    if system is None:
+        return None
+    short = np.where(margin, m - s, m) - b
+    return _Point(A, b, margin, p, tau, w, M, lam, s, rise, B, short, system)
+
+
+def _newton(x: _Point, weight: float, *, bow: Array | float = 0.0) -> _Move:
+    """Returns the direction towards λ s = weight; bow is the second-order term dλ ds."""
+    aim = np.where(x.margin, (weight - bow) / x.lam - x.s, 0.0)
+    dlam = x.system(aim - x.short + x.A @ (x.B * x.rise))
+    dM = dlam @ x.A
+    ds = np.where(x.margin, aim - x.s / x.lam * dlam, 0.0)
+    return _Move(weight, x.B * (dM - x.rise), dM, dlam, ds)
+
+
+def _slope(x: _Point, d: _Move, a: float) -> float:
+    """Returns the derivative of the barrier gap at step a; A w − s − b shrinks as 1 − a."""
+    lam, s = x.lam + a * d.dlam, x.s + a * d.ds
+    smooth = _gradient(x.w + a * d.dw, x.p, x.tau) @ d.dw
+    smooth += _gradient(x.M + a * d.dM, conjugate(x.p), x.tau) @ d.dM
+    linear = (x.b + (1.0 - a) * x.short) @ d.dlam - x.short @ lam
+    return float(smooth - linear - d.weight * (d.ds / s + d.dlam / lam)[x.margin].sum())
+
+
+def _misfit(x: _Point) -> float:
+    """Returns f(w) + f*(M) − ⟨w, M⟩ ≥ 0, zero where M = ∇f(w)."""
+    q = conjugate(x.p)
+    dual = (length(x.M, q) / x.tau) ** q / q
+    return x.tau**2 * (1.0 / x.p + dual) - float(x.w @ x.M)
 
 
 def _gradient(x: Array, p: float, tau: float) -> Array:

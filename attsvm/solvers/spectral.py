@@ -7,32 +7,34 @@ A change of P is split into a move ρP along the ray through it and a change E o
 itself the curvature in t would be lost to cancellation near the optimum.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
+from attsvm.norms.matrix import Spectral
+from attsvm.norms.norm import Floats
 from attsvm.solvers.cone import (
     INFLATE,
-    Array,
     Bools,
     Move,
     Newton,
     Rows,
     State,
     interior_point,
-    largest_singular,
     off_diagonal,
     place,
     schur_solver,
-    singular_sum,
     start_rows,
 )
 
+NORM = Spectral()
 # The start has t = (1 + LIFT)·σ₁(W).
 LIFT = 0.2
 
 
 def inner(
-    D: Array, Z: Array, b: Array, free: Bools, *, tol: float, W0: Array, lam0: Array
-) -> tuple[Array, Array]:
+    D: Floats, Z: Floats, b: Floats, free: Bools, *, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
     """W (dx, dz) and multipliers λ (k,) of the least spectral norm, to relative gap `tol`.
 
     D (k, dx), Z (k, dz) with ‖D_k‖‖Z_k‖ = 1; b (k,); free (k,): True on ties.
@@ -41,23 +43,22 @@ def inner(
     """
     return interior_point(
         Rows(D, Z, b, free),
+        NORM,
         start=_start,
         factor=_factor,
-        value=largest_singular,
-        dual=singular_sum,
         W0=W0,
         lam0=lam0,
         tol=tol,
     )
 
 
-def _start(rows: Rows, W0: Array, lam0: Array) -> State:
+def _start(rows: Rows, W0: Floats, lam0: Floats) -> State:
     """Interior state at an inflated W0; Y₁, Y₂ = ½|A*λ| plus a multiple of I to trace one."""
     dx, dz = W0.shape
     N = dx + dz
     W = INFLATE * W0
-    t = (1.0 + LIFT) * largest_singular(W)
-    slack, lam = start_rows(rows, W, lam0=lam0, dual=singular_sum, room=t)
+    t = (1.0 + LIFT) * float(NORM.value(W))
+    slack, lam = start_rows(rows, W, lam0=lam0, norm=NORM)
     M = rows.adjoint(lam)
     U, sigma, Vt = np.linalg.svd(M)
     left, right = np.zeros(dx), np.zeros(dz)
@@ -76,7 +77,7 @@ class _Hessian:
     With E = C₁⁻ᵀU e (C₂⁻ᵀR)ᵀ the entries decouple into pairs: e_ij + κ_i κ_j e_ji.
     """
 
-    def __init__(self, V: Array, dx: int) -> None:
+    def __init__(self, V: Floats, dx: int) -> None:
         inverse_1 = np.linalg.inv(np.linalg.cholesky(V[:dx, :dx]))
         inverse_2 = np.linalg.inv(np.linalg.cholesky(V[dx:, dx:]))
         U, kappa, Rt = np.linalg.svd(inverse_1 @ V[:dx, dx:] @ inverse_2.T)
@@ -84,7 +85,7 @@ class _Hessian:
         self.left, self.right = inverse_1.T @ U, inverse_2.T @ Rt.T
         self.pair = kappa[:, None] * kappa
 
-    def solve(self, X: Array) -> Array:
+    def solve(self, X: Floats) -> Floats:
         """H⁻¹ X (dx, dz)."""
         e = self.left.T @ X @ self.right
         r = self.pair.shape[0]
@@ -92,7 +93,7 @@ class _Hessian:
         e[:r, :r] = (core - self.pair * core.T) / (1.0 - self.pair * self.pair)
         return self.left @ e @ self.right.T
 
-    def whiten(self, rows: Rows) -> Array:
+    def whiten(self, rows: Rows) -> Floats:
         """Rows times H^−½ (k, dx·dz): products with its transpose give A H⁻¹ A*."""
         r = self.pair.shape[0]
         d, z = rows.D @ self.left, rows.Z @ self.right
@@ -102,7 +103,7 @@ class _Hessian:
         own[:r, :r] = even + odd
         np.fill_diagonal(own[:r, :r], 2.0 * even.diagonal())
         np.fill_diagonal(swapped, 0.0)
-        white: Array = d[:, :, None] * z[:, None, :] * own
+        white: Floats = d[:, :, None] * z[:, None, :] * own
         white[:, :r, :r] += d[:, None, :r] * z[:, :r, None] * swapped
         return white.reshape(d.shape[0], -1)
 
@@ -130,7 +131,7 @@ def _factor(rows: Rows, state: State) -> Newton:
     S += v[:, None] * (v / c)
     S.ravel()[:: v.size + 1] += ratio
 
-    def apply(x: Array) -> Array:
+    def apply(x: Floats) -> Floats:
         curved = 0.5 * rows.values(hessian.solve(rows.adjoint(x)))
         return curved + v * (float(v @ x) / c) + ratio * x
 
@@ -140,7 +141,7 @@ def _factor(rows: Rows, state: State) -> Newton:
     drift = Q12 + 0.5 * rows.adjoint(state.lam)
     excess = 2.0 * float(np.vdot(W, drift)) - state.P[0, 0] * (1.0 - float(np.trace(state.Q)))
 
-    def newton(target: Array, rhs: Array) -> Move:
+    def newton(target: Floats, rhs: Floats) -> Move:
         shift = inverse[:, :dx].T @ target @ inverse[:, dx:]
         E = hessian.solve(shift + drift)
         along = float(spectrum @ target.diagonal()) + excess - 2.0 * float(np.vdot(Q12, E))

@@ -1,0 +1,120 @@
+"""solve_many(): thousands of problems in one call, in input order, the same on any machine."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+import numba
+import numpy as np
+
+from attsvm.certificate import Certificate
+from attsvm.compiled import njit
+from attsvm.errors import ConvergenceWarning
+from attsvm.norms import Norm, norm_of
+from attsvm.problem import Problem
+from attsvm.solvers.active_set import DONE, solve_small
+from attsvm.solvers.farkas import sharpen
+from attsvm.solvers.answer import Rows
+from attsvm.solvers.front import solve
+from attsvm.solvers.frobenius import SMALL
+from attsvm.stack import Stack, StackRows, certify_stack
+
+
+@njit(parallel=True)
+def solve_stack(D, z, query, norms, b):
+    """Status (B,), multipliers (B, m) and W (B, d, dq) of a stack: D (B, m, d), z (B, g, dq)."""
+    B, m, _ = D.shape
+    status = np.empty(B, np.int64)
+    lam = np.empty((B, m))
+    free = np.zeros(m, np.bool_)
+    W = np.empty((B, D.shape[2], z.shape[2]))
+    for k in numba.prange(B):
+        status[k], lam[k], W[k], _ = solve_small(D[k], z[k], query[k], norms[k], b[k], free)
+    return status, lam, W
+
+
+def solve_many(
+    problems: Sequence[Problem] | Stack,
+    norm: str | Norm = "frobenius",
+    *,
+    tol: float | None = None,
+    jobs: int = 1,
+) -> list[Certificate]:
+    """The Certificates of many problems, in input order.
+
+    Small Frobenius problems of one size are solved by one compiled kernel, in parallel over the
+    problems. The rest is solved one by one, in `jobs` processes when more than one is asked for.
+    Equal, whatever the number of threads or processes, to solving each alone.
+
+    >>> import numpy as np, attsvm
+    >>> X = np.random.default_rng(0).standard_normal((3, 2, 4, 5))
+    >>> stack = attsvm.Stack(X, alpha=np.zeros((3, 2), int))
+    >>> [c.status for c in attsvm.solve_many(stack)]
+    ['optimal', 'optimal', 'optimal']
+    """
+    geometry = norm_of(norm)
+    whole: StackRows | None = None
+    if isinstance(problems, Stack):
+        listed, whole = problems.set_up()
+    else:
+        listed = list(problems)
+    out: list[Certificate | None] = [None] * len(listed)
+    if geometry.name == "frobenius":
+        for place in _groups(listed):
+            part = [listed[k] for k in place]
+            rows = whole if whole is not None else StackRows.of(part)
+            for k, certificate in zip(place, _batch(part, rows, tol), strict=True):
+                if certificate.status != "stalled":
+                    out[k] = certificate
+    rest = [k for k, certificate in enumerate(out) if certificate is None]
+    alone = partial(_alone, norm=geometry, tol=tol)
+    if jobs > 1 and len(rest) > 1:
+        share = max(1, len(rest) // (4 * jobs))
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            found: Iterable[Certificate] = list(
+                pool.map(alone, [listed[k] for k in rest], chunksize=share)
+            )
+    else:
+        found = map(alone, [listed[k] for k in rest])
+    for k, certificate in zip(rest, found, strict=True):
+        out[k] = certificate
+    done = [certificate for certificate in out if certificate is not None]
+    stalled = sum(certificate.status == "stalled" for certificate in done)
+    if stalled:
+        warnings.warn(
+            f"{stalled} of {len(done)} problems stopped before the tolerance",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return done
+
+
+def _alone(problem: Problem, norm: Norm, tol: float | None) -> Certificate:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve(problem, norm, tol=tol)
+
+
+def _groups(problems: Sequence[Problem]) -> list[list[int]]:
+    """The places of small problems that can be stacked: same sizes, no ties, every b positive."""
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for k, p in enumerate(problems):
+        if p.m <= SMALL and p.scalable:
+            groups[(p.m, *p.keys.shape[1:], *p.queries.shape)].append(k)
+    return [place for place in groups.values() if len(place) > 1]
+
+
+def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[Certificate]:
+    """The Certificates of stackable Frobenius problems."""
+    flat = (rows.norms == 0).any(axis=1)
+    norms = np.where(flat[:, None], 1.0, rows.norms)
+    status, lam, W = solve_stack(rows.D, rows.z, rows.query, norms, rows.b)
+    for k in ((status != DONE) & ~flat).nonzero()[0]:
+        lam[k] = sharpen(Rows.of(problems[k]), lam[k]).multipliers
+    lam[flat] = 0.0  # solved one by one: the zero row is the proof
+    return certify_stack(problems, "frobenius", W, lam, rows=rows, tol=tol)

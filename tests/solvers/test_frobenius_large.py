@@ -1,0 +1,337 @@
+"""Coordinate descent, Newton and their driver, judged from the rows alone."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from attsvm.solvers import coordinate, frobenius_large
+from attsvm.solvers.frobenius_large import solve_rows
+from attsvm.solvers.newton import gram, newton
+from tests.tolerances import GAP, ORACLE, ROUNDING
+
+Rows = dict[str, Any]
+
+
+def sphere(draw: np.random.Generator, *shape: int) -> np.ndarray:
+    x = draw.standard_normal(shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def selection(n: int, T: int, d: int, *, seed: int = 0, prompt: bool = False) -> Rows:
+    """Rows of a random selection; the prompt form is planted so that a solution exists."""
+    draw = np.random.default_rng(seed)
+    X, Z = sphere(draw, n, T, d), sphere(draw, n, d)
+    kept = draw.integers(0, T, n)
+    if prompt:
+        Z = np.ones((n, 1))
+        kept = (X @ draw.standard_normal(d)).argmax(1)
+    dropped = np.ones((n, T), bool)
+    dropped[np.arange(n), kept] = False
+    query = np.repeat(np.arange(n), T - 1)
+    return {
+        "keys": X.reshape(n * T, d),
+        "queries": Z,
+        "hi": query * T + np.repeat(kept, T - 1),
+        "lo": np.flatnonzero(dropped.ravel()),
+        "query": query,
+        "b": np.ones(n * (T - 1)),
+        "free": np.zeros(n * (T - 1), bool),
+    }
+
+
+def mixed(*, seed: int = 0, d: int = 6, dq: int = 5, m: int = 60) -> Rows:
+    """Shuffled rows with lo = −1, a repeated query, rows without features, ties, b = 0."""
+    draw = np.random.default_rng(seed)
+    lo = draw.integers(-1, 20, m)
+    hi = draw.integers(20, 40, m)
+    free = np.arange(m) % 10 == 3
+    return {
+        "keys": draw.standard_normal((40, d)),
+        "queries": draw.standard_normal((7, dq)),
+        "hi": hi,
+        "lo": lo,
+        "query": draw.integers(0, 7, m),
+        "b": np.where(free, draw.standard_normal(m), np.arange(m) % 4 * 0.5),
+        "free": free,
+    }
+
+
+def dense(rows: Rows) -> np.ndarray:
+    """The rows Δ_k z_kᵀ, flattened: (m, d·dq)."""
+    keys = np.asarray(rows["keys"], np.float64)
+    delta = keys[rows["hi"]] - np.where(rows["lo"][:, None] >= 0, keys[rows["lo"]], 0.0)
+    z = rows["queries"][rows["query"]]
+    return (delta[:, :, None] * z[:, None, :]).reshape(len(delta), -1)
+
+
+def gap(rows: Rows, W: np.ndarray, lam: np.ndarray) -> float:
+    """‖W‖/min(margin/b) over bᵀλ/‖Σ λ Δ zᵀ‖, less one; from the rows alone."""
+    A = dense(rows)
+    assert lam.min() >= 0
+    least = float((A @ W.ravel() / rows["b"]).min())
+    assert least > 0
+    return np.linalg.norm(W) / least / (rows["b"] @ lam / np.linalg.norm(lam @ A)) - 1.0
+
+
+def backwards(*, seed: int, ties: int = 0) -> tuple[Rows, np.ndarray]:
+    """Rows and their least-norm W, from multipliers chosen first: a quarter of the rows is tight.
+
+    W = Σ λ Δ zᵀ, b = Δᵀ W z on tight rows and ties, b below Δᵀ W z elsewhere (zero when that is
+    all there is room for): the optimality conditions hold by construction.
+    """
+    draw = np.random.default_rng(seed)
+    rows = selection(40, 8, 12, seed=seed)
+    A = dense(rows)
+    m = len(A)
+    tie = np.arange(m) < ties
+    lam = np.where(np.arange(m) % 4 == 0, draw.exponential(size=m), 0.0)
+    lam[tie] = draw.standard_normal(ties)
+    W = lam @ A
+    value = A @ W
+    # A tight margin needs b ≥ 0 and a loose one value ≥ b ≥ 0: turn the others out.
+    good = tie | (value > 0)
+    while not good[(lam != 0)].all():
+        lam[~good] = 0.0
+        W = lam @ A
+        value = A @ W
+        good = tie | (value > 0)
+    loose = np.where(draw.random(m) < 0.3, 0.0, 0.5 * value)
+    b = np.where((lam != 0) | tie, value, loose)
+    for name in ("hi", "lo", "query"):
+        rows[name] = rows[name][good]
+    return rows | {"b": b[good], "free": tie[good]}, W.reshape(12, 12)
+
+
+def test_kernels_equal_dense_algebra() -> None:
+    given = mixed()
+    rows = coordinate.sort_rows(**given)
+    A = dense(given)[rows.order]
+    draw = np.random.default_rng(1)
+    W, lam = draw.standard_normal((6, 5)), draw.standard_normal(60)
+    np.testing.assert_allclose(rows.length, np.linalg.norm(A, axis=1), rtol=ROUNDING)
+    np.testing.assert_allclose(coordinate.margins(rows, W), A @ W.ravel(), atol=ROUNDING * 100)
+    np.testing.assert_allclose(coordinate.adjoint(rows, lam).ravel(), lam @ A, atol=ROUNDING * 100)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("budget", [inf, 0.2])
+def test_compiled_epoch_equals_its_twin(kind: type, budget: float) -> None:
+    given = mixed(seed=2)
+    given["keys"] = given["keys"].astype(kind)
+    given["lo"][5] = given["hi"][5]  # a row without features
+    rows = coordinate.sort_rows(**given, budget=budget)
+    order = np.random.default_rng(0).permutation(len(rows.query))
+    sides = []
+    for compiled in (True, False):
+        lam, W = np.zeros(60), np.zeros((6, 5))
+        active, count = np.arange(60), np.diff(rows.start)
+        worst = []
+        for cut in (inf, 0.05):
+            if compiled:
+                worst.append(coordinate._epoch(
+                    rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil,
+                    rows.length, rows.start, rows.query, order, active, count, cut,
+                    coordinate.PASSES, lam, W,
+                ))  # fmt: skip
+            else:
+                worst.append(coordinate.epoch_twin(
+                    rows, lam, W, order=order, active=active, count=count, cut=cut
+                ))  # fmt: skip
+        sides.append((lam, W, active, count, np.array(worst)))
+    assert sides[0][3].sum() < 60  # the cut sent rows to wait, so that path is compared too
+    for left, right in zip(*sides, strict=True):
+        np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
+
+
+@pytest.mark.parametrize("ties", [0, 6])
+@pytest.mark.parametrize("seed", range(3))
+def test_known_answer(seed: int, ties: int) -> None:
+    rows, W = backwards(seed=seed, ties=ties)
+    assert (rows["b"] == 0).any() and len(rows["b"]) > 100
+    got, lam = solve_rows(**rows, tol=ROUNDING)
+    np.testing.assert_allclose(got, W, atol=1e-9 * np.linalg.norm(W))
+    assert lam[~rows["free"]].min() >= 0
+
+
+@pytest.mark.parametrize("prompt", [False, True])
+def test_gap_reaches_rounding(prompt: bool) -> None:
+    rows = selection(50, 20, 32, prompt=prompt)
+    assert gap(rows, *solve_rows(**rows, tol=1e-13)) < ROUNDING
+
+
+def test_coordinate_descent_alone() -> None:
+    rows = selection(50, 20, 32, seed=1)
+    W, lam = solve_rows(**rows, tol=GAP, memory=0.0)
+    assert gap(rows, W, lam) < GAP
+
+
+def test_warm_start_is_dual_feasible() -> None:
+    rows = selection(20, 6, 16)
+    W, lam = coordinate.coordinate_descent(**rows, epochs=3)
+    assert lam.min() >= 0 and lam.any()
+    np.testing.assert_allclose(W.ravel(), lam @ dense(rows), atol=ROUNDING * np.linalg.norm(W))
+    long, _ = coordinate.coordinate_descent(**rows, epochs=300)
+    assert gap(rows, long, lam) < 0.05  # three epochs already bound the norm well
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_scaling_tokens_scales_the_answer(scale: float) -> None:
+    rows = selection(30, 8, 16, seed=2)
+    W, _ = solve_rows(**rows, tol=1e-12)
+    scaled = rows | {"keys": scale * rows["keys"], "queries": scale * rows["queries"]}
+    V, lam = solve_rows(**scaled, tol=1e-12)
+    assert gap(scaled, V, lam) < 1e-11
+    np.testing.assert_allclose(V * scale**2, W, atol=1e-9 * np.linalg.norm(W))
+
+
+def test_row_order_and_duplicates_do_not_matter() -> None:
+    rows = selection(30, 8, 16, seed=3)
+    W, _ = solve_rows(**rows, tol=1e-12)
+    index = np.random.default_rng(0).permutation(np.r_[np.arange(210), np.arange(0, 210, 3)])
+    again = rows | {name: rows[name][index] for name in ("hi", "lo", "query", "b", "free")}
+    V, lam = solve_rows(**again, tol=1e-12)
+    assert gap(again, V, lam) < 1e-11
+    np.testing.assert_allclose(V, W, atol=1e-9 * np.linalg.norm(W))
+
+
+def test_float32_and_memory_mapped_keys(tmp_path: Path) -> None:
+    rows = selection(30, 8, 16, seed=4)
+    single = rows["keys"].astype(np.float32)
+    np.save(tmp_path / "keys.npy", single)
+    mapped = rows | {"keys": np.load(tmp_path / "keys.npy", mmap_mode="r")}
+    W, lam = solve_rows(**mapped, tol=1e-12)
+    assert gap(rows | {"keys": single}, W, lam) < 1e-11
+
+
+def conflicting(eps: float) -> Rows:
+    """A selection plus a row that is nearly the opposite of the first: norm about 5/(10 eps)."""
+    rows = selection(40, 6, 30, seed=3)
+    keys = rows["keys"]
+    turned = keys[rows["lo"][0]] - keys[rows["hi"][0]]
+    turned = turned + eps * np.random.default_rng(0).standard_normal(30)
+    extra = {"hi": len(keys), "lo": -1, "query": rows["query"][0], "b": 1.0, "free": False}
+    grown = {name: np.append(rows[name], value) for name, value in extra.items()}
+    return rows | grown | {"keys": np.vstack([keys, turned])}
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-5])
+def test_newton_takes_over_when_badly_conditioned(
+    eps: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+
+    def watched(*args: Any, **options: Any) -> np.ndarray:
+        called.append(len(args[1]))
+        return newton(*args, **options)
+
+    monkeypatch.setattr(frobenius_large, "newton", watched)
+    rows = conflicting(eps)
+    W, lam = solve_rows(**rows, tol=GAP)
+    assert called and gap(rows, W, lam) < GAP
+
+
+@pytest.mark.parametrize("case", ["random", "prompt", "opposite", "ties"])
+def test_infeasible_is_proved_by_the_multipliers(case: str) -> None:
+    if case == "random":
+        rows = selection(60, 12, 4)
+    elif case == "prompt":
+        rows = selection(60, 12, 8) | {"queries": np.ones((60, 1))}
+    elif case == "opposite":
+        rows = conflicting(0.0)
+    else:  # one row asked to be 1 and, doubled, 3
+        rows = selection(20, 6, 16)
+        keys = np.vstack(
+            [rows["keys"], 2 * (rows["keys"][rows["hi"][0]] - rows["keys"][rows["lo"][0]])]
+        )
+        rows |= {
+            "keys": keys,
+            "hi": np.append(rows["hi"], len(keys) - 1),
+            "lo": np.append(rows["lo"], -1),
+            "query": np.append(rows["query"], rows["query"][0]),
+            "b": np.append(rows["b"], 3.0),
+            "free": np.append(rows["free"], True),
+        }
+        rows["free"][0] = True
+    A = dense(rows)
+    W, lam = solve_rows(**rows, tol=GAP)
+    assert not W.any()
+    assert lam[~rows["free"]].min(initial=0.0) >= 0 and rows["b"] @ lam > 0
+    assert np.linalg.norm(lam @ A) < 1e-15 * (np.abs(lam) @ np.linalg.norm(A, axis=1))
+
+
+def test_a_row_without_features_is_the_proof() -> None:
+    rows = selection(20, 6, 16)
+    rows["lo"][7] = rows["hi"][7]
+    W, lam = solve_rows(**rows, tol=GAP)
+    assert not W.any() and np.flatnonzero(lam).tolist() == [7]
+
+
+def test_nothing_asked_nothing_done() -> None:
+    rows = selection(20, 6, 16) | {"b": np.zeros(100)}
+    W, lam = solve_rows(**rows, tol=GAP)
+    assert not W.any() and not lam.any()
+
+
+def oracle(rows: Rows, budget: float) -> float:
+    """½‖W‖² + C Σ ξ at the optimum, by cvxpy; an infinite budget allows no ξ."""
+    A = dense(rows)
+    w, free, b = cp.Variable(A.shape[1]), rows["free"], rows["b"]
+    limits = [A[free] @ w == b[free]] if free.any() else []
+    cost = 0.5 * cp.sum_squares(w)
+    if budget < inf:
+        cost += budget * cp.sum(cp.pos(b[~free] - A[~free] @ w))
+    else:
+        limits.append(A[~free] @ w >= b[~free])
+    return float(cp.Problem(cp.Minimize(cost), limits).solve(solver=cp.CLARABEL))
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.5, inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_objective_equals_the_oracle(seed: int, budget: float) -> None:
+    rows, _ = backwards(seed=seed, ties=4)
+    W, lam = solve_rows(**rows, tol=1e-10, budget=budget)
+    A, free = dense(rows), rows["free"]
+    short = np.maximum(rows["b"] - A @ W.ravel(), 0.0)[~free].sum()
+    value = 0.5 * np.vdot(W, W) + (budget * short if budget < inf else 0.0)
+    assert value == pytest.approx(oracle(rows, budget), rel=ORACLE)
+    assert rows["b"] @ lam - 0.5 * np.sum((lam @ A) ** 2) == pytest.approx(value, rel=1e-9)
+    assert lam[~free].min() >= 0 and lam[~free].max() <= budget * (1 + ROUNDING)
+    np.testing.assert_allclose(A[free] @ W.ravel(), rows["b"][free], atol=1e-8 * np.linalg.norm(W))
+
+
+def test_newton_equals_the_oracle_on_a_singular_gram() -> None:
+    rows = selection(20, 6, 16, seed=5)
+    A = dense(rows)
+    A = np.vstack([A, A[:30], 0.5 * (A[:10] + A[10:20])])  # copies and means: dependent rows
+    A /= np.linalg.norm(A, axis=1, keepdims=True)
+    c = np.ones(len(A))
+    lam = newton(A @ A.T, c, np.zeros(len(A)), floor=0 * c, ceil=inf * c, tol=1e-12)
+    value = A @ (lam @ A)
+    assert lam.min() >= 0
+    assert (lam @ value) / (value.min() * lam.sum()) < 1 + 1e-11
+
+
+def test_gram_has_unit_diagonal() -> None:
+    draw = np.random.default_rng(0)
+    G = gram(draw.standard_normal((600, 3)) * 1e-9, draw.standard_normal((600, 4)) * 1e9)
+    np.testing.assert_allclose(np.diag(G), 1.0, rtol=ROUNDING)
+    np.testing.assert_allclose(G, G.T, atol=ROUNDING)
+
+
+def test_ends_at_once_without_time() -> None:
+    rows = selection(20, 6, 16)
+    W, lam = solve_rows(**rows, tol=0.0, max_seconds=0.0)
+    assert np.isfinite(W).all() and lam.min() >= 0
+
+
+def test_starts_are_used() -> None:
+    rows = selection(30, 8, 16, seed=6)
+    W, lam = solve_rows(**rows, tol=1e-12)
+    V, mu = solve_rows(**rows, tol=1e-11, W0=W, lam0=lam, max_seconds=0.0)
+    assert gap(rows, V, mu) < 1e-10
