@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 from attsvm.certificate import Certificate, certify
+from attsvm.compound import relaxed, solve_sets
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -47,8 +48,10 @@ __all__ = [
     "local_optima",
     "norm_of",
     "optimality",
+    "relaxed",
     "solve",
     "solve_many",
+    "solve_sets",
 ]
 
 logging.getLogger("attsvm").addHandler(logging.NullHandler())

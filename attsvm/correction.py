@@ -73,7 +73,7 @@ def correct(problem: Problem, norm: Norm, W: Floats) -> Corrected:
 
 
 def restore_ties(problem: Problem, W: Floats) -> tuple[Floats, float, bool]:
-    """W + E with the ties met, the Frobenius reach of what rounding leaves, and whether they are."""
+    """W + E with the ties met, the Frobenius reach of what is left, and whether they are met."""
     return _change(problem, W, np.zeros(problem.m, dtype=bool))
 
 

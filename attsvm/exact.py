@@ -21,7 +21,8 @@ from attsvm.errors import BadTokens
 from attsvm.farkas import vertex
 from attsvm.integer_rows import Index, IntegerRows
 from attsvm.lifting import PRIMES, independent, solve
-from attsvm.norms.rational import Exact, bounds
+from attsvm.norms import norm_of
+from attsvm.norms.rational import Exact
 
 if TYPE_CHECKING:
     from attsvm.norms.norm import Norm
@@ -85,7 +86,7 @@ def exact_lower(problem: Problem, norm: Norm | str, lam: Any, mu: Any = None) ->
     combined = rows.adjoint(multipliers)
     if combined.zero:
         return Lower(None, infeasible=True)
-    return Lower(above / bounds(_name(norm))[1](combined))
+    return Lower(above / norm_of(norm).dual_above(combined))
 
 
 def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
@@ -113,7 +114,7 @@ def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
         if worst <= 0:
             return Upper(None, None, "a margin with b > 0 is not positive")
         repaired = repaired.times(values.denominator / (worst * right.denominator))
-    return Upper(bounds(_name(norm))[0](repaired), repaired)
+    return Upper(norm_of(norm).value_above(repaired), repaired)
 
 
 def exact_tight(
@@ -214,7 +215,3 @@ def _matrix(rows: IntegerRows, W: Any) -> Exact:
     if matrix.shape != rows.shape:
         raise BadTokens(f"W has shape {matrix.shape}; this problem needs {rows.shape}")
     return matrix
-
-
-def _name(norm: Norm | str) -> str:
-    return norm if isinstance(norm, str) else norm.name

@@ -91,7 +91,7 @@ def optimality(
     bad = (gaps <= 0) | tied
     against = tuple(w for w in neighbours if bad[w.input, w.token])
     doubtful = tuple(
-        w for w in map(witness, verdict.undecided.nonzero()[0]) if bad[w.input, w.token]
+        w for w in map(witness, verdict.undecided.nonzero()[0].tolist()) if bad[w.input, w.token]
     )
     least = min((w.score_gap for w in neighbours), default=np.inf)
     if best:

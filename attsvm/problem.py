@@ -12,7 +12,7 @@ not as a difference of two scores, which would cancel for tokens that lie close 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.rows import check_fit, matrix, pairwise, right_sides, tie_chains
+from attsvm.rows import (
+    check_fit,
+    given_rows,
+    log_ratio_ties,
+    pairwise,
+    right_sides,
+    tie_chains,
+)
 from attsvm.selection import Selection
-from attsvm.tokens import LARGEST, Floats, Ints, Tokens
+from attsvm.tokens import Floats, Ints, Tokens
 
 # Differences are kept in memory up to this many numbers, and formed block by block beyond.
 _KEEP = 1 << 22
@@ -88,21 +95,8 @@ class Problem:
         (k_it − k_iτ)ᵀ W z_i = log(s_it / s_iτ) for kept t, τ, with attention s (n, T), positive
         on the kept tokens.
         """
-        check_fit(tokens, keep)
-        s = np.asarray(attention, dtype=np.float64)
-        if s.shape != keep.kept.shape:
-            raise BadTokens(f"attention has shape {s.shape}; it must be {keep.kept.shape}")
-        bad = keep.kept & ~((s > 0) & np.isfinite(s))
-        if bad.any():
-            i, t = (int(k) for k in np.argwhere(bad)[0])
-            raise BadTokens(f"attention[{i}, {t}] is {s[i, t]}: kept tokens need positive mass")
-        base = tokens.offsets()
-        hi, lo, query = tie_chains(keep, base)
-        if not len(hi):
-            raise BadSelection("each input keeps one token: the finite part has no equality")
-        log = np.log(np.where(keep.kept, s, 1.0))
-        c = log[query, hi - base[query]] - log[query, lo - base[query]]
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
+        hi, lo, query, c = log_ratio_ties(tokens, keep, attention)
         return cls(
             flat, tokens.queries, _NONE, _NONE, _NONE, np.empty(0), hi, lo, query, c, tokens.T
         )
@@ -162,29 +156,12 @@ class Problem:
 
         Without queries they are 1 (the prompt form); without b and c these are 1 and 0.
         """
-        D = matrix(differences, "differences")
-        E = np.empty((0, D.shape[1])) if ties is None else matrix(ties, "ties")
-        if E.shape[1] != D.shape[1]:
-            raise BadTokens(f"ties has width {E.shape[1]}, differences has {D.shape[1]}")
-        m, l = len(D), len(E)  # noqa: E741
-        if m + l == 0:
-            raise BadTokens("there is no row: give at least one margin or tie")
-        Z = np.ones((m, 1)) if queries is None else matrix(queries, "queries")
-        Y = np.ones((l, Z.shape[1])) if tie_queries is None else matrix(tie_queries, "tie_queries")
-        if len(Z) != m or len(Y) != l or Y.shape[1] != Z.shape[1]:
-            raise BadTokens(
-                f"queries {Z.shape} and tie_queries {Y.shape} must give one query a row "
-                f"for {m} margins and {l} ties"
-            )
-        right = np.ones(m) if b is None else right_sides(b, m, 1)[:, 0]
-        level = np.zeros(l) if c is None else np.asarray(c, dtype=np.float64)
-        if level.shape != (l,) or not (np.abs(level) <= LARGEST).all():
-            raise BadTokens(f"c must hold one finite number for each of the {l} ties")
-        none = np.full(m, -1), np.full(l, -1)
-        place = np.arange(m + l)
+        D, Z, right, E, Y, level = given_rows(differences, queries, b, ties, tie_queries, c)
+        m, place = len(D), np.arange(len(D) + len(E))
+        none = np.full(len(place), -1)
         return cls(
-            np.concatenate([D, E]), np.concatenate([Z, Y]),
-            place[:m], none[0], place[:m], right, place[m:], none[1], place[m:], level,
+            np.concatenate([D, E]), np.concatenate([Z, Y]), place[:m], none[:m], place[:m], right,
+            place[m:], none[m:], place[m:], level,
         )  # fmt: skip
 
     @property
@@ -270,6 +247,12 @@ class Problem:
         """‖Δ_l‖‖z_l‖ of each tie (l,)."""
         z = np.linalg.norm(self.queries, axis=1)[self.tie_query]
         return np.linalg.norm(self.tie_differences(), axis=1) * z
+
+    def part(self, index: Any) -> Problem:
+        """The problem with only the margins of `index` (and every tie)."""
+        return replace(
+            self, hi=self.hi[index], lo=self.lo[index], query=self.query[index], b=self.b[index]
+        )
 
     def margins(self, W: Any) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,)."""

@@ -147,11 +147,11 @@ def certify_stack(
     finite = np.isfinite(W).all(axis=(1, 2))
     W = np.where(finite[:, None, None], W, 0.0)
     margins = np.einsum("bkd,bkd->bk", np.matmul(Z, W.transpose(0, 2, 1)), D)
-    worst = worst_margin(shape, W, margins=margins, row_norms=norms, b=b)
+    worst: Floats = worst_margin(shape, W, margins=margins, row_norms=norms, b=b)
     high = above(geometry, shape, W, worst)
     scaled = W / np.where(worst > 0, worst, 1.0)[:, None, None]
     lam = lam / np.where(low.null | (low.dual == 0), 1.0, low.dual)[:, None]
-    met = high <= low.value * (1 + goal)
+    met = np.asarray(high <= low.value * (1 + goal))
     none = np.empty(0)
     out = []
     for k, problem in enumerate(problems):

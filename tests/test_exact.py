@@ -12,7 +12,8 @@ from attsvm.errors import BadTokens
 from attsvm.exact import exact_lower, exact_tight, exact_upper
 from attsvm.farkas import exact_infeasibility
 from attsvm.integer_rows import IntegerRows
-from attsvm.norms.rational import Exact, bounds
+from attsvm.norms import norm_of
+from attsvm.norms.rational import Exact
 from attsvm.problem import Problem
 from tests.plain_fractions import (
     NORMS,
@@ -140,7 +141,7 @@ def test_ties_and_zero_rows_are_repaired_exactly(norm: str, level: float) -> Non
     assert upper.matrix is not None and upper.value is not None, upper.reason
     assert feasible(problem, upper.matrix)
     np.testing.assert_allclose(upper.matrix.floats(), W, atol=1e-12 * np.abs(W).max())
-    assert upper.value <= bounds(norm)[0](exact) * (1 + Fraction(1, 10**11))
+    assert upper.value <= norm_of(norm).value_above(exact) * (1 + Fraction(1, 10**11))
 
 
 def test_dependent_ties_are_repaired_and_contradictions_named() -> None:

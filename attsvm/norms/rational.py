@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, final
@@ -19,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import BadTokens
 
 Integers = NDArray[np.object_]  # Python integers, of any size
 
@@ -202,35 +201,6 @@ def nuclear_above(W: Exact) -> Fraction:
         u, v = Exact(U.numerators[:, i], U.denominator), Exact(V.numerators[:, i], V.denominator)
         total += value * frobenius_above(u) * frobenius_above(v)
     return total
-
-
-def bounds(name: str) -> tuple[Callable[[Exact], Fraction], Callable[[Exact], Fraction]]:
-    """The rational upper bounds (of the norm, of its dual norm) of the norm with this name.
-
-    The dual of ℓp is ℓq with q = p/(p − 1), a rational number: p is read from the decimal text.
-    """
-    if name in _BOUNDS:
-        return _BOUNDS[name]
-    try:
-        p = Fraction(name[1:])
-    except (ValueError, ZeroDivisionError):
-        p = Fraction(0)
-    if name[:1] != "l" or p < 1:
-        known = ", ".join(_BOUNDS)
-        raise Unsupported(f"norm {name!r} has no exact bound; use {known} or lP with P > 1")
-    if p == 1:
-        return _BOUNDS["l1"]
-    q = p / (p - 1)
-    return (lambda W: power_above(W, p)), (lambda W: power_above(W, q))
-
-
-_BOUNDS: dict[str, tuple[Callable[[Exact], Fraction], Callable[[Exact], Fraction]]] = {
-    "frobenius": (frobenius_above, frobenius_above),
-    "nuclear": (nuclear_above, spectral_above),
-    "spectral": (spectral_above, nuclear_above),
-    "max": (max_above, l1_above),
-    "l1": (l1_above, max_above),
-}
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

@@ -19,6 +19,14 @@ def _all(norm: Norm) -> bool:
     return True
 
 
+# Modules of this folder that are not solvers of whole problems: parts of them, and the front.
+SUPPORT = (
+    "active_set", "answer", "cone", "coordinate", "dual_point", "duality", "entrywise",
+    "enumeration", "farkas", "front", "frobenius_large", "infeasible", "inverse", "linear",
+    "many", "newton", "normal_matrix", "nuclear", "primal_point", "spectral", "steps",
+    "working_set",
+)  # fmt: skip
+
 SOLVERS: dict[str, Solver] = {
     "frobenius": Solver("picks by size", _frobenius, frobenius.solve, soft=True),
     "active-set": Solver("small, exact", _frobenius, frobenius.active_set),

@@ -20,7 +20,7 @@ import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.solvers.inverse import append, refine, remove, settle
-from attsvm.tokens import Bools, Floats
+from attsvm.tokens import Bools, Floats, Ints
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.
 DEPENDENT = 1e-12
@@ -33,7 +33,9 @@ DONE, NO_SOLUTION, STOPPED = 0, 1, 2
 
 
 @njit()
-def dual_active_set(G, b, free, lam, rank, most):
+def dual_active_set(
+    G: Floats, b: Floats, free: Bools, lam: Floats, rank: int, most: int
+) -> tuple[int, int]:
     """Status and number of steps; `lam` (m,) is filled with the multipliers (or the proof).
 
     G (m, m) the Gram of unit rows, b (m,), free (m,) True on ties, `rank` a bound on the rank of
@@ -167,7 +169,7 @@ def dual_active_set(G, b, free, lam, rank, most):
 
 
 @njit()
-def gram(D, z, query, scale):
+def gram(D: Floats, z: Floats, query: Ints, scale: Floats) -> Floats:
     """The Gram of the unit rows: (Δ_j·Δ_k)(z_j·z_k) scale_j scale_k, (m, m)."""
     m, d = D.shape
     g, e = z.shape
@@ -197,7 +199,9 @@ def gram(D, z, query, scale):
 
 
 @njit()
-def solve_small(D, z, query, norms, b, free):
+def solve_small(
+    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools
+) -> tuple[int, Floats, Floats, float]:
     """Status, multipliers (m,), W (d, dq) and the worst shortfall of rows Δ_k z_kᵀ.
 
     D (m, d), z (g, dq), query (m,), norms (m,) ‖Δ_k‖‖z_k‖ > 0, b (m,), free (m,). The shortfall

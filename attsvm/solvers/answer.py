@@ -61,7 +61,7 @@ class Rows:
     def of(cls, problem: Problem, index: Ints | None = None) -> Rows:
         """The rows of the margins in `index` (all without it) and of every tie."""
         D, query, norms, b = problem.differences(index), problem.query, problem.row_norms, problem.b
-        margins = np.arange(problem.m)
+        margins: Ints = np.arange(problem.m)
         if index is not None:
             margins, query, norms, b = index, query[index], norms[index], b[index]
         free = np.zeros(len(margins), dtype=bool)
@@ -75,9 +75,8 @@ class Rows:
             place = np.concatenate([place, problem.m + np.arange(problem.ties)])
         live = norms > 0
         if not live.all():
-            D, query, norms, b, free, place = (
-                a[live] for a in (D, query, norms, b, free, place)
-            )  # fmt: skip
+            D, query, norms, b = D[live], query[live], norms[live], b[live]
+            free, place = free[live], place[live]
         return cls(
             D, problem.queries, query, norms, b, free, place, problem.m, problem.m + problem.ties
         )

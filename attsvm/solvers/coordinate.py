@@ -268,29 +268,30 @@ def _epoch(
 
 
 def epoch_twin(
-    rows: Segments, lam: Floats, W: Floats, *, order: Ints, active: Ints, count: Ints, cut: float
-) -> float:
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, b: Floats, floor: Floats,
+    ceil: Floats, length: Floats, start: Ints, query: Ints, order: Ints, active: Ints,
+    count: Ints, cut: float, passes: int, lam: Floats, W: Floats,
+) -> float:  # fmt: skip
     """The worst violation met: the compiled epoch once more, in plain NumPy, for comparison."""
     worst = 0.0
     for s in order:
-        k0, z, old = rows.start[s], rows.queries[rows.query[s]], lam.copy()
-        span = np.arange(k0, rows.start[s + 1])
-        D = rows.differences(span)[0]
-        for sweep in range(PASSES):
-            i = 0
-            while i < count[s]:
-                k = active[k0 + i]
+        z, old, span = queries[query[s]], lam.copy(), np.arange(start[s], start[s + 1])
+        D = pairwise(keys, hi[span], lo[span])
+        for sweep in range(passes):
+            i = start[s]
+            while i < start[s] + count[s]:
+                k, size = active[i], length[active[i]] or inf
                 v = W @ z + (z @ z) * ((lam - old)[span] @ D)
-                away = (D[k - k0] @ v - rows.b[k]) / (rows.length[k] or inf)
-                if sweep == 0 and lam[k] == rows.floor[k] and away > cut and rows.length[k] > 0:
+                away = (D[k - start[s]] @ v - b[k]) / size
+                if sweep == 0 and lam[k] == floor[k] and away > cut and length[k] > 0:
                     count[s] -= 1
-                    active[[k0 + i, k0 + count[s]]] = active[[k0 + count[s], k0 + i]]
+                    last = start[s] + count[s]
+                    active[[i, last]] = active[[last, i]]
                     continue
                 i += 1
-                step = np.clip(lam[k] - away / (rows.length[k] or inf), rows.floor[k], rows.ceil[k])
-                step -= lam[k]
+                step = min(max(lam[k] - away / size, floor[k]), ceil[k]) - lam[k]
                 if sweep == 0:
-                    worst = max(worst, min(abs(away), abs(step) * rows.length[k]))
+                    worst = max(worst, min(abs(away), abs(step) * length[k]))
                 lam[k] += step
         W += np.outer((lam - old)[span] @ D, z)
     return worst

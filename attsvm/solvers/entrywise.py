@@ -9,7 +9,7 @@ from attsvm.solvers.duality import Array, Mask, Pair, mend, weigh
 from attsvm.solvers.steps import Path
 
 # Continuations in p, or in its dual when p ≤ 2; the second is tried when the first fails.
-PATHS = (Path(3.2, 1.6), Path(2.0, 1.2))
+PATHS = (Path(3.2, 1.6, 1e-10), Path(2.0, 1.2, 1e-8))
 STEEPEST = 100.0  # where a larger p fails, the optimum of this one comes within N^(1/100)
 RETRY = 1e-7  # errors up to here are rounding, which a second run meets again
 

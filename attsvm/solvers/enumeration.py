@@ -1,4 +1,4 @@
-"""Every selection of a small problem, in Frobenius norm: one Gram, one walk, infeasible prefixes cut.
+"""Every selection of a small Frobenius problem: one Gram, one walk, infeasible prefixes cut.
 
 The rows Δ = k_iα − k_it of all inputs i, choices α and dropped tokens t are set up once; a
 selection uses n(T−1) of them. The walk fixes α input by input; when the rows of the first inputs
@@ -11,7 +11,7 @@ import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.solvers.active_set import DONE, NO_SOLUTION, dual_active_set
-from attsvm.tokens import Floats, Ints
+from attsvm.tokens import Bools, Floats, Ints
 
 # Verdicts on a selection: not locally optimal (a tight row with a higher score), perhaps.
 NO, MAYBE = 0, 1
@@ -20,8 +20,11 @@ CLEAR = 1e-6
 
 
 @njit()
-def walk(G, norms, allowed, count, places, gap, prefix, rank, most, choices, least, verdict, stats):
-    """The number of feasible selections that start with `prefix` (those beyond `most` counted only).
+def walk(
+    G: Floats, norms: Floats, allowed: Bools, count: Ints, places: Ints, gap: Floats,
+    prefix: Ints, rank: int, most: int, choices: Ints, least: Floats, verdict: Ints, stats: Ints,
+) -> int:  # fmt: skip
+    """The number of feasible selections that start with `prefix`; `most` of them are written down.
 
     G (R, R): Gram of all unit rows; norms (R,). places (n, T, T−1): row index of each (input,
     choice, dropped), count (n, T) how many; allowed (n, T): the choices. gap (R,): score of the
@@ -100,9 +103,9 @@ def walk(G, norms, allowed, count, places, gap, prefix, rank, most, choices, lea
     return found
 
 
-def all_rows(keys: Floats, mask: Floats | None) -> tuple[Floats, Ints, Ints, Ints]:
+def all_rows(keys: Floats, mask: Bools | None) -> tuple[Floats, Ints, Ints, Ints]:
     """Δ (R, d) of every (input, choice, dropped), its input (R,), places and count for `walk`."""
-    n, T, d = keys.shape
+    n, T, _ = keys.shape
     present = np.ones((n, T), dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     i, a, t = (present[:, :, None] & present[:, None, :] & ~np.eye(T, dtype=bool)).nonzero()
     places = np.full((n, T, max(T - 1, 1)), -1)

@@ -117,10 +117,8 @@ def _run(
         worst = descend(rows, lam, W, epochs=CHUNK, draw=draw, cut=worst)
         W = adjoint(rows, lam)
         size = float(np.linalg.norm(W))
-        if size == 0.0:
-            return Found(W=W, lam=lam)  # only rows without features carry a right-hand side
         found = _better(rows, found, W, lam, margins(rows, W))
-        first = first or float(rows.b @ lam) / size
+        first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
         idle = idle + 1 if found.short > 0.9 * last else 0
         if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
@@ -131,7 +129,7 @@ def _run(
         settled = settled + 1 if np.array_equal(signs, np.sign(lam)) else 0
         factors = 1.5 if settled > 1 else 6.0
         rate, gain = before / max(worst, 1e-300), min(found.short, 10.0) / max(tol, 1e-16)
-        pays = _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
+        pays = idle > 3 or _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
         if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:
             return _newton_rounds(
                 rows, lam, found, reach=2 * worst, tol=tol, deadline=deadline, room=room,
@@ -196,6 +194,9 @@ def _newton_rounds(
             if proof is not None:
                 return Found(W=np.zeros_like(W), lam=proof)
             limit, inside = inf, np.zeros(len(lam), bool)  # a huge norm: go on without a limit
+    proof = farkas(rows, lam, room) if _hopeless(rows, found) else None
+    if proof is not None:
+        return Found(W=np.zeros_like(W), lam=proof)
     return _refine(rows, found, lam) if np.count_nonzero(lam) <= room else found
 
 
@@ -226,7 +227,7 @@ def _scalable(rows: Segments) -> bool:
 def _hopeless(rows: Segments, found: Found) -> bool:
     """Whether nothing found so far speaks against infeasibility."""
     doubt = found.upper == inf if _scalable(rows) else found.short > 1e-3
-    return doubt and bool(np.isinf(rows.ceil).all())
+    return doubt and bool(np.isinf(rows.ceil).any())
 
 
 def _better(rows: Segments, found: Found, W: Floats, lam: Floats | None, values: Floats) -> Found:
@@ -258,7 +259,7 @@ def farkas(rows: Segments, lam: Floats, room: int) -> Floats | None:
     """
     tie = rows.floor == -inf
     length = np.where(rows.length > 0, rows.length, inf)
-    y = lam * rows.length
+    y = np.where(np.isinf(rows.ceil), lam * rows.length, 0.0)  # soft margins prove nothing
     best, least, support = y, inf, np.empty(0, np.int64)
     factor: Floats | None = None
     for _ in range(30):

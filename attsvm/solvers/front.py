@@ -39,8 +39,8 @@ def solve(
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0])))
-    >>> best.W.ravel().round(5)
-    array([-0.0990099,  0.990099 ])
+    >>> [round(float(x), 5) for x in best.W.ravel()]
+    [-0.09901, 0.9901]
     """
     geometry = norm_of(norm)
     goal = _tolerance(geometry, tol)

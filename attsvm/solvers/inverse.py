@@ -7,13 +7,14 @@ G when their rounding has added up.
 from __future__ import annotations
 
 from attsvm.compiled import njit
+from attsvm.tokens import Bools, Floats, Ints
 
 # Pivots are kept above this when a dependent set is inverted all the same.
 TINY = 1e-24
 
 
 @njit()
-def append(K, k, r, q):
+def append(K: Floats, k: int, r: Floats, q: float) -> None:
     """G_PP⁻¹ grown by one row: [[K + r rᵀ/q, −r/q], [−rᵀ/q, 1/q]]."""
     for a in range(k):
         f = r[a] / q
@@ -25,7 +26,7 @@ def append(K, k, r, q):
 
 
 @njit()
-def remove(K, k, a, spare):
+def remove(K: Floats, k: int, a: int, spare: Floats) -> None:
     """G_PP⁻¹ without row a (the last row takes its place): K − K_a K_aᵀ / K_aa."""
     pivot = K[a, a]
     for c in range(k):
@@ -44,7 +45,9 @@ def remove(K, k, a, spare):
 
 
 @njit()
-def refine(G, b, P, k, K, value, spare, times):
+def refine(
+    G: Floats, b: Floats, P: Ints, k: int, K: Floats, value: Floats, spare: Floats, times: int
+) -> None:
     """`value` (k,) moved towards G_PP⁻¹ b_P by refinements with the approximate inverse K."""
     for _ in range(times):
         for a in range(k):
@@ -60,7 +63,7 @@ def refine(G, b, P, k, K, value, spare, times):
 
 
 @njit()
-def rebuild(G, P, k, K):
+def rebuild(G: Floats, P: Ints, k: int, K: Floats) -> None:
     """G_PP⁻¹ from nothing, by Gauss–Jordan with the symmetric pivots of a positive matrix."""
     for a in range(k):
         for c in range(k):
@@ -79,7 +82,10 @@ def rebuild(G, P, k, K):
 
 
 @njit()
-def settle(G, b, free, P, k, K, inside, lam, w, value, spare):
+def settle(
+    G: Floats, b: Floats, free: Bools, P: Ints, k: int, K: Floats, inside: Bools, lam: Floats,
+    w: Floats, value: Floats, spare: Floats,
+) -> int:  # fmt: skip
     """The size of P after λ_P = G_PP⁻¹ b_P is set afresh, rows with negative λ dropped; w too."""
     m = G.shape[0]
     while True:

@@ -18,15 +18,18 @@ from attsvm.errors import ConvergenceWarning
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.solvers.active_set import DONE, solve_small
-from attsvm.solvers.farkas import sharpen
 from attsvm.solvers.answer import Rows
-from attsvm.solvers.front import solve
+from attsvm.solvers.farkas import sharpen
 from attsvm.solvers.frobenius import SMALL
+from attsvm.solvers.front import solve
 from attsvm.stack import Stack, StackRows, certify_stack
+from attsvm.tokens import Floats, Ints
 
 
 @njit(parallel=True)
-def solve_stack(D, z, query, norms, b):
+def solve_stack(
+    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats
+) -> tuple[Ints, Floats, Floats]:
     """Status (B,), multipliers (B, m) and W (B, d, dq) of a stack: D (B, m, d), z (B, g, dq)."""
     B, m, _ = D.shape
     status = np.empty(B, np.int64)

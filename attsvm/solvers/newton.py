@@ -41,30 +41,29 @@ def shortfall(
     """How far (W = Σ λ Δ zᵀ, λ) is from optimal; 0 is exact, inf is nothing known.
 
     Hard margins, b > 0: the certified gap  (‖W‖/min(values/b)) / (bᵀλ/‖W‖) − 1.
-    Finite ceil (soft margin): (primal − dual)/primal, and the distance to the ties over ‖W‖.
-    Else: the largest of the distance to a violated row over ‖W‖ and |bᵀλ/‖W‖² − 1|.
+    Else distances are taken relative to r = max(‖W‖, |b_k|/length_k), no more than the least norm
+    where all rows are hard. Finite ceil (soft margin): (primal − dual)/primal, and the distance to
+    the ties over r. Ties or b = 0: the distance to a violated row over r, and |bᵀλ − ‖W‖²|/r².
 
     Args:
         values: Δ_kᵀ W z_k (m,). square: ‖W‖². length: ‖Δ_k‖‖z_k‖ (m,).
     """
     dual = float(b @ lam)
-    if square <= 0.0:
-        return inf if b.any() else 0.0
     tie = floor == -inf
     soft = bool(np.isfinite(ceil).any())
-    if not soft and not tie.any() and b.min() > 0:
+    if not soft and not tie.any() and (b > 0).all():
         least = float((values / b).min())
         return square / (least * dual) - 1.0 if least > 0 < dual else inf
+    span = np.where(length > 0, length, inf)
+    reach = max(sqrt(square), float((np.abs(b) / span).max()))
     lack = b - values
-    away = np.where(tie, np.abs(lack), np.maximum(lack, 0.0))
-    away /= np.where(length > 0, length, inf)
+    away = np.where(tie, np.abs(lack), np.maximum(lack, 0.0)) / span
     if soft:
-        loss = float(ceil[~tie] @ np.maximum(lack[~tie], 0.0))
-        primal = 0.5 * square + loss
-        off = float(away[tie].max()) if tie.any() else 0.0
+        primal = 0.5 * square + float(ceil[~tie] @ np.maximum(lack[~tie], 0.0))
+        off = float(away[tie].max()) / reach if tie.any() and reach > 0 else 0.0
         # Ties missed by rounding can turn the difference negative: its size counts.
-        return max(abs(primal + 0.5 * square - dual) / primal, off / sqrt(square))
-    return max(float(away.max()) / sqrt(square), abs(dual / square - 1.0))
+        return max(abs(primal + 0.5 * square - dual) / primal if primal > 0 else 0.0, off)
+    return max(float(away.max()) / reach, abs(dual - square) / reach**2) if reach > 0 else 0.0
 
 
 def newton(
@@ -82,6 +81,9 @@ def newton(
         square = max(float(y @ v), 0.0)
         return shortfall(v, c, y, square=square, length=ones, floor=floor, ceil=ceil)
 
+    # Without a solution y grows along a proof of that, while `best` is of no use.
+    plain = bool((floor == 0).all() and np.isinf(ceil).all() and (c > 0).all())
+    hopeless = np.finfo(float).max if plain or np.isfinite(ceil).any() else 1e-3
     sigma = PENALTY
     y = np.clip(lam, floor, ceil)
     v = G @ y
@@ -140,12 +142,12 @@ def newton(
                 if gap < least:
                     best, least = polished, gap
         size = sqrt(max(float(y @ v), 0.0))
-        if float(c @ y) > limit * size and least > 1e-3:
+        if float(c @ y) > limit * size and least > hopeless:
             return y
         if least <= tol:
             break
         sigma = min(10 * sigma, LARGEST_PENALTY)
-    return best if least < inf else y
+    return best if least <= hopeless else y
 
 
 def _split(r: Floats, floor: Floats, ceil: Floats) -> tuple[Ints, Ints]:
@@ -206,7 +208,8 @@ def _line_search(
     def slope(t: float) -> float:
         return rise + t * bend - float(np.clip(base - t * turn, floor, ceil) @ dv)
 
-    if slope(1.0) <= 1e-10 * (bend + abs(rise)):
+    # No descent left at 0 is rounding: the full step is then as good as the point itself.
+    if slope(1.0) <= 1e-10 * (bend + abs(rise)) or slope(0.0) >= 0.0:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(30):

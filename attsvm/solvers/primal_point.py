@@ -13,7 +13,6 @@ from attsvm.solvers.steps import Path, affine, centred, longest, patience
 
 STEPS = 250
 BACKTRACKS = 20
-FLATTEST = 1e-10  # least slope, in units of the largest; keeps the normal matrix in range
 
 
 class _Point(NamedTuple):
@@ -82,7 +81,7 @@ def solve(
             best = min(best, pair, key=lambda x: x.error)
             if best.error <= tol or since > patience(best.error):
                 break
-        point = _point(A, b, margin, p=p, w=w, lam=lam, s=s)
+        point = _point(A, b, margin, p=p, flattest=path.flattest, w=w, lam=lam, s=s)
         if point is None:
             break
         mu = float(lam[margin] @ s[margin]) / count
@@ -111,14 +110,14 @@ def solve(
 
 
 def _point(
-    A: Array, b: Array, margin: Mask, *, p: float, w: Array, lam: Array, s: Array
+    A: Array, b: Array, margin: Mask, *, p: float, flattest: float, w: Array, lam: Array, s: Array
 ) -> _Point | None:
     """Returns the iterate with its factored system, or None at w = 0 or without a factor."""
     M, m, tau = lam @ A, A @ w, length(w, p)
     if not tau > 0.0:
         return None
     rise, slopes = _chord(w, M, p=p, tau=tau)
-    B = 1.0 / np.maximum(slopes, (p - 1.0) * FLATTEST)
+    B = 1.0 / np.maximum(slopes, (p - 1.0) * flattest)
     system = factor(A, B, sigma=np.where(margin, s / lam, 0.0))
     if system is None:
         return None

@@ -10,10 +10,15 @@ from attsvm.solvers.duality import Array, Mask
 
 
 class Path(NamedTuple):
-    """Continuation in an exponent r ≥ 2: r begins at start, then r − 1 grows by a factor."""
+    """Continuation in an exponent r ≥ 2: r begins at start, then r − 1 grows by a factor.
+
+    flattest is the least slope of r > 2 in the primal linear system, in units of the largest: a
+    small one follows the graph closely, a larger one keeps the system better conditioned.
+    """
 
     start: float
     growth: float
+    flattest: float
 
 
 def longest(x: Array, dx: Array, on: Mask) -> float:

@@ -1,0 +1,156 @@
+"""Problem and solution files: `.npz` archives without pickles, written beside and then renamed."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attsvm.certificate import Certificate
+from attsvm.compound import relaxed
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.memory import require
+from attsvm.problem import Problem
+from attsvm.selection import Selection
+from attsvm.tokens import Tokens
+
+# The problems a file can pose.
+PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
+# The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
+KNOWN = (
+    "X", "z", "y", "v", "alpha", "select", "b", "keys", "mask", "attention",
+    "p0", "W0", "K0", "Q0", "v0",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """A problem file: its tokens, its selection if one is given or follows from v, its arrays."""
+
+    tokens: Tokens
+    arrays: dict[str, Any]
+
+    @property
+    def selection(self) -> Selection:
+        """`alpha` or `select` of the file, else the best-scoring tokens under `v`."""
+        if "alpha" in self.arrays and "select" in self.arrays:
+            raise BadTokens("the file holds both alpha and select; keep one of them")
+        for name in ("alpha", "select"):
+            if name in self.arrays:
+                return Selection.of(self.tokens, self.arrays[name])
+        if "v" not in self.arrays:
+            raise BadTokens("the file holds no alpha, no select and no v: add one to select tokens")
+        return Selection.best(self.tokens, self.arrays["v"])
+
+    def problem(self, kind: str = "selection") -> Problem:
+        """The problem of this kind: one of PROBLEMS but `any`, which is not one convex problem."""
+        if kind not in PROBLEMS or kind == "any":
+            raise Unsupported(f"unknown problem {kind!r}: known are {', '.join(PROBLEMS)}")
+        tokens, keep = self.tokens, self.selection
+        if kind == "labels":
+            return Problem.of_labels(tokens, keep)
+        if kind == "relaxed":
+            return relaxed(tokens, keep)
+        if kind == "finite":
+            if "attention" not in self.arrays:
+                raise BadTokens("the finite part needs an array attention (n, T) in the file")
+            return Problem.finite(tokens, keep, self.arrays["attention"])
+        return Problem.of(tokens, keep, b=self.arrays.get("b"))
+
+
+def load_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an `.npz` file, by name."""
+    if not path.exists():
+        raise BadTokens(f"{path} does not exist")
+    if path.is_dir():
+        raise BadTokens(f"{path} is a folder; give an .npz file")
+    if not zipfile.is_zipfile(path):
+        raise BadTokens(f"{path} is not an .npz file; write it with numpy.savez")
+    _check_size(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except ValueError as error:
+        if "allow_pickle" in str(error) or "Object arrays" in str(error):
+            raise BadTokens(
+                f"{path} holds a pickled object; save plain arrays of numbers instead"
+            ) from error
+        raise BadTokens(f"{path} cannot be read as an .npz file ({error})") from error
+    except (OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        raise BadTokens(f"{path} cannot be read as an .npz file ({error})") from error
+
+
+def _check_size(path: Path) -> None:
+    """An error when the arrays of the file, by their headers, do not fit in memory."""
+    need = 0.0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as stream:
+                    version = np.lib.format.read_magic(stream)
+                    header = (
+                        np.lib.format.read_array_header_1_0
+                        if version == (1, 0)
+                        else np.lib.format.read_array_header_2_0
+                    )
+                    shape, _, dtype = header(stream)
+                    need += math.prod(shape) * max(dtype.itemsize, 8)
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise BadTokens(f"{path} cannot be read as an .npz file ({error})") from error
+    require(2 * need, f"{path.name}")
+
+
+def read_problem(path: Path) -> Archive:
+    """The problem file at `path`, checked."""
+    arrays = load_arrays(path)
+    if "X" not in arrays:
+        raise BadTokens(f"{path} has no array X; it holds {', '.join(arrays) or 'nothing'}")
+    unknown = sorted(set(arrays) - set(KNOWN))
+    if unknown:
+        raise BadTokens(f"{path} holds an unknown array {unknown[0]!r}; known: {', '.join(KNOWN)}")
+    tokens = Tokens(
+        arrays["X"], queries=arrays.get("z"), labels=arrays.get("y"), keys=arrays.get("keys"),
+        mask=arrays.get("mask"),
+    )  # fmt: skip
+    return Archive(tokens, arrays)
+
+
+def write_arrays(path: Path, arrays: dict[str, Any], *, force: bool = False) -> None:
+    """Write an `.npz` file in one move: a whole file appears, or none."""
+    if path.exists() and not force:
+        raise BadTokens(f"{path} exists; give another name, or --force to replace it")
+    if not path.parent.is_dir():
+        raise BadTokens(f"the folder {path.parent} does not exist")
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez(stream, **arrays)
+        os.chmod(beside, 0o644)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def solution_arrays(certificate: Certificate) -> dict[str, Any]:
+    """What `solve --out` writes: the pair, the names of its rows, the bounds, norm and status."""
+    problem = certificate.problem
+    shape = problem.shape
+    return {
+        "W": np.full(shape, np.nan) if certificate.W is None else certificate.W,
+        "multipliers": certificate.multipliers,
+        "rows": problem.rows,
+        "ties": problem.tie_rows,
+        "tie_multipliers": certificate.tie_multipliers,
+        "lower": np.float64(certificate.lower),
+        "upper": np.float64(certificate.upper),
+        "norm": np.str_(certificate.norm.name),
+        "status": np.str_(certificate.status),
+        "C": np.float64(certificate.budget),
+    }

@@ -1,0 +1,27 @@
+"""The measuring process: takes one job as JSON, prints one JSON line a seed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from attsvm.bench import CONTESTANTS, WORKS
+from attsvm.bench.measure import measure
+
+
+def main(job: str) -> None:
+    """Measure one contestant on one work: {"work": …, "contestant": …, "seeds": […]}."""
+    # What a library prints goes to standard error: standard output carries the measurements only.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as channel:
+        os.dup2(2, 1)
+        asked = json.loads(job)
+        work, contestant = WORKS[asked["work"]], CONTESTANTS[asked["contestant"]]
+        first = work.entries[asked["contestant"]].first
+        for found in measure(work, contestant, seeds=asked["seeds"], first=first):
+            channel.write(json.dumps(found) + "\n")
+            channel.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,116 @@
+"""The instances: tokens and queries uniform on the sphere, from one seed each.
+
+Every function returns the arrays of a task: X (B, n, T, d), z (B, n, dq) or None, alpha (B, n).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attsvm.bench.task import Size
+from attsvm.errors import Unsupported
+from attsvm.problem import Problem
+from attsvm.selection import Selection
+from attsvm.solvers.front import solve
+from attsvm.tokens import Floats, Tokens
+
+# Redraws after which a size counts as inseparable.
+_MOST = 100
+# Tokens are made in blocks of about this many numbers, so that no second copy of X is needed.
+_BLOCK = 1 << 22
+
+Arrays = dict[str, Any]
+
+
+def random_selection(seed: int, size: Size, *, stack: int) -> Arrays:
+    """Random tokens with a random selection; a problem that is inseparable is drawn again."""
+    rng = np.random.default_rng(seed)
+    found = [_separable(rng, size) for _ in range(stack)]
+    X, z, alpha = (np.stack(part) for part in zip(*found, strict=True))
+    return {"X": X, "z": z, "alpha": alpha}
+
+
+def planted_20(seed: int, size: Size, *, stack: int) -> Arrays:
+    """Tokens selected by a Gaussian W*, with a margin of 20 % of the best score."""
+    return _planted(seed, size, stack, margin=0.2)
+
+
+def planted_50(seed: int, size: Size, *, stack: int) -> Arrays:
+    """Tokens selected by a Gaussian W*, with a margin of 50 % of the best score."""
+    return _planted(seed, size, stack, margin=0.5)
+
+
+def planted_prompt(seed: int, size: Size, *, stack: int) -> Arrays:
+    """Tokens selected by a Gaussian prompt p*: alpha_i = argmax_t x_it·p*."""
+    n, T, d = size
+    rng = np.random.default_rng(seed)
+    X, alpha = np.empty((stack, n, T, d)), np.empty((stack, n), np.int64)
+    for k in range(stack):
+        p = rng.standard_normal(d)
+        _fill_sphere(rng, X[k])
+        alpha[k] = (X[k] @ p).argmax(axis=1)
+    return {"X": X, "z": None, "alpha": alpha}
+
+
+def all_choices(seed: int, size: Size, *, stack: int) -> Arrays:
+    """One prompt problem with a Gaussian head v and no selection: all of them are asked for."""
+    n, T, d = size
+    rng = np.random.default_rng(seed)
+    X = np.empty((1, n, T, d))
+    _fill_sphere(rng, X[0])
+    v = rng.standard_normal(d)
+    return {"X": X, "z": None, "alpha": np.empty((1, 0), np.int64), "v": v}
+
+
+def _separable(rng: np.random.Generator, size: Size) -> tuple[Any, Any, Any]:
+    """X (n, T, d), z (n, d), alpha (n,) of a random selection that some W meets."""
+    n, T, d = size
+    for _ in range(_MOST):
+        X, z = np.empty((n, T, d)), np.empty((n, d))
+        _fill_sphere(rng, X)
+        _fill_sphere(rng, z)
+        alpha = rng.integers(T, size=n)
+        tokens = Tokens(X, queries=z)
+        # Whether a W exists does not depend on the norm; any feasible W shows it.
+        problem = Problem.of(tokens, Selection.of(tokens, alpha))
+        if solve(problem, "frobenius", tol=1e-3).W is not None:
+            return X, z, alpha
+    raise Unsupported(f"no separable selection of size {size} in {_MOST} draws")
+
+
+def _planted(seed: int, size: Size, stack: int, *, margin: float) -> Arrays:
+    """alpha_i = argmax_t x_it·W* z_i; other tokens above (1 − margin) of the best are negated."""
+    n, T, d = size
+    rng = np.random.default_rng(seed)
+    X, z = np.empty((stack, n, T, d)), np.empty((stack, n, d))
+    alpha = np.empty((stack, n), np.int64)
+    step = max(1, _BLOCK // (T * d))
+    for k in range(stack):
+        _fill_sphere(rng, z[k])
+        logit = z[k] @ rng.standard_normal((d, d)).T
+        for start in range(0, n, step):
+            block = slice(start, min(start + step, n))
+            tokens = X[k, block]
+            _fill_sphere(rng, tokens)
+            scores = np.matmul(tokens, logit[block, :, None])[:, :, 0]
+            place = np.arange(len(tokens))
+            best = scores.argmax(axis=1)
+            # The best of T symmetric scores is positive but for 2^-T; negation then only widens.
+            near = scores > (1 - margin) * scores[place, best][:, None]
+            near[place, best] = False
+            i, t = near.nonzero()
+            tokens[i, t] *= -1
+            alpha[k, block] = best
+    return {"X": X, "z": z, "alpha": alpha}
+
+
+def _fill_sphere(rng: np.random.Generator, out: Floats) -> None:
+    """Points uniform on the sphere of the last axis, written into `out` block by block."""
+    flat = out.reshape(-1, out.shape[-1])
+    step = max(1, _BLOCK // flat.shape[1])
+    for start in range(0, len(flat), step):
+        block = flat[start : start + step]
+        rng.standard_normal(out=block)
+        block /= np.sqrt(np.einsum("kd,kd->k", block, block))[:, None]

@@ -1,0 +1,34 @@
+"""Ours: from arrays to Certificate, the checks of the arrays and the judgement included."""
+
+from __future__ import annotations
+
+from attsvm.bench.task import Answer, Task
+from attsvm.certificate import Certificate
+from attsvm.optima import local_optima
+from attsvm.problem import Problem
+from attsvm.selection import Selection
+from attsvm.solvers.front import solve
+from attsvm.solvers.many import solve_many
+from attsvm.stack import Stack
+from attsvm.tokens import Tokens
+
+
+def answer(task: Task) -> list[Answer]:
+    """The answers of `solve`, of `solve_many` for a stack, of `local_optima` with a head."""
+    if task.v is not None:
+        tokens = Tokens(task.X[0])
+        found = local_optima(tokens, task.v, task.norm)
+        return [
+            Answer(o.certificate.W, o.certificate.multipliers, Selection.of(tokens, alpha).indices)
+            for alpha, o in found.local
+        ]
+    if task.stack > 1:
+        stack = Stack(task.X, queries=task.z, alpha=task.alpha)
+        return [_answer(c) for c in solve_many(stack, task.norm, tol=task.tol)]
+    tokens = Tokens(task.X[0], queries=None if task.z is None else task.z[0])
+    problem = Problem.of(tokens, Selection.of(tokens, task.alpha[0]))
+    return [_answer(solve(problem, task.norm, tol=task.tol))]
+
+
+def _answer(certificate: Certificate) -> Answer:
+    return Answer(certificate.W, certificate.multipliers)

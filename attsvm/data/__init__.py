@@ -1,0 +1,29 @@
+"""Instances by name: each function returns the arrays of one problem file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attsvm.data.joint import joint_relaxed, joint_tight
+from attsvm.data.multi_input import multi_input, multi_input_planar
+from attsvm.data.path_picture import path_picture_1, path_picture_2
+from attsvm.data.single_input import single_input_global, single_input_local
+from attsvm.data.sphere import sphere
+from attsvm.data.vocabulary import vocabulary
+
+EXAMPLES: dict[str, Callable[..., dict[str, Any]]] = {
+    "single-input-global": single_input_global,
+    "single-input-local": single_input_local,
+    "multi-input": multi_input,
+    "multi-input-planar": multi_input_planar,
+    "joint-tight": joint_tight,
+    "joint-relaxed": joint_relaxed,
+    "path-picture-1": path_picture_1,
+    "path-picture-2": path_picture_2,
+    "vocabulary": vocabulary,
+    "sphere": sphere,
+}
+
+# Modules of this folder that are not instances themselves.
+SUPPORT = ("torch_random",)

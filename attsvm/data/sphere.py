@@ -1,0 +1,19 @@
+"""Random tokens, queries and head on the unit sphere: the family of the averaged experiments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def sphere(n: int = 6, T: int = 8, d: int = 10, *, seed: int = 0) -> dict[str, Any]:
+    """v, x and z uniform on the unit sphere of R^d, labels ±1 at random.
+
+    Theory: the setting of the local-convergence experiments [tarzanagh2023svm],
+    [julistiono2024mirror].
+    """
+    draw = np.random.default_rng(seed)
+    arrays = [draw.standard_normal(shape) for shape in ((n, T, d), (n, d), (d,))]
+    X, z, v = (a / np.linalg.norm(a, axis=-1, keepdims=True) for a in arrays)
+    return {"X": X, "z": z, "v": v, "y": draw.choice([-1.0, 1.0], size=n)}

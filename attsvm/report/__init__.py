@@ -1,0 +1,7 @@
+"""Pictures of what the library finds; the only place that loads matplotlib."""
+
+from __future__ import annotations
+
+from attsvm.report.tour import draw, tour
+
+__all__ = ["draw", "tour"]
