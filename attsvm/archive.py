@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import os
+import struct
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attsvm.certificate import Certificate
 from attsvm.compound import relaxed
@@ -28,6 +33,12 @@ KNOWN = (
     "p0", "W0", "K0", "Q0", "v0",
 )  # fmt: skip
 
+# What reading a broken archive raises: bad headers, cut or encrypted members, unknown packing.
+_UNREADABLE = (
+    ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, OverflowError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError,
+)  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Archive:
@@ -41,18 +52,28 @@ class Archive:
         """`alpha` or `select` of the file, else the best-scoring tokens under `v`."""
         if "alpha" in self.arrays and "select" in self.arrays:
             raise BadTokens("the file holds both alpha and select; keep one of them")
-        for name in ("alpha", "select"):
-            if name in self.arrays:
-                return Selection.of(self.tokens, self.arrays[name])
+        if "alpha" in self.arrays:
+            alpha = self.arrays["alpha"]
+            if alpha.dtype == np.bool_:
+                raise BadTokens(
+                    "alpha holds booleans; it is one index an input, select is booleans"
+                )
+            return Selection.of(self.tokens, alpha)
+        if "select" in self.arrays:
+            return Selection.of(self.tokens, _booleans(self.arrays["select"]))
         if "v" not in self.arrays:
             raise BadTokens("the file holds no alpha, no select and no v: add one to select tokens")
         return Selection.best(self.tokens, self.arrays["v"])
 
-    def problem(self, kind: str = "selection") -> Problem:
-        """The problem of this kind: one of PROBLEMS but `any`, which is not one convex problem."""
-        if kind not in PROBLEMS or kind == "any":
+    def problem(self, kind: str = "selection", winners: Any = None) -> Problem:
+        """The problem of this kind, one of PROBLEMS; `any` needs the winners (n,)."""
+        if kind not in PROBLEMS:
             raise Unsupported(f"unknown problem {kind!r}: known are {', '.join(PROBLEMS)}")
         tokens, keep = self.tokens, self.selection
+        if kind == "any":
+            if winners is None:
+                raise BadTokens("problem 'any' is convex only for given winners: none are given")
+            return Problem.any_of(tokens, keep, winners)
         if kind == "labels":
             return Problem.of_labels(tokens, keep)
         if kind == "relaxed":
@@ -70,40 +91,39 @@ def load_arrays(path: Path) -> dict[str, Any]:
         raise BadTokens(f"{path} does not exist")
     if path.is_dir():
         raise BadTokens(f"{path} is a folder; give an .npz file")
+    if not path.is_file():  # reading from a pipe would wait for ever
+        raise BadTokens(f"{path} is not a regular file; give an .npz file")
     if not zipfile.is_zipfile(path):
         raise BadTokens(f"{path} is not an .npz file; write it with numpy.savez")
-    _check_size(path)
     try:
+        _check_size(path)
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except ValueError as error:
+    except _UNREADABLE as error:
+        if isinstance(error, BadTokens):
+            raise
         if "allow_pickle" in str(error) or "Object arrays" in str(error):
             raise BadTokens(
                 f"{path} holds a pickled object; save plain arrays of numbers instead"
             ) from error
         raise BadTokens(f"{path} cannot be read as an .npz file ({error})") from error
-    except (OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise BadTokens(f"{path} cannot be read as an .npz file ({error})") from error
 
 
 def _check_size(path: Path) -> None:
-    """An error when the arrays of the file, by their headers, do not fit in memory."""
+    """Nothing; an error when the arrays of the file, by their headers, do not fit in memory."""
     need = 0.0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                with archive.open(name) as stream:
-                    version = np.lib.format.read_magic(stream)
-                    header = (
-                        np.lib.format.read_array_header_1_0
-                        if version == (1, 0)
-                        else np.lib.format.read_array_header_2_0
-                    )
-                    shape, _, dtype = header(stream)
-                    need += math.prod(shape) * max(dtype.itemsize, 8)
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise BadTokens(f"{path} cannot be read as an .npz file ({error})") from error
-    require(2 * need, f"{path.name}")
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as stream:
+                version = np.lib.format.read_magic(stream)
+                header = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
+                shape, _, dtype = header(stream)
+                need += math.prod(shape) * max(dtype.itemsize, 8)
+    require(2 * need, path.name)
 
 
 def read_problem(path: Path) -> Archive:
@@ -121,13 +141,29 @@ def read_problem(path: Path) -> Archive:
     return Archive(tokens, arrays)
 
 
-def write_arrays(path: Path, arrays: dict[str, Any], *, force: bool = False) -> None:
-    """Write an `.npz` file in one move: a whole file appears, or none."""
+def _booleans(select: NDArray[Any]) -> NDArray[Any]:
+    """The array as booleans, from booleans or zeros and ones."""
+    if select.dtype == np.bool_:
+        return select
+    if select.dtype.kind not in "iuf" or not np.isin(select, (0, 1)).all():
+        raise BadTokens("select must hold only True and False (one index an input is alpha)")
+    return select.astype(bool)
+
+
+def check_out(path: Path, *, force: bool = False) -> None:
+    """Nothing; an error when a result cannot be written to `path`."""
+    if path.is_dir():
+        raise BadTokens(f"{path} is a folder; give the name of an .npz file")
     if path.exists() and not force:
         raise BadTokens(f"{path} exists; give another name, or --force to replace it")
     if not path.parent.is_dir():
         raise BadTokens(f"the folder {path.parent} does not exist")
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+
+
+def write_arrays(path: Path, arrays: dict[str, Any], *, force: bool = False) -> None:
+    """Write an `.npz` file in one move: a whole file appears, or none."""
+    check_out(path, force=force)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".attsvm-", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
             np.savez(stream, **arrays)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.compiled import njit
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
+from attsvm.tokens import Floats, Ints
 
 # A residual of this many times its rounding bound still counts as zero in a proof.
 _RESIDUAL = 4.0
@@ -45,29 +47,85 @@ def below(
     worth = worth - (used + 3) * UNIT * absolute * 1.01
     error = (used + 8) * UNIT * size * 1.01
     plain = np.sqrt(np.einsum("...ij,...ij->...", G, G))
-    dual = norm.dual(G)
+    dual = plain if norm.name == "frobenius" else norm.dual(G)
     safe = dual * (1 + norm.rounding(shape)) + norm.spread(shape)[1] * error
-    positive = worth > 0
-    value = np.where(positive, worth * (1 - 4 * UNIT) / np.where(safe > 0, safe, 1.0), 0.0)
-    value = np.where(positive & (safe == 0), np.inf, value)
-    residual = plain / np.where(size > 0, size, 1.0)
-    return Below(value, dual, residual, positive & (plain <= _RESIDUAL * error))
+    if np.ndim(worth):
+        positive = worth > 0
+        value = np.where(positive, worth * (1 - 4 * UNIT) / np.where(safe > 0, safe, 1.0), 0.0)
+        value = np.where(positive & (safe == 0), np.inf, value)
+        residual = plain / np.where(size > 0, size, 1.0)
+        return Below(value, dual, residual, positive & (plain <= _RESIDUAL * error))
+    if worth <= 0:
+        return Below(0.0, dual, plain / size if size > 0 else 0.0, False)
+    value = worth * (1 - 4 * UNIT) / safe if safe > 0 else np.inf
+    return Below(value, dual, plain / size if size > 0 else 0.0, plain <= _RESIDUAL * error)
 
 
-def worst_margin(shape: tuple[int, int], W: Any, *, margins: Any, row_norms: Any, b: Any) -> Any:
-    """The least margin over b, rounded down; all b positive. Not positive: W is not feasible.
+def margin_error(shape: tuple[int, int]) -> float:
+    """The rounding error of a margin, as a share of ‖Δ‖‖z‖‖W‖.
 
     Each margin is a sum of d·dq products taken as two dot products from a rounded Δ; two more
     units for a scaling of W afterwards.
     """
-    d, dq = shape
+    return (shape[0] + shape[1] + 7) * UNIT * 1.01
+
+
+def worst_margin(shape: tuple[int, int], W: Any, *, margins: Any, row_norms: Any, b: Any) -> Any:
+    """The least margin over b, rounded down; all b positive. Not positive: W is not feasible."""
     plain = np.sqrt(np.einsum("...ij,...ij->...", W, W))
-    error = (d + dq + 7) * UNIT * 1.01 * plain
+    error = margin_error(shape) * plain
     return ((margins - error[..., None] * row_norms) / b).min(axis=-1)
 
 
 def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
     """upper = ‖W‖/worst for a positive worst margin, inf otherwise."""
-    feasible = worst > 0
-    value = norm.value(W) * (1 + norm.rounding(shape)) / np.where(feasible, worst, 1.0)
-    return np.where(feasible, value * (1 + 8 * UNIT), np.inf)
+    value = norm.value(W) * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
+    if np.ndim(worst):
+        return np.where(worst > 0, value / np.where(worst > 0, worst, 1.0), np.inf)
+    return value / worst if worst > 0 else np.inf
+
+
+@njit()
+def measure(
+    D: Floats, z: Floats, query: Ints, b: Floats, norms: Floats, lam: Floats, W: Floats,
+    share: float,
+) -> tuple[float, float, int, Floats, float]:  # fmt: skip
+    """What the bounds of a small problem need, in one pass: Σ bλ, Σ λ‖Δ‖‖z‖, how many λ are not
+    zero, A*λ (d, dq), and the worst margin over b with `share` of ‖Δ‖‖z‖‖W‖ taken off.
+
+    D (m, d), z (g, dq), query (m,), b (m,) > 0, norms (m,), lam (m,) ≥ 0, W (d, dq).
+    """
+    m, d = D.shape
+    g, e = z.shape
+    G = np.zeros((d, e))
+    worth = 0.0
+    size = 0.0
+    used = 0
+    for k in range(m):
+        f = lam[k]
+        if f != 0.0:
+            used += 1
+            worth += b[k] * f
+            size += norms[k] * f
+            row = z[query[k]]
+            for i in range(d):
+                h = f * D[k, i]
+                for j in range(e):
+                    G[i, j] += h * row[j]
+    plain = 0.0
+    for i in range(d):
+        for j in range(e):
+            plain += W[i, j] * W[i, j]
+    error = share * np.sqrt(plain)
+    V = np.zeros((g, d))
+    for q in range(g):
+        for i in range(d):
+            for j in range(e):
+                V[q, i] += W[i, j] * z[q, j]
+    worst = np.inf
+    for k in range(m):
+        margin = 0.0
+        for i in range(d):
+            margin += D[k, i] * V[query[k], i]
+        worst = min(worst, (margin - error * norms[k]) / b[k])
+    return worth, size, used, G, worst

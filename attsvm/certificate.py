@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attsvm.bounds import Below, above, below, worst_margin
+import attsvm.extended as extended
+from attsvm.bounds import Below, above, below, margin_error, measure, worst_margin
 from attsvm.correction import Corrected, correct
 from attsvm.errors import BadTokens, Inseparable, NotConverged
+from attsvm.lazy import lazy
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.soft import soft_lower, soft_upper
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from attsvm.verify import Check
 
 Status = Literal["optimal", "inseparable", "stalled"]
+# Products up to which both bounds are taken in one compiled pass.
+_ONE_PASS = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,19 +68,19 @@ class Certificate:
             return 0.0
         return self.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
 
-    @cached_property
+    @lazy
     def margins(self) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,), empty without a W."""
         return np.empty(0) if self.W is None else self.problem.margins(self.W)
 
-    @cached_property
+    @lazy
     def tight(self) -> Tight:
         """Which margins are surely met with equality, surely not, or undecided."""
         from attsvm.tight import tight_rows
 
         return tight_rows(self)
 
-    @cached_property
+    @lazy
     def rank(self) -> int | None:
         """Singular values of W above 1e-4 of the largest; None without a W."""
         if self.W is None:
@@ -84,7 +88,7 @@ class Certificate:
         s = np.linalg.svd(self.W, compute_uv=False)
         return int((s > 1e-4 * s[0]).sum()) if s[0] > 0 else 0
 
-    @cached_property
+    @lazy
     def rank_bound(self) -> int:
         """How many singular values of A*λ are within √gap of the largest: no nuclear solution
         has a larger rank, up to the gap."""
@@ -180,8 +184,10 @@ def certify(
         )
     if np.isfinite(budget):
         return _soft(problem, geometry, W, lam, mu, goal, budget)
-    low = _below(problem, geometry, lam, mu)
-    high = _above(problem, geometry, W)
+    matrix = _matrix(problem, W)
+    low, high = _bounds(problem, geometry, matrix, lam, mu)
+    if high.W is not None and high.norm > float(low.value) * (1 + goal):
+        low, high = _longer(problem, geometry, matrix, lam, low, high)
     lower, null = float(low.value), bool(low.null)
     status: Status = "stalled"
     proof: Literal["numerical", "exact"] | None = None
@@ -209,6 +215,34 @@ def _soft(
     return Certificate(problem, norm, matrix, lam, mu, lower, upper, status, tol, 0.0, None, budget)
 
 
+def _matrix(problem: Problem, W: Any) -> Floats | None:
+    """W as a finite array (d, dq), or None."""
+    if W is None:
+        return None
+    matrix = np.asarray(W, dtype=np.float64)
+    if matrix.ndim == 1 and problem.shape[1] == 1:
+        matrix = matrix[:, None]
+    finite = matrix.shape == problem.shape and isfinite(matrix.sum())
+    return matrix if finite else None
+
+
+def _bounds(
+    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, mu: Floats
+) -> tuple[Below, Corrected]:
+    """Both bounds; in one compiled pass when the problem is small and plain."""
+    shape = problem.shape
+    if W is None or not problem.scalable or problem.m * shape[0] * shape[1] > _ONE_PASS:
+        return _below(problem, norm, lam, mu), _above(problem, norm, W)
+    worth, size, used, G, worst = measure(
+        problem.differences(), problem.queries, problem.query, problem.b, problem.row_norms,
+        lam, np.ascontiguousarray(W), margin_error(shape),
+    )  # fmt: skip
+    low = below(norm, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
+    if not worst > 0:
+        return low, Corrected(None, np.inf)
+    return low, Corrected(W / worst, float(above(norm, shape, W, worst)))
+
+
 def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> Below:
     """The lower bound of (λ, μ)."""
     worth = problem.b @ lam
@@ -223,21 +257,31 @@ def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> Below:
     return below(norm, problem.shape, worth=worth, absolute=absolute, size=size, used=used, G=G)
 
 
-def _above(problem: Problem, norm: Norm, W: Any) -> Corrected:
+def _longer(
+    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: Below, high: Corrected
+) -> tuple[Below, Corrected]:
+    """The better of these bounds and those evaluated in longer numbers, where that can help."""
+    if W is None or high.norm > float(low.value) * 1.01 or not extended.fits(problem):
+        return low, high
+    worst = extended.worst_margin(problem, W)
+    value = float(above(norm, problem.shape, W, worst))
+    if value < high.norm:
+        high = Corrected(W / worst, value)
+    longer = extended.lower(problem, norm, lam)
+    return (longer if longer.value > low.value else low), high
+
+
+def _above(problem: Problem, norm: Norm, W: Floats | None) -> Corrected:
     """The norm of a feasible matrix near W, rounded up; inf without one."""
     if W is None:
         return Corrected(None, np.inf)
-    matrix = np.asarray(W, dtype=np.float64)
-    if matrix.ndim == 1 and problem.shape[1] == 1:
-        matrix = matrix[:, None]
-    if matrix.shape != problem.shape or not np.isfinite(matrix).all():
-        return Corrected(None, np.inf)
     if not problem.scalable:
-        return correct(problem, norm, matrix)
-    worst = worst_margin(
-        problem.shape, matrix, margins=problem.margins(matrix), row_norms=problem.row_norms,
-        b=problem.b,
-    )  # fmt: skip
+        return correct(problem, norm, W)
+    worst = float(
+        worst_margin(
+            problem.shape, W, margins=problem.margins(W), row_norms=problem.row_norms, b=problem.b
+        )
+    )
     if not worst > 0:
         return Corrected(None, np.inf)
-    return Corrected(matrix / worst, float(above(norm, problem.shape, matrix, worst)))
+    return Corrected(W / worst, float(above(norm, problem.shape, W, worst)))

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from attsvm.archive import PROBLEMS, load_arrays, read_problem, solution_arrays, write_arrays
+from attsvm import summary
+from attsvm.archive import (
+    PROBLEMS,
+    check_out,
+    load_arrays,
+    read_problem,
+    solution_arrays,
+    write_arrays,
+)
 from attsvm.certificate import Certificate, certify
 from attsvm.compound import solve_sets
 from attsvm.data import EXAMPLES
-from attsvm.errors import AttsvmError, BadTokens, ConvergenceWarning, Unsupported
+from attsvm.errors import AttsvmError, BadTokens, ConvergenceWarning, Inseparable, Unsupported
 from attsvm.norms import norm_of
 from attsvm.optima import count_selections, local_optima
 from attsvm.progress import bar
 from attsvm.solvers.front import solve
-from attsvm.summary import check_rows, claims_beyond, describe, describe_optima, number
 from attsvm.version import __version__
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+    add_completion=False, pretty_exceptions_enable=False,
     help="Which tokens softmax attention selects, and how surely: certified max-margin directions.",
 )  # fmt: skip
 # The parser's own errors: click's, or those of the copy inside typer.
@@ -72,24 +79,33 @@ def solve_command(
     as_json: Json = False,
 ) -> None:
     """Solve a max-margin problem and certify the answer."""
-    if out is not None and out.exists() and not force:
-        raise BadTokens(f"{out} exists; give another name, or --force to replace it")
+    if out is not None:
+        check_out(out, force=force)
+    if problem == "any" and (C is not None or solver is not None):
+        raise Unsupported("problem 'any' takes neither C nor a solver: leave them out")
     archive = read_problem(file)
     geometry = norm_of(norm)
+    extra: dict[str, Any] = {}
     start = time.perf_counter()
     if problem == "any":
         choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
         best, extra = choice.certificate, {
-            "winners": choice.winners.tolist(), "lower_all": number(choice.lower),
+            "winners": choice.winners.tolist(), "lower_all": summary.number(choice.lower),
             "solved": choice.solved, "choices": choice.total,
         }  # fmt: skip
     else:
-        best = solve(archive.problem(problem), geometry, tol=tol, C=C, solver=solver)
-        extra = {}
+        try:
+            rows = archive.problem(problem)
+        except Inseparable:  # of the decoder, which the relaxed problem needs: show that proof
+            problem, rows, C, solver = "labels", archive.problem("labels"), None, None
+        best = solve(rows, geometry, tol=tol, C=C, solver=solver)
     seconds = time.perf_counter() - start
     if out is not None:
-        write_arrays(out, solution_arrays(best), force=force)
-    report = {**describe(best), "problem": problem, **extra, "seconds": seconds}
+        saved: dict[str, Any] = {"problem": np.str_(problem)}
+        if problem == "any":
+            saved["winners"] = np.asarray(extra["winners"])
+        write_arrays(out, {**solution_arrays(best), **saved}, force=force)
+    report = {**summary.describe(best), "problem": problem, **extra, "seconds": seconds}
     _show(report, as_json, f"{problem} problem of {file.name}")
     _leave(best)
 
@@ -99,36 +115,34 @@ def certify_command(
     file: File,
     solution: Annotated[Path, typer.Argument(help="Solution file written by solve --out.")],
     norm: Annotated[str | None, typer.Option("--norm", help="Norm, unless the file says.")] = None,
-    problem: Kind = "selection",
+    problem: Annotated[
+        str | None, typer.Option("--problem", help="Problem, unless the file says.")
+    ] = None,
     tol: Tol = None,
     exact: Annotated[bool, typer.Option("--exact", help="Recheck in rational arithmetic.")] = False,
     as_json: Json = False,
 ) -> None:
     """Recheck a solution file from the raw data, trusting nothing in it."""
+    if tol is not None and not 0 < tol < np.inf:
+        raise Unsupported(f"tol is {tol}: it must be a positive number")
     archive = read_problem(file)
     arrays = load_arrays(solution)
-    for name in ("W", "multipliers"):
-        if name not in arrays:
-            raise BadTokens(f"{solution} has no array {name}; is it a solution file?")
+    summary.check_solution(arrays, solution)
     geometry = norm_of(norm if norm is not None else str(arrays.get("norm", "frobenius")))
-    rows = archive.problem(problem)
-    check_rows(rows, arrays, solution)
+    problem = problem if problem is not None else str(arrays.get("problem", "selection"))
+    rows = archive.problem(problem, arrays.get("winners"))
+    summary.check_rows(rows, arrays, solution)
     W = None if np.isnan(arrays["W"]).all() else arrays["W"]
     budget = float(arrays.get("C", np.inf))
     found = certify(
         rows, geometry, W, arrays["multipliers"], arrays.get("tie_multipliers"), tol=tol,
         budget=budget,
     )  # fmt: skip
-    report = {**describe(found), "problem": problem}
-    wrong = claims_beyond(arrays, found)
+    report = {**summary.describe(found), "problem": problem}
+    wrong = summary.claims_beyond(arrays, found)
     if exact:
         check = found.verify(exact=True)
-        report["exact"] = {
-            "ok": check.ok,
-            "reason": check.reason,
-            "lower": number(check.lower),
-            "upper": number(check.upper),
-        }
+        report["exact"] = summary.describe_check(check)
         wrong = wrong or check.reason
     report["claims"] = wrong or "hold"
     _show(report, as_json, f"{solution.name} against {file.name}")
@@ -142,7 +156,9 @@ def certify_command(
 def example_command(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXAMPLES)}.")],
     out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed, for random families.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed, for random families.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -156,7 +172,7 @@ def example_command(
     shapes = {key: list(np.shape(array)) for key, array in arrays.items()}
     report = {"status": "optimal", "example": name, "file": str(out), "arrays": shapes}
     if as_json:
-        print(json.dumps(report))
+        _print_json(report)
     else:
         listed = ", ".join(f"{k} {tuple(np.shape(a))}" for k, a in arrays.items())
         print(f"wrote {out}: {listed}")
@@ -166,8 +182,10 @@ def example_command(
 def optima_command(
     file: File,
     norm: NormName = "frobenius",
-    most: Annotated[int, typer.Option("--most", help="Refuse more selections than this.")] = 10**7,
-    rows: Annotated[int, typer.Option("--rows", help="Selections listed at most.")] = 1000,
+    most: Annotated[
+        int, typer.Option("--most", min=1, help="Refuse more selections than this.")
+    ] = 10**7,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Selections listed at most.")] = 1000,
     as_json: Json = False,
 ) -> None:
     """Every selection: feasible, globally and locally optimal, with least norms."""
@@ -175,28 +193,21 @@ def optima_command(
     if "v" not in archive.arrays:
         raise BadTokens(f"{file} has no array v: optimality needs the head's vector for scores")
     total = count_selections(archive.tokens)
-    if not as_json:
+    if sys.stderr.isatty():
         print(f"{total} selections", file=sys.stderr)
     start = time.perf_counter()
     with bar("selections") as progress:
         found = local_optima(
             archive.tokens, archive.arrays["v"], norm, most=most, progress=progress
         )
-    report = {**describe_optima(found, norm_of(norm), rows), "seconds": time.perf_counter() - start}
-    listed = report["list"]
+    report = {
+        **summary.describe_optima(found, norm_of(norm), rows),
+        "seconds": time.perf_counter() - start,
+    }
     if as_json:
-        print(json.dumps(report))
+        _print_json(report)
         return
-    table = Table(title=f"{len(found.choices)} of {total} selections are feasible")
-    for name in ("selection", "least norm", "global", "local", "score gap"):
-        table.add_column(name)
-    for row in listed[:40]:
-        gap = row["score_gap"]
-        table.add_row(
-            " ".join(map(str, row["alpha"])), f"{row['norm']:.6g}", "yes" if row["global"] else "",
-            row["local"], "" if gap is None else f"{gap:.4g}",
-        )  # fmt: skip
-    Console().print(table)
+    Console(markup=False).print(summary.optima_table(report))
 
 
 @app.command("tour", epilog="Example: attsvm tour --out tour")
@@ -209,17 +220,9 @@ def tour_command(
 
     rows = tour(out)
     if as_json:
-        print(json.dumps({"status": "optimal", "rows": rows}))
+        _print_json({"status": "optimal", "rows": rows})
         return
-    table = Table(title="One selection, every norm")
-    for name in ("norm", "lower", "upper", "gap", "rank", "exact check"):
-        table.add_column(name)
-    for row in rows:
-        table.add_row(
-            row["norm"], f"{row['lower']:.9f}", f"{row['upper']:.9f}", f"{row['gap']:.1e}",
-            str(row["rank"]), "holds" if row["exact"] else "fails",
-        )  # fmt: skip
-    Console().print(table)
+    Console(markup=False).print(summary.tour_table(rows))
     print(f"picture: {out / 'tour.svg'} and {out / 'tour.png'}")
 
 
@@ -238,27 +241,20 @@ def bench_command(
         progress=lambda line: print(line, file=sys.stderr) if sys.stderr.isatty() else None,
     )  # fmt: skip
     if as_json:
-        print(json.dumps(report))
+        _print_json(report)
     else:
         Console().print(table(report))
 
 
+def _print_json(report: dict[str, Any]) -> None:
+    print(json.dumps(summary.finite(report), allow_nan=False))
+
+
 def _show(report: dict[str, Any], as_json: bool, title: str) -> None:
     if as_json:
-        print(json.dumps(report))
+        _print_json(report)
         return
-    table = Table(title=title, show_header=False)
-    for key in ("status", "message", "lower", "upper", "gap", "rank", "proof", "claims", "seconds"):
-        if report.get(key) is not None:
-            value = report[key]
-            table.add_row(key, f"{value:.12g}" if isinstance(value, float) else str(value))
-    W = report["W"]
-    if W is not None and len(W) * len(W[0]) <= 64:
-        table.add_row("W", "\n".join("  ".join(f"{x: .6f}" for x in row) for row in W))
-    tight = report["tight"]
-    sure, open_ = len(tight["rows"]), len(tight["undecided"])
-    table.add_row("tight rows", f"{sure}, {open_} undecided ({tight['how']})")
-    Console().print(table)
+    Console(markup=False).print(summary.certificate_table(report, title))
 
 
 def _leave(best: Certificate) -> None:
@@ -268,22 +264,34 @@ def _leave(best: Certificate) -> None:
         raise typer.Exit(code)
 
 
+def _stop(sentence: object, code: int) -> NoReturn:
+    """Leave with one line on standard error, whatever the sentence holds."""
+    print(f"attsvm: {' '.join(str(sentence).split())}", file=sys.stderr)
+    sys.exit(code)
+
+
 def main() -> None:
     """Run the command line; errors become one sentence and an exit code."""
+    words = sys.argv[1:] or ["--help"]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the exit code says it
-            code = app(standalone_mode=False)
+            code = app(args=words, standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except AttsvmError as error:
-        print(f"attsvm: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        status = {3: "inseparable", 4: "stalled"}.get(error.exit_code)
+        if status and "--json" in words:
+            _print_json({"status": status, "message": str(error)})
+        _stop(error, error.exit_code)
     except ParseError as error:
-        print(f"attsvm: {error.format_message()}", file=sys.stderr)  # type: ignore[attr-defined]
-        sys.exit(2)
+        _stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
-        print("attsvm: stopped", file=sys.stderr)
-        sys.exit(130)
+        _stop("stopped", 130)
     except MemoryError as error:
-        print(f"attsvm: not enough memory ({error})", file=sys.stderr)
-        sys.exit(2)
+        _stop(f"not enough memory ({error})", 2)
+    except BrokenPipeError:  # the reader of the output has left: nothing to say, nobody to hear
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _stop(error, 2)

@@ -13,19 +13,20 @@ not as a difference of two scores, which would cancel for tokens that lie close 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import BadSelection, BadTokens
+from attsvm.lazy import lazy
 from attsvm.rows import (
     check_fit,
     given_rows,
     log_ratio_ties,
     pairwise,
     right_sides,
+    rows_and_norms,
     tie_chains,
 )
 from attsvm.selection import Selection
@@ -73,20 +74,18 @@ class Problem:
         """
         n, T = tokens.n, tokens.T
         check_fit(tokens, keep)
-        first = keep.kept.argmax(axis=1)
         dropped = ~keep.kept if tokens.mask is None else ~keep.kept & tokens.mask
-        rows, t = dropped.nonzero()
-        if not len(rows):
+        place = dropped.ravel().nonzero()[0]
+        if not len(place):
             raise BadSelection("every token is kept: nothing is left to separate")
+        rows = place // T
         base = tokens.offsets()
-        start = base[rows]
-        right = np.ones(len(rows)) if b is None else right_sides(b, n, T)[rows, t]
+        hi = (base + keep.kept.argmax(axis=1))[rows]
+        lo = place if tokens.source is None else base[rows] + place % T
+        right = np.ones(len(rows)) if b is None else right_sides(b, n, T)[rows, place % T]
         ties = tie_chains(keep, base)
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
-        return cls(
-            flat, tokens.queries, start + first[rows], start + t, rows, right,
-            *ties, np.zeros(len(ties[0])), T,
-        )  # fmt: skip
+        return cls(flat, tokens.queries, hi, lo, rows, right, *ties, np.zeros(len(ties[0])), T)
 
     @classmethod
     def finite(cls, tokens: Tokens, keep: Selection, attention: Any) -> Problem:
@@ -174,12 +173,12 @@ class Problem:
         """The number of ties."""
         return len(self.tie_hi)
 
-    @property
+    @lazy
     def shape(self) -> tuple[int, int]:
         """The shape (d, dq) of W."""
         return int(self.keys.shape[1]), int(self.queries.shape[1])
 
-    @property
+    @lazy
     def scalable(self) -> bool:
         """Whether scaling up makes any W with positive margins feasible: no tie, no zero b."""
         return not len(self.tie_hi) and bool((self.b > 0).all())
@@ -209,7 +208,7 @@ class Problem:
             return self._kept[index]
         return pairwise(self.keys, self.hi[index], self.lo[index])
 
-    @cached_property
+    @lazy
     def _tie_differences(self) -> Floats:
         return pairwise(self.keys, self.tie_hi, self.tie_lo)
 
@@ -217,32 +216,47 @@ class Problem:
         """Δ (l, d) of the ties."""
         return self._tie_differences
 
-    @property
+    @lazy
     def _small(self) -> bool:
         return self.m * self.keys.shape[1] <= _KEEP
 
-    @cached_property
+    @lazy
+    def _formed(self) -> tuple[Floats, Floats]:
+        """Δ and its norms of a small problem, formed once."""
+        keys = self.keys
+        if keys.dtype == np.float64 and keys.flags.c_contiguous and keys.flags.writeable:
+            queries = np.ascontiguousarray(self.queries)
+            return rows_and_norms(keys, queries, self.hi, self.lo, self.query)
+        D = pairwise(keys, self.hi, self.lo)
+        z = np.sqrt(np.einsum("gi,gi->g", self.queries, self.queries))
+        return D, np.sqrt(np.einsum("kd,kd->k", D, D)) * z[self.query]
+
+    @property
     def _kept(self) -> Floats:
-        return pairwise(self.keys, self.hi, self.lo)
+        return self._formed[0]
+
+    @lazy
+    def smallest(self) -> float:
+        """The least ‖Δ_k‖‖z_k‖: zero when a row is zero, inf without margins."""
+        return float(self.row_norms.min(initial=np.inf))
 
     def _blocks(self) -> list[slice]:
         step = max(1, _KEEP // self.keys.shape[1])
         return [slice(start, start + step) for start in range(0, self.m, step)]
 
-    @cached_property
+    @lazy
     def row_norms(self) -> Floats:
         """‖Δ_k‖‖z_k‖ of each margin (m,)."""
-        z = np.sqrt(np.einsum("gi,gi->g", self.queries, self.queries))[self.query]
         if self._small:
-            D = self._kept
-            return np.sqrt(np.einsum("kd,kd->k", D, D)) * z
+            return self._formed[1]
+        z = np.sqrt(np.einsum("gi,gi->g", self.queries, self.queries))[self.query]
         out = np.empty(self.m)
         for part in self._blocks():
             D = self.differences(part)
             out[part] = np.sqrt(np.einsum("kd,kd->k", D, D))
         return out * z
 
-    @cached_property
+    @lazy
     def tie_norms(self) -> Floats:
         """‖Δ_l‖‖z_l‖ of each tie (l,)."""
         z = np.linalg.norm(self.queries, axis=1)[self.tie_query]

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.selection import Selection
-from attsvm.tokens import LARGEST, Floats, Ints, Tokens
+from attsvm.tokens import Floats, Ints, Tokens, floats, numbers
 
 
 def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
@@ -21,6 +22,33 @@ def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
         pair = lo >= 0
         out[pair] -= keys[lo[pair]]
     return out
+
+
+@njit()
+def rows_and_norms(
+    keys: Floats, queries: Floats, hi: Ints, lo: Ints, query: Ints
+) -> tuple[Floats, Floats]:
+    """Δ (m, d) and ‖Δ_k‖‖z_k‖ (m,) in one pass; `pairwise` and two norms are its twin."""
+    m, d = len(hi), keys.shape[1]
+    g, e = queries.shape
+    length = np.empty(g)
+    for q in range(g):
+        s = 0.0
+        for j in range(e):
+            s += queries[q, j] * queries[q, j]
+        length[q] = np.sqrt(s)
+    D = np.empty((m, d))
+    norms = np.empty(m)
+    for k in range(m):
+        s = 0.0
+        for i in range(d):
+            x = keys[hi[k], i]
+            if lo[k] >= 0:
+                x -= keys[lo[k], i]
+            D[k, i] = x
+            s += x * x
+        norms[k] = np.sqrt(s) * length[query[k]]
+    return D, norms
 
 
 def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
@@ -45,30 +73,24 @@ def check_fit(tokens: Tokens, keep: Selection) -> None:
 
 def matrix(array: Any, name: str) -> Floats:
     """The array (rows, width) as float64, every entry finite."""
-    out = np.asarray(array, dtype=np.float64)
+    out = floats(array, name).astype(np.float64, copy=False)
     if out.ndim != 2 or out.shape[1] == 0:
         raise BadTokens(f"{name} has shape {out.shape}; it must be (rows, width)")
-    if not (np.abs(out) <= LARGEST).all():
-        k, j = (int(i) for i in np.argwhere(~(np.abs(out) <= LARGEST))[0])
-        raise BadTokens(
-            f"{name}[{k}, {j}] is {out[k, j]}: entries must be finite and below {LARGEST:g}"
-        )
     return out
 
 
 def right_sides(b: Any, n: int, T: int) -> Floats:
     """The right-hand sides b (n, T), from (n,) or (n, T)."""
-    array = np.asarray(b, dtype=np.float64)
+    array = floats(b, "b").astype(np.float64, copy=False)
     if array.shape == (n,):
         array = np.broadcast_to(array[:, None], (n, T))
     if array.shape != (n, T):
         raise BadTokens(f"b has shape {array.shape}; it must be ({n},) or ({n}, {T})")
-    bad = ~((array >= 0) & (array <= LARGEST))
-    if bad.any():
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
+    if array.size and array.min() < 0:
+        place = tuple(int(i) for i in np.argwhere(array < 0)[0])
         raise BadTokens(
             f"b[{', '.join(map(str, place))}] is {array[place]}: "
-            "right-hand sides must be finite and not negative"
+            "right-hand sides must not be negative"
         )
     return array
 
@@ -78,7 +100,7 @@ def log_ratio_ties(
 ) -> tuple[Ints, Ints, Ints, Floats]:
     """The ties of the finite part, (hi, lo, query) and their log-ratios log(s_it / s_iτ) (l,)."""
     check_fit(tokens, keep)
-    s = np.asarray(attention, dtype=np.float64)
+    s = numbers(attention, "attention").astype(np.float64, copy=False)
     if s.shape != keep.kept.shape:
         raise BadTokens(f"attention has shape {s.shape}; it must be {keep.kept.shape}")
     bad = keep.kept & ~((s > 0) & np.isfinite(s))
@@ -113,7 +135,7 @@ def given_rows(
             f"for {m} margins and {l} ties"
         )
     right = np.ones(m) if b is None else right_sides(b, m, 1)[:, 0]
-    level = np.zeros(l) if c is None else np.asarray(c, dtype=np.float64)
-    if level.shape != (l,) or not (np.abs(level) <= LARGEST).all():
-        raise BadTokens(f"c must hold one finite number for each of the {l} ties")
+    level = np.zeros(l) if c is None else floats(c, "c").astype(np.float64, copy=False)
+    if level.shape != (l,):
+        raise BadTokens(f"c has shape {level.shape}; it must be ({l},), one number a tie")
     return D, Z, right, E, Y, level

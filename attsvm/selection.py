@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadSelection
-from attsvm.tokens import Bools, Ints, Tokens
+from attsvm.tokens import Bools, Ints, Tokens, rectangular, vector, whole
 
 # A score difference below this many units of rounding counts as a tie.
 _TIE = 8 * np.finfo(np.float64).eps
@@ -21,6 +22,14 @@ class Selection:
 
     kept: Bools
     origin: str = "given"
+
+    def __post_init__(self) -> None:
+        if self.origin != "given":
+            return  # `best` and `of` have checked it
+        kept = self.kept
+        if not isinstance(kept, np.ndarray) or kept.dtype != np.bool_ or kept.ndim != 2:
+            raise BadSelection("kept must be a boolean array (n, T); build it with Selection.of")
+        _check_rows(kept)
 
     @classmethod
     def best(cls, tokens: Tokens, v: Any) -> Selection:
@@ -34,18 +43,20 @@ class Selection:
         >>> attsvm.Selection.best(tokens, [0.2, 0.7]).indices
         array([0])
         """
-        scores = tokens.scores(v)
+        head = vector(v, tokens.d)
+        scores = tokens.scores_of(head)
         rows = np.arange(tokens.n)
         first = scores.argmax(axis=1)
         kept = np.zeros(scores.shape, dtype=bool)
         kept[rows, first] = True
         if tokens.T > 1:
-            rest = np.where(kept, -np.inf, scores)
+            rest = scores.copy()
+            rest[rows, first] = -np.inf
             second = rest.argmax(axis=1)
             source = rows if tokens.source is None else tokens.source
             gap = np.asarray(tokens.X[source, first], float) - tokens.X[source, second]
-            size = np.sqrt((gap * gap).sum(axis=1)) * float(np.linalg.norm(v))
-            tied = np.abs(gap @ np.asarray(v, float)) <= _TIE * size
+            size = np.sqrt(np.einsum("nd,nd->n", gap, gap)) * math.sqrt(head @ head)
+            tied = np.abs(gap @ head) <= _TIE * size
             tied &= np.isfinite(rest[rows, second])
             if tied.any():
                 i = int(tied.argmax())
@@ -59,22 +70,17 @@ class Selection:
     def of(cls, tokens: Tokens, indices: Any) -> Selection:
         """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T)."""
         n, T = tokens.n, tokens.T
-        if isinstance(indices, Sequence) and any(np.ndim(i) > 0 for i in indices):
-            if all(np.asarray(row).dtype == np.bool_ for row in indices):
-                kept = np.asarray(indices, dtype=bool)
-            else:
-                kept = _from_lists(indices, n, T)
+        if isinstance(indices, Sequence) and any(_is_list(entry) for entry in indices):
+            kept = _from_lists(indices, n, T)
         else:
-            array = np.asarray(indices)
+            array = rectangular(indices, "alpha", BadSelection)
             kept = array.copy() if array.dtype == np.bool_ else _from_indices(array, n, T)
         if kept.shape != (n, T):
             raise BadSelection(f"select has shape {kept.shape}; it must be ({n}, {T})")
         if tokens.mask is not None and (kept & ~tokens.mask).any():
             i, t = (int(k) for k in np.argwhere(kept & ~tokens.mask)[0])
             raise BadSelection(f"token {t} of input {i} is selected but masked out")
-        empty = ~kept.any(axis=1)
-        if empty.any():
-            raise BadSelection(f"input {int(empty.argmax())} keeps no token; select at least one")
+        _check_rows(kept)
         return cls(kept, "indices")
 
     @property
@@ -91,17 +97,24 @@ class Selection:
         return self.kept.argmax(axis=1)
 
 
+def _check_rows(kept: Bools) -> None:
+    """Nothing; an error when an input keeps no token."""
+    some = kept.any(axis=1)
+    if not some.all():
+        raise BadSelection(f"input {int(some.argmin())} keeps no token; select at least one")
+
+
+def _is_list(entry: Any) -> bool:
+    return isinstance(entry, Sequence | np.ndarray) and not isinstance(entry, str | bytes)
+
+
 def _from_indices(array: Any, n: int, T: int) -> Bools:
     """Booleans (n, T) from one index an input."""
-    if array.dtype.kind not in "iu" and not (
-        array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.round(array)).all()
-    ):
-        raise BadSelection(f"alpha has type {array.dtype}; it must hold whole numbers")
+    whole(array, "alpha", BadSelection)
     if array.shape != (n,):
         raise BadSelection(f"alpha has shape {array.shape}; it must be ({n},), one token an input")
-    outside = (array < 0) | (array >= T)
-    if outside.any():
-        i = int(outside.argmax())
+    if array.min() < 0 or array.max() >= T:
+        i = int(((array < 0) | (array >= T)).argmax())
         raise BadSelection(f"alpha[{i}] is {int(array[i])}; tokens run from 0 to {T - 1}")
     kept = np.zeros((n, T), dtype=bool)
     kept[np.arange(n), array.astype(np.int64)] = True
@@ -109,16 +122,25 @@ def _from_indices(array: Any, n: int, T: int) -> Bools:
 
 
 def _from_lists(lists: Sequence[Any], n: int, T: int) -> Bools:
-    """Booleans (n, T) from a list of indices for each input."""
+    """Booleans (n, T) from a list of indices, or a row of T booleans, for each input."""
     if len(lists) != n:
         raise BadSelection(f"{len(lists)} lists of tokens for {n} inputs; give one an input")
     kept = np.zeros((n, T), dtype=bool)
     for i, chosen in enumerate(lists):
-        array = np.atleast_1d(np.asarray(chosen, dtype=np.int64))
+        name = f"the selection of input {i}"
+        array = np.atleast_1d(rectangular(chosen, name, BadSelection))
+        if array.ndim != 1:
+            raise BadSelection(f"{name} has shape {array.shape}; it must be a list of tokens")
+        if array.dtype == np.bool_:
+            if len(array) != T:
+                raise BadSelection(f"{name} has {len(array)} booleans for {T} tokens")
+            kept[i] = array
+            continue
+        whole(array, name, BadSelection)
         outside = (array < 0) | (array >= T)
         if outside.any():
             raise BadSelection(
                 f"input {i} selects token {int(array[outside][0])}; tokens run from 0 to {T - 1}"
             )
-        kept[i, array] = True
+        kept[i, array.astype(np.int64)] = True
     return kept

@@ -109,8 +109,7 @@ class Stack:
                 keys[k], self.queries[k], hi[k], lo[k], query, ones[k], none, none, none, empty, T
             )
             # What the problem would form by itself on first use.
-            problem.__dict__["_kept"] = D[k]
-            problem.__dict__["row_norms"] = norms[k]
+            problem.__dict__["_formed"] = D[k], norms[k]
             out.append(problem)
         return out, StackRows(D, Z, self.queries, place, norms, ones)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.errors import BadTokens
+from attsvm.errors import AttsvmError, BadTokens
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -59,7 +59,7 @@ class Tokens:
         mask: Any = None,
         source: Any = None,
     ) -> None:
-        values = _floats(X, "X")
+        values = floats(X, "X")
         if values.ndim != 3:
             raise BadTokens(
                 f"X has shape {values.shape}; it must be (n, T, d): "
@@ -68,8 +68,10 @@ class Tokens:
         if 0 in values.shape:
             raise BadTokens(f"X has shape {values.shape}: an axis is empty")
         S, T, _ = values.shape
-        keyed = values if keys is None else _floats(keys, "keys")
-        if keyed is not values and (keyed.ndim != 3 or keyed.shape[:2] != (S, T)):
+        keyed = values if keys is None else floats(keys, "keys")
+        if keyed is not values and (
+            keyed.ndim != 3 or keyed.shape[:2] != (S, T) or keyed.shape[2] == 0
+        ):
             raise BadTokens(f"keys has shape {keyed.shape}; it must be ({S}, {T}, dk) like X")
         origin = None if source is None else _source(source, S)
         n = S if origin is None else len(origin)
@@ -93,7 +95,7 @@ class Tokens:
         >>> attsvm.Tokens.sequence(np.eye(3)[None]).mask.sum(axis=1)
         array([1, 2, 3])
         """
-        values = _floats(X, "X")
+        values = floats(X, "X")
         if values.ndim != 3:
             raise BadTokens(f"X has shape {values.shape}; it must be (S, L, d): S sequences")
         S, L, d = values.shape
@@ -132,7 +134,10 @@ class Tokens:
 
     def scores(self, v: Any) -> Floats:
         """Token scores γ_it = y_i v·x_it (n, T); -inf where the mask leaves no token."""
-        head = _vector(v, self.d)
+        return self.scores_of(vector(v, self.d))
+
+    def scores_of(self, head: Floats) -> Floats:
+        """The scores under a checked head (d,)."""
         values = np.matmul(self.X, head).astype(np.float64, copy=False)
         if self.source is not None:
             values = values[self.source]
@@ -147,35 +152,73 @@ class Tokens:
         return f"Tokens(n={self.n}, T={self.T}, d={self.d}, {form}{ragged})"
 
 
-def _floats(array: Any, name: str) -> NDArray[Any]:
-    """The array as float64 (float32 stays), every entry finite."""
+def rectangular(array: Any, name: str, kind: type[AttsvmError] = BadTokens) -> NDArray[Any]:
+    """The array as it is; `kind` is the error for lists of unequal lengths."""
     try:
-        values = np.asarray(array)
-    except ValueError as error:
-        raise BadTokens(f"{name} is not a rectangular array of numbers ({error})") from error
+        return np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise kind(f"{name} is not a rectangular array ({error})") from error
+
+
+def numbers(array: Any, name: str) -> NDArray[Any]:
+    """The array as float64 (float32 stays), of real numbers; NaN and infinities pass."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise BadTokens(f"{name} is a masked array; fill it, and give absent tokens as mask")
+    values = rectangular(array, name)
     if values.dtype == np.float64 or values.dtype == np.float32:
-        pass
-    elif values.dtype.kind in "iufb":
-        values = values.astype(np.float64)
-    else:
+        return values
+    if values.dtype.kind not in "iufb":
         raise BadTokens(f"{name} has type {values.dtype}; it must hold real numbers")
-    flat = values.reshape(-1) if values.flags.c_contiguous else values.ravel()
-    for start in range(0, flat.size, _BLOCK):
-        block = flat[start : start + _BLOCK]
-        # Comparisons with NaN are False, so one test catches NaN, infinity and the too large.
-        if not bool((np.abs(block) <= LARGEST).all()):
-            place = start + int(np.argmin(np.abs(block) <= LARGEST))
+    with np.errstate(over="ignore"):  # a wider float beyond float64 becomes inf
+        return values.astype(np.float64)
+
+
+def floats(array: Any, name: str) -> NDArray[Any]:
+    """The array as float64 (float32 stays), every entry finite and not too large."""
+    values = numbers(array, name)
+    flat = values.reshape(-1) if values.flags.c_contiguous else values
+    step = _BLOCK if flat.ndim == 1 else len(flat)
+    for start in range(0, flat.size and len(flat), step):
+        block = flat[start : start + step]
+        # One pass that settles most arrays: no entry exceeds the root of the sum of squares.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if block.ndim == 1 and float(np.dot(block, block)) <= LARGEST**2:
+                continue
+        # NaN passes through min and max, and comparisons with it are False.
+        if not (float(block.max()) <= LARGEST and float(block.min()) >= -LARGEST):
+            wrong = ~(np.abs(block.astype(np.float64)) <= LARGEST)
+            place = start + int(wrong.argmax())
             index = tuple(int(i) for i in np.unravel_index(place, values.shape))
-            at = ", ".join(map(str, index))
             raise BadTokens(
-                f"{name}[{at}] is {flat[place]}: entries must be finite and below {LARGEST:g}"
+                f"{name}[{', '.join(map(str, index))}] is {values[index]}: "
+                f"entries must be finite and below {LARGEST:g}"
             )
     return values
 
 
-def _vector(v: Any, d: int) -> Floats:
+def whole(array: Any, name: str, kind: type[AttsvmError] = BadTokens) -> NDArray[Any]:
+    """The array of whole numbers, in the type it came in; `kind` is the error to raise."""
+    values = rectangular(array, name, kind)
+    if values.dtype.kind not in "iu" and not (
+        values.dtype.kind == "f"
+        and bool(np.isfinite(values).all())
+        and bool((values == np.round(values)).all())
+    ):
+        raise kind(f"{name} must hold whole numbers, not {_sample(values)}")
+    return values
+
+
+def _sample(values: NDArray[Any]) -> str:
+    """A word on what an array holds instead of whole numbers."""
+    if values.dtype.kind != "f":
+        return f"type {values.dtype}"
+    wrong = ~np.isfinite(values) | (values != np.round(values))
+    return str(values[wrong][0])
+
+
+def vector(v: Any, d: int) -> Floats:
     """A head's vector (d,), checked."""
-    head = _floats(v, "v").astype(np.float64, copy=False)
+    head = floats(v, "v").astype(np.float64, copy=False)
     if head.shape != (d,):
         raise BadTokens(f"v has shape {head.shape}; it must be ({d},) like the tokens' features")
     return head
@@ -196,7 +239,7 @@ def _queries(
         else:
             raise BadTokens(f"queries is {queries!r}; it is an array, 'first' or 'last'")
         return values[np.arange(n), place].astype(np.float64)
-    array = _floats(queries, "queries").astype(np.float64, copy=False)
+    array = floats(queries, "queries").astype(np.float64, copy=False)
     if array.ndim != 2 or len(array) != n or array.shape[1] == 0:
         raise BadTokens(f"queries has shape {array.shape}; it must be ({n}, dq), one an input")
     return array
@@ -204,7 +247,7 @@ def _queries(
 
 def _labels(labels: Any, n: int) -> Floats:
     """The labels (n,) as -1.0 and +1.0."""
-    array = _floats(labels, "labels").astype(np.float64, copy=False)
+    array = floats(labels, "labels").astype(np.float64, copy=False)
     if array.shape != (n,):
         raise BadTokens(f"labels has shape {array.shape}; it must be ({n},), one an input")
     wrong = np.abs(array) != 1.0
@@ -216,10 +259,12 @@ def _labels(labels: Any, n: int) -> Floats:
 
 def _mask(mask: Any, n: int, T: int) -> Bools:
     """The mask (n, T) as booleans with a token in every input."""
-    array = np.asarray(mask)
+    array = rectangular(mask, "mask")
     if array.shape != (n, T):
         raise BadTokens(f"mask has shape {array.shape}; it must be ({n}, {T})")
-    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+    if array.dtype != np.bool_ and (
+        array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all()
+    ):
         raise BadTokens("mask must hold only True and False")
     array = array.astype(bool)
     empty = ~array.any(axis=1)
@@ -230,7 +275,7 @@ def _mask(mask: Any, n: int, T: int) -> Bools:
 
 def _source(source: Any, S: int) -> Ints:
     """For each input the sequence whose tokens it reads, (n,)."""
-    array = np.asarray(source, dtype=np.int64)
+    array = whole(source, "source")
     if array.ndim != 1 or array.size == 0 or array.min() < 0 or array.max() >= S:
         raise BadTokens(f"source must be a list of sequence indices from 0 to {S - 1}")
-    return array
+    return array.astype(np.int64)

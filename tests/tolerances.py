@@ -15,3 +15,19 @@ ORACLE = 1e-5
 
 # A derivative by central differences: the best that step eps**(1/3) allows.
 FINITE_DIFFERENCE = 1e-6
+
+# A direction against a known one: a gap of GAP leaves it uncertain by about √(2 GAP).
+DIRECTION = 2e-4
+
+# Premises and values that hold exactly in exact arithmetic, on instances of a few dozen rows.
+EXACTLY = 1e-10
+
+# A slope of the least norm by a one-sided difference with a step of 1e-3, and that step.
+SLOPE = 1e-2
+STEP = 1e-3
+
+# A bound claimed too good by this share is refused; far above rounding, far below any gap asked.
+FORGED = 1e-6
+
+# An interior point without polish, at the accuracy its oracle is asked for.
+ORACLE_SOFT = 1e-4

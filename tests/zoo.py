@@ -5,11 +5,10 @@ W meets with equality are then drawn so that Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l 
 ‖W‖ is the least norm, in any norm, without a solver having been asked.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-import attsvm
 from attsvm import Problem, Selection, Tokens
 from attsvm.norms import norm_of
 from tests.tolerances import ROUNDING
@@ -133,13 +132,13 @@ def known(norm, kind="plain", *, d=4, dq=3, more=2, seed=0):
     z, lam = np.concatenate([np.eye(dq), queries]), np.concatenate([found[1], lam]) * LEAST
     W = W * LEAST
     if kind in ("zeros", "levels", "degenerate"):
-        other = {"zeros": flat, "levels": ties / LEAST, "degenerate": extra[:, ::1] * 0}[kind]
+        other = ties / LEAST if kind == "levels" else flat
         return _rows(norm, kind, W, delta, z, lam, other, queries, level, signs, rng)
     return _selection(norm, kind, W, delta, z, lam, rng)
 
 
 def _rows(norm, kind, W, delta, z, lam, other, queries, level, signs, rng):
-    """The instance given as rows; `other` are its zero rows or its ties."""
+    """The instance given as rows; `other` are its zero rows (replaced if degenerate) or ties."""
     extra = lam[len(z) - len(queries) :]
     loose = np.stack([met(rng, W, y, LOOSE + 0.5) for y in z])
     if kind == "levels":
@@ -235,15 +234,13 @@ def near(eps):
     problem = Problem.of(tokens, Selection.of(tokens, [0]))
     W = np.array([[-1 / eps], [1.0]])
     least = float(np.hypot(1 / eps, 1.0))
-    assert np.allclose(problem.margins(W), 1.0, rtol=ROUNDING)
-    assert np.allclose(problem.adjoint([1 / eps**2, 1.0]), W, rtol=ROUNDING)
-    return replace_known(problem, W, least, np.array([1 / eps**2, 1.0]))
-
-
-def replace_known(problem, W, least, multipliers):
-    """A Known in Frobenius norm, every row tight."""
-    tight = np.ones(problem.m, dtype=bool)
-    return Known("frobenius", problem, least, W, multipliers, np.empty(0), tight)
+    assert np.abs(problem.margins(W) - 1).max() <= ROUNDING
+    miss = np.abs(problem.adjoint([1 / eps**2, 1.0]) - W)
+    assert (miss <= ROUNDING * np.abs(W)).all()
+    every = np.ones(2, dtype=bool)
+    return Known(
+        "frobenius", problem, least, W, np.array([1 / eps**2, 1.0]), np.empty(0), every
+    )
 
 
 def sphere_tokens(n, T, d, *, seed, labels=True, queries=True):
@@ -269,8 +266,3 @@ def agrees(certificate, least):
     slack = ROUNDING * least
     return certificate.lower <= least + slack and certificate.upper >= least - slack
 
-
-__all__ = [
-    "KINDS", "LEAST", "NORMS", "ROTATIONAL", "UNIQUE", "Known", "agrees", "attsvm", "chosen",
-    "inseparable", "known", "near", "orthonormal", "pair", "replace", "sphere_tokens",
-]  # fmt: skip

@@ -53,8 +53,8 @@ WORKS: dict[str, Work] = {
         gap=1e-9,
         entries={
             "ours": Entry(quick_seeds=5),
-            "cvxpy loop": Entry(quick_seeds=5, reach=300),
-            "cvxpy vectorised": Entry(),
+            "cvxpy loop": Entry(quick_seeds=3, reach=300),
+            "cvxpy vectorised": Entry(quick_seeds=0),
             "scipy nnls": Entry(quick_seeds=5),
             "daqp": Entry(quick_seeds=5),
         },
@@ -97,11 +97,12 @@ WORKS: dict[str, Work] = {
         instances.planted_prompt,
         (100, 32, 64),
         tiny=(20, 18, 12),
-        gap=1e-8,
         entries={
             "ours": Entry(),
             "cvxpy loop": Entry(reach=300),
-            "cvxpy vectorised": Entry(),
+            "cvxpy vectorised": Entry(quick_seeds=0),
+            "scipy nnls": Entry(quick_seeds=0),
+            "daqp": Entry(quick_seeds=0),
         },
     ),
     "lp-1.75": Work(
@@ -122,6 +123,7 @@ WORKS: dict[str, Work] = {
         instances.random_selection,
         (50, 20, 32),
         tiny=(3, 4, 5),
+        quick_size=(20, 10, 16),
         norm="l3",
         gap=1e-8,
         entries={
@@ -159,12 +161,11 @@ WORKS: dict[str, Work] = {
         (6, 8, 10),
         tiny=(3, 4, 5),
         stack=1000,
-        gap=1e-8,
         entries={
             "ours": Entry(),
             "cvxpy loop": Entry(seeds=1, first=20, reach=1500),
             "scipy nnls": Entry(seeds=1, quick_seeds=0),
-            "daqp": Entry(seeds=1),
+            "daqp": Entry(seeds=1, quick_seeds=0),
         },
     ),
     "choices": Work(
@@ -172,7 +173,6 @@ WORKS: dict[str, Work] = {
         instances.all_choices,
         (6, 8, 10),
         tiny=(3, 4, 5),
-        gap=1e-8,
         entries={"ours": Entry()},
     ),
 }

@@ -11,14 +11,16 @@ from attsvm.bench.measure import measure
 
 
 def main(job: str) -> None:
-    """Measure one contestant on one work: {"work": …, "contestant": …, "seeds": […]}."""
+    """Measure a job, an object with `work`, `contestant`, `seeds` (a list) and `quick`."""
     # What a library prints goes to standard error: standard output carries the measurements only.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as channel:
         os.dup2(2, 1)
         asked = json.loads(job)
         work, contestant = WORKS[asked["work"]], CONTESTANTS[asked["contestant"]]
         first = work.entries[asked["contestant"]].first
-        for found in measure(work, contestant, seeds=asked["seeds"], first=first):
+        for found in measure(
+            work, contestant, seeds=asked["seeds"], first=first, quick=asked["quick"]
+        ):
             channel.write(json.dumps(found) + "\n")
             channel.flush()
 

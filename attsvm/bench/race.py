@@ -58,14 +58,14 @@ def race(
                 limit = PATIENCE * seeds
                 if quick:
                     limit = min(limit, QUICK - (time.perf_counter() - began))
-                found, note = _measure(name, who, seeds, limit)
+                found, note = _measure(name, who, seeds, limit, quick=quick)
                 if who == "ours":
                     ours = found
                 for measurement in found:
                     lines.add("measurement", measurement)
                 summary = row(
                     name, who, about=work, entry=work.entries[who],
-                    measurements=found, ours=ours, note=note,
+                    measurements=found, ours=ours, note=note, quick=quick,
                 )  # fmt: skip
                 lines.add("row", summary)
                 rows.append(summary)
@@ -105,13 +105,13 @@ def _require(
         raise Unsupported(f"the bench needs {', '.join(missing)}: pip install 'attsvm[bench]'")
 
 
-def _measure(work: str, who: str, seeds: int, limit: float) -> tuple[Measured, str]:
+def _measure(work: str, who: str, seeds: int, limit: float, *, quick: bool) -> tuple[Measured, str]:
     """The measurements of a fresh process, and a note on what is missing from them."""
     if limit <= 0:
         return [], "no time left"
     root = Path(__file__).resolve().parents[2]
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
-    job = json.dumps({"work": work, "contestant": who, "seeds": list(range(seeds))})
+    job = json.dumps({"work": work, "contestant": who, "seeds": list(range(seeds)), "quick": quick})
     child = subprocess.Popen(
         [sys.executable, "-m", "attsvm.bench", job],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",

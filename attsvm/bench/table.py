@@ -21,6 +21,7 @@ def row(
     measurements: Sequence[Mapping[str, Any]],
     ours: Sequence[Mapping[str, Any]],
     note: str = "",
+    quick: bool = False,
 ) -> dict[str, Any]:
     """The summary of one contestant on one work, JSON-able.
 
@@ -32,7 +33,7 @@ def row(
     out: dict[str, Any] = {
         "work": work,
         "contestant": contestant,
-        "size": measurements[0]["size"] if measurements else list(about.size),
+        "size": list(about.size_of(quick=quick)),
         "norm": about.norm,
         "problems": measurements[0]["problems"] if measurements else None,
         "seeds": len(measurements),
@@ -45,6 +46,8 @@ def row(
         "ratio": _ratio(measurements, ours),
         "note": note,
     }
+    if out["size"] != list(about.size):
+        return out | {"reach": [], "met": None}  # what is to be reached belongs to the full size
     return out | _reach(out, about, entry)
 
 
@@ -99,8 +102,9 @@ def cells(found: Mapping[str, Any]) -> list[str]:
     seconds, gap, ratio = found["cpu_seconds"], found["gap"], found["ratio"]
     bound = " (our lower bound)" if found["bound"] in ("ours", "both") else ""
     missing = found["note"] or "not measured"
+    size = ", ".join(map(str, found["size"]))
     return [
-        found["work"],
+        f"{found['work']} ({size})",
         found["contestant"],
         str(found["seeds"]),
         missing if seconds is None else f"{seconds:.3g}",

@@ -106,8 +106,9 @@ class Draw(Protocol):
 class Work:
     """Instances of one size in one norm, who runs on them, and what is to be reached.
 
-    tiny: the size of the warm-up, which takes the same path through the solver; stack: problems
-    in a task; cpu (s), memory (GB), gap: the most that ours may need, None for no such aim.
+    tiny: the size of the warm-up, which takes the same path through the solver; quick_size: the
+    size of a quick run where the full one is too long for it; stack: problems in a task; cpu (s),
+    memory (GB), gap: the most that ours may need, None for no such aim.
     """
 
     about: str
@@ -116,14 +117,23 @@ class Work:
     tiny: Size
     entries: Mapping[str, Entry]
     norm: str = "frobenius"
+    quick_size: Size | None = None
     stack: int = 1
     tol: float | None = None
     cpu: float | None = None
     memory: float | None = None
     gap: float | None = None
 
-    def task(self, seed: int, *, tiny: bool = False) -> Task:
-        """The task of a seed; `tiny`: of the warm-up size, with no more than three problems."""
-        size, stack = (self.tiny, min(self.stack, 3)) if tiny else (self.size, self.stack)
-        arrays = self.draw(seed, size, stack=stack)
+    def size_of(self, *, quick: bool) -> Size:
+        """The size of a full or a quick run."""
+        return self.quick_size if quick and self.quick_size is not None else self.size
+
+    def task(self, seed: int, *, quick: bool = False) -> Task:
+        """The task of a seed."""
+        arrays = self.draw(seed, self.size_of(quick=quick), stack=self.stack)
+        return Task(**arrays, norm=self.norm, tol=self.tol)
+
+    def tiny_task(self, seed: int) -> Task:
+        """The task of a seed in the warm-up size, with no more than three problems."""
+        arrays = self.draw(seed, self.tiny, stack=min(self.stack, 3))
         return Task(**arrays, norm=self.norm, tol=self.tol)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from attsvm.report.tour import draw, tour
+from attsvm.report.tour import draw
 
-__all__ = ["draw", "tour"]
+__all__ = ["draw"]

@@ -8,13 +8,13 @@ from typing import Any
 import matplotlib.style
 
 # Inches. Pages show the picture about 1000 pixels wide: at 100 to the inch a point is 1.4 pixels.
-SIZE = (10.0, 4.7)
+SIZE = (10.0, 4.6)
 DPI = 200
 
 INK = "#222222"
 QUIET = "#6b6b6b"
 FAINT = "#d9d9d9"
-STRIP = "#0072b2"  # drawn with the opacity below
+MARGIN = "#0072b2"  # lines; the strip between them has the opacity below
 STRIP_OPACITY = 0.10
 
 # One colour a norm: the set of Okabe and Ito, made to differ under every common colour blindness,

@@ -22,7 +22,7 @@ def _all(norm: Norm) -> bool:
 # Modules of this folder that are not solvers of whole problems: parts of them, and the front.
 SUPPORT = (
     "active_set", "answer", "cone", "coordinate", "dual_point", "duality", "entrywise",
-    "enumeration", "farkas", "front", "frobenius_large", "infeasible", "inverse", "linear",
+    "enumeration", "farkas", "front", "frobenius_large", "inverse", "linear",
     "many", "newton", "normal_matrix", "nuclear", "primal_point", "spectral", "steps",
     "working_set",
 )  # fmt: skip

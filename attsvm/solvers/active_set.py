@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.compiled import njit
-from attsvm.solvers.inverse import append, refine, remove, settle
+from attsvm.solvers.inverse import append, freshen, refine, remove, settle
 from attsvm.tokens import Bools, Floats, Ints
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.
@@ -83,7 +83,8 @@ def dual_active_set(
             # Settled, or time to look: set λ_P afresh from G and go on if a row is still violated.
             if j < 0 and clean:
                 return DONE, steps
-            k = settle(G, b, free, P, k, K, inside, lam, w, value, spare)
+            if not freshen(G, b, free, P, k, K, lam, w, value, spare):
+                k = settle(G, b, free, P, k, K, inside, lam, w, value, spare)
             clean = True
             check = steps + 50
             if j < 0:
@@ -191,10 +192,11 @@ def gram(D: Floats, z: Floats, query: Ints, scale: Floats) -> Floats:
         for t in range(d):
             f = Dt[t, j]
             col = Dt[t]
-            for k in range(m):
+            for k in range(j, m):
                 row[k] += f * col[k]
-        for k in range(m):
+        for k in range(j, m):
             row[k] *= zz[query[j], query[k]]
+            G[k, j] = row[k]
     return G
 
 

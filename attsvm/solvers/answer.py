@@ -73,8 +73,8 @@ class Rows:
             b = np.concatenate([b, problem.c])
             free = np.concatenate([free, np.ones(problem.ties, dtype=bool)])
             place = np.concatenate([place, problem.m + np.arange(problem.ties)])
-        live = norms > 0
-        if not live.all():
+        if not problem.smallest > 0 or (problem.ties and not problem.tie_norms.all()):
+            live = norms > 0
             D, query, norms, b = D[live], query[live], norms[live], b[live]
             free, place = free[live], place[live]
         return cls(
@@ -109,6 +109,8 @@ def zero_row(problem: Problem) -> Answer | None:
 
     A dropped token that equals the kept one, or a query of zero, asks 0 ≥ b > 0.
     """
+    if problem.smallest > 0 and not problem.ties:
+        return None
     lam, mu = np.zeros(problem.m), np.zeros(problem.ties)
     dead = (problem.row_norms == 0) & (problem.b > 0)
     if dead.any():

@@ -6,6 +6,8 @@ One step makes row k exact: λ_k ← clip(λ_k − (Δ_kᵀ W z_k − b_k)/(‖�
 kept up to date. Rows are sorted by query into segments, so W z is formed once a segment; inside a
 segment only the vector W z moves. Violations are Euclidean distances in W: a row that lacks
 b_k − Δ_kᵀ W z_k lies (b_k − Δ_kᵀ W z_k)/(‖Δ_k‖‖z_k‖) away, whatever the scale of the data.
+
+Theory: [hsieh2008dual], whose waiting rows are kept too.
 """
 
 from dataclasses import dataclass

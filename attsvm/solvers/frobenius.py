@@ -37,6 +37,14 @@ def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -
 
 def active_set(problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float = np.inf) -> Answer:
     """The answer of the dual active set on all rows."""
+    if not problem.ties and problem.smallest > 0:
+        # The common case needs no copy of the rows.
+        status, lam, W, short = solve_small(
+            problem.differences(), problem.queries, problem.query, problem.row_norms, problem.b,
+            np.zeros(problem.m, dtype=bool),
+        )  # fmt: skip
+        if status != NO_SOLUTION and short <= _POLISH:
+            return Answer(W, lam, np.empty(0))
     return _small(Rows.of(problem))
 
 
@@ -78,18 +86,20 @@ def newton(
     budget: float = np.inf,
 ) -> Answer:
     """The answer of coordinate descent and Newton steps on a working set; takes a budget."""
+    right = np.concatenate([problem.b, problem.c])
     W, lam = solve_rows(
         problem.keys,
         problem.queries,
         np.concatenate([problem.hi, problem.tie_hi]),
         np.concatenate([problem.lo, problem.tie_lo]),
         np.concatenate([problem.query, problem.tie_query]),
-        np.concatenate([problem.b, problem.c]),
+        right,
         free=np.arange(problem.m + problem.ties) >= problem.m,
         tol=0.1 * tol,
         budget=budget,
     )
-    return Answer(W, lam[: problem.m], lam[problem.m :], not W.any())
+    proof = not W.any() and np.isinf(budget) and float(right @ lam) > 0
+    return Answer(None if proof else W, lam[: problem.m], lam[problem.m :], proof)
 
 
 def _small(rows: Rows) -> Answer:

@@ -82,6 +82,39 @@ def rebuild(G: Floats, P: Ints, k: int, K: Floats) -> None:
 
 
 @njit()
+def freshen(
+    G: Floats, b: Floats, free: Bools, P: Ints, k: int, K: Floats, lam: Floats, w: Floats,
+    value: Floats, spare: Floats,
+) -> bool:  # fmt: skip
+    """Whether two refinements with the K at hand gave λ_P = G_PP⁻¹ b_P to rounding, λ ≥ 0.
+
+    Then λ and the violations w = b − Gλ are set; otherwise they stay as they were.
+    """
+    for a in range(k):
+        value[a] = lam[P[a]]
+    refine(G, b, P, k, K, value, spare, 2)
+    # `spare` holds the residual before the last refinement.
+    left = 0.0
+    top = 0.0
+    for a in range(k):
+        left = max(left, abs(spare[a]))
+        top = max(top, abs(b[P[a]]))
+        if value[a] < 0.0 and not free[P[a]]:
+            return False
+    if left > 1e-13 * top:
+        return False
+    for i in range(len(w)):
+        w[i] = b[i]
+    for a in range(k):
+        f = value[a]
+        lam[P[a]] = f
+        row = G[P[a]]
+        for i in range(len(w)):
+            w[i] -= f * row[i]
+    return True
+
+
+@njit()
 def settle(
     G: Floats, b: Floats, free: Bools, P: Ints, k: int, K: Floats, inside: Bools, lam: Floats,
     w: Floats, value: Floats, spare: Floats,

@@ -31,6 +31,8 @@ def affine(lam: Array, s: Array, dlam: Array, ds: Array, on: Mask) -> tuple[floa
 
     The share is the cube of the decrease that the direction reaches, within [1e-3, 0.8]. After a
     short step the second-order term says little and is left out.
+
+    Theory: the predictor and corrector of [mehrotra1992interior].
     """
     a = min(1.0, longest(lam, dlam, on), longest(s, ds, on))
     before = float(lam[on] @ s[on])

@@ -12,11 +12,12 @@ from tests.house.tree import modules
 # From the ground up. A unit (a top-level module or folder) may import units of its own layer, as
 # long as they do not import each other in a ring, and units of every layer above it in this table.
 LAYERS = (
-    ("version", "errors", "references", "compiled", "memory", "progress"),
+    ("version", "errors", "references", "compiled", "lazy", "memory", "progress"),
     ("tokens", "norms"),
     ("selection", "rows", "problem"),
     (
         "bounds",
+        "extended",
         "correction",
         "soft",
         "lifting",
