@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import math
 import os
+import re
 import struct
 import tempfile
 import tokenize
@@ -33,6 +34,7 @@ KNOWN = (
     "p0", "W0", "K0", "Q0", "v0",
 )  # fmt: skip
 
+_LETTERS = {"queries": "z", "labels": "y"}
 # What reading a broken archive raises: bad headers, cut or encrypted members, unknown packing.
 _UNREADABLE = (
     ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, OverflowError,
@@ -134,10 +136,14 @@ def read_problem(path: Path) -> Archive:
     unknown = sorted(set(arrays) - set(KNOWN))
     if unknown:
         raise BadTokens(f"{path} holds an unknown array {unknown[0]!r}; known: {', '.join(KNOWN)}")
-    tokens = Tokens(
-        arrays["X"], queries=arrays.get("z"), labels=arrays.get("y"), keys=arrays.get("keys"),
-        mask=arrays.get("mask"),
-    )  # fmt: skip
+    try:
+        tokens = Tokens(
+            arrays["X"], queries=arrays.get("z"), labels=arrays.get("y"), keys=arrays.get("keys"),
+            mask=arrays.get("mask"),
+        )  # fmt: skip
+    except BadTokens as error:  # in a file the queries are z and the labels y
+        sentence = re.sub(r"^(queries|labels)\b", lambda m: _LETTERS[m[0]], str(error))
+        raise BadTokens(sentence) from error
     return Archive(tokens, arrays)
 
 

@@ -21,9 +21,9 @@ from attsvm.errors import BadSelection, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.active_set import gram
 from attsvm.solvers.enumeration import MAYBE, all_rows, walk
 from attsvm.solvers.front import solve
+from attsvm.solvers.inverse import gram
 from attsvm.tokens import Bools, Floats, Ints, Tokens
 
 Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
@@ -216,7 +216,8 @@ def _walk_all(
     if tokens.labels is not None:
         gap = gap * tokens.labels[owners]
     gap[np.abs(gap) <= _TIE * np.linalg.norm(values, axis=1) * np.linalg.norm(head)] = 0.0
-    G = gram(D, tokens.queries, owner, 1.0 / norms)
+    G = np.empty((len(D), len(D)))
+    gram(D, tokens.queries, owner, 1.0 / norms, np.empty(D.shape), G)
     allowed = tokens.present()
     rank = keys.shape[2] * tokens.queries.shape[1]
     stats = np.zeros(3, np.int64)

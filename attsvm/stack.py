@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
-from attsvm.bounds import above, below, worst_margin
+from attsvm.bounds import above, below, margin_error, measure
 from attsvm.certificate import Certificate, Status
+from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
@@ -20,12 +22,11 @@ from attsvm.tokens import Floats, Ints, Tokens
 class StackRows:
     """The margins of B problems of one size, without ties.
 
-    D (B, m, d) differences, Z (B, m, dq) the query of each row, z (B, g, dq) the queries, query
-    (B, m) the row's place among them, norms (B, m) ‖Δ‖‖z‖, b (B, m).
+    D (B, m, d) differences, z (B, g, dq) the queries, query (B, m) each row's place among them,
+    norms (B, m) ‖Δ‖‖z‖, b (B, m).
     """
 
     D: Floats
-    Z: Floats
     z: Floats
     query: Ints
     norms: Floats
@@ -36,7 +37,6 @@ class StackRows:
         """The rows of these problems, stacked."""
         return cls(
             np.stack([p.differences() for p in problems]),
-            np.stack([p.queries[p.query] for p in problems]),
             np.stack([p.queries for p in problems]),
             np.stack([p.query for p in problems]),
             np.stack([p.row_norms for p in problems]),
@@ -89,20 +89,12 @@ class Stack:
     def set_up(self) -> tuple[list[Problem], StackRows]:
         """The problems and their rows, formed for the whole stack at once."""
         B, n, T, d = self.X.shape
-        keep = np.ones((B, n, T), dtype=bool)
-        np.put_along_axis(keep, self.alpha[:, :, None], False, axis=2)
         query = np.repeat(np.arange(n), T - 1)
-        hi = query * T + np.repeat(self.alpha, T - 1, axis=1)
-        lo = keep.reshape(B, -1).nonzero()[1].reshape(B, -1)
+        X = np.ascontiguousarray(self.X, dtype=np.float64)
+        hi, lo, D, norms = stack_rows(X, self.queries, self.alpha)
         ones, none, empty = np.ones((B, len(query))), np.empty(0, np.int64), np.empty(0)
         keys = self.X.reshape(B, n * T, d)
-        each = np.arange(B)[:, None]
-        D = keys[each, hi].astype(np.float64)
-        D -= keys[each, lo]
-        Z = self.queries[:, query]
-        norms = np.sqrt(np.einsum("bkd,bkd->bk", D, D))
-        norms *= np.sqrt(np.einsum("bnd,bnd->bn", self.queries, self.queries))[:, query]
-        place = np.broadcast_to(query, (B, len(query)))
+        place = np.tile(query, (B, 1))
         out = []
         for k in range(B):
             problem = Problem(
@@ -111,11 +103,55 @@ class Stack:
             # What the problem would form by itself on first use.
             problem.__dict__["_formed"] = D[k], norms[k]
             out.append(problem)
-        return out, StackRows(D, Z, self.queries, place, norms, ones)
+        return out, StackRows(D, self.queries, place, norms, ones)
 
     def __repr__(self) -> str:
         B, n, T, d = self.X.shape
         return f"Stack({B} problems, n={n}, T={T}, d={d})"
+
+
+@njit(parallel=True)
+def stack_rows(X: Floats, z: Floats, alpha: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    """hi, lo (B, m), Δ (B, m, d) and ‖Δ‖‖z‖ (B, m) of every row of a stack, m = n(T − 1)."""
+    B, n, T, d = X.shape
+    m = n * (T - 1)
+    hi, lo = np.empty((B, m), np.int64), np.empty((B, m), np.int64)
+    D, norms = np.empty((B, m, d)), np.empty((B, m))
+    for s in numba.prange(B):
+        k = 0
+        for i in range(n):
+            length = np.sqrt((z[s, i] * z[s, i]).sum())
+            a = alpha[s, i]
+            for t in range(T):
+                if t == a:
+                    continue
+                hi[s, k] = i * T + a
+                lo[s, k] = i * T + t
+                square = 0.0
+                for j in range(d):
+                    x = X[s, i, a, j] - X[s, i, t, j]
+                    D[s, k, j] = x
+                    square += x * x
+                norms[s, k] = np.sqrt(square) * length
+                k += 1
+    return hi, lo, D, norms
+
+
+@njit(parallel=True)
+def measure_stack(
+    D: Floats, z: Floats, query: Ints, b: Floats, norms: Floats, lam: Floats, W: Floats,
+    share: float,
+) -> tuple[Floats, Floats, Ints, Floats, Floats]:  # fmt: skip
+    """`measure` of every problem of a stack."""
+    B = len(D)
+    worth, size, worst = np.empty(B), np.empty(B), np.empty(B)
+    used = np.empty(B, np.int64)
+    G = np.empty(W.shape)
+    for s in numba.prange(B):
+        worth[s], size[s], used[s], G[s], worst[s] = measure(
+            D[s], z[s], query[s], b[s], norms[s], lam[s], W[s], share
+        )
+    return worth, size, used, G, worst
 
 
 def certify_stack(
@@ -136,17 +172,11 @@ def certify_stack(
     goal = geometry.tolerance if tol is None else tol
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
-    D, Z, b, norms = rows.D, rows.Z, rows.b, rows.norms
     lam = np.fmax(multipliers, 0.0)
-    worth = np.einsum("bk,bk->b", b, lam)
-    low = below(
-        geometry, shape, worth=worth, absolute=worth, size=np.einsum("bk,bk->b", norms, lam),
-        used=(lam > 0).sum(axis=1), G=np.matmul(D.transpose(0, 2, 1), lam[:, :, None] * Z),
-    )  # fmt: skip
-    finite = np.isfinite(W).all(axis=(1, 2))
-    W = np.where(finite[:, None, None], W, 0.0)
-    margins = np.einsum("bkd,bkd->bk", np.matmul(Z, W.transpose(0, 2, 1)), D)
-    worst: Floats = worst_margin(shape, W, margins=margins, row_norms=norms, b=b)
+    worth, size, used, G, worst = measure_stack(
+        rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
+    )
+    low = below(geometry, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
     high = above(geometry, shape, W, worst)
     scaled = W / np.where(worst > 0, worst, 1.0)[:, None, None]
     lam = lam / np.where(low.null | (low.dual == 0), 1.0, low.dual)[:, None]

@@ -6,6 +6,7 @@ are; blocks are cast to float64 where they are used.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +21,8 @@ Ints = NDArray[np.int64]
 
 # Entries beyond this overflow in the product of four factors that the Gram needs.
 LARGEST = 1e75
+# An array without an entry as large as this underflows there, and a row of it would pass for zero.
+SMALLEST = 1e-75
 # Values checked at once: a boolean copy of a whole memory map would not be free.
 _BLOCK = 1 << 24
 
@@ -178,14 +181,18 @@ def floats(array: Any, name: str) -> NDArray[Any]:
     values = numbers(array, name)
     flat = values.reshape(-1) if values.flags.c_contiguous else values
     step = _BLOCK if flat.ndim == 1 else len(flat)
+    size = 0.0  # the root of the sum of squares of a block bounds its entries, in one pass
     for start in range(0, flat.size and len(flat), step):
         block = flat[start : start + step]
-        # One pass that settles most arrays: no entry exceeds the root of the sum of squares.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if block.ndim == 1 and float(np.dot(block, block)) <= LARGEST**2:
-                continue
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            square = float(np.dot(block, block)) if block.ndim == 1 else np.inf
+        if square <= LARGEST**2:
+            size = max(size, math.sqrt(square))
+            continue
         # NaN passes through min and max, and comparisons with it are False.
-        if not (float(block.max()) <= LARGEST and float(block.min()) >= -LARGEST):
+        high, low = float(block.max()), float(block.min())
+        size = max(size, high, -low)
+        if not (high <= LARGEST and low >= -LARGEST):
             wrong = ~(np.abs(block.astype(np.float64)) <= LARGEST)
             place = start + int(wrong.argmax())
             index = tuple(int(i) for i in np.unravel_index(place, values.shape))
@@ -193,6 +200,8 @@ def floats(array: Any, name: str) -> NDArray[Any]:
                 f"{name}[{', '.join(map(str, index))}] is {values[index]}: "
                 f"entries must be finite and below {LARGEST:g}"
             )
+    if size < SMALLEST and bool(values.any()):
+        raise BadTokens(f"{name} has no entry above {SMALLEST:g}: multiply it by a constant")
     return values
 
 

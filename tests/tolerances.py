@@ -31,3 +31,6 @@ FORGED = 1e-6
 
 # An interior point without polish, at the accuracy its oracle is asked for.
 ORACLE_SOFT = 1e-4
+
+# A reference value computed in sixty decimal digits.
+SIXTY_DIGITS = 1e-50

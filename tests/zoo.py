@@ -59,7 +59,16 @@ def orthonormal(rng, d, k):
 
 
 def pair(norm, d, dq, rng):
-    """W and G of norm and dual norm 1 with ⟨G, W⟩ = 1, every column of W nonzero."""
+    """W and G of norm and dual norm 1 with ⟨G, W⟩ = 1, each column with a share in it."""
+    for _ in range(1000):
+        W, G = _drawn_pair(norm, d, dq, rng)
+        if (W * G).sum(axis=0).min() > 2 * SMALLEST:
+            return W, G
+    raise AssertionError(f"no pair of {norm} norm at {d} x {dq} gives each column a share")
+
+
+def _drawn_pair(norm, d, dq, rng):
+    """W and G of norm and dual norm 1 with ⟨G, W⟩ = 1."""
     geometry = norm_of(norm)
     r = max(1, min(d, dq) - 1)
     U, V = orthonormal(rng, d, min(d, dq)), orthonormal(rng, dq, min(d, dq))

@@ -18,8 +18,8 @@ from attsvm.bench import (
     ours,
     scipy_nnls,
 )
-from attsvm.bench.race import race
-from attsvm.bench.table import table
+from attsvm.bench.race import compete
+from attsvm.bench.standings import table
 from attsvm.bench.task import Contestant, Entry, Work
 
 __all__ = ["CONTESTANTS", "WORKS", "run", "table"]
@@ -32,7 +32,7 @@ SUPPORT = (
     "measure",
     "race",
     "record",
-    "table",
+    "standings",
     "task",
 )
 
@@ -123,7 +123,7 @@ WORKS: dict[str, Work] = {
         instances.random_selection,
         (50, 20, 32),
         tiny=(3, 4, 5),
-        quick_size=(20, 10, 16),
+        quick_size=(30, 12, 20),
         norm="l3",
         gap=1e-8,
         entries={
@@ -137,6 +137,7 @@ WORKS: dict[str, Work] = {
         instances.random_selection,
         (50, 20, 32),
         tiny=(3, 4, 5),
+        quick_size=(30, 12, 20),
         norm="nuclear",
         gap=1e-6,
         entries={
@@ -190,4 +191,4 @@ def run(
     quick: the short selection, within two minutes; only: names of works; out: the folder under
     which the run leaves its record, DATE/TIME.jsonl; progress: called with a line for each step.
     """
-    return race(WORKS, CONTESTANTS, quick=quick, only=only, out=out, progress=progress)
+    return compete(WORKS, CONTESTANTS, quick=quick, only=only, out=out, progress=progress)

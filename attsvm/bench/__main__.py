@@ -7,6 +7,7 @@ import os
 import sys
 
 from attsvm.bench import CONTESTANTS, WORKS
+from attsvm.bench.machine import THREADS
 from attsvm.bench.measure import measure
 
 
@@ -21,7 +22,8 @@ def main(job: str) -> None:
         for found in measure(
             work, contestant, seeds=asked["seeds"], first=first, quick=asked["quick"]
         ):
-            channel.write(json.dumps(found) + "\n")
+            threads = {name: os.environ.get(name) for name in THREADS}
+            channel.write(json.dumps(found | {"threads": threads}) + "\n")
             channel.flush()
 
 

@@ -95,9 +95,12 @@ def _planted(seed: int, size: Size, stack: int, *, margin: float) -> Arrays:
             tokens = X[k, block]
             _fill_sphere(rng, tokens)
             scores = np.matmul(tokens, logit[block, :, None])[:, :, 0]
+            # An input without a positive score is turned round as a whole.
+            below = (scores <= 0).all(axis=1)
+            tokens[below] *= -1
+            scores[below] *= -1
             place = np.arange(len(tokens))
             best = scores.argmax(axis=1)
-            # The best of T symmetric scores is positive but for 2^-T; negation then only widens.
             near = scores > (1 - margin) * scores[place, best][:, None]
             near[place, best] = False
             i, t = near.nonzero()

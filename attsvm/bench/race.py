@@ -15,7 +15,7 @@ from typing import Any
 
 from attsvm.bench.machine import THREADS, machine
 from attsvm.bench.record import record
-from attsvm.bench.table import row
+from attsvm.bench.standings import row
 from attsvm.bench.task import Contestant, Work
 from attsvm.errors import Unsupported
 
@@ -27,7 +27,7 @@ QUICK = 110.0
 Measured = list[dict[str, Any]]
 
 
-def race(
+def compete(
     works: Mapping[str, Work],
     contestants: Mapping[str, Contestant],
     *,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.compiled import njit
-from attsvm.solvers.inverse import append, freshen, refine, remove, settle
+from attsvm.solvers.inverse import append, freshen, gram, refine, remove, settle
 from attsvm.tokens import Bools, Floats, Ints
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.
@@ -34,16 +34,15 @@ DONE, NO_SOLUTION, STOPPED = 0, 1, 2
 
 @njit()
 def dual_active_set(
-    G: Floats, b: Floats, free: Bools, lam: Floats, rank: int, most: int
+    G: Floats, b: Floats, free: Bools, lam: Floats, rank: int, most: int, K: Floats
 ) -> tuple[int, int]:
     """Status and number of steps; `lam` (m,) is filled with the multipliers (or the proof).
 
     G (m, m) the Gram of unit rows, b (m,), free (m,) True on ties, `rank` a bound on the rank of
-    the rows, `most` the step limit.
+    the rows, `most` the step limit; K (m, m) is room for the inverse of the active Gram.
     Status DONE, NO_SOLUTION (lam is the proof) or STOPPED.
     """
     m = G.shape[0]
-    K = np.empty((m, m))
     P = np.empty(m, np.int64)
     inside = np.zeros(m, np.bool_)
     left = np.zeros(m, np.bool_)  # rows found dependent and met: not tried again
@@ -60,8 +59,10 @@ def dual_active_set(
     check = 50 + m // 2
     clean = False
     top = 0.0
+    ties = 0
     for i in range(m):
         top = max(top, abs(b[i]))
+        ties += free[i]
     while True:
         size = 0.0
         for a in range(k):
@@ -70,10 +71,11 @@ def dual_active_set(
         # The most violated row, ties before margins.
         j = -1
         best = floor
-        for i in range(m):
-            if free[i] and not inside[i] and not left[i]:
-                j = i
-                break
+        if ties > 0:
+            for i in range(m):
+                if free[i] and not inside[i] and not left[i]:
+                    j = i
+                    break
         if j < 0:
             for i in range(m):
                 if w[i] > best and not inside[i] and not left[i]:
@@ -83,7 +85,7 @@ def dual_active_set(
             # Settled, or time to look: set λ_P afresh from G and go on if a row is still violated.
             if j < 0 and clean:
                 return DONE, steps
-            if not freshen(G, b, free, P, k, K, lam, w, value, spare):
+            if j >= 0 or not freshen(G, b, free, P, k, K, lam, w, value, spare):
                 k = settle(G, b, free, P, k, K, inside, lam, w, value, spare)
             clean = True
             check = steps + 50
@@ -170,49 +172,31 @@ def dual_active_set(
 
 
 @njit()
-def gram(D: Floats, z: Floats, query: Ints, scale: Floats) -> Floats:
-    """The Gram of the unit rows: (Δ_j·Δ_k)(z_j·z_k) scale_j scale_k, (m, m)."""
-    m, d = D.shape
-    g, e = z.shape
-    zz = np.empty((g, g))
-    for i in range(g):
-        for j in range(i + 1):
-            s = 0.0
-            for t in range(e):
-                s += z[i, t] * z[j, t]
-            zz[i, j] = s
-            zz[j, i] = s
-    Dt = np.empty((d, m))
-    for k in range(m):
-        for t in range(d):
-            Dt[t, k] = D[k, t] * scale[k]
-    G = np.zeros((m, m))
-    for j in range(m):
-        row = G[j]
-        for t in range(d):
-            f = Dt[t, j]
-            col = Dt[t]
-            for k in range(j, m):
-                row[k] += f * col[k]
-        for k in range(j, m):
-            row[k] *= zz[query[j], query[k]]
-            G[k, j] = row[k]
-    return G
-
-
-@njit()
 def solve_small(
     D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools
 ) -> tuple[int, Floats, Floats, float]:
+    """`solve_in` with room of its own."""
+    m, d = D.shape
+    return solve_in(
+        D, z, query, norms, b, free, np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
+    )
+
+
+@njit()
+def solve_in(
+    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools, U: Floats, G: Floats,
+    K: Floats,
+) -> tuple[int, Floats, Floats, float]:  # fmt: skip
     """Status, multipliers (m,), W (d, dq) and the worst shortfall of rows Δ_k z_kᵀ.
 
     D (m, d), z (g, dq), query (m,), norms (m,) ‖Δ_k‖‖z_k‖ > 0, b (m,), free (m,). The shortfall
-    is max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties) as a share of ‖W‖.
+    is max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties) as a share of ‖W‖. U (m, d), G and K
+    (m, m) are room, handed in so that a stack does not ask for memory once a problem.
     """
     m, d = D.shape
     e = z.shape[1]
     scale = 1.0 / norms
-    G = gram(D, z, query, scale)
+    gram(D, z, query, scale, U, G)
     unit = b * scale
     top = 0.0
     for k in range(m):
@@ -223,7 +207,7 @@ def solve_small(
         return DONE, lam, W, 0.0
     for k in range(m):
         unit[k] /= top
-    status, _ = dual_active_set(G, unit, free, lam, d * e, 50 * m + 100)
+    status, _ = dual_active_set(G, unit, free, lam, d * e, 50 * m + 100, K)
     if status == NO_SOLUTION:
         for k in range(m):
             lam[k] *= scale[k]

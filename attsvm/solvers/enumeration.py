@@ -43,6 +43,9 @@ def walk(
     total = n * places.shape[2]
     index = np.empty(total, np.int64)
     lam = np.empty(total)
+    right = np.empty(total)
+    inner = np.empty(total * total)
+    outer = np.empty(total * total)
     free = np.zeros(total, np.bool_)
     fresh = depth0 > 0  # the prefix itself is solved first
     while depth >= 0:
@@ -62,8 +65,9 @@ def walk(
             for c in range(count[i, alpha[i]]):
                 index[m] = places[i, alpha[i], c]
                 m += 1
-        sub = np.empty((m, m))
-        b = np.empty(m)
+        sub = inner[: m * m].reshape(m, m)
+        room = outer[: m * m].reshape(m, m)
+        b = right[:m]
         top = 0.0
         for j in range(m):
             for k in range(m):
@@ -74,7 +78,7 @@ def walk(
             b[j] /= top
         status = DONE
         if m > 0:
-            status, _ = dual_active_set(sub, b, free[:m], lam[:m], rank, 50 * m + 100)
+            status, _ = dual_active_set(sub, b, free[:m], lam[:m], rank, 50 * m + 100, room)
         stats[0] += 1
         if status == NO_SOLUTION:
             stats[1] += 1

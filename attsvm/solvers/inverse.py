@@ -1,10 +1,12 @@
-"""The inverse of the Gram of an active set, as rows enter and leave it.
+"""The Gram of unit rows, and the inverse of its active part as rows enter and leave.
 
 K holds G_PP⁻¹ for the first k entries of P. It is changed by rank-one updates, and set afresh from
 G when their rounding has added up.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.tokens import Bools, Floats, Ints
@@ -147,3 +149,27 @@ def settle(
         for i in range(m):
             w[i] -= f * row[i]
     return k
+
+
+@njit()
+def gram(D: Floats, z: Floats, query: Ints, scale: Floats, U: Floats, G: Floats) -> None:
+    """G (m, m) filled with the Gram of the unit rows: (Δ_j·Δ_k)(z_j·z_k) scale_j scale_k.
+
+    U (m, d) is room for the scaled differences.
+    """
+    m, d = D.shape
+    for k in range(m):
+        for t in range(d):
+            U[k, t] = D[k, t] * scale[k]
+    np.dot(U, U.T, G)
+    zz = np.dot(z, z.T)
+    line = np.empty(m)
+    last = -1
+    for j in range(m):
+        if query[j] != last:
+            last = query[j]
+            for k in range(m):
+                line[k] = zz[last, query[k]]
+        row = G[j]
+        for k in range(m):
+            row[k] *= line[k]

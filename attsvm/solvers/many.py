@@ -17,13 +17,16 @@ from attsvm.compiled import njit
 from attsvm.errors import ConvergenceWarning
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
-from attsvm.solvers.active_set import DONE, solve_small
+from attsvm.solvers.active_set import DONE, solve_in
 from attsvm.solvers.answer import Rows
 from attsvm.solvers.farkas import sharpen
 from attsvm.solvers.frobenius import SMALL
 from attsvm.solvers.front import solve
 from attsvm.stack import Stack, StackRows, certify_stack
 from attsvm.tokens import Floats, Ints
+
+# Problems that share one set of work arrays.
+_CHUNK = 32
 
 
 @njit(parallel=True)
@@ -36,8 +39,13 @@ def solve_stack(
     lam = np.empty((B, m))
     free = np.zeros(m, np.bool_)
     W = np.empty((B, D.shape[2], z.shape[2]))
-    for k in numba.prange(B):
-        status[k], lam[k], W[k], _ = solve_small(D[k], z[k], query[k], norms[k], b[k], free)
+    parts = (B + _CHUNK - 1) // _CHUNK
+    for part in numba.prange(parts):
+        U, G, K = np.empty((m, D.shape[2])), np.empty((m, m)), np.empty((m, m))
+        for k in range(part * _CHUNK, min(B, (part + 1) * _CHUNK)):
+            status[k], lam[k], W[k], _ = solve_in(
+                D[k], z[k], query[k], norms[k], b[k], free, U, G, K
+            )
     return status, lam, W
 
 
@@ -68,7 +76,7 @@ def solve_many(
         listed = list(problems)
     out: list[Certificate | None] = [None] * len(listed)
     if geometry.name == "frobenius":
-        for place in _groups(listed):
+        for place in _groups(listed) if whole is None else _whole(whole):
             part = [listed[k] for k in place]
             rows = whole if whole is not None else StackRows.of(part)
             for k, certificate in zip(place, _batch(part, rows, tol), strict=True):
@@ -110,6 +118,12 @@ def _groups(problems: Sequence[Problem]) -> list[list[int]]:
         if p.m <= SMALL and p.scalable:
             groups[(p.m, *p.keys.shape[1:], *p.queries.shape)].append(k)
     return [place for place in groups.values() if len(place) > 1]
+
+
+def _whole(rows: StackRows) -> list[list[int]]:
+    """All places of a stack when it is small enough for the kernel, none otherwise."""
+    count, m = rows.b.shape
+    return [list(range(count))] if m <= SMALL else []
 
 
 def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[Certificate]:

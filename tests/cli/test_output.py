@@ -1,0 +1,219 @@
+"""What commands print: tables, one JSON object, help, the version; and their exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from attsvm.cli import app
+from attsvm.version import __version__
+from tests.cli.command import GENERIC, NORMS, refused, save
+
+COMMANDS = [command.name for command in app.registered_commands]
+REPORT = (
+    "status", "W", "lower", "upper", "gap", "margins", "tight", "rank", "seconds", "multipliers",
+    "rows", "norm", "problem", "message", "proof",
+)  # fmt: skip
+
+
+@pytest.fixture
+def separable(tmp_path):
+    """A file whose selection can be separated."""
+    return save(tmp_path / "tokens.npz", X=GENERIC, alpha=[0, 2], v=np.arange(7.0))
+
+
+@pytest.fixture
+def inseparable(tmp_path):
+    """A file that keeps the middle of three points on a line."""
+    return save(tmp_path / "line.npz", X=[[[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]], alpha=[0])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_solve_json(run, separable, norm):
+    done = run("solve", separable, "--norm", norm, "--json")
+    assert done.code == 0 and done.err == ""
+    report = done.report
+    assert set(REPORT) <= set(report)
+    assert report["status"] == "optimal" and report["norm"] == norm
+    assert 0 < report["lower"] <= report["upper"]
+    assert report["gap"] == pytest.approx(report["upper"] / report["lower"] - 1, abs=1e-15)
+    assert np.shape(report["W"]) == (7, 1)
+    rows = [[0, 0, 1], [0, 0, 2], [1, 2, 0], [1, 2, 1]]
+    assert report["rows"] == rows
+    W = np.array(report["W"])[:, 0]
+    margins = [(GENERIC[i, a] - GENERIC[i, t]) @ W for i, a, t in rows]
+    assert report["margins"] == pytest.approx(margins)
+    assert min(margins) == pytest.approx(1.0)
+    assert len(report["multipliers"]) == 4
+    assert report["proof"] is None and report["C"] is None
+
+
+def test_solve_table(run, separable):
+    done = run("solve", separable)
+    assert done.code == 0 and done.err == ""
+    for word in ("optimal", "lower", "upper", "gap", "tight rows", "selection problem of tokens"):
+        assert word in done.out
+    assert "{" not in done.out
+
+
+def test_a_file_name_is_not_markup(run, tmp_path):
+    file = save(tmp_path / "[bold]x[red].npz", X=GENERIC, alpha=[0, 2])
+    assert "[bold]x[red].npz" in run("solve", file).out
+
+
+def test_inseparable(run, inseparable):
+    done = run("solve", inseparable, "--json")
+    report = done.report
+    assert done.code == 3
+    assert report["status"] == "inseparable"
+    assert report["upper"] is None and report["gap"] is None and report["W"] is None
+    assert report["proof"] in ("numerical", "exact")
+    # The proof: the rows x₀ − x₁ = (1, 0) and x₀ − x₂ = (−1, 0) with equal multipliers cancel.
+    first, second = report["multipliers"]
+    assert first == pytest.approx(second) and first > 0
+    assert report["rows"] == [[0, 0, 1], [0, 0, 2]]
+    assert "no W meets the rows" in done.err and done.err.count("\n") == 1
+
+
+def test_inseparable_table(run, inseparable):
+    done = run("solve", inseparable)
+    assert done.code == 3
+    assert "inseparable" in done.out and "proof" in done.out
+    assert done.err.startswith("attsvm: no W meets the rows")
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_equal_tokens_are_an_exact_proof(run, tmp_path, words):
+    """A dropped token equal to the kept one: its row is zero, whatever W is."""
+    file = save(tmp_path / "equal.npz", X=[[[1.0, 2.0], [1.0, 2.0], [0.0, 0.0]]], alpha=[0])
+    done = run("solve", file, *words)
+    assert done.code == 3
+    assert "exact" in done.out
+    if words:
+        assert done.report["multipliers"][1] == 0 < done.report["multipliers"][0]
+
+
+def test_stalled(run, separable):
+    done = run("solve", separable, "--tol", "1e-17", "--json")
+    report = done.report
+    assert done.code == 4
+    assert report["status"] == "stalled"
+    assert 0 < report["lower"] < report["upper"]  # how far it got
+    assert report["gap"] > 1e-17
+    assert done.err.startswith("attsvm: stopped early") and done.err.count("\n") == 1
+    assert "stalled" in run("solve", separable, "--tol", "1e-17").out
+
+
+def test_relaxed_problem_shows_why_the_decoder_is_inseparable(run, tmp_path):
+    """Two inputs keep the same token with opposite labels: no decoder, so no relaxed problem."""
+    file = save(
+        tmp_path / "clash.npz", X=[[[1.0, 0.0], [0.0, 0.0]]] * 2, y=[1, -1], alpha=[0, 0]
+    )
+    done = run("solve", file, "--problem", "relaxed", "--json")
+    assert done.code == 3
+    assert done.report["status"] == "inseparable" and done.report["problem"] == "labels"
+    first, second = done.report["multipliers"]
+    assert first == pytest.approx(second) and first > 0
+    assert run("solve", file, "--problem", "relaxed", "--C", "1", "--json").code == 3
+
+
+def test_soft_margin(run, inseparable):
+    """½w² + C((1 − w)₊ + (1 + w)₊) is least at w = 0: 2C."""
+    report = run("solve", inseparable, "--C", "3", "--json").report
+    assert report["status"] == "optimal"
+    assert report["C"] == 3.0
+    assert report["upper"] == pytest.approx(6.0)
+    assert report["W"][0][0] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_some_member_of_a_kept_set_wins(run, tmp_path):
+    """On a line with tokens 0, 1, 3 and {1, 3} kept, 3 wins at w = 1/3; 1 would need w = 1."""
+    file = save(tmp_path / "set.npz", X=[[[0.0], [1.0], [3.0]]], select=[[False, True, True]])
+    report = run("solve", file, "--problem", "any", "--json").report
+    assert report["winners"] == [2]
+    assert report["upper"] == pytest.approx(1 / 3)
+    assert report["choices"] == 2
+    tied = run("solve", file, "--json")  # the selection problem ties 1 and 3: w = 0
+    assert tied.code == 3
+
+
+def test_right_hand_sides(run, tmp_path):
+    file = save(tmp_path / "b.npz", X=[[[1.0], [0.0]]], alpha=[0], b=[[0.0, 5.0]])
+    assert run("solve", file, "--json").report["upper"] == pytest.approx(5.0)
+
+
+def test_optima_prints_a_table(run, separable):
+    done = run("optima", separable)
+    assert done.code == 0 and done.err == ""
+    assert "9 of 9 selections are feasible" in done.out and "yes" in done.out
+    listed = run("optima", separable, "--rows", 2, "--json").report
+    assert len(listed["list"]) == 2 and listed["feasible"] == 9
+
+
+def test_tour(run, tmp_path):
+    done = run("tour", "--out", tmp_path / "tour", "--json")
+    assert done.code == 0 and done.err == ""
+    rows = done.report["rows"]
+    assert {row["norm"] for row in rows} >= {"frobenius", "nuclear", "spectral", "max", "l1"}
+    assert all(row["exact"] and 0 < row["lower"] <= row["upper"] for row in rows)
+    assert {path.name for path in (tmp_path / "tour").iterdir()} == {"tour.svg", "tour.png"}
+
+
+def test_tour_table(run, tmp_path):
+    done = run("tour", "--out", tmp_path / "tour")
+    assert done.code == 0
+    assert "nuclear" in done.out and "holds" in done.out and "tour.svg" in done.out
+
+
+def test_version(run):
+    assert run("--version").out == f"attsvm {__version__}\n"
+
+
+def test_help_lists_the_commands(run):
+    done, bare = run("--help"), run()
+    assert done.code == bare.code == 0
+    assert bare.out == done.out and bare.err == ""
+    assert all(name in done.out for name in ("solve", "certify", "example", "optima", "tour"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(run, command):
+    done = run(command, "--help")
+    assert done.code == 0 and done.err == ""
+    assert f"Example: attsvm {command}" in done.out
+    assert "--json" in done.out
+
+
+def test_unknown_command(run):
+    refused(run("nosuch"), "nosuch", "--help")
+    refused(run("--nosuch"), "--nosuch")
+
+
+def start(*words: object, **options) -> subprocess.CompletedProcess[str]:
+    """A process of its own."""
+    command = [sys.executable, "-m", "attsvm", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_as_a_module(inseparable):
+    assert start("--version").stdout == f"attsvm {__version__}\n"
+    done = start("solve", inseparable, "--json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["status"] == "inseparable"
+    assert done.stderr.count("\n") == 1
+    done = start("solve", "nowhere.npz")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "attsvm: nowhere.npz does not exist\n"
+
+
+def test_a_reader_that_leaves_is_no_error(separable):
+    """As in `attsvm solve … | true`: the pipe is closed before anything is written to it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "attsvm", "solve", str(separable)]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""

@@ -1,0 +1,138 @@
+"""Compiled kernels against plain NumPy: the same answer by another route."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from attsvm.solvers import active_set
+from attsvm.solvers.active_set import DONE, NO_SOLUTION
+from attsvm.solvers.answer import Rows
+from attsvm.solvers.enumeration import MAYBE, all_rows, walk
+from attsvm.solvers.inverse import gram
+from attsvm.solvers.inverse import enumeration, gram, inverse
+from attsvm.solvers.many import solve_stack
+from tests.tolerances import EXACTLY, ROUNDING
+from tests.zoo import KINDS, inseparable, known, sphere_tokens
+
+
+def dense(rows):
+    """The Gram of the unit rows by one matrix product, and b over the row norms."""
+    F = rows.features()
+    return F @ F.T, rows.b / rows.norms
+
+
+def stale(*shape):
+    """Room for a kernel, with what would spoil an answer that read it before writing."""
+    return np.full(shape, np.nan)
+
+
+def kernel(G, b, free, rank):
+    """Status and multipliers of the compiled active set."""
+    lam = np.empty(len(b))
+    status, _ = active_set.dual_active_set(
+        G, b, free, lam, rank, 50 * len(b) + 100, np.empty_like(G)
+    )
+    return status, lam
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_gram_and_active_set_equal_their_twins(kind, seed):
+    rows = Rows.of(known("frobenius", kind, seed=seed).problem)
+    G, b = dense(rows)
+    mine = np.empty((len(rows.D), len(rows.D)))
+    gram(rows.D, rows.z, rows.query, 1 / rows.norms, np.empty(rows.D.shape), mine)
+    assert_allclose(mine, G, rtol=0, atol=ROUNDING)
+    status, lam = kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1])
+    other, twin = active_set.twin(G, b, rows.free)
+    assert status == other == DONE
+    # multipliers need not be unique, what they combine to is
+    assert_allclose(G @ lam, G @ twin, rtol=0, atol=EXACTLY * np.abs(b).max())
+    assert_allclose(b @ lam, b @ twin, rtol=EXACTLY)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in inseparable() if c not in ("same token", "zero query")]
+)
+def test_both_find_a_proof(case):
+    rows = Rows.of(inseparable()[case])
+    G, b = dense(rows)
+    for status, lam in (
+        kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1]),
+        active_set.twin(G, b, rows.free),
+    ):
+        assert status == NO_SOLUTION and b @ lam > 0
+        assert (lam[~rows.free] >= -ROUNDING).all()
+        assert np.linalg.norm(rows.features().T @ lam) <= 1e3 * ROUNDING * np.abs(lam).sum()
+
+
+def test_the_inverse_follows_rows_in_and_out():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 9))
+    G = A @ A.T
+    K, P = np.zeros((6, 6)), np.array([4, 1, 3, 0, 5, 2])
+    for k in range(5):
+        r = np.linalg.solve(G[np.ix_(P[:k], P[:k])], G[P[:k], P[k]]) if k else np.empty(0)
+        inverse.append(K, k, r, G[P[k], P[k]] - G[P[k], P[:k]] @ r)
+        part = G[np.ix_(P[: k + 1], P[: k + 1])]
+        assert_allclose(K[: k + 1, : k + 1], np.linalg.inv(part), rtol=EXACTLY)
+    inverse.remove(K, 5, 1, np.empty(6))
+    left = np.array([4, 5, 3, 0])  # the last takes the place of the one that left
+    assert_allclose(K[:4, :4], np.linalg.inv(G[np.ix_(left, left)]), rtol=EXACTLY)
+    inverse.rebuild(G, P, 6, K)
+    assert_allclose(K, np.linalg.inv(G[np.ix_(P, P)]), rtol=EXACTLY, atol=EXACTLY)
+    b, value = rng.standard_normal(6), np.zeros(6)
+    K *= 1 + 1e-3  # an inverse that is a little off still refines to the solution
+    inverse.refine(G, b, P, 6, K, value, np.empty(6), 8)
+    assert_allclose(value, np.linalg.solve(G[np.ix_(P, P)], b[P]), rtol=EXACTLY)
+
+
+def test_solve_small_and_the_stack_agree_with_the_twin():
+    zoo = [known("frobenius", "plain", seed=s).problem for s in range(3)]
+    rows = [Rows.of(p) for p in zoo]
+    stacked = [np.stack([getattr(r, a) for r in rows]) for a in ("D", "z", "query", "norms", "b")]
+    status, lam, W = solve_stack(*stacked)
+    for k, r in enumerate(rows):
+        code, alone, X, short = active_set.solve_small(r.D, r.z, r.query, r.norms, r.b, r.free)
+        assert code == status[k] == DONE and short <= ROUNDING
+        assert_allclose(lam[k], alone, rtol=0, atol=EXACTLY)
+        assert_allclose(W[k], X, rtol=0, atol=EXACTLY)
+        G, b = dense(r)
+        twin = active_set.twin(G, b, r.free)[1] / r.norms
+        assert_allclose(r.adjoint(twin), X, rtol=0, atol=EXACTLY * np.abs(X).max())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_walk_visits_each_feasible_selection_once(masked):
+    tokens, v = sphere_tokens(3, 3, 2, seed=4, queries=False)
+    mask = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1]], dtype=bool) if masked else None
+    keys = np.asarray(tokens.X)
+    D, owner, places, count = all_rows(keys, mask)
+    gap = D @ v
+    norms = np.linalg.norm(D, axis=1)
+    G = (D @ D.T) / np.outer(norms, norms)
+    allowed = np.ones((3, 3), bool) if mask is None else mask
+    expected = {}
+    for alpha in product(range(3), repeat=3):
+        if not all(allowed[i, a] for i, a in enumerate(alpha)):
+            continue
+        index = [places[i, a, c] for i, a in enumerate(alpha) for c in range(count[i, a])]
+        part = G[np.ix_(index, index)]
+        status, lam = active_set.twin(part, 1 / norms[index], np.zeros(len(index), bool))
+        if status == DONE:
+            kind = not ((lam > enumeration.CLEAR * lam.max()) & (gap[index] <= 0)).any()
+            expected[alpha] = (np.sqrt(lam @ (1 / norms[index])), kind)
+    most = 27
+    choices, least = np.empty((most, 3), np.int64), np.empty(most)
+    verdict, stats = np.empty(most, np.int64), np.zeros(3, np.int64)
+    found = walk(
+        G, norms, allowed, count, places, gap, np.empty(0, np.int64), 2, most, choices, least,
+        verdict, stats,
+    )  # fmt: skip
+    assert 0 < found < allowed.sum(axis=1).prod()
+    assert [tuple(c) for c in choices[:found].tolist()] == sorted(expected)
+    for k, alpha in enumerate(map(tuple, choices[:found].tolist())):
+        assert_allclose(least[k], expected[alpha][0], rtol=EXACTLY)
+        assert (verdict[k] == MAYBE) == expected[alpha][1]

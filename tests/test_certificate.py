@@ -1,0 +1,181 @@
+"""Certificates: what they claim is true, and what is false is not certified."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from attsvm import (
+    BadTokens,
+    ConvergenceWarning,
+    Inseparable,
+    NotConverged,
+    Problem,
+    certify,
+    solve,
+)
+from attsvm.norms import norm_of
+from tests.tolerances import EXACTLY, FORGED, ROUNDING, SLOPE, STEP
+from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, inseparable, known, near
+
+every = pytest.mark.parametrize("norm", NORMS)
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def of(zoo, **change):
+    """The certificate of the zoo's own answer, with some of it changed."""
+    W, lam, mu = (
+        change.get("W", zoo.W),
+        change.get("lam", zoo.multipliers),
+        change.get("mu", zoo.tie_multipliers),
+    )
+    return certify(zoo.problem, zoo.norm, W, lam, mu)
+
+
+@every
+@kinds
+def test_the_known_answer_is_certified_to_rounding(norm, kind):
+    zoo = known(norm, kind)
+    best = of(zoo)
+    assert best.status == "optimal" and best.proof is None
+    assert best.lower < zoo.least * (1 + ROUNDING) and best.upper > zoo.least * (1 - ROUNDING)
+    # the gap carries the rounding of its own computation
+    assert np.finfo(float).eps < best.gap < EXACTLY
+    assert best.lower < best.upper
+    dual = norm_of(norm).dual(zoo.problem.adjoint(best.multipliers, best.tie_multipliers))
+    assert_allclose(dual, 1.0, rtol=ROUNDING)
+    worth = zoo.problem.b @ best.multipliers + zoo.problem.c @ best.tie_multipliers
+    assert_allclose(worth, best.lower, rtol=EXACTLY)
+
+
+@every
+@kinds
+def test_wrong_answers_stay_true_bounds(norm, kind):
+    zoo, rng = known(norm, kind), np.random.default_rng(1)
+    for size in (1e-6, 1e-3, 0.3, 3.0):
+        noise = rng.standard_normal(zoo.W.shape) * size
+        lam = zoo.multipliers + size * rng.random(zoo.problem.m)
+        mu = zoo.tie_multipliers + size * rng.standard_normal(zoo.problem.ties)
+        bent = of(zoo, W=zoo.W + noise, lam=lam, mu=mu)
+        assert agrees(bent, zoo.least)
+        assert bent.gap > of(zoo).gap
+    turned = of(zoo, W=-zoo.W)
+    # ties at c ≠ 0 bar scaling, so missed margins are corrected and even −W leads to a feasible W
+    assert agrees(turned, zoo.least) if kind == "levels" else turned.upper == np.inf
+
+
+@every
+def test_any_size_of_the_answer_will_do(norm):
+    zoo = known(norm)
+    for size in (1e-6, 3.0, 1e6):
+        other = of(zoo, W=size * zoo.W, lam=size * zoo.multipliers)
+        assert other.status == "optimal" and other.gap < EXACTLY
+        assert_allclose(other.margins.min(), 1.0, rtol=ROUNDING)
+
+
+def test_negative_and_missing_multipliers_count_as_zero():
+    zoo = known("frobenius", "plain")
+    loose = np.flatnonzero(~zoo.tight)
+    for bad in (-5.0, np.nan):
+        lam = zoo.multipliers.copy()
+        lam[loose] = bad
+        best = of(zoo, lam=lam)
+        assert best.lower == of(zoo).lower and (best.multipliers >= 0).all()
+    flipped = of(zoo, lam=-zoo.multipliers)
+    assert flipped.lower == 0.0 and flipped.gap == np.inf and flipped.status == "stalled"
+    with pytest.raises(BadTokens, match="multipliers for"):
+        of(zoo, lam=zoo.multipliers[1:])
+    for W in (None, np.full(zoo.W.shape, np.nan), np.ones((2, 2))):
+        assert of(zoo, W=W).upper == np.inf and of(zoo, W=W).W is None
+
+
+@every
+@kinds
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_forged_certificate_is_refused(norm, kind, exact):
+    best = of(known(norm, kind))
+    assert best.verify(exact=exact).ok, best.verify(exact=exact).reason
+    raised = replace(best, lower=best.lower * (1 + FORGED))
+    assert not raised.verify(exact=exact).ok and "lower" in raised.verify(exact=exact).reason
+    cut = replace(best, upper=best.upper * (1 - FORGED))
+    assert not cut.verify(exact=exact).ok and "upper" in cut.verify(exact=exact).reason
+    top = int(best.multipliers.argmax())
+    lam = best.multipliers.copy()
+    lam[top] *= 3
+    assert not replace(best, multipliers=lam).verify(exact=exact).ok
+    bent = best.W * (1 + 0.1 * np.random.default_rng(0).standard_normal(best.W.shape))
+    assert not replace(best, W=bent).verify(exact=exact).ok
+    assert not replace(best, W=-best.W).verify(exact=exact).ok
+
+
+def test_a_solvable_problem_is_not_passed_off_as_inseparable():
+    zoo = known("frobenius")
+    best = of(zoo)
+    lie = replace(best, status="inseparable", W=None, upper=np.inf, proof="numerical")
+    assert not lie.verify().ok and not lie.verify(exact=True).ok
+
+
+@pytest.mark.parametrize("case", inseparable())
+def test_require_raises_with_the_proof_in_words(case):
+    end = solve(inseparable()[case])
+    with pytest.raises(Inseparable, match="no W meets the rows"):
+        end.require()
+    assert end.gap == np.inf and end.rank is None and end.margins.size == 0
+    assert end.proof == ("exact" if case in ("same token", "zero query") else "numerical")
+    assert end.lower >= 1 / FORGED
+
+
+def test_stalled_warns_and_require_raises():
+    zoo = known("nuclear")
+    with pytest.warns(ConvergenceWarning, match="asked for"):
+        end = solve(zoo.problem, "nuclear", tol=1e-16)
+    assert end.status == "stalled" and agrees(end, zoo.least)
+    with pytest.raises(NotConverged, match="asked for"):
+        end.require()
+    best = of(zoo)
+    assert best.require() is best
+
+
+def test_a_large_bound_alone_is_not_a_proof():
+    # nearly opposite rows: λ = (1, 1) leaves 1e-8, so the norm is at least 2e8, and a W exists
+    problem = Problem.from_rows([[1.0, 1e-8], [-1.0, 0.0]])
+    end = certify(problem, "frobenius", None, [1.0, 1.0])
+    assert end.status == "stalled" and end.upper == np.inf and end.proof is None
+    assert 2e8 * (1 - FORGED) <= end.lower <= 2e8
+    with pytest.raises(NotConverged, match="at least"):
+        end.require()
+    best = solve(problem, tol=FORGED)
+    assert best.status == "optimal"
+    assert_allclose(best.upper, np.hypot(1, 2e8), rtol=FORGED)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-8, 1e-12])
+def test_a_token_close_to_the_kept_one_is_separable(eps):
+    zoo = near(eps)
+    best = of(zoo)
+    assert best.status != "inseparable" and agrees(best, zoo.least)
+    assert solve(zoo.problem, tol=STEP).status == "optimal"
+
+
+@pytest.mark.parametrize("norm", UNIQUE)
+def test_multipliers_are_the_growth_of_the_least_norm(norm):
+    zoo = known(norm, "levels", seed=1)
+    best, p = of(zoo), zoo.problem
+    for k in (0, 2):
+        b = p.b + STEP * (np.arange(p.m) == k)
+        grown = solve(replace(p, b=b), norm).upper
+        assert abs((grown - LEAST) / STEP - best.multipliers[k]) <= SLOPE * LEAST
+    c = p.c + STEP * (np.arange(p.ties) == 0)
+    grown = solve(replace(p, c=c), norm).upper
+    assert abs((grown - LEAST) / STEP - best.tie_multipliers[0]) <= SLOPE * LEAST
+    assert np.abs(best.multipliers).max() > 3 * SLOPE * LEAST  # the slopes are not all small
+
+
+def test_rank_and_texts():
+    zoo = known("nuclear", d=5, dq=4)
+    best = of(zoo)
+    assert best.rank == 3 <= best.rank_bound == 3
+    assert "optimal: nuclear norm in [2.5" in repr(best)
+    assert "<table>" in best._repr_html_() and "optimal" in best._repr_html_()
+    assert "none" in solve(inseparable()["opposite"])._repr_html_()

@@ -1,0 +1,127 @@
+"""Tight rows: each verdict is true where the truth is known, and none is a threshold."""
+
+import numpy as np
+import pytest
+
+from attsvm import Problem, certify, solve
+from tests.tolerances import ORACLE
+from tests.zoo import KINDS, NORMS, UNIQUE, Known, inseparable, known, sphere_tokens
+
+
+def judged(zoo):
+    """The verdict at the solver's certificate, checked to be a partition."""
+    verdict = solve(zoo.problem, zoo.norm).tight
+    count = verdict.tight.astype(int) + verdict.loose + verdict.undecided
+    assert (count == 1).all()
+    return verdict
+
+
+@pytest.mark.parametrize("norm", UNIQUE)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_verdicts_are_true(norm, kind, seed):
+    zoo = known(norm, kind, seed=seed)
+    verdict = judged(zoo)
+    assert not (verdict.tight & ~zoo.tight).any()
+    if verdict.how != "exact arithmetic":
+        # rows are tight only up to the rounding of their construction, which exactness sees
+        assert not (verdict.loose & zoo.tight).any()
+    if norm != "l10":  # uniform convexity of power 10: a gap of 1e-8 confines very little
+        assert (verdict.loose | zoo.tight).all()  # every loose row is found
+
+
+@pytest.mark.parametrize("norm", UNIQUE)
+def test_rows_with_a_clear_multiplier_are_found_tight(norm):
+    zoo = known(norm, "zeros", seed=1)
+    verdict = judged(zoo)
+    clear = zoo.multipliers > 0.05 * zoo.multipliers.max()
+    if norm in ("frobenius", "l2", "l3", "l1.75"):
+        assert verdict.tight[clear].all()
+
+
+@pytest.mark.parametrize("norm", [name for name in NORMS if name not in UNIQUE])
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_solutions_are_many_verdicts_are_of_this_one(norm, kind):
+    zoo = known(norm, kind)
+    best = solve(zoo.problem, norm)
+    verdict = best.tight
+    slack = best.margins - zoo.problem.b
+    assert "this solution" in verdict.how and verdict.radius == np.inf
+    assert (np.abs(slack[verdict.tight]) < 1e-3).all() and (slack[verdict.loose] > 0).all()
+    # λ > 0 in one optimum forces the row to be met by every solution, the known one included
+    assert not (verdict.tight & ~zoo.tight).any()
+
+
+def integer_known():
+    """W = (1, 0): rows 0 tight, 1 tight with multiplier 0, 2 loose, all exact in floats."""
+    problem = Problem.from_rows([[1.0, 0.0], [1.0, 4.0], [3.0, -1.0]])
+    every = np.array([True, True, False])
+    return Known(
+        "frobenius", problem, 1.0, np.array([[1.0], [0.0]]), np.array([1.0, 0, 0]), np.empty(0),
+        every,
+    )  # fmt: skip
+
+
+def test_a_tight_row_without_multiplier_is_found_exactly():
+    zoo = integer_known()
+    verdict = judged(zoo)
+    assert verdict.how == "exact arithmetic" and verdict.radius == 0.0
+    assert verdict.tight.tolist() == [True, True, False]
+    assert verdict.rows.tolist() == [0, 1]
+    assert not verdict.undecided.any()
+
+
+@pytest.mark.parametrize("shift", [1e-9, 1e-15])
+def test_a_row_that_is_almost_tight_is_loose(shift):
+    # 1 + shift at W = (1, 0): no threshold could tell it from a tight row, exact arithmetic can
+    problem = Problem.from_rows([[1.0, 0.0], [1.0 + shift, 4.0], [3.0, -1.0]])
+    verdict = solve(problem).tight
+    assert verdict.tight.tolist() == [True, False, False]
+    assert verdict.loose.tolist() == [False, True, True]
+
+
+def test_repeated_inputs_are_both_tight():
+    problem = Problem.from_rows([[1.0, 0.0], [1.0, 0.0], [3.0, -1.0]])
+    verdict = solve(problem).tight
+    assert verdict.tight.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("norm", ["l3", "l1.75"])
+def test_what_cannot_be_told_stays_undecided(norm):
+    zoo = known(norm, "degenerate")
+    verdict = judged(zoo)
+    doubtful = zoo.tight & (zoo.multipliers == 0)
+    assert doubtful.any() and verdict.undecided[doubtful].all()
+
+
+def test_many_rows_are_decided_by_the_gap_alone():
+    tokens, v = sphere_tokens(12, 8, 10, seed=0)
+    from attsvm import Selection
+
+    best = solve(Problem.of(tokens, Selection.best(tokens, v)))
+    verdict = best.tight
+    assert best.problem.m > 60 and verdict.how == "the gap"
+    assert not verdict.undecided.any() and verdict.tight.any() and verdict.loose.any()
+    slack = best.margins - 1
+    assert slack[verdict.tight].max() < ORACLE < slack[verdict.loose].min()
+    assert (best.multipliers[verdict.loose] == 0).all()
+
+
+def test_a_poor_certificate_decides_less():
+    zoo = known("frobenius", d=8, dq=8, more=14)
+    assert zoo.problem.m > 60
+    sharp = certify(zoo.problem, "frobenius", zoo.W, zoo.multipliers).tight
+    noise = np.random.default_rng(0).standard_normal(zoo.W.shape)
+    poor = certify(zoo.problem, "frobenius", zoo.W + 0.05 * noise, zoo.multipliers).tight
+    assert poor.radius > sharp.radius
+    assert poor.undecided.sum() > sharp.undecided.sum() == 0
+    assert not (poor.loose & zoo.tight).any() and not (poor.tight & ~zoo.tight).any()
+
+
+def test_without_a_solution_nothing_is_decided():
+    for case in ("opposite", "simplex"):
+        verdict = solve(inseparable()[case]).tight
+        assert verdict.undecided.all() and verdict.how == "no feasible W"
+    problem = Problem.from_rows([[1.0, 0.0], [-1.0, 0.5]])
+    assert solve(problem, C=0.1).tight.how == "soft margin"
+    assert "tight" in repr(solve(problem).tight)
