@@ -49,6 +49,7 @@ def below(
     plain = np.sqrt(np.einsum("...ij,...ij->...", G, G))
     dual = plain if norm.name == "frobenius" else norm.dual(G)
     safe = dual * (1 + norm.rounding(shape)) + norm.spread(shape)[1] * error
+    value: Any
     if np.ndim(worth):
         positive = worth > 0
         value = np.where(positive, worth * (1 - 4 * UNIT) / np.where(safe > 0, safe, 1.0), 0.0)

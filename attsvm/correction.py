@@ -50,23 +50,25 @@ def correct(problem: Problem, norm: Norm, W: Floats) -> Corrected:
     W = _scaled(problem, W) if homogeneous else W
     missed = np.zeros(problem.m, dtype=bool)
     reach = 0.0
+    safe = np.zeros(problem.m)
     for _ in range(_ROUNDS):
         slack, error = _slack(problem, W)
-        before = int(missed.sum())
-        missed |= fixed & (slack <= error + reach * problem.row_norms)
+        # Generously: the reach still changes, and a row left out must stay clear of it.
+        missed |= fixed & (slack <= 4 * (error + reach * problem.row_norms))
         if int(missed.sum()) + problem.ties > _MOST:
             return Corrected(None, np.inf)
         W, reach, clean = _change(problem, W, missed)
-        if clean and int(missed.sum()) == before:
+        slack, error = _slack(problem, W)
+        safe = slack - error - reach * problem.row_norms
+        if clean and not bool((safe < 0)[fixed & ~missed].any()):
             break
-    slack, error = _slack(problem, W)
+    else:
+        return Corrected(None, np.inf)
+    live = ~zero
     worst = 1.0
-    safe = slack - error - reach * problem.row_norms
-    if homogeneous:
-        live = ~zero
-        if live.any():
-            worst = float(((safe + problem.b)[live] / problem.b[live]).min())
-    if not clean or not worst > 0 or bool((safe < 0)[fixed & ~missed].any()):
+    if homogeneous and live.any():
+        worst = float(((safe + problem.b)[live] / problem.b[live]).min())
+    if not worst > 0:
         return Corrected(None, np.inf)
     value = float(norm.value(W)) * (1 + norm.rounding(shape)) + norm.spread(shape)[0] * reach
     return Corrected(W / worst, value / worst * (1 + 8 * UNIT))

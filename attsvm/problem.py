@@ -102,25 +102,16 @@ class Problem:
 
     @classmethod
     def any_of(cls, tokens: Tokens, keep: Selection, winners: Any) -> Problem:
-        """The problem in which `winners` (n,) of the kept sets beat every dropped token.
+        """The convex piece in which `winners` (n,) of the kept sets beat every dropped token.
 
-        Kept tokens other than the winner are not constrained: the convex piece of the problem
-        'some member of the kept set wins'.
+        Kept tokens other than the winner are not constrained.
         """
-        win = Selection.of(tokens, winners)
         check_fit(tokens, keep)
-        outside = ~(keep.kept | win.kept)
-        if tokens.mask is not None:
-            outside &= tokens.mask
-        rows, t = outside.nonzero()
-        if not len(rows):
+        whole = cls.of(tokens, Selection.of(tokens, winners))
+        dropped = ~keep.kept[whole.rows[:, 0], whole.rows[:, 2]]
+        if not dropped.any():
             raise BadSelection("every token is kept: nothing is left to separate")
-        base = tokens.offsets()[rows]
-        flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
-        return cls(
-            flat, tokens.queries, base + win.indices[rows], base + t, rows, np.ones(len(rows)),
-            _NONE, _NONE, _NONE, np.empty(0), tokens.T,
-        )  # fmt: skip
+        return whole.part(dropped)
 
     @classmethod
     def of_labels(cls, tokens: Tokens, keep: Selection) -> Problem:
@@ -208,13 +199,9 @@ class Problem:
             return self._kept[index]
         return pairwise(self.keys, self.hi[index], self.lo[index])
 
-    @lazy
-    def _tie_differences(self) -> Floats:
-        return pairwise(self.keys, self.tie_hi, self.tie_lo)
-
     def tie_differences(self) -> Floats:
         """Δ (l, d) of the ties."""
-        return self._tie_differences
+        return pairwise(self.keys, self.tie_hi, self.tie_lo)
 
     @lazy
     def _small(self) -> bool:

@@ -15,7 +15,7 @@ from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
-from attsvm.tokens import Floats, Ints, Tokens
+from attsvm.tokens import Bools, Floats, Ints, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +173,7 @@ def certify_stack(
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
+    W = np.where(np.isfinite(W).all(axis=(1, 2))[:, None, None], W, 0.0)  # 0 is never feasible
     worth, size, used, G, worst = measure_stack(
         rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
     )
@@ -180,7 +181,7 @@ def certify_stack(
     high = above(geometry, shape, W, worst)
     scaled = W / np.where(worst > 0, worst, 1.0)[:, None, None]
     lam = lam / np.where(low.null | (low.dual == 0), 1.0, low.dual)[:, None]
-    met = np.asarray(high <= low.value * (1 + goal))
+    met: Bools = np.asarray(high <= low.value * (1 + goal))
     none = np.empty(0)
     out = []
     for k, problem in enumerate(problems):

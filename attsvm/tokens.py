@@ -184,8 +184,8 @@ def floats(array: Any, name: str) -> NDArray[Any]:
     size = 0.0  # the root of the sum of squares of a block bounds its entries, in one pass
     for start in range(0, flat.size and len(flat), step):
         block = flat[start : start + step]
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            square = float(np.dot(block, block)) if block.ndim == 1 else np.inf
+        # Unlike dot, vdot does not warn of an overflow, which only means: look closer.
+        square = float(np.vdot(block, block)) if block.ndim == 1 else np.inf
         if square <= LARGEST**2:
             size = max(size, math.sqrt(square))
             continue
@@ -248,7 +248,9 @@ def _queries(
         else:
             raise BadTokens(f"queries is {queries!r}; it is an array, 'first' or 'last'")
         return values[np.arange(n), place].astype(np.float64)
-    array = floats(queries, "queries").astype(np.float64, copy=False)
+    array = np.ascontiguousarray(floats(queries, "queries"), dtype=np.float64)
+    if not array.flags.writeable and array.size <= _BLOCK:
+        array = array.copy()  # compiled code takes a read-only array for another type
     if array.ndim != 2 or len(array) != n or array.shape[1] == 0:
         raise BadTokens(f"queries has shape {array.shape}; it must be ({n}, dq), one an input")
     return array

@@ -145,9 +145,17 @@ def test_a_large_bound_alone_is_not_a_proof():
     assert 2e8 * (1 - FORGED) <= end.lower <= 2e8
     with pytest.raises(NotConverged, match="at least"):
         end.require()
+    best = certify(problem, "frobenius", [-1.0, 2e8], [1.0, 1.0], tol=FORGED)
+    assert best.status == "optimal"
+
+
+@pytest.mark.parametrize("angle", [1e-5, 1e-6, 1e-8])
+def test_nearly_opposite_rows_are_solved(angle):
+    # W = (−1, 2/angle) meets both rows with equality
+    problem = Problem.from_rows([[1.0, angle], [-1.0, 0.0]])
     best = solve(problem, tol=FORGED)
     assert best.status == "optimal"
-    assert_allclose(best.upper, np.hypot(1, 2e8), rtol=FORGED)
+    assert_allclose(best.upper, np.hypot(1, 2 / angle), rtol=FORGED)
 
 
 @pytest.mark.parametrize("eps", [1e-3, 1e-8, 1e-12])

@@ -247,9 +247,7 @@ def near(eps):
     miss = np.abs(problem.adjoint([1 / eps**2, 1.0]) - W)
     assert (miss <= ROUNDING * np.abs(W)).all()
     every = np.ones(2, dtype=bool)
-    return Known(
-        "frobenius", problem, least, W, np.array([1 / eps**2, 1.0]), np.empty(0), every
-    )
+    return Known("frobenius", problem, least, W, np.array([1 / eps**2, 1.0]), np.empty(0), every)
 
 
 def sphere_tokens(n, T, d, *, seed, labels=True, queries=True):
@@ -274,4 +272,3 @@ def agrees(certificate, least):
     """Whether a certificate's bounds hold the least norm, known up to rounding."""
     slack = ROUNDING * least
     return certificate.lower <= least + slack and certificate.upper >= least - slack
-

@@ -68,7 +68,7 @@ WORKS: dict[str, Work] = {
         entries={
             "ours": Entry(),
             "cvxpy vectorised": Entry(reach=100),
-            "cvxpy loop": Entry(seeds=3, quick_seeds=0, reach=1000),
+            "cvxpy loop": Entry(quick_seeds=0, reach=1000),
         },
     ),
     "frobenius-large": Work(
@@ -90,7 +90,7 @@ WORKS: dict[str, Work] = {
         cpu=60,
         memory=3,
         gap=1e-3,
-        entries={"ours": Entry(seeds=2, quick_seeds=0)},
+        entries={"ours": Entry(quick_seeds=0)},
     ),
     "prompt": Work(
         "planted prompt",
@@ -114,7 +114,7 @@ WORKS: dict[str, Work] = {
         gap=1e-8,
         entries={
             "ours": Entry(quick_seeds=0),
-            "cvxpy loop": Entry(seeds=1, quick_seeds=0, reach=200),
+            "cvxpy loop": Entry(seeds=3, quick_seeds=0, reach=200),
             "cvxpy vectorised": Entry(seeds=1, quick_seeds=0),
         },
     ),
@@ -128,7 +128,7 @@ WORKS: dict[str, Work] = {
         gap=1e-8,
         entries={
             "ours": Entry(),
-            "cvxpy loop": Entry(seeds=1, reach=200),
+            "cvxpy loop": Entry(seeds=3, reach=200),
             "cvxpy vectorised": Entry(seeds=1, quick_seeds=0),
         },
     ),

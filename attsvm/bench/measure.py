@@ -63,6 +63,8 @@ def measure(
             "solver": ", ".join(sorted({a.solver for a in answers if a.solver})),
             "peak_mb": memory,
         }
+        # The next task is drawn when this one is gone: peak memory is that of one.
+        del task, answers
 
 
 def _part(task: Task, first: int | None) -> Task:

@@ -181,10 +181,10 @@ def _margins(axes: Sequence[Axes], best: Certificate) -> None:
         up = np.sign(view.h[1])
         _frame(ax, (-1.5, -1.1 if up > 0 else -1.35), (2.15, 1.35 if up > 0 else 1.1))
         tip = view.selected + view.h
-        ax.text(tip[0] + 0.08, tip[1] - 0.1 * up, f"W z{'₁₂'[i]}", color=style.MARGIN, va="center")
+        ax.text(tip[0] + 0.08, tip[1] - 0.1 * up, f"W z{'₀₁'[i]}", color=style.MARGIN, va="center")
         corner = 0.03 if up > 0 else 0.97
         ax.text(
-            0.02, corner, f"input {i + 1}", transform=ax.transAxes, color=style.QUIET,
+            0.02, corner, f"input {i}", transform=ax.transAxes, color=style.QUIET,
             va="bottom" if up > 0 else "top",
         )  # fmt: skip
         middle = view.selected - 0.5 * view.h / (view.h @ view.h)
@@ -198,7 +198,7 @@ def _margins(axes: Sequence[Axes], best: Certificate) -> None:
 
 def _fan(ax: Axes, found: Sequence[Certificate]) -> None:
     """W z of one input and the edge of its margin in every norm."""
-    ax.set_title(f"The norm decides the direction (input {SHOWN + 1})")
+    ax.set_title(f"The norm decides the direction (input {SHOWN})")
     first = _view(found[0], SHOWN)
     _tokens(ax, first)
     shown: list[tuple[Floats, list[str]]] = []

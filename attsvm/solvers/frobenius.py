@@ -7,6 +7,7 @@ with D = d·dq unknowns no more than D rows are ever active, whatever the number
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 from attsvm.norms import Norm
 from attsvm.problem import Problem
@@ -20,6 +21,10 @@ from attsvm.tokens import Floats
 SMALL = 300
 # Unknowns up to which the cutting plane is the better one for many rows.
 FEW = 200
+# Numbers in a dense matrix of the rows, at most.
+_DENSE = 2_000_000
+# The residual of a proof, for each row, that rounding explains.
+_ROUNDING = 2e-16
 # The gap that a polish on the support may still improve.
 _POLISH = 1e-12
 
@@ -106,9 +111,55 @@ def _small(rows: Rows) -> Answer:
     """The answer of the active set on these rows, polished on the support when that helps."""
     status, lam, W, short = solve_small(rows.D, rows.z, rows.query, rows.norms, rows.b, rows.free)
     if status == NO_SOLUTION:
-        return sharpen(rows, lam)
+        proof = sharpen(rows, lam)
+        found = least_distance(rows, proof)
+        return proof if found is None else found
     if short > _POLISH:
         lam, W = _polish(rows, lam, W)
+    margins, ties = rows.spread(lam)
+    return Answer(W, margins, ties)
+
+
+def least_distance(rows: Rows, proof: Answer) -> Answer | None:
+    """The answer that non-negative least squares on the rows themselves finds, against a proof.
+
+    Rows that are nearly opposite look dependent in their Gram, which squares their angles. When
+    the residual of the proof is more than rounding, its lower bound L sets the scale at which
+
+        min ‖Fᵀλ‖² + (Σ bλ/L − 1)²,  λ ≥ 0
+
+    tells a solution of norm about L (W = L Fᵀλ/(1 − Σ bλ/L)) from none. None: the proof stands, or
+    the problem is too large for a dense matrix.
+
+    Theory: least-distance programming [lawson1974nnls].
+    """
+    D = rows.D.shape[1] * rows.z.shape[1]
+    unit = np.concatenate([proof.multipliers, proof.tie_multipliers])[rows.place] * rows.norms
+    if len(unit) * D > _DENSE:
+        return None
+    F = rows.features()
+    left, size = float(np.linalg.norm(F.T @ unit)), float(np.abs(unit).sum())
+    right = rows.b / rows.norms
+    worth = float(right @ unit)
+    if left <= _ROUNDING * len(unit) * size or not worth > 0:
+        return None
+    scale = left / worth
+    # Ties have multipliers of both signs: they enter twice.
+    signs = np.concatenate([np.ones(len(unit)), -np.ones(int(rows.free.sum()))])
+    place = np.concatenate([np.arange(len(unit)), rows.free.nonzero()[0]])
+    A = np.vstack([F.T, scale * right])[:, place] * signs
+    try:
+        lam, _ = nnls(A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1])
+    except RuntimeError:  # out of iterations
+        return None
+    both = np.zeros(len(unit))
+    np.add.at(both, place, signs * lam)
+    rest = 1.0 - scale * float(right @ both)
+    if not rest > 0 or not both.any():
+        return None
+    both /= rest * scale
+    W = (F.T @ both).reshape(rows.D.shape[1], -1)
+    lam, W = _polish(rows, both / rows.norms, W)
     margins, ties = rows.spread(lam)
     return Answer(W, margins, ties)
 

@@ -60,7 +60,8 @@ def solve_many(
 
     Small Frobenius problems of one size are solved by one compiled kernel, in parallel over the
     problems. The rest is solved one by one, in `jobs` processes when more than one is asked for.
-    Equal, whatever the number of threads or processes, to solving each alone.
+    The result does not depend on the number of threads or processes, and equals that of solving
+    each alone up to rounding.
 
     >>> import numpy as np, attsvm
     >>> X = np.random.default_rng(0).standard_normal((3, 2, 4, 5))

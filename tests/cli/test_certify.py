@@ -23,7 +23,10 @@ PROBLEMS = {
     "zero rows": ({"X": X, "z": Z, "alpha": [0, 1, 2], "b": SOME}, "selection"),
     "ties and zero rows": ({"X": X, "z": Z, "select": SETS, "b": SOME}, "selection"),
     "only zero rows": ({"X": X, "z": Z, "alpha": [0, 1, 2], "b": 0 * SOME}, "selection"),
-    "a mask": ({"X": X, "z": Z, "alpha": [0, 1, 2], "mask": SETS | np.eye(3, 4, dtype=bool)}, "selection"),
+    "a mask": (
+        {"X": X, "z": Z, "alpha": [0, 1, 2], "mask": SETS | np.eye(3, 4, dtype=bool)},
+        "selection",
+    ),
     "finite": ({"X": X, "z": Z, "select": SETS, "attention": ATTENTION}, "finite"),
     "labels": ({"X": X, "alpha": [0, 1, 2], "y": [1, -1, 1]}, "labels"),
     "relaxed": ({"X": X, "alpha": [0, 1, 2], "y": [1, -1, 1]}, "relaxed"),
@@ -40,9 +43,7 @@ def test_accepts_what_solve_wrote(run, tmp_path, case, norm):
     arrays, problem = PROBLEMS[case]
     code = 3 if case in INSEPARABLE else 0
     file = save(tmp_path / "tokens.npz", **arrays)
-    solved = run(
-        "solve", file, "--norm", norm, "--problem", problem, "--out", "best.npz", "--json"
-    )
+    solved = run("solve", file, "--norm", norm, "--problem", problem, "--out", "best.npz", "--json")
     assert solved.code == code, solved
     checked = run("certify", file, "best.npz", "--exact", "--json")
     assert checked.code == code, checked

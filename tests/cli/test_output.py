@@ -109,9 +109,7 @@ def test_stalled(run, separable):
 
 def test_relaxed_problem_shows_why_the_decoder_is_inseparable(run, tmp_path):
     """Two inputs keep the same token with opposite labels: no decoder, so no relaxed problem."""
-    file = save(
-        tmp_path / "clash.npz", X=[[[1.0, 0.0], [0.0, 0.0]]] * 2, y=[1, -1], alpha=[0, 0]
-    )
+    file = save(tmp_path / "clash.npz", X=[[[1.0, 0.0], [0.0, 0.0]]] * 2, y=[1, -1], alpha=[0, 0])
     done = run("solve", file, "--problem", "relaxed", "--json")
     assert done.code == 3
     assert done.report["status"] == "inseparable" and done.report["problem"] == "labels"

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm.solvers import active_set
+from attsvm.bounds import margin_error, measure, worst_margin
+from attsvm.solvers import active_set, enumeration, inverse
 from attsvm.solvers.active_set import DONE, NO_SOLUTION
 from attsvm.solvers.answer import Rows
 from attsvm.solvers.enumeration import MAYBE, all_rows, walk
-from attsvm.solvers.inverse import gram
-from attsvm.solvers.inverse import enumeration, gram, inverse
 from attsvm.solvers.many import solve_stack
 from tests.tolerances import EXACTLY, ROUNDING
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
@@ -43,7 +42,7 @@ def test_gram_and_active_set_equal_their_twins(kind, seed):
     rows = Rows.of(known("frobenius", kind, seed=seed).problem)
     G, b = dense(rows)
     mine = np.empty((len(rows.D), len(rows.D)))
-    gram(rows.D, rows.z, rows.query, 1 / rows.norms, np.empty(rows.D.shape), mine)
+    inverse.gram(rows.D, rows.z, rows.query, 1 / rows.norms, np.empty(rows.D.shape), mine)
     assert_allclose(mine, G, rtol=0, atol=ROUNDING)
     status, lam = kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1])
     other, twin = active_set.twin(G, b, rows.free)
@@ -104,12 +103,32 @@ def test_solve_small_and_the_stack_agree_with_the_twin():
         assert_allclose(r.adjoint(twin), X, rtol=0, atol=EXACTLY * np.abs(X).max())
 
 
+@pytest.mark.parametrize("kind", ["plain", "prompt", "masked"])
+def test_the_measures_of_a_problem_equal_its_methods(kind):
+    zoo = known("frobenius", kind)
+    p, rng = zoo.problem, np.random.default_rng(5)
+    W = zoo.W + 0.1 * rng.standard_normal(zoo.W.shape)
+    lam = np.where(rng.random(p.m) < 0.5, rng.random(p.m), 0.0)
+    worth, size, used, G, worst = measure(
+        p.differences(), p.queries, p.query, p.b, p.row_norms, lam, W, margin_error(p.shape)
+    )
+    assert used == np.count_nonzero(lam)
+    assert_allclose([worth, size], [p.b @ lam, p.row_norms @ lam], rtol=ROUNDING)
+    assert_allclose(G, p.adjoint(lam), rtol=0, atol=ROUNDING)
+    expected = worst_margin(p.shape, W, margins=p.margins(W), row_norms=p.row_norms, b=p.b)
+    assert_allclose(worst, expected, rtol=EXACTLY)
+    # and the share taken off is that of the worst row
+    bare = measure(p.differences(), p.queries, p.query, p.b, p.row_norms, lam, W, 0.0)[4]
+    assert bare == pytest.approx(float((p.margins(W) / p.b).min()), rel=EXACTLY)
+    assert bare > worst
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_walk_visits_each_feasible_selection_once(masked):
     tokens, v = sphere_tokens(3, 3, 2, seed=4, queries=False)
     mask = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1]], dtype=bool) if masked else None
     keys = np.asarray(tokens.X)
-    D, owner, places, count = all_rows(keys, mask)
+    D, _, places, count = all_rows(keys, mask)
     gap = D @ v
     norms = np.linalg.norm(D, axis=1)
     G = (D @ D.T) / np.outer(norms, norms)

@@ -39,9 +39,7 @@ def test_known_least_norm_is_found_and_certified(name, norm, kind):
         best = solve(zoo.problem, norm, solver=name, tol=goal)
         assert best.status == "optimal" and best.gap <= goal
         assert agrees(best, zoo.least)
-        again = certify(
-            zoo.problem, norm, best.W, best.multipliers, best.tie_multipliers, tol=goal
-        )
+        again = certify(zoo.problem, norm, best.W, best.multipliers, best.tie_multipliers, tol=goal)
         assert_allclose([again.lower, again.upper], [best.lower, best.upper], rtol=GAP)
         assert again.status == "optimal" and agrees(again, zoo.least)
         margins = zoo.problem.margins(best.W) - zoo.problem.b

@@ -1,0 +1,180 @@
+"""Selection: from scores, indices, lists and booleans, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from attsvm import BadSelection, BadTokens, Problem, Selection, Tokens
+
+X = np.random.default_rng(3).standard_normal((3, 4, 2))
+TOKENS = Tokens(X)
+MASK = np.array([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 1, 1]], bool)
+ROWS = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]], bool)
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        [1, 0, 3], (1, 0, 3), np.array([1, 0, 3]), np.array([1, 0, 3], np.uint8), [1.0, 0.0, 3.0],
+        [[1], [0], [3]], [[1], 0, [3, 3]], [np.array(1), np.array([0]), 3], ROWS, ROWS.tolist(),
+        [ROWS[0], [0], [False, False, False, True]], list(ROWS),
+    ],
+)  # fmt: skip
+def test_the_same_selection_in_every_form(indices):
+    keep = Selection.of(TOKENS, indices)
+    assert np.array_equal(keep.kept, ROWS)
+    assert keep.single and keep.indices.tolist() == [1, 0, 3]
+    assert keep.origin == "indices"
+
+
+def test_several_kept_tokens():
+    keep = Selection.of(TOKENS, [[0, 2], [1], [3, 0, 1]])
+    assert keep.kept.sum(axis=1).tolist() == [2, 1, 3]
+    assert not keep.single
+    with pytest.raises(BadSelection, match="input 0 keeps several tokens"):
+        _ = keep.indices
+
+
+def test_the_array_given_is_not_held():
+    given = ROWS.copy()
+    keep = Selection.of(TOKENS, given)
+    given[:] = False
+    assert np.array_equal(keep.kept, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("indices", "word"),
+    [
+        ([0, 0, 4], r"alpha\[2\] is 4; tokens run from 0 to 3"),
+        ([0, -1, 0], r"alpha\[1\] is -1"),
+        ([0, 0], r"alpha has shape \(2,\)"),
+        (0, r"alpha has shape \(\)"),
+        ([], r"alpha has shape \(0,\)"),
+        (np.zeros((3, 4), int), r"alpha has shape \(3, 4\)"),
+        ([0, 0.5, 0], "not 0.5"),
+        ([0, np.nan, 0], "not nan"),
+        ([0, np.inf, 0], "not inf"),
+        ([0, 1e30, 0], r"alpha\[1\] is 1000000000000000019884624838656"),
+        ([0, 10**30, 0], "whole numbers"),
+        (np.array([0, 2**63, 0], np.uint64), r"alpha\[1\] is 9223372036854775808"),
+        ("abc", "whole numbers"),
+        (b"abc", "whole numbers"),
+        (["a", "b", "c"], "whole numbers"),
+        ([None] * 3, "whole numbers"),
+        (None, "whole numbers"),
+        ({0: 1}, "whole numbers"),
+        ({0, 1, 2}, "whole numbers"),
+        ([1j, 0, 0], "whole numbers"),
+        (np.array([0, 0, 0], "datetime64[D]"), "whole numbers"),
+        ([[0], [1]], "2 lists of tokens for 3 inputs"),
+        ([[0], [1], [4]], "input 2 selects token 4"),
+        ([[0], [1], [-1]], "input 2 selects token -1"),
+        ([[0], [1], []], "input 2 keeps no token"),
+        ([[0], [1], [0.5]], "input 2 must hold whole numbers, not 0.5"),
+        ([[0], [1], [np.nan]], "input 2 must hold whole numbers, not nan"),
+        ([[0], [1], [None]], "input 2 must hold whole numbers"),
+        ([[0], [1], ["a"]], "input 2 must hold whole numbers"),
+        ([[0], [1], [10**30]], "input 2 must hold whole numbers"),
+        ([[0], [1], [[1], [2, 3]]], "input 2 is not a rectangular array"),
+        ([[0], [1], [[1, 2]]], r"input 2 has shape \(1, 2\)"),
+        ([[0], [1], [True, False]], "input 2 has 2 booleans for 4 tokens"),
+        ([[0], [1], "ab"], "input 2 must hold whole numbers"),
+        (ROWS[:2], r"select has shape \(2, 4\)"),
+        (ROWS.T, r"select has shape \(4, 3\)"),
+        ([True, False, True], r"select has shape \(3,\)"),
+        (ROWS & False, "input 0 keeps no token"),
+        (np.array([[0], [1, 2], [3]], dtype=object), "whole numbers"),
+    ],
+)
+def test_what_is_no_selection(indices, word):
+    with pytest.raises(BadSelection, match=word):
+        Selection.of(TOKENS, indices)
+
+
+def test_a_masked_token_cannot_be_kept():
+    tokens = Tokens(X, mask=MASK)
+    with pytest.raises(BadSelection, match="token 2 of input 0 is selected but masked out"):
+        Selection.of(tokens, [2, 0, 3])
+    with pytest.raises(BadSelection, match="token 0 of input 2"):
+        Selection.of(tokens, [[0], [0], [0, 1]])
+
+
+def test_best_by_score():
+    """Scores are y_i v·x_it, over the tokens that are there."""
+    v = np.array([0.3, -1.0])
+    y = np.array([1, -1, 1])
+    scores = (X @ v) * y[:, None]
+    assert Selection.best(Tokens(X, labels=y), v).indices.tolist() == scores.argmax(1).tolist()
+    masked = np.where(MASK, scores, -np.inf)
+    keep = Selection.best(Tokens(X, labels=y, mask=MASK), v)
+    assert keep.indices.tolist() == masked.argmax(1).tolist()
+    assert keep.origin == "scores"
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, int, list])
+def test_best_takes_heads_of_other_types(kind):
+    v = [3, -1] if kind is list else np.array([3, -1], kind)
+    assert np.array_equal(Selection.best(TOKENS, v).kept, Selection.best(TOKENS, [3.0, -1]).kept)
+
+
+def test_a_large_half_precision_head_is_no_tie():
+    """The norm of (6e4, 6e4) overflows in float16; in float64 it does not."""
+    keep = Selection.best(TOKENS, np.array([6e4, 6e4], np.float16))
+    assert np.array_equal(keep.kept, Selection.best(TOKENS, [1.0, 1.0]).kept)
+
+
+@pytest.mark.parametrize("scale", [1e74, 1.0, 1e-74])
+def test_best_at_every_scale(scale):
+    v = np.array([0.3, -1.0])
+    keep = Selection.best(Tokens(X * scale), v * scale)
+    assert np.array_equal(keep.kept, Selection.best(TOKENS, v).kept)
+
+
+@pytest.mark.parametrize("v", [[1.0], [[1.0, 0.0]], "ab", [1j, 0], [np.nan, 0], None, 1.0])
+def test_best_refuses_other_heads(v):
+    with pytest.raises(BadTokens, match="v"):
+        Selection.best(TOKENS, v)
+
+
+def test_equal_best_scores_are_named():
+    tokens = Tokens([[[0.0, 1.0], [1.0, 0.0], [2.0, 0.0]], [[0.0, 2.0], [1.0, 1.0], [5.0, 2.0]]])
+    with pytest.raises(BadSelection, match=r"tokens 0 and 2 of input 1 share .* score 2; choose"):
+        Selection.best(tokens, [0.0, 1.0])
+    with pytest.raises(BadSelection, match="tokens 0 and 1 of input 0"):
+        Selection.best(tokens, [0.0, 0.0])
+    # A tie below the best token is none, nor is one with a token that is not there.
+    assert Selection.best(tokens, [1.0, 0.0]).indices.tolist() == [2, 2]
+    masked = Tokens(tokens.X, mask=[[1, 1, 1], [1, 1, 0]])
+    assert Selection.best(masked, [0.0, 1.0]).indices.tolist() == [0, 0]
+
+
+def test_a_tie_up_to_rounding():
+    """0.1 + 0.2 and 0.3 differ in the last bit only, as 3 × 0.1 of sums does."""
+    tokens = Tokens([[[0.1, 0.2, 0.0], [0.0, 0.0, 0.3]]])
+    with pytest.raises(BadSelection, match="tokens 0 and 1 of input 0"):
+        Selection.best(tokens, [1.0, 1.0, 1.0])
+
+
+def test_one_token():
+    tokens = Tokens(X[:, :1])
+    assert Selection.best(tokens, [1.0, 0.0]).indices.tolist() == [0, 0, 0]
+    with pytest.raises(BadSelection, match="nothing is left to separate"):
+        Problem.of(tokens, Selection.best(tokens, [1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [ROWS.tolist(), ROWS.astype(int), ROWS[0], ROWS & False, None, "rows", ROWS.astype(object)],
+)
+def test_a_selection_made_by_hand_is_checked(kept):
+    with pytest.raises(BadSelection, match="kept must be a boolean array|keeps no token"):
+        Selection(kept)
+
+
+def test_a_selection_of_other_tokens_does_not_fit():
+    keep = Selection(ROWS)
+    with pytest.raises(BadSelection, match=r"has shape \(3, 4\), the tokens \(2, 4\)"):
+        Problem.of(Tokens(X[:2]), keep)
+    with pytest.raises(BadSelection, match="the tokens"):
+        Problem.of_labels(Tokens(X[:2], labels=[1, -1]), keep)
+    with pytest.raises(BadSelection, match="the tokens"):
+        Problem.finite(Tokens(X[:2]), keep, np.ones((2, 4)))
