@@ -75,6 +75,10 @@ class Archive:
         if kind == "any":
             if winners is None:
                 raise BadTokens("problem 'any' is convex only for given winners: none are given")
+            chosen = Selection.of(tokens, winners)
+            if (chosen.kept & ~keep.kept).any():
+                i = int((chosen.kept & ~keep.kept).any(axis=1).argmax())
+                raise BadTokens(f"the winner of input {i} is not one of its kept tokens")
             return Problem.any_of(tokens, keep, winners)
         if kind == "labels":
             return Problem.of_labels(tokens, keep)

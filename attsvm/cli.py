@@ -243,7 +243,7 @@ def bench_command(
     if as_json:
         _print_json(report)
     else:
-        Console().print(table(report))
+        print(table(report["rows"]))
 
 
 def _print_json(report: dict[str, Any]) -> None:

@@ -173,7 +173,8 @@ def certify_stack(
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
-    W = np.where(np.isfinite(W).all(axis=(1, 2))[:, None, None], W, 0.0)  # 0 is never feasible
+    finite = np.asarray(np.isfinite(W).all(axis=(1, 2)))
+    W = np.where(finite.reshape(-1, 1, 1), W, 0.0)  # 0 is never feasible
     worth, size, used, G, worst = measure_stack(
         rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
     )

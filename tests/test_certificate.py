@@ -187,3 +187,32 @@ def test_rank_and_texts():
     assert "optimal: nuclear norm in [2.5" in repr(best)
     assert "<table>" in best._repr_html_() and "optimal" in best._repr_html_()
     assert "none" in solve(inseparable()["opposite"])._repr_html_()
+
+
+@every
+@pytest.mark.parametrize("kind", ["sets", "zeros", "levels"])
+@pytest.mark.parametrize("size", [1e-9, 1e-5])
+def test_ties_and_zero_rows_are_restored(norm, kind, size):
+    zoo = known(norm, kind)
+    p = zoo.problem
+    noise = size * np.random.default_rng(2).standard_normal(zoo.W.shape)
+    best = of(zoo, W=zoo.W + noise)
+    assert np.abs(p.tie_values(zoo.W + noise) - p.c).max(initial=0.0) > ROUNDING or kind == "zeros"
+    assert np.abs(p.tie_values(best.W) - p.c).max(initial=0.0) <= ROUNDING
+    assert p.margins(best.W)[p.b == 0].min(initial=0.0) >= -ROUNDING
+    # by a change of the size of the noise, which the upper bound pays for
+    assert zoo.least * (1 - ROUNDING) <= best.upper <= zoo.least * (1 + 1e3 * size)
+    assert best.verify(exact=True).upper <= best.upper
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_rounding_leaves_on_dependent_ties_is_paid_for(seed):
+    # nearly parallel ties: an error of one unit in a tie moves the feasible W by 1e6 units
+    rng = np.random.default_rng(seed)
+    a, W = rng.standard_normal(4), rng.standard_normal((4, 1))
+    ties = np.stack([a, a + 1e-6 * rng.standard_normal(4)])
+    problem = Problem.from_rows(np.empty((0, 4)), ties=ties, c=(ties @ W).ravel())
+    best = solve(problem, tol=FORGED)
+    assert best.status == "optimal"
+    check = best.verify(exact=True)
+    assert check.ok, check.reason

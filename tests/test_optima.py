@@ -132,7 +132,7 @@ def test_progress_runs_to_one():
     for norm in ("frobenius", "l3"):
         seen = []
         local_optima(tokens, v, norm, progress=seen.append)
-        assert seen == sorted(seen) and 0 < seen[0] and abs(seen[-1] - 1.0) <= ROUNDING
+        assert seen == sorted(seen) and seen[0] > 0 and abs(seen[-1] - 1.0) <= ROUNDING
 
 
 def test_too_many_selections_are_refused_before_any_work():

@@ -166,7 +166,7 @@ def test_one_token():
     [ROWS.tolist(), ROWS.astype(int), ROWS[0], ROWS & False, None, "rows", ROWS.astype(object)],
 )
 def test_a_selection_made_by_hand_is_checked(kept):
-    with pytest.raises(BadSelection, match="kept must be a boolean array|keeps no token"):
+    with pytest.raises(BadSelection, match=r"kept must be a boolean array|keeps no token"):
         Selection(kept)
 
 

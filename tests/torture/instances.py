@@ -72,7 +72,11 @@ def _problem(draw: Any, kind: str, large: bool) -> tuple[float, Problem] | None:
     if kind in ("planted", "masked", "duplicate-input", "ties", "zero-right-sides", "mixed"):
         # Separable for sure: the kept token is the best under a random matrix.
         score = np.einsum("ntd,de,ne->nt", X, draw.standard_normal((d, dq)), z)
-        alpha = np.where(mask, score, -np.inf).argmax(axis=1) if mask is not None else score.argmax(axis=1)
+        alpha = (
+            np.where(mask, score, -np.inf).argmax(axis=1)
+            if mask is not None
+            else score.argmax(axis=1)
+        )
     kept = np.zeros((n, T), dtype=bool)
     kept[np.arange(n), alpha] = True
     if kind in ("ties", "mixed"):
