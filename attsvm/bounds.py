@@ -18,6 +18,8 @@ from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.tokens import Floats, Ints
 
+# Sizes below this have underflowed somewhere: nothing is proved with them.
+_UNDERFLOW = 1e-280
 # A residual of this many times its rounding bound still counts as zero in a proof.
 _RESIDUAL = 4.0
 
@@ -55,11 +57,13 @@ def below(
         value = np.where(positive, worth * (1 - 4 * UNIT) / np.where(safe > 0, safe, 1.0), 0.0)
         value = np.where(positive & (safe == 0), np.inf, value)
         residual = plain / np.where(size > 0, size, 1.0)
-        return Below(value, dual, residual, positive & (plain <= _RESIDUAL * error))
+        null = positive & (plain <= _RESIDUAL * error) & ((size > _UNDERFLOW) | (size == 0))
+        return Below(value, dual, residual, null)
     if worth <= 0:
         return Below(0.0, dual, plain / size if size > 0 else 0.0, False)
     value = worth * (1 - 4 * UNIT) / safe if safe > 0 else np.inf
-    return Below(value, dual, plain / size if size > 0 else 0.0, plain <= _RESIDUAL * error)
+    null = plain <= _RESIDUAL * error and (size > _UNDERFLOW or size == 0)
+    return Below(value, dual, plain / size if size > 0 else 0.0, null)
 
 
 def margin_error(shape: tuple[int, int]) -> float:

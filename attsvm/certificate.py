@@ -22,12 +22,12 @@ import numpy as np
 import attsvm.extended as extended
 from attsvm.bounds import Below, above, below, margin_error, measure, worst_margin
 from attsvm.correction import Corrected, correct
-from attsvm.errors import BadTokens, Inseparable, NotConverged
+from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
 from attsvm.lazy import lazy
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.soft import soft_lower, soft_upper
-from attsvm.tokens import Floats
+from attsvm.tokens import Floats, numbers
 
 if TYPE_CHECKING:
     from attsvm.tight import Tight
@@ -107,8 +107,9 @@ class Certificate:
         if not np.isfinite(self.upper):
             return f"no feasible W was found; the norm is at least {self.lower:.6g}"
         word = "optimal" if self.status == "optimal" else "stopped early"
+        what = "norm" if np.isinf(self.budget) else f"objective at C = {self.budget:g}"
         return (
-            f"{word}: {self.norm.name} norm in [{self.lower:.12g}, {self.upper:.12g}], "
+            f"{word}: {self.norm.name} {what} in [{self.lower:.12g}, {self.upper:.12g}], "
             f"gap {self.gap:.1e}"
         )
 
@@ -175,9 +176,11 @@ def certify(
     """
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else tol
-    # fmax takes the number where the other side is NaN: NaN and negative multipliers count as 0.
-    lam = np.fmin(np.fmax(np.asarray(multipliers, dtype=np.float64), 0.0), budget)
-    mu = np.zeros(problem.ties) if tie_multipliers is None else np.asarray(tie_multipliers, float)
+    if not goal > 0 or not budget > 0:
+        raise Unsupported(f"tol is {goal} and the budget {budget}: both must be positive")
+    lam = _finite(multipliers, "multipliers")
+    lam = np.minimum(np.maximum(lam, 0.0), budget)
+    mu = np.zeros(problem.ties) if tie_multipliers is None else _finite(tie_multipliers, "ties")
     if lam.shape != (problem.m,) or mu.shape != (problem.ties,):
         raise BadTokens(
             f"{lam.size} multipliers for {problem.m} margins and {mu.size} for {problem.ties} ties"
@@ -193,9 +196,7 @@ def certify(
     proof: Literal["numerical", "exact"] | None = None
     scale = 1.0 / float(low.dual) if low.dual > 0 else 1.0
     if null:
-        # A single row that is exactly zero is an exact proof as it stands.
-        alone = low.residual == 0 and np.count_nonzero(lam) + np.count_nonzero(mu) == 1
-        status, proof = "inseparable", "exact" if alone else "numerical"
+        status, proof = "inseparable", "exact" if _exactly_zero(problem, lam, mu) else "numerical"
         high, scale = Corrected(None, np.inf), 1.0
     elif high.norm == 0.0 or high.norm <= lower * (1 + goal):
         status = "optimal"
@@ -205,21 +206,33 @@ def certify(
     )  # fmt: skip
 
 
+def _finite(multipliers: Any, name: str) -> Floats:
+    """Multipliers as floats; those that are not finite count as 0."""
+    array = numbers(multipliers, name).astype(np.float64, copy=False)
+    return array if isfinite(array.sum()) else np.where(np.isfinite(array), array, 0.0)
+
+
 def _soft(
     problem: Problem, norm: Norm, W: Any, lam: Floats, mu: Floats, tol: float, budget: float
 ) -> Certificate:
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
     lower = soft_lower(problem, norm, lam, mu)
-    matrix, upper = soft_upper(problem, norm, W, budget)
+    matrix, upper = soft_upper(problem, norm, _matrix(problem, W), budget)
     status: Status = "optimal" if upper <= lower * (1 + tol) or upper == 0 else "stalled"
     return Certificate(problem, norm, matrix, lam, mu, lower, upper, status, tol, 0.0, None, budget)
+
+
+def _exactly_zero(problem: Problem, lam: Floats, mu: Floats) -> bool:
+    """Whether the proof is a single margin that is exactly zero: it stands as it is."""
+    used = lam.nonzero()[0]
+    return len(used) == 1 and not mu.any() and problem.is_zero(int(used[0]))
 
 
 def _matrix(problem: Problem, W: Any) -> Floats | None:
     """W as a finite array (d, dq), or None."""
     if W is None:
         return None
-    matrix = np.asarray(W, dtype=np.float64)
+    matrix = numbers(W, "W").astype(np.float64, copy=False)
     if matrix.ndim == 1 and problem.shape[1] == 1:
         matrix = matrix[:, None]
     finite = matrix.shape == problem.shape and isfinite(matrix.sum())

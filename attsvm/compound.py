@@ -54,6 +54,8 @@ class SetChoice:
 
     winners (n,), the certificate of their problem, and `lower`: a bound below the least norm
     over all choices; solved, total: how many problems were solved, and how many choices there are.
+    When every choice is proved inseparable, winners is the last prefix (its first inputs' winners)
+    that was, with its proof: one of several, all found on the way.
     """
 
     winners: Ints
@@ -90,7 +92,7 @@ def solve_sets(
     members = [np.flatnonzero(row) for row in sets.kept]
     total = int(np.prod([float(len(m)) for m in members]))
     best: tuple[Ints, Certificate] | None = None
-    proof: Certificate | None = None
+    proof: tuple[tuple[int, ...], Certificate] | None = None
     lower = np.inf
     solved = 0
 
@@ -126,7 +128,7 @@ def solve_sets(
             if progress is not None:
                 progress(solved)
             if found is not None and found.status == "inseparable":
-                proof = found
+                proof = (child, found)
                 continue
             value = 0.0 if found is None else found.lower
             if len(child) < len(members):
@@ -139,5 +141,5 @@ def solve_sets(
     if best is None:
         if proof is None:
             raise BadSelection("every token is kept: nothing is left to separate")
-        return SetChoice(np.array([m[0] for m in members]), proof, proof.lower, solved, total)
+        return SetChoice(np.array(proof[0]), proof[1], 0.0, solved, total)
     return SetChoice(best[0], best[1], min(lower, best[1].lower), solved, total)

@@ -18,8 +18,11 @@ from attsvm.norms.norm import UNIT
 from attsvm.problem import Problem
 from attsvm.tokens import Bools, Floats
 
-# Squared singular values of unit rows below this count as zero.
-_FLAT = 1e-13
+# Singular values of the unit rows below this share of the largest count as zero: from the rows
+# themselves, and from their Gram, which squares them.
+_FLAT, _FLAT_GRAM = 1e-14, 3e-7
+# Numbers in the dense rows, beyond which the Gram is used.
+_DENSE = 4_000_000
 # What a correction may leave on a unit row, in units of the rounding error of that row.
 _LEFT = 1e4
 _ROUNDS = 6
@@ -112,10 +115,7 @@ def _change(problem: Problem, W: Floats, missed: Bools) -> tuple[Floats, float, 
     if not len(size):
         return W, 0.0, True
     A = D / size[:, None]
-    G = (A @ A.T) * (Z @ Z.T)
-    level, Q = np.linalg.eigh(G)
-    solid = level > _FLAT * level[-1]
-    level, Q = level[solid], Q[:, solid]
+    sigma, Q = _spectrum(A, Z)
     d, dq = problem.shape
     unit = (d + dq + 7) * UNIT * 1.01
     lifted = np.zeros(len(size), dtype=bool)
@@ -125,9 +125,26 @@ def _change(problem: Problem, W: Floats, missed: Bools) -> tuple[Floats, float, 
         gap = np.where(tie | lifted, gap, np.maximum(gap, 0.0))
         lifted |= gap > 0
         if turn < 3:
-            y = Q @ ((Q.T @ gap) / level)
+            y = Q @ ((Q.T @ gap) / sigma**2)
             W = W + A.T @ (y[:, None] * Z)
     error = unit * float(np.linalg.norm(W)) + UNIT * np.abs(goal / size)
     left = np.abs(gap) + error
-    reach = float(np.linalg.norm(left) / np.sqrt(level[0]))
+    reach = float(np.linalg.norm(left) / sigma.min())
     return W, reach, bool((np.abs(gap) <= _LEFT * error).all())
+
+
+def _spectrum(A: Floats, Z: Floats) -> tuple[Floats, Floats]:
+    """The nonzero singular values (r,) of the rows A_k z_kᵀ and their left vectors (k, r).
+
+    Rows that are nearly parallel have a small value that is not zero: it must not be dropped, for
+    what rounding leaves on such rows takes a large change to remove.
+    """
+    if A.shape[0] * A.shape[1] * Z.shape[1] <= _DENSE:
+        F = (A[:, :, None] * Z[:, None, :]).reshape(len(A), -1)
+        Q, sigma, _ = np.linalg.svd(F, full_matrices=False)
+        solid = sigma > _FLAT * sigma[0]
+    else:
+        level, Q = np.linalg.eigh((A @ A.T) * (Z @ Z.T))
+        sigma = np.sqrt(np.maximum(level, 0.0))
+        solid = sigma > _FLAT_GRAM * sigma[-1]
+    return sigma[solid], Q[:, solid]

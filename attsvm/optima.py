@@ -24,7 +24,7 @@ from attsvm.selection import Selection
 from attsvm.solvers.enumeration import MAYBE, all_rows, walk
 from attsvm.solvers.front import solve
 from attsvm.solvers.inverse import gram
-from attsvm.tokens import Bools, Floats, Ints, Tokens
+from attsvm.tokens import Bools, Floats, Ints, Tokens, vector
 
 Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
 # Score differences below this many units of rounding are ties.
@@ -106,8 +106,7 @@ def optimality(
 
 def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
     """γ_iα − γ_it (n, T), formed from x_iα − x_it, and which of them are ties up to rounding."""
-    head = np.asarray(v, dtype=np.float64)
-    tokens.scores(head)  # checks the shape of v
+    head = vector(v, tokens.d)
     source = np.arange(tokens.n) if tokens.source is None else tokens.source
     X = np.asarray(tokens.X, dtype=np.float64)[source]
     D = X[np.arange(tokens.n), alpha][:, None, :] - X
@@ -159,13 +158,15 @@ def local_optima(
     `progress` is called with the share done. More than `most` selections are refused.
     """
     geometry = norm_of(norm)
-    present = tokens.present()
-    sizes = [int(k) for k in present.sum(axis=1)]
     total = count_selections(tokens)
     if total > most:
+        sizes = tokens.present().sum(axis=1)
+        power = float(np.log10(sizes).sum())
+        count = f"{total} selections" if power < 15 else f"about 10^{power:.0f} selections"
+        shape = " x ".join(map(str, sizes)) if tokens.n <= 10 else f"{tokens.n} inputs"
         raise Unsupported(
-            f"there are {total} selections ({' x '.join(map(str, sizes))}), more than {most}; "
-            "raise `most`, or test single selections with optimality()"
+            f"there are {count} ({shape}), more than {most}; raise `most`, or test single "
+            "selections with optimality()"
         )
     best = Selection.best(tokens, v).indices
     choices, least, verdict, stats = _walk_all(tokens, v, total, progress)
@@ -204,26 +205,28 @@ def _walk_all(
     if not len(D):
         raise BadSelection("every input has one token: nothing is left to separate")
     norms = np.linalg.norm(D, axis=1) * np.linalg.norm(tokens.queries, axis=1)[owner]
-    if not (norms > 0).all():
-        i = int(owner[int((norms == 0).argmax())])
-        raise BadSelection(
-            f"two tokens of input {i} have the same key: no selection separates them"
-        )
+    # A choice whose key another token of the input shares cannot win: its row is zero.
+    allowed = tokens.present()
+    for row in (norms == 0).nonzero()[0]:
+        allowed = allowed & ~(places == row).any(axis=2)
+    if not allowed.any(axis=1).all():
+        i = int((~allowed.any(axis=1)).argmax())
+        raise BadSelection(f"no token of input {i} can win: keys coincide, or its query is zero")
+    norms = np.where(norms > 0, norms, 1.0)
     X = np.asarray(tokens.X, dtype=np.float64)[source]
     values, owners, _, _ = all_rows(X, tokens.mask)
-    head = np.asarray(v, dtype=np.float64)
+    head = vector(v, tokens.d)
     gap = values @ head
     if tokens.labels is not None:
         gap = gap * tokens.labels[owners]
     gap[np.abs(gap) <= _TIE * np.linalg.norm(values, axis=1) * np.linalg.norm(head)] = 0.0
     G = np.empty((len(D), len(D)))
     gram(D, tokens.queries, owner, 1.0 / norms, np.empty(D.shape), G)
-    allowed = tokens.present()
     rank = keys.shape[2] * tokens.queries.shape[1]
     stats = np.zeros(3, np.int64)
     parts: list[tuple[Ints, Floats, Ints]] = []
     starts = [(a, c) for a in range(tokens.T) for c in range(tokens.T)] if tokens.n > 2 else [()]
-    most = total if tokens.n <= 2 else total // max(int(allowed[:2].sum(axis=1).prod()), 1)
+    most = total if tokens.n <= 2 else total // int(tokens.present()[:2].sum(axis=1).prod())
     for step, start in enumerate(starts):
         choices = np.empty((most, tokens.n), np.int64)
         least, verdict = np.empty(most), np.empty(most, np.int64)

@@ -23,6 +23,7 @@ from attsvm.lazy import lazy
 from attsvm.rows import (
     check_fit,
     given_rows,
+    lengths,
     log_ratio_ties,
     pairwise,
     right_sides,
@@ -215,12 +216,15 @@ class Problem:
             queries = np.ascontiguousarray(self.queries)
             return rows_and_norms(keys, queries, self.hi, self.lo, self.query)
         D = pairwise(keys, self.hi, self.lo)
-        z = np.sqrt(np.einsum("gi,gi->g", self.queries, self.queries))
-        return D, np.sqrt(np.einsum("kd,kd->k", D, D)) * z[self.query]
+        return D, lengths(D) * lengths(self.queries)[self.query]
 
     @property
     def _kept(self) -> Floats:
         return self._formed[0]
+
+    def is_zero(self, k: int) -> bool:
+        """Whether margin k is exactly zero: the key difference or the query is."""
+        return not (self.differences([k]).any() and self.queries[self.query[k]].any())
 
     @lazy
     def smallest(self) -> float:
@@ -236,18 +240,15 @@ class Problem:
         """‖Δ_k‖‖z_k‖ of each margin (m,)."""
         if self._small:
             return self._formed[1]
-        z = np.sqrt(np.einsum("gi,gi->g", self.queries, self.queries))[self.query]
         out = np.empty(self.m)
         for part in self._blocks():
-            D = self.differences(part)
-            out[part] = np.sqrt(np.einsum("kd,kd->k", D, D))
-        return out * z
+            out[part] = lengths(self.differences(part))
+        return out * lengths(self.queries)[self.query]
 
     @lazy
     def tie_norms(self) -> Floats:
         """‖Δ_l‖‖z_l‖ of each tie (l,)."""
-        z = np.linalg.norm(self.queries, axis=1)[self.tie_query]
-        return np.linalg.norm(self.tie_differences(), axis=1) * z
+        return lengths(self.tie_differences()) * lengths(self.queries)[self.tie_query]
 
     def part(self, index: Any) -> Problem:
         """The problem with only the margins of `index` (and every tie)."""

@@ -25,6 +25,29 @@ def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
 
 
 @njit()
+def _length(x: Floats) -> float:
+    """‖x‖ of a vector whose squares would underflow."""
+    top = 0.0
+    for i in range(len(x)):
+        top = max(top, abs(x[i]))
+    if top == 0.0:
+        return 0.0
+    s = 0.0
+    for i in range(len(x)):
+        s += (x[i] / top) ** 2
+    return top * np.sqrt(s)
+
+
+def lengths(A: Floats) -> Floats:
+    """‖A_k‖ of each row (m,), without underflow."""
+    out = np.sqrt(np.einsum("kd,kd->k", A, A))
+    for k in (out * out < _TINY).nonzero()[0]:
+        top = float(np.abs(A[k]).max(initial=0.0))
+        out[k] = top * np.linalg.norm(A[k] / top) if top > 0 else 0.0
+    return out
+
+
+@njit()
 def rows_and_norms(
     keys: Floats, queries: Floats, hi: Ints, lo: Ints, query: Ints
 ) -> tuple[Floats, Floats]:
@@ -36,7 +59,7 @@ def rows_and_norms(
         s = 0.0
         for j in range(e):
             s += queries[q, j] * queries[q, j]
-        length[q] = np.sqrt(s)
+        length[q] = np.sqrt(s) if s >= _TINY else _length(queries[q])
     D = np.empty((m, d))
     norms = np.empty(m)
     for k in range(m):
@@ -47,7 +70,12 @@ def rows_and_norms(
                 x -= keys[lo[k], i]
             D[k, i] = x
             s += x * x
-        norms[k] = np.sqrt(s) * length[query[k]]
+        if s < _TINY:
+            # Squares underflow long before the numbers do: once more, scaled by the largest.
+            s = _length(D[k])
+            norms[k] = s * length[query[k]]
+        else:
+            norms[k] = np.sqrt(s) * length[query[k]]
     return D, norms
 
 
@@ -61,6 +89,10 @@ def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
     rest[np.arange(len(first)), first] = False
     rows, t = rest.nonzero()
     return base[rows] + first[rows], base[rows] + t, rows
+
+
+# A sum of squares below this has lost digits to underflow.
+_TINY = 1e-270
 
 
 def check_fit(tokens: Tokens, keep: Selection) -> None:

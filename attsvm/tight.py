@@ -63,6 +63,8 @@ def tight_rows(certificate: Certificate) -> Tight:
     nothing = np.zeros(m, dtype=bool)
     if certificate.W is None or not np.isfinite(certificate.upper) or m == 0:
         return Tight(nothing, nothing, ~nothing, np.inf, "no feasible W")
+    if certificate.upper == 0.0:
+        return Tight(problem.b == 0, problem.b > 0, nothing, 0.0, "the solution is zero")
     if np.isfinite(certificate.budget):
         return Tight(nothing, nothing, ~nothing, np.inf, "soft margin")
     W = certificate.W

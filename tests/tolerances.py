@@ -34,3 +34,14 @@ ORACLE_SOFT = 1e-4
 
 # A reference value computed in sixty decimal digits.
 SIXTY_DIGITS = 1e-50
+
+# A value printed with four or five decimals (absolute).
+PRINTED = 5e-5
+
+# A margin called met where solutions are not unique (absolute; the library's own share is 1e-4).
+MET = 1e-3
+
+# What a kernel's proof of infeasibility may leave before it is sharpened, and what the certified
+# one may leave after: shares of the rows combined.
+PROOF = 1e-9
+PROOF_RESIDUAL = 100 * 2.0**-52

@@ -24,6 +24,8 @@ NORMS: dict[str, type[Norm]] = {
 # Modules of this folder that are not norms themselves.
 SUPPORT = ("norm", "rational")
 
+# Digits of P: beyond them float and fraction part ways.
+_LONGEST = 12
 _POWER = re.compile(r"l(\d+(?:\.\d+)?|\.\d+)")
 
 
@@ -33,7 +35,11 @@ def norm_of(norm: str | Norm) -> Norm:
     >>> norm_of("l1.75").exponent
     Fraction(7, 4)
     """
-    return norm if isinstance(norm, Norm) else _named(norm)
+    if isinstance(norm, Norm):
+        return norm
+    if not isinstance(norm, str):
+        raise Unsupported(f"a norm is given by name, such as 'nuclear'; this is {norm!r}")
+    return _named(norm)
 
 
 @cache
@@ -44,6 +50,8 @@ def _named(name: str) -> Norm:
     if match is None:
         known = ", ".join(key for key in NORMS if key != "lP")
         raise Unsupported(f"unknown norm {name!r}: known are {known}, and lP such as l1.75")
+    if len(match[1]) > _LONGEST:
+        raise Unsupported(f"norm {name[:16]!r}… has too many digits: {_LONGEST} at most")
     exponent = Fraction(match[1])
     if exponent == 1:
         return Sum()

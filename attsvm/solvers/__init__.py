@@ -23,8 +23,8 @@ def _all(norm: Norm) -> bool:
 SUPPORT = (
     "active_set", "answer", "cone", "coordinate", "dual_point", "duality", "entrywise",
     "enumeration", "farkas", "front", "frobenius_large", "inverse", "linear",
-    "many", "newton", "normal_matrix", "nuclear", "primal_point", "spectral", "steps",
-    "working_set",
+    "many", "newton", "normal_matrix", "nuclear", "primal_point", "soft_cone",
+    "soft_margin", "soft_power", "spectral", "steps", "working_set",
 )  # fmt: skip
 
 SOLVERS: dict[str, Solver] = {
@@ -32,6 +32,6 @@ SOLVERS: dict[str, Solver] = {
     "active-set": Solver("small, exact", _frobenius, frobenius.active_set),
     "cutting-plane": Solver("few unknowns", _frobenius, frobenius.cutting_plane),
     "newton": Solver("many rows", _frobenius, frobenius.newton, soft=True),
-    "interior": Solver("every other norm", _others, interior.solve),
+    "interior": Solver("every other norm", _others, interior.solve, soft=True),
     "cvxpy": Solver("a second opinion", _all, oracle.solve, soft=True),
 }

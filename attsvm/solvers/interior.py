@@ -9,7 +9,16 @@ import numpy as np
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import Power
 from attsvm.problem import Problem
-from attsvm.solvers import entrywise, frobenius, linear, nuclear, spectral
+from attsvm.solvers import (
+    entrywise,
+    frobenius,
+    linear,
+    nuclear,
+    soft_cone,
+    soft_margin,
+    soft_power,
+    spectral,
+)
 from attsvm.solvers.answer import Answer
 from attsvm.solvers.working_set import Inner, solve_with
 
@@ -27,8 +36,17 @@ def inner_of(norm: Norm) -> Inner:
     return table[norm.name]
 
 
+def soft_inner_of(norm: Norm) -> soft_margin.Inner:
+    """The inner solver of a norm for soft margins."""
+    if isinstance(norm, Power):
+        return partial(soft_power.inner, p=norm.p)
+    return soft_cone.inner if norm.rotational else linear.inner_soft
+
+
 def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer in any norm but Frobenius; a proof of infeasibility is the Frobenius one."""
+    if np.isfinite(budget):
+        return soft_margin.solve_soft(soft_inner_of(norm), problem, norm, tol=tol, budget=budget)
     start = frobenius.solve(problem, norm, tol=min(tol, 1e-9))
     if start.proof or start.W is None:
         return start

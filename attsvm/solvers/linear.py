@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 
 from attsvm.solvers.duality import Array, Mask, Pair, mend, weigh, worst_ratio
 from attsvm.solvers.entrywise import rows
+from attsvm.solvers.soft_margin import Best, Soft
 
 METHODS = (
     "highs-ds",
@@ -21,6 +22,8 @@ OPTIONS: dict[str, Any] = {
 }
 FACE = 1e-8  # share of the largest entry below which an entry counts as zero
 POLISHES = 3
+CUTS = 60  # linear programs of a soft margin, at most
+STRIDE = 0.1  # y changes by no more than this factor at once: the first cut says little far away
 
 
 def inner_l1(
@@ -72,6 +75,51 @@ def _inner(
     return best.w.reshape(W0.shape), best.lam
 
 
+def inner_soft(soft: Soft, *, tol: float, W0: Array, lam0: Array) -> tuple[Array, Array]:
+    """Returns (W, λ) of a soft margin in the l1 or the max norm, by linear programs in y.
+
+    ½‖w‖² = max y‖w‖ − ½y², so the value is max g(y) − ½y² with g(y) = min y‖w‖ + Σ cap ξ, a linear
+    program. Its w gives the cut g(y') ≤ y'‖w‖ + Σ cap ξ, of slope ‖w‖: one cut on either side of
+    the best y is kept, and the next y is the best for the two. At a kink the two w are mixed so
+    that ‖w‖ = y. soft, W0, lam0: as for `soft_power.inner`.
+    """
+    A, one = rows(soft.rows.D, soft.rows.Z), soft.norm.name == "l1"
+    best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
+    for method in METHODS:
+        y, cuts = float(soft.norm.value(W0)), dict[bool, tuple[float, float, Array]]()
+        for _ in range(CUTS):
+            found = (_soft_l1 if one else _soft_max)(A, soft, y, method)
+            if found is None:
+                break
+            W = found[0].reshape(W0.shape)
+            slope = float(soft.norm.value(W))
+            cuts[slope >= y] = slope, soft.upper(W, lam0) - 0.5 * slope**2, W
+            best = best.judged(W=W, lam=found[1])
+            last, y, W = y, *_mixed(cuts)
+            y = min(max(y, STRIDE * last), last / STRIDE)
+            best = best.judged(W=W, lam=found[1])
+            if best.gap <= 1e-3 * tol or abs(y - last) <= 1e-15 * y or not y > 0.0:
+                break
+        if best.gap <= tol:
+            break
+    return best.W, best.lam
+
+
+def _mixed(cuts: dict[bool, tuple[float, float, Array]]) -> tuple[float, Array]:
+    """Returns the y that is best for the cuts (True: from the left of it), and the W there."""
+    if len(cuts) < 2:
+        slope, _, W = next(iter(cuts.values()))
+        return slope, W
+    (steep, low, left), (flat, high, right) = cuts[True], cuts[False]
+    kink = (high - low) / (steep - flat) if steep > flat else steep
+    if steep <= kink:
+        return steep, left
+    if flat >= kink:
+        return flat, right
+    share = (kink - flat) / (steep - flat)
+    return kink, share * left + (1.0 - share) * right
+
+
 def _solve(
     c: Array, K: Array, r: Array, *, equal: Mask, bounds: Array, method: str
 ) -> tuple[Array, Array] | None:
@@ -100,9 +148,9 @@ def _box(low: float, high: float, size: int) -> Array:
     return np.tile([low, high], (size, 1))
 
 
-def _multiplier_bounds(free: Mask) -> Array:
-    """Returns (k, 2) bounds of λ: none on ties, ≥ 0 elsewhere."""
-    return np.column_stack([np.where(free, -np.inf, 0.0), np.full(len(free), np.inf)])
+def _multiplier_bounds(free: Mask, cap: Array | float = np.inf) -> Array:
+    """Returns (k, 2) bounds of λ: none on ties, between 0 and cap elsewhere."""
+    return np.column_stack([np.where(free, -np.inf, 0.0), np.where(free, np.inf, cap)])
 
 
 def _l1(A: Array, b: Array, free: Mask, method: str) -> tuple[Array, Array] | None:
@@ -199,3 +247,31 @@ def _max_face(A: Array, b: Array, free: Mask, pair: Pair) -> tuple[Array, Array]
     scale = max(float(b @ pair.lam), 1e-300)
     lam[priced] = _least_change(L, np.append(np.zeros(int(F.sum())), 1.0), pair.lam[priced] / scale)
     return w, lam
+
+
+def _soft_l1(A: Array, soft: Soft, y: float, method: str) -> tuple[Array, Array] | None:
+    """Returns (w, λ) of min y Σ|w| + Σ cap ξ; with more rows than entries by its dual."""
+    (k, N), b, free = A.shape, soft.rows.b, soft.rows.free
+    if k > N:
+        bounds = np.vstack([_multiplier_bounds(free, soft.cap), _box(-y, y, N)])
+        K = np.hstack([A.T, -np.eye(N)])
+        c, r = np.concatenate([-b, np.zeros(N)]), np.zeros(N)
+        found = _solve(c, K, r, equal=r == 0.0, bounds=bounds, method=method)
+        return None if found is None else (-found[1], found[0][:k])
+    K = np.hstack([A, -A, np.eye(k)[:, ~free]])
+    c = np.concatenate([np.full(2 * N, y), soft.cap[~free]])
+    found = _solve(c, K, b, equal=free, bounds=_box(0.0, np.inf, len(c)), method=method)
+    return None if found is None else (found[0][:N] - found[0][N : 2 * N], found[1])
+
+
+def _soft_max(A: Array, soft: Soft, y: float, method: str) -> tuple[Array, Array] | None:
+    """Returns (w, λ) of min y max|w| + Σ cap ξ by its dual: max bᵀλ, ‖Aᵀλ‖_1 ≤ y."""
+    k, N = A.shape
+    K = np.zeros((N + 1, k + 2 * N))
+    K[:N, :k] = A.T
+    K[:N, k : k + N], K[:N, k + N :], K[N, k:] = -np.eye(N), np.eye(N), -1.0
+    bounds = np.vstack([_multiplier_bounds(soft.rows.free, soft.cap), _box(0.0, np.inf, 2 * N)])
+    c, r = np.concatenate([-soft.rows.b, np.zeros(2 * N)]), np.zeros(N + 1)
+    r[N] = -y
+    found = _solve(c, K, r, equal=np.arange(N + 1) < N, bounds=bounds, method=method)
+    return None if found is None else (-found[1][:N], found[0][:k])

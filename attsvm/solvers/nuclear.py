@@ -9,6 +9,8 @@ O(k² d) to form, never d⁴.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from attsvm.norms.matrix import Nuclear
@@ -66,14 +68,13 @@ def _start(rows: Rows, W0: Floats, lam0: Floats) -> State:
     return place(P, Q, lam=lam, slack=slack, free=rows.free)
 
 
-def _factor(rows: Rows, state: State) -> Newton:
-    """Newton directions; with G = TTᵀ in blocks and B = D G₁₂ Zᵀ the Schur matrix is
+def _curvature(rows: Rows, state: State) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """The matrix ½ A(G · G) restricted to the rows plus diag(ratio), and its product with x (k,).
 
-    ½[(D G₁ Dᵀ)∘(Z G₂ Zᵀ) + B∘Bᵀ] + diag(s/λ).
+    With G = TTᵀ in blocks and B = D G₁₂ Zᵀ it is ½[(D G₁ Dᵀ)∘(Z G₂ Zᵀ) + B∘Bᵀ] + diag(ratio).
     """
-    D, Z, T = rows.D, rows.Z, state.T
-    k, dx = D.shape
-    G = T @ T.T
+    D, Z, dx = rows.D, rows.Z, rows.D.shape[1]
+    G = state.T @ state.T.T
     G1, G12, G2 = G[:dx, :dx], G[:dx, dx:], G[dx:, dx:]
     left, right = D @ np.linalg.cholesky(G1), Z @ np.linalg.cholesky(G2)
     S = left @ left.T
@@ -81,13 +82,20 @@ def _factor(rows: Rows, state: State) -> Newton:
     B = (D @ G12) @ Z.T
     S += B * B.T
     S *= 0.5
-    S.ravel()[:: k + 1] += state.ratio
 
     def apply(x: Floats) -> Floats:
         M = rows.adjoint(x)
-        return 0.5 * rows.values(G1 @ M @ G2 + G12 @ M.T @ G12) + state.ratio * x
+        return 0.5 * rows.values(G1 @ M @ G2 + G12 @ M.T @ G12)
 
-    solve = schur_solver(S, apply)
+    return S, apply
+
+
+def _factor(rows: Rows, state: State) -> Newton:
+    """Newton directions from the Schur matrix ½ A(G · G) + diag(s/λ)."""
+    T, dx = state.T, rows.D.shape[1]
+    S, curved = _curvature(rows, state)
+    S.ravel()[:: len(S) + 1] += state.ratio
+    solve = schur_solver(S, lambda x: curved(x) + state.ratio * x)
 
     def newton(target: Floats, rhs: Floats) -> Move:
         lam = solve(rhs - rows.values(T[:dx] @ target @ T[dx:].T))
@@ -95,5 +103,49 @@ def _factor(rows: Rows, state: State) -> Newton:
         scaled_Q = T.T @ dQ @ T
         scaled_P = target - scaled_Q
         return Move(P=T @ scaled_P @ T.T, Q=dQ, scaled_P=scaled_P, scaled_Q=scaled_Q, lam=lam)
+
+    return newton
+
+
+def squared_factor(rows: Rows, state: State) -> Newton:
+    """Newton directions for ½‖W‖², where Q = ½[tI −A*λ; −(A*λ)ᵀ tI] with t = ½ tr P.
+
+    A change of (t, λ) is split into a move ρ along the ray through it, which takes Q to (1 + ρ)Q,
+    and a change e of λ alone: in (t, λ) itself the large parts of G would cancel. With R =
+    diag(ratio), h = Rλ − A(W) and c = t² + ⟨P, Q⟩ + λᵀRλ the unknowns (e, ρ) have the matrix
+
+        [½ A(G · G) + R   h]
+        [hᵀ               c]
+    """
+    T, dx, k, lam, ratio = state.T, rows.D.shape[1], len(rows.b), state.lam, state.ratio
+    spectrum, t = state.spectrum, 2.0 * float(state.Q[0, 0])
+    values = rows.values(state.P[:dx, dx:])
+    own = t * t + float(spectrum @ spectrum)
+    part, curved = _curvature(rows, state)
+    S = np.empty((k + 1, k + 1))
+    S[:k, :k] = part
+    S.ravel()[: k * (k + 1) : k + 2] += ratio
+    S[:k, k] = S[k, :k] = ratio * lam - values
+    S[k, k] = own + float(lam @ (ratio * lam))
+
+    def apply(x: Floats) -> Floats:
+        pull = ratio * (x[:k] + x[k] * lam)
+        last = own * x[k] - float(values @ x[:k]) + float(lam @ pull)
+        return np.append(curved(x[:k]) + pull - x[k] * values, last)
+
+    solve = schur_solver(S, apply)
+    excess = t * (0.5 * float(np.trace(state.P)) - t)
+
+    def newton(target: Floats, rhs: Floats) -> Move:
+        last = excess + float(spectrum @ target.diagonal()) + float(lam @ rhs)
+        x = solve(np.append(rhs - rows.values(T[:dx] @ target @ T[dx:].T), last))
+        bend = off_diagonal(-0.5 * rows.adjoint(x[:k]))
+        scaled_Q = T.T @ bend @ T
+        scaled_Q[np.diag_indices_from(scaled_Q)] += x[k] * spectrum
+        scaled_P = target - scaled_Q
+        dlam = x[:k] + x[k] * lam
+        dQ = off_diagonal(-0.5 * rows.adjoint(dlam))
+        dQ[np.diag_indices_from(dQ)] += 0.5 * x[k] * t
+        return Move(P=T @ scaled_P @ T.T, Q=dQ, scaled_P=scaled_P, scaled_Q=scaled_Q, lam=dlam)
 
     return newton

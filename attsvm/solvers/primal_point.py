@@ -116,7 +116,7 @@ def _point(
     M, m, tau = lam @ A, A @ w, length(w, p)
     if not tau > 0.0:
         return None
-    rise, slopes = _chord(w, M, p=p, tau=tau)
+    rise, slopes = chord(w, M, p=p, tau=tau)
     B = 1.0 / np.maximum(slopes, (p - 1.0) * flattest)
     system = factor(A, B, sigma=np.where(margin, s / lam, 0.0))
     if system is None:
@@ -137,8 +137,8 @@ def _newton(x: _Point, weight: float, *, bow: Array | float = 0.0) -> _Move:
 def _slope(x: _Point, d: _Move, a: float) -> float:
     """Returns the derivative of the barrier gap at step a; A w − s − b shrinks as 1 − a."""
     lam, s = x.lam + a * d.dlam, x.s + a * d.ds
-    smooth = _gradient(x.w + a * d.dw, x.p, x.tau) @ d.dw
-    smooth += _gradient(x.M + a * d.dM, conjugate(x.p), x.tau) @ d.dM
+    smooth = gradient(x.w + a * d.dw, x.p, x.tau) @ d.dw
+    smooth += gradient(x.M + a * d.dM, conjugate(x.p), x.tau) @ d.dM
     linear = (x.b + (1.0 - a) * x.short) @ d.dlam - x.short @ lam
     return float(smooth - linear - d.weight * (d.ds / s + d.dlam / lam)[x.margin].sum())
 
@@ -150,15 +150,15 @@ def _misfit(x: _Point) -> float:
     return x.tau**2 * (1.0 / x.p + dual) - float(x.w @ x.M)
 
 
-def _gradient(x: Array, p: float, tau: float) -> Array:
+def gradient(x: Array, p: float, tau: float) -> Array:
     """Returns the gradient of τ²/p Σ|x_i/τ|^p; its inverse is the same with q for p."""
     return tau * np.copysign(power(np.abs(x) / tau, p - 1.0), x)
 
 
-def _chord(w: Array, M: Array, *, p: float, tau: float) -> tuple[Array, Array]:
+def chord(w: Array, M: Array, *, p: float, tau: float) -> tuple[Array, Array]:
     """Returns (∇f(w) − M, E): the misfit of M = ∇f(w) and the chord slopes, both (N,)."""
-    image = _gradient(M, conjugate(p), tau)
-    rise, run = _gradient(w, p, tau) - M, w - image
+    image = gradient(M, conjugate(p), tau)
+    rise, run = gradient(w, p, tau) - M, w - image
     top = np.maximum(np.abs(w), np.abs(image))
     slopes = (p - 1.0) * power(top / tau, p - 2.0)
     # a difference quotient of nearly equal points is rounding; the tangent serves there

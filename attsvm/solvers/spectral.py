@@ -108,20 +108,26 @@ class _Hessian:
         return white.reshape(d.shape[0], -1)
 
 
-def _factor(rows: Rows, state: State) -> Newton:
+def squared_factor(rows: Rows, state: State) -> Newton:
+    """Newton directions for ½‖W‖², where tr Q = t."""
+    return _factor(rows, state, squared=True)
+
+
+def _factor(rows: Rows, state: State, *, squared: bool = False) -> Newton:
     """Newton directions: unknowns E (dx, dz), ρ and dλ with dP = ρP + [0 E; Eᵀ 0],
 
         2H E + 2ρ Q₁₂ − A*dλ = …,   2⟨Q₁₂, E⟩ + ⟨P, Q⟩ρ − A(W)ᵀdλ = …,   A(E) + ρA(W) + s/λ·dλ = …
 
     so with c = ⟨P, Q⟩ − 2⟨Q₁₂, H⁻¹Q₁₂⟩ > 0 and v = A(W) − A(H⁻¹Q₁₂) the Schur matrix is
-    ½ A H⁻¹ A* + vvᵀ/c + diag(s/λ).
+    ½ A H⁻¹ A* + vvᵀ/c + diag(s/λ). squared: the objective is ½t², which adds t² to c.
     """
     dx = rows.D.shape[1]
     inverse, spectrum, ratio = state.inverse, state.spectrum, state.ratio
     hessian = _Hessian(inverse.T @ inverse, dx)
     W, Q12 = state.P[:dx, dx:], state.Q[:dx, dx:]
     pull = hessian.solve(Q12)
-    c = float(spectrum @ spectrum) - 2.0 * float(np.vdot(Q12, pull))
+    t = float(state.P[0, 0])
+    c = float(spectrum @ spectrum) - 2.0 * float(np.vdot(Q12, pull)) + (t * t if squared else 0.0)
     if not c > 0.0:
         raise np.linalg.LinAlgError("no curvature left along the ray")
     v = rows.values(W - pull)
@@ -139,7 +145,8 @@ def _factor(rows: Rows, state: State) -> Newton:
     # Rounding lets Q drift from its form; forcing it back would cost Q its definiteness, so the
     # drift is a residual that the next step removes.
     drift = Q12 + 0.5 * rows.adjoint(state.lam)
-    excess = 2.0 * float(np.vdot(W, drift)) - state.P[0, 0] * (1.0 - float(np.trace(state.Q)))
+    trace = t if squared else 1.0
+    excess = 2.0 * float(np.vdot(W, drift)) - t * (trace - float(np.trace(state.Q)))
 
     def newton(target: Floats, rhs: Floats) -> Move:
         shift = inverse[:, :dx].T @ target @ inverse[:, dx:]

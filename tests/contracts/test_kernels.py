@@ -12,7 +12,7 @@ from attsvm.solvers.active_set import DONE, NO_SOLUTION
 from attsvm.solvers.answer import Rows
 from attsvm.solvers.enumeration import MAYBE, all_rows, walk
 from attsvm.solvers.many import solve_stack
-from tests.tolerances import EXACTLY, ROUNDING
+from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
 
 
@@ -64,7 +64,7 @@ def test_both_find_a_proof(case):
     ):
         assert status == NO_SOLUTION and b @ lam > 0
         assert (lam[~rows.free] >= -ROUNDING).all()
-        assert np.linalg.norm(rows.features().T @ lam) <= 1e3 * ROUNDING * np.abs(lam).sum()
+        assert np.linalg.norm(rows.features().T @ lam) <= PROOF * np.abs(lam).sum()
 
 
 def test_the_inverse_follows_rows_in_and_out():

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from attsvm import Problem, Selection, Tokens, Unsupported, certify, solve
 from attsvm.norms import norm_of
 from attsvm.solvers import SOLVERS
-from tests.tolerances import DIRECTION, GAP, GAP_SPECTRUM, ORACLE, ORACLE_SOFT
+from tests.tolerances import DIRECTION, GAP, GAP_SPECTRUM, ORACLE, ORACLE_SOFT, PROOF_RESIDUAL
 from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, inseparable, known, near, sphere_tokens
 
 # cvxpy is held to what it promises, on fewer norms: tests/against compares its values.
@@ -67,8 +67,8 @@ def test_inseparable_is_reported_with_its_proof(name, norm, case):
     assert (lam >= 0).all() and problem.b @ lam + problem.c @ mu > 0
     left = np.linalg.norm(problem.adjoint(lam, mu))
     size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
-    assert left <= 100 * np.finfo(float).eps * size
-    assert end.residual <= 100 * np.finfo(float).eps
+    assert left <= PROOF_RESIDUAL * size
+    assert end.residual <= PROOF_RESIDUAL
     assert certify(problem, norm, None, lam, mu).status == "inseparable"
     assert end.verify().ok
 

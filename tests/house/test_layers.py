@@ -29,7 +29,7 @@ LAYERS = (
     ),
     ("certificate",),
     ("stack",),
-    ("solvers",),
+    ("solvers", "losses", "heads", "models", "rules"),
     ("optima", "compound"),
     ("archive", "summary", "data"),
     ("report", "bench"),

@@ -1,0 +1,29 @@
+"""h(o) = v·o."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from attsvm.heads.head import Head
+from attsvm.tokens import Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Linear(Head):
+    """The linear head with v (B, d)."""
+
+    v: Floats
+    name = "linear"
+    linear = True
+
+    def value(self, o: Floats) -> Floats:
+        """v·o."""
+        return np.einsum("bnd,bd->bn", o, np.broadcast_to(self.v, (len(o), o.shape[2])))
+
+    def gradient(self, o: Floats) -> Floats:
+        """v, whatever o."""
+        return np.broadcast_to(self.v[:, None, :], o.shape)

@@ -1,0 +1,33 @@
+"""h(o) = v·o − λ‖o‖²: large pooled outputs cost, so that averaging tokens can pay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from attsvm.heads.head import Head
+from attsvm.tokens import Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Quadratic(Head):
+    """The quadratic head with v (B, d) and penalty λ ≥ 0.
+
+    Theory: the nonlinear head of the multi-token experiments [tarzanagh2023svm].
+    """
+
+    v: Floats
+    penalty: float
+    name = "quadratic"
+    linear = False
+
+    def value(self, o: Floats) -> Floats:
+        """v·o − λ‖o‖²."""
+        return np.einsum("bnd,bnd->bn", o, self.v[:, None, :] - self.penalty * o)
+
+    def gradient(self, o: Floats) -> Floats:
+        """v − 2λ o."""
+        return self.v[:, None, :] - 2 * self.penalty * o

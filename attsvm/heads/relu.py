@@ -1,0 +1,32 @@
+"""h(o) = Σ_j max(0, V_j·o): a small network whose gradient changes with the pooled output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from attsvm.heads.head import Head
+from attsvm.tokens import Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Relu(Head):
+    """The ReLU head with V (B, d, width).
+
+    Theory: the nonlinear head of the multi-token experiments [tarzanagh2023svm].
+    """
+
+    V: Floats
+    name = "relu"
+    linear = False
+
+    def value(self, o: Floats) -> Floats:
+        """Σ_j max(0, V_j·o)."""
+        return np.maximum(o @ self.V, 0.0).sum(axis=-1)
+
+    def gradient(self, o: Floats) -> Floats:
+        """Σ over active j of V_j."""
+        return (o @ self.V > 0).astype(np.float64) @ np.swapaxes(self.V, -1, -2)

@@ -1,0 +1,20 @@
+"""ℓ(x) = e^−x."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.losses.loss import Loss
+from attsvm.tokens import Floats
+
+
+def _value(x: Floats) -> Floats:
+    return np.exp(-x)
+
+
+def _slope(x: Floats) -> tuple[Floats, Floats]:
+    """ℓ' = −e^−x."""
+    return np.full(np.shape(x), -1.0), -np.asarray(x, dtype=np.float64)
+
+
+LOSS = Loss("exponential", _value, _slope, 0.0)

@@ -1,0 +1,22 @@
+"""Loss: a decreasing function of the margin y·f, with its slope in the log domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attsvm.tokens import Floats
+
+
+@dataclass(frozen=True)
+class Loss:
+    """ℓ(x) at margins x of any shape, and its slope as (sign ℓ', log |ℓ'|).
+
+    The slope underflows long before training ends; its logarithm does not. `floor` is the infimum
+    of the loss, −inf when there is none.
+    """
+
+    name: str
+    value: Callable[[Floats], Floats]
+    slope: Callable[[Floats], tuple[Floats, Floats]]
+    floor: float

@@ -1,0 +1,23 @@
+"""ℓ(x) = ½(1 − x)²: not monotone, so a margin beyond 1 is pulled back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.losses.loss import Loss
+from attsvm.tokens import Floats
+
+
+def _value(x: Floats) -> Floats:
+    return 0.5 * (1.0 - np.asarray(x, dtype=np.float64)) ** 2
+
+
+def _slope(x: Floats) -> tuple[Floats, Floats]:
+    """ℓ' = x − 1; zero at x = 1, with logarithm −inf."""
+    slope = np.asarray(x, dtype=np.float64) - 1.0
+    size = np.abs(slope)
+    log = np.log(size, out=np.full(size.shape, -np.inf), where=size > 0)
+    return np.sign(slope), log
+
+
+LOSS = Loss("squared", _value, _slope, 0.0)

@@ -1,0 +1,44 @@
+"""Rule: how a gradient becomes a step. A pair of pure functions on stacks of arrays.
+
+A gradient comes in scaled form, direction × e^log_scale, because its size leaves the range of
+floats while its direction does not. Each parameter (W; p; K and Q; v) is a block with its own
+direction and scale, and a rule that normalizes does so block by block, without an additive eps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from attsvm.tokens import Floats
+
+# Parameters or rule states by name, each with a leading stack axis B.
+Blocks = dict[str, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The gradient of each block as direction (B, ...) and log_scale (B,).
+
+    Block x is direction[x] · e^log_scale[x]; a log_scale of −inf means exactly zero.
+    """
+
+    direction: Blocks
+    log_scale: Blocks
+
+
+@dataclass(frozen=True)
+class Rule:
+    """init(params) gives the first state; update(params, gradient, state, lr, loss, step) the
+    next params and state. Neither changes its arguments.
+
+    lr (B,) is the step size of this step, loss (B,) the loss above its floor (polyak needs it),
+    step counts from 0. `norm` names the norm of the step when every step has norm lr in it
+    (ngd: frobenius), None otherwise.
+    """
+
+    name: str
+    init: Callable[[Blocks], dict[str, Any]]
+    update: Callable[..., tuple[Blocks, dict[str, Any]]]
+    norm: str | None = None
