@@ -9,6 +9,7 @@ Theory: [higham2002accuracy].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def below(
     """
     worth = worth - (used + 3) * UNIT * absolute * 1.01
     error = (used + 8) * UNIT * size * 1.01
-    plain = np.sqrt(np.einsum("...ij,...ij->...", G, G))
+    plain = sqrt(np.vdot(G, G)) if G.ndim == 2 else np.sqrt(np.einsum("bij,bij->b", G, G))
     dual = plain if norm.name == "frobenius" else norm.dual(G)
     safe = dual * (1 + norm.rounding(shape)) + norm.spread(shape)[1] * error
     value: Any
@@ -84,7 +85,8 @@ def worst_margin(shape: tuple[int, int], W: Any, *, margins: Any, row_norms: Any
 
 def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
     """upper = ‖W‖/worst for a positive worst margin, inf otherwise."""
-    value = norm.value(W) * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
+    value = sqrt(np.vdot(W, W)) if norm.name == "frobenius" and W.ndim == 2 else norm.value(W)
+    value = value * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
     if np.ndim(worst):
         return np.where(worst > 0, value / np.where(worst > 0, worst, 1.0), np.inf)
     return value / worst if worst > 0 else np.inf

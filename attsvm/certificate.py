@@ -12,7 +12,6 @@ Theory: weak duality; the rounding bounds are the standard model of [higham2002a
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
@@ -137,18 +136,9 @@ class Certificate:
         return f"Certificate({self.message})"
 
     def _repr_html_(self) -> str:
-        p, upper = self.problem, self.upper if np.isfinite(self.upper) else None
-        cells = [
-            ("status", self.status),
-            ("norm", self.norm.name),
-            ("lower", f"{self.lower:.12g}"),
-            ("upper", "none" if upper is None else f"{upper:.12g}"),
-            ("gap", f"{self.gap:.1e}" if np.isfinite(self.gap) else "unknown"),
-            ("rows", f"{p.m} margins, {p.ties} ties"),
-            ("W", "none" if self.W is None else f"{p.shape[0]} × {p.shape[1]}, rank {self.rank}"),
-        ]
-        rows = "".join(f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in cells)
-        return f"<table><caption>attsvm certificate</caption>{rows}</table>"
+        from attsvm.notebook import certificate_table
+
+        return certificate_table(self)
 
 
 def certify(
@@ -179,7 +169,9 @@ def certify(
     if not goal > 0 or not budget > 0:
         raise Unsupported(f"tol is {goal} and the budget {budget}: both must be positive")
     lam = _finite(multipliers, "multipliers")
-    lam = np.minimum(np.maximum(lam, 0.0), budget)
+    lam = np.maximum(lam, 0.0)
+    if budget < np.inf:
+        lam = np.minimum(lam, budget)
     mu = np.zeros(problem.ties) if tie_multipliers is None else _finite(tie_multipliers, "ties")
     if lam.shape != (problem.m,) or mu.shape != (problem.ties,):
         raise BadTokens(
@@ -209,7 +201,10 @@ def certify(
 def _finite(multipliers: Any, name: str) -> Floats:
     """Multipliers as floats; those that are not finite count as 0."""
     array = numbers(multipliers, name).astype(np.float64, copy=False)
-    return array if isfinite(array.sum()) else np.where(np.isfinite(array), array, 0.0)
+    # A sum of squares that is finite shows it of every entry, in one pass.
+    if array.ndim == 1 and isfinite(np.vdot(array, array)):
+        return array
+    return np.where(np.isfinite(array), array, 0.0)
 
 
 def _soft(
@@ -235,7 +230,9 @@ def _matrix(problem: Problem, W: Any) -> Floats | None:
     matrix = numbers(W, "W").astype(np.float64, copy=False)
     if matrix.ndim == 1 and problem.shape[1] == 1:
         matrix = matrix[:, None]
-    finite = matrix.shape == problem.shape and isfinite(matrix.sum())
+    if matrix.shape != problem.shape:
+        return None
+    finite = isfinite(np.vdot(matrix, matrix)) or bool(np.isfinite(matrix).all())
     return matrix if finite else None
 
 

@@ -36,6 +36,7 @@ from attsvm.tokens import Floats, Ints, Tokens
 # Differences are kept in memory up to this many numbers, and formed block by block beyond.
 _KEEP = 1 << 22
 _NONE = np.empty(0, np.int64)
+_NO_LEVELS = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,8 +85,12 @@ class Problem:
         hi = (base + keep.kept.argmax(axis=1))[rows]
         lo = place if tokens.source is None else base[rows] + place % T
         right = np.ones(len(rows)) if b is None else right_sides(b, n, T)[rows, place % T]
-        ties = tie_chains(keep, base)
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
+        if tokens.mask is None and len(place) == n * (T - 1):  # one kept token each: no tie
+            return cls(
+                flat, tokens.queries, hi, lo, rows, right, _NONE, _NONE, _NONE, _NO_LEVELS, T
+            )
+        ties = tie_chains(keep, base)
         return cls(flat, tokens.queries, hi, lo, rows, right, *ties, np.zeros(len(ties[0])), T)
 
     @classmethod
@@ -173,7 +178,7 @@ class Problem:
     @lazy
     def scalable(self) -> bool:
         """Whether scaling up makes any W with positive margins feasible: no tie, no zero b."""
-        return not len(self.tie_hi) and bool((self.b > 0).all())
+        return not len(self.tie_hi) and bool(self.b.all())
 
     @property
     def rows(self) -> Ints:
@@ -189,15 +194,15 @@ class Problem:
         if not self.width:
             return np.stack([query, hi, lo], axis=1)
         T = self.width
-        owner = np.where(lo >= 0, query, hi // T)
-        return np.stack([owner, hi % T, np.where(lo >= 0, lo % T, -1)], axis=1)
+        pair = lo >= 0
+        return np.stack([np.where(pair, query, hi // T), hi % T, np.where(pair, lo % T, -1)], 1)
 
     def differences(self, index: Any = None) -> Floats:
         """Δ (k, d) of the margins in `index`, of all without it."""
         if index is None:
-            return self._kept if self._small else pairwise(self.keys, self.hi, self.lo)
+            return self._formed[0] if self._small else pairwise(self.keys, self.hi, self.lo)
         if self._small:
-            return self._kept[index]
+            return self._formed[0][index]
         return pairwise(self.keys, self.hi[index], self.lo[index])
 
     def tie_differences(self) -> Floats:
@@ -218,10 +223,6 @@ class Problem:
         D = pairwise(keys, self.hi, self.lo)
         return D, lengths(D) * lengths(self.queries)[self.query]
 
-    @property
-    def _kept(self) -> Floats:
-        return self._formed[0]
-
     def is_zero(self, k: int) -> bool:
         """Whether margin k is exactly zero: the key difference or the query is."""
         return not (self.differences([k]).any() and self.queries[self.query[k]].any())
@@ -229,7 +230,7 @@ class Problem:
     @lazy
     def smallest(self) -> float:
         """The least ‖Δ_k‖‖z_k‖: zero when a row is zero, inf without margins."""
-        return float(self.row_norms.min(initial=np.inf))
+        return float(self.row_norms.min()) if self.m else np.inf
 
     def _blocks(self) -> list[slice]:
         step = max(1, _KEEP // self.keys.shape[1])
@@ -260,7 +261,7 @@ class Problem:
         """Δ_kᵀ W z_k of each margin (m,)."""
         V = self._logit_directions(W)
         if self._small:
-            return np.einsum("kd,kd->k", self._kept, V[self.query])
+            return np.einsum("kd,kd->k", self._formed[0], V[self.query])
         out = np.empty(self.m)
         for part in self._blocks():
             out[part] = np.einsum("kd,kd->k", self.differences(part), V[self.query[part]])
@@ -286,7 +287,7 @@ class Problem:
         support = lam.nonzero()[0]
         out: Floats
         if len(support) == self.m and self._small:
-            out = self._kept.T @ (lam[:, None] * self.queries[self.query])
+            out = self._formed[0].T @ (lam[:, None] * self.queries[self.query])
         else:
             Z = lam[support, None] * self.queries[self.query[support]]
             out = self.differences(support).T @ Z

@@ -74,6 +74,8 @@ class Selection:
             kept = _from_lists(indices, n, T)
         else:
             array = rectangular(indices, "alpha", BadSelection)
+            if array.dtype != np.bool_ and tokens.mask is None:
+                return cls(_from_indices(array, n, T), "indices")
             kept = array.copy() if array.dtype == np.bool_ else _from_indices(array, n, T)
         if kept.shape != (n, T):
             raise BadSelection(f"select has shape {kept.shape}; it must be ({n}, {T})")

@@ -165,6 +165,8 @@ def rectangular(array: Any, name: str, kind: type[AttsvmError] = BadTokens) -> N
 
 def numbers(array: Any, name: str) -> NDArray[Any]:
     """The array as float64 (float32 stays), of real numbers; NaN and infinities pass."""
+    if type(array) is np.ndarray and array.dtype == np.float64:
+        return array
     if isinstance(array, np.ma.MaskedArray):
         raise BadTokens(f"{name} is a masked array; fill it, and give absent tokens as mask")
     values = rectangular(array, name)

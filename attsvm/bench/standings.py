@@ -26,7 +26,8 @@ def row(
     """The summary of one contestant on one work, JSON-able.
 
     CPU seconds are the median over seeds, gap and peak memory the largest; the ratio divides the
-    medians over the seeds that both ran on. `ours` holds our measurements on the same work.
+    medians over the seeds that both ran on. `ours` holds our measurements on the same work; quick:
+    they are of the size of a quick run.
     """
     gaps = [m["gap"] for m in measurements]
     peaks = [m["peak_mb"] for m in measurements if m["peak_mb"] is not None]
@@ -93,8 +94,11 @@ def _reach(found: Mapping[str, Any], about: Work, entry: Entry) -> dict[str, Any
                 value = found[key]
                 scale = 1024.0 if key == "peak_mb" else 1.0
                 ask(words, value, value is not None and value <= most * scale)
-    measured = found["cpu_seconds"] is not None
-    return {"reach": asked, "met": all(met) if asked and measured else None}
+    if not asked or found["cpu_seconds"] is None:
+        return {"reach": asked, "met": None}
+    if found["note"]:  # seeds are missing: ours has failed, another's ratio is not known
+        return {"reach": asked, "met": False if found["contestant"] == OURS else None}
+    return {"reach": asked, "met": all(met)}
 
 
 def cells(found: Mapping[str, Any]) -> list[str]:
@@ -109,7 +113,7 @@ def cells(found: Mapping[str, Any]) -> list[str]:
         str(found["seeds"]),
         missing if seconds is None else f"{seconds:.3g}",
         "–" if seconds is None else "none" if gap is None else f"{gap:.1e}{bound}",
-        "–" if ratio is None else f"{ratio:.3g}",
+        "–" if ratio is None else f"{ratio:.0f}" if ratio >= 1000 else f"{ratio:.4g}",
         ", ".join(found["reach"]) or "–",
         {None: "–", True: "yes", False: "no"}[found["met"]],
     ]

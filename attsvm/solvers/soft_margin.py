@@ -14,11 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from attsvm.norms import Norm
 from attsvm.problem import Problem
+from attsvm.soft import soft_lower, soft_upper
 from attsvm.solvers import frobenius
-from attsvm.solvers.answer import Answer
+from attsvm.solvers.answer import Answer, zero_row
 from attsvm.solvers.answer import Rows as Listed
 from attsvm.solvers.cone import Rows
 from attsvm.tokens import Bools, Floats, Ints
@@ -30,6 +32,13 @@ ROUNDS = 20
 WEIGHTLESS = 1e-14
 # A margin this share of ‖W‖ above its right-hand side waits outside a large working set.
 FAR = 0.3
+# How much further than its worst margin W is scaled, to be clear of rounding.
+BEYOND = 1e-12
+# The budget that counts as moderate, in units of b/(‖Δ‖‖z‖)².
+MODERATE = 1e4
+# Margins within this share of b and of ‖W‖ are tight; numbers in a dense matrix, at most.
+NEAR = 1e-7
+DENSE = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -125,22 +134,17 @@ def boxed(soft: Soft, lam: Floats, slack: Floats, *, weight: float) -> Boxed:
     return Boxed(np.where(held, inside, lam), *(np.where(held, x, 1.0) for x in (s, room, xi)))
 
 
-def solve_soft(inner: Inner, problem: Problem, norm: Norm, *, tol: float, budget: float) -> Answer:
+def solve_soft(
+    inner: Inner, problem: Problem, norm: Norm, *, tol: float, budget: float, start: Answer
+) -> Answer:
     """The answer of `inner` on the whole problem, by rounds over a growing set of margins.
 
-    Ties that contradict each other have no solution: the answer is their proof.
+    start: the Frobenius answer, with the same budget.
     """
-    start = frobenius.solve(problem, norm, tol=min(tol, 1e-9), budget=budget)
-    if problem.ties:
-        alone = problem.part(np.empty(0, dtype=np.int64))
-        ties = frobenius.solve(alone, norm, tol=tol)
-        if ties.proof or ties.W is None:
-            return Answer(None, np.zeros(problem.m), ties.tie_multipliers, True)
-    W0 = start.W
-    if W0 is None or not np.isfinite(W0).all() or not W0.any():
+    if start.W is None or not np.isfinite(start.W).all() or not start.W.any():
         return start
-    size = float(np.linalg.norm(W0))
-    working = _first(problem, start, W0, size)
+    size = float(np.linalg.norm(start.W))
+    working = _first(problem, start, start.W, size)
     answer = start
     for _ in range(ROUNDS):
         answer = _round(inner, problem, norm, start, working, tol=tol, budget=budget)
@@ -154,6 +158,83 @@ def solve_soft(inner: Inner, problem: Problem, norm: Norm, *, tol: float, budget
             break
         working = np.union1d(working, new)
     return answer
+
+
+def contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None:
+    """The proof that the ties alone have no solution, if they have none."""
+    if not problem.ties:
+        return None
+    alone = problem.part(np.empty(0, dtype=np.int64))
+    found = zero_row(alone) or frobenius.solve(alone, norm, tol=tol)
+    if not found.proof and found.W is not None:
+        return None
+    return Answer(None, np.zeros(problem.m), found.tie_multipliers, True)
+
+
+def merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: float) -> Answer:
+    """The W of least upper bound and the λ of greatest lower bound among the answers.
+
+    W = 0 takes part, and W and λ scaled: W to meet its worst margin (a large C makes a miss of
+    rounding size dear), λ to its best multiple within the budget.
+    """
+    weights = [answer.W for answer in answers if answer.W is not None]
+    asked = (problem.b > 0) & (problem.row_norms > 0)
+    for W in list(weights):
+        worst = float((problem.margins(W)[asked] / problem.b[asked]).min(initial=np.inf))
+        if 0.5 < worst < 2.0:
+            weights.append(W * ((1.0 + BEYOND) / worst))
+    if not problem.c.any():
+        weights.append(np.zeros(problem.shape))
+    chosen = None
+    if weights:
+        chosen = min(weights, key=lambda W: soft_upper(problem, norm, W, budget)[1])
+    pairs = []
+    for answer in answers:
+        lam, mu = np.clip(answer.multipliers, 0.0, budget), answer.tie_multipliers
+        pairs.append((lam, mu))
+        worth, dual = problem.b @ lam + problem.c @ mu, norm.dual(problem.adjoint(lam, mu))
+        if worth > 0 and dual > 0:
+            scale = min(float(worth / dual**2), budget / max(float(lam.max(initial=0.0)), 1e-300))
+            pairs.append((lam * scale, mu * scale))
+    lam, mu = max(pairs, key=lambda pair: soft_lower(problem, norm, *pair))
+    return Answer(chosen, lam, mu)
+
+
+def moderate(problem: Problem) -> float:
+    """A budget beyond which ½‖W‖² hardly matters beside C Σ ξ on rows that cannot be met."""
+    asked = (problem.b > 0) & (problem.row_norms > 0)
+    unit = problem.b[asked] / problem.row_norms[asked] ** 2
+    return MODERATE * float(np.median(unit)) if asked.any() else np.inf
+
+
+def priced(problem: Problem, W: Floats, *, budget: float) -> Answer:
+    """W with the multipliers that a budget without end asks for: A*λ = 0 as nearly as possible.
+
+    λ = C on missed margins, 0 on those met with room, and on tight ones (and ties) the least
+    squares solution between these bounds.
+    """
+    rows = Listed.of(problem)
+    away = np.einsum("kd,kd->k", rows.D, rows.Z @ W.T) - rows.b
+    close = NEAR * (np.abs(rows.b) + rows.norms * float(np.linalg.norm(W)))
+    tight = rows.free | (np.abs(away) <= close)
+    lam = np.where(~tight & (away < 0.0), budget, 0.0)
+    F = rows.features()
+    if tight.any() and F.size <= DENSE:
+        unit = rows.norms / rows.norms.max()
+        goal = -(lam / budget * unit) @ F
+        low = np.where(rows.free, -np.inf, 0.0)[tight]
+        high = np.where(rows.free, np.inf, unit)[tight]
+        fit = lsq_linear(F[tight].T, goal, bounds=(low, high), method="bvls", tol=1e-15)
+        lam[tight] = fit.x / unit[tight] * budget
+    margins, ties = rows.spread(lam)
+    dead = problem.row_norms == 0
+    return Answer(W, np.where(dead & (problem.b > 0), budget, margins), ties)
+
+
+def settled(problem: Problem, norm: Norm, answer: Answer, *, tol: float, budget: float) -> bool:
+    """Whether the answer has a gap of at most `tol`."""
+    lower = soft_lower(problem, norm, answer.multipliers, answer.tie_multipliers)
+    return soft_upper(problem, norm, answer.W, budget)[1] <= lower * (1.0 + tol)
 
 
 def _first(problem: Problem, start: Answer, W: Floats, size: float) -> Ints:

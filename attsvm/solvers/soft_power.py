@@ -26,6 +26,8 @@ BACKTRACKS = 20
 # Rounds of the secant for τ, and the steps of the first one, which sets τ = ‖w‖ before each.
 ROUNDS = 25
 FIRST = 40
+# Rounds without half the gap before the secant gives up.
+IDLE = 3
 
 
 class _Box(NamedTuple):
@@ -133,10 +135,6 @@ def _corrected(x: _Point, *, slope: Callable[[_Move], float], floor: float) -> _
     return _newton(x, weight) if slope(move) > 0.0 else move
 
 
-def _finite(move: _Move) -> bool:
-    return bool(np.isfinite(move.dlam).all() and np.isfinite(move.dY).all())
-
-
 def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
     """The best pair from Newton steps on ½‖Aᵀλ‖_q² − bᵀλ − μ Σ log λ − μ Σ log(cap − λ)."""
     soft, target, shape = best.soft, conjugate(p), best.W.shape
@@ -162,7 +160,7 @@ def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
         move = (
             _newton(point, box.weight) if q < target else _corrected(point, slope=slope, floor=0.0)
         )
-        if not _finite(move):
+        if not np.isfinite(move.dlam.sum() + move.dY.sum()):
             break
         step = min(1.0, 0.995 * longest(box.X, move.dX, box.on))
         limit = 0.5 * abs(slope(move)) + 1e-15 * float(np.abs(move.dlam) @ np.abs(b))
@@ -204,13 +202,15 @@ def _secant(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
     """The best pair over τ: log‖w(τ)‖ − log τ has slope between −1 and −1/(p−1)."""
     best, w = _primal(A, best, p=p, tol=tol, path=path, tau=None)
     x = float(np.log(max(length(w, p), 1e-300)))
-    steep, last = 1.0, None
+    steep, last, idle = 1.0, None, 0
     for _ in range(ROUNDS):
-        if best.gap <= tol or not np.isfinite(x):
+        if best.gap <= tol or idle > IDLE or not np.isfinite(x):
             break
+        old = best.gap
         best, w = _primal(A, best, p=p, tol=tol, path=path, tau=float(np.exp(x)))
+        idle = 0 if best.gap < 0.5 * old else idle + 1
         miss = float(np.log(max(length(w, p), 1e-300))) - x
-        if not np.isfinite(miss) or abs(miss) < 1e-14:
+        if not abs(miss) > 1e-14:
             break
         if last is not None and x != last[0]:
             steep = min(1.0, max((last[1] - miss) / (x - last[0]), 1.0 / (p - 1.0)))
@@ -245,9 +245,8 @@ def _primal(
             now /= max(best.lower + soft.base, 1e-300)
             since = 0 if now < 0.9 * error else since + 1
             error, steps = min(error, now), steps + 1
-            if best.gap <= tol or error <= 0.1 * tol or since > patience(error):
-                break
-            if tau is None and steps > FIRST:
+            done = best.gap <= tol or error <= 0.1 * tol or since > patience(error)
+            if done or (tau is None and steps > FIRST):
                 break
         point = _primal_point(soft, A, w, lam, box, p=p, tau=size, flattest=path.flattest)
         if point is None:
@@ -271,7 +270,7 @@ def _primal(
             floor = 0.1 * _misfit(w, M, p, size) / max(2 * k, 1)
             floor = max(floor, 0.3 * box.weight if step < 0.3 else 0.0)
             move = _corrected(point, slope=slope, floor=floor)
-        if not _finite(move):
+        if not np.isfinite(move.dlam.sum() + move.dY.sum()):
             break
         step = min(longest(box.X, move.dX, box.on), longest(box.Y, move.dY, box.on))
         step = min(1.0, 0.995 * step)

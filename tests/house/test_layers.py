@@ -25,6 +25,7 @@ LAYERS = (
         "farkas",
         "exact",
         "tight",
+        "notebook",
         "verify",
     ),
     ("certificate",),

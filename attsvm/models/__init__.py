@@ -1,0 +1,25 @@
+"""The models, by name."""
+
+from __future__ import annotations
+
+from attsvm.errors import Unsupported
+from attsvm.models import factored, joint, prompt, weight
+from attsvm.models.model import Model
+
+MODELS: dict[str, Model] = {
+    "prompt": prompt.MODEL,
+    "weight": weight.MODEL,
+    "factored": factored.MODEL,
+    "joint-prompt": joint.PROMPT,
+    "joint-weight": joint.WEIGHT,
+}
+
+# Modules of this folder that are not models themselves.
+SUPPORT = ("attention", "batch", "model")
+
+
+def model_of(name: str) -> Model:
+    """The model of this name."""
+    if name not in MODELS:
+        raise Unsupported(f"unknown model {name!r}: known are {', '.join(MODELS)}")
+    return MODELS[name]

@@ -1,0 +1,84 @@
+"""Model: a parameterization of the attention matrix, and its gradient by the chain rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from attsvm.heads import Head
+from attsvm.heads.linear import Linear
+from attsvm.losses import Loss
+from attsvm.models.attention import attend, pull
+from attsvm.models.batch import Batch
+from attsvm.rules.rule import Blocks, Gradient
+from attsvm.tokens import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Model:
+    """Blocks of parameters that make W (B, d, dq).
+
+    shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
+    gives W; chain(params, G) the direction of each block from that of W. With `trains_head` the
+    block v is the linear head, trained as well. `prompt` models need queries of width one.
+    """
+
+    name: str
+    shapes: Callable[[int, int, int, int], dict[str, tuple[int, ...]]]
+    matrix: Callable[[Blocks], Floats]
+    chain: Callable[[Blocks, Floats], Blocks]
+    trains_head: bool = False
+    prompt: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One pass: loss (B,), gradient, log attention (B, n, T), top tokens (B, n), margins (B, n)."""
+
+    loss: Floats
+    gradient: Gradient
+    logs: Floats
+    top: Ints
+    margins: Floats
+
+
+def evaluate(
+    model: Model, params: Blocks, batch: Batch, head: Head | None, loss: Loss
+) -> Evaluation:
+    """Loss and gradient of (1/n) Σ ℓ(y_i h(o_i)) at the parameters, exact at any saturation.
+
+    head: the fixed head; None when the model trains its own.
+    """
+    read = Linear(params["v"]) if model.trains_head or head is None else head
+    W = np.ascontiguousarray(model.matrix(params))
+    logs, top, pooled = attend(batch.keys, batch.values, batch.queries, batch.present, W)
+    margins = batch.labels * read.value(pooled)
+    sign, log_slope = loss.slope(margins)
+    slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
+    G, scale = pull(
+        batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign, log_slope
+    )
+    direction = model.chain(params, G)
+    log_scale = {name: scale for name in direction}
+    if model.trains_head:
+        # ∇_v = (1/n) Σ ℓ'_i y_i o_i: nothing cancels, only ℓ' underflows.
+        top_slope = log_slope.max(axis=1)
+        finite = np.where(np.isfinite(top_slope), top_slope, 0.0)
+        weights = sign * np.exp(log_slope - finite[:, None]) * batch.labels
+        direction["v"] = np.einsum("bn,bnd->bd", weights, pooled)
+        log_scale["v"] = top_slope - np.log(batch.keys.shape[1])
+    return Evaluation(
+        loss.value(margins).mean(axis=1), Gradient(direction, log_scale), logs, top, margins
+    )
+
+
+def log_norm(gradient: Gradient) -> Floats:
+    """log ‖gradient‖ over all blocks (B,); −inf when it is exactly zero."""
+    parts = []
+    for name, G in gradient.direction.items():
+        size = np.sqrt(np.square(G.reshape(len(G), -1)).sum(axis=1))
+        log = np.log(size, out=np.full(len(size), -np.inf), where=size > 0)
+        parts.append(log + gradient.log_scale[name])
+    return 0.5 * np.logaddexp.reduce(2.0 * np.stack(parts), axis=0)

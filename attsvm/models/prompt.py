@@ -1,0 +1,25 @@
+"""A prompt vector p: logits k_t·p, the weight model with the query 1."""
+
+from __future__ import annotations
+
+from attsvm.models.model import Model
+from attsvm.rules.rule import Blocks
+from attsvm.tokens import Floats
+
+
+def shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
+    """p (d,)."""
+    return {"p": (d,)}
+
+
+def matrix(params: Blocks) -> Floats:
+    """p as a column."""
+    return params["p"][:, :, None]
+
+
+def chain(params: Blocks, G: Floats) -> Blocks:
+    """∇_p."""
+    return {"p": G[:, :, 0]}
+
+
+MODEL = Model("prompt", shapes, matrix, chain, prompt=True)
