@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 
+from attsvm import measures
 from attsvm.certificate import Certificate, certify
 from attsvm.compound import relaxed, solve_sets
 from attsvm.errors import (
@@ -18,14 +19,18 @@ from attsvm.errors import (
     NotConverged,
     Unsupported,
 )
+from attsvm.limits import Limit, predict
 from attsvm.norms import Norm, norm_of
 from attsvm.optima import Optimality, local_optima, optimality
+from attsvm.outcome import Outcome, outcome
+from attsvm.path import Path
 from attsvm.problem import Problem
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.solvers.many import solve_many
 from attsvm.stack import Stack
 from attsvm.tokens import Tokens
+from attsvm.training import train
 from attsvm.version import __version__
 
 __all__ = [
@@ -35,9 +40,12 @@ __all__ = [
     "Certificate",
     "ConvergenceWarning",
     "Inseparable",
+    "Limit",
     "Norm",
     "NotConverged",
     "Optimality",
+    "Outcome",
+    "Path",
     "Problem",
     "Selection",
     "Stack",
@@ -46,12 +54,16 @@ __all__ = [
     "__version__",
     "certify",
     "local_optima",
+    "measures",
     "norm_of",
     "optimality",
+    "outcome",
+    "predict",
     "relaxed",
     "solve",
     "solve_many",
     "solve_sets",
+    "train",
 ]
 
 logging.getLogger("attsvm").addHandler(logging.NullHandler())

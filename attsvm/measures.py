@@ -91,8 +91,8 @@ def margin_share(W: Matrices, target: Certificate | Sequence[Certificate]) -> An
 
         share = (min_k margin_k/b_k / ‖W‖) · least norm
 
-    0 when a margin is not positive (with b_k = 0: negative). The norm and the rows are those of
-    the certificate, which must be of a problem without ties.
+    0 when a margin is not positive (with b_k = 0: negative), nan when W is not finite.
+    Norm and rows are those of the certificate, which must be of a problem without ties.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -130,6 +130,8 @@ def _check(certificate: Certificate) -> None:
 
 def _share(W: Floats, certificate: Certificate) -> tuple[float, float]:
     """Bounds on the share of one matrix (d, dq); its margin is rounded down, then up."""
+    if not np.isfinite(W).all():
+        return np.nan, np.nan
     problem, norm, shape = certificate.problem, certificate.norm, certificate.problem.shape
     margins, rows = problem.margins(W), problem.row_norms
     error = margin_error(shape) * float(np.linalg.norm(W)) * rows

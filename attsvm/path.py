@@ -60,7 +60,7 @@ class Path:
         """The token with the most attention at the end (B, n)."""
         return self.top[-1]
 
-    def save(self, file: str | FilePath) -> None:
+    def save(self, file: str | FilePath, *, force: bool = False) -> None:
         """Write the path as an .npz file without pickles, in one move."""
         from attsvm.archive import write_arrays
 
@@ -72,7 +72,7 @@ class Path:
         }  # fmt: skip
         arrays.update({f"weights.{name}": block for name, block in self.weights.items()})
         arrays.update({f"state.{name}": np.asarray(block) for name, block in self.state.items()})
-        write_arrays(FilePath(file), arrays)
+        write_arrays(FilePath(file), arrays, force=force)
 
     @classmethod
     def load(cls, file: str | FilePath) -> Path:

@@ -274,11 +274,10 @@ class Problem:
 
     def _logit_directions(self, W: Any) -> Floats:
         W = np.asarray(W, dtype=np.float64)
+        if W.ndim == 1 and self.shape[1] == 1:
+            W = W[:, None]
         if W.shape != self.shape:
-            if W.shape == self.shape[:1] and self.shape[1] == 1:
-                W = W[:, None]
-            else:
-                raise BadTokens(f"W has shape {W.shape}; this problem needs {self.shape}")
+            raise BadTokens(f"W has shape {W.shape}; this problem needs {self.shape}")
         return self.queries @ W.T
 
     def adjoint(self, multipliers: Any, tie_multipliers: Any = None) -> Floats:

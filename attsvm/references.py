@@ -46,6 +46,12 @@ REFERENCES: dict[str, Reference] = {
         "Implicit Regularization of Gradient Flow on One-Layer Softmax Attention",
         "arXiv:2403.08699",
     ),
+    "vasudeva2024rates": Reference(
+        "B. Vasudeva, P. Deora, C. Thrampoulidis",
+        2024,
+        "Implicit Bias and Fast Convergence Rates for Self-attention",
+        "arXiv:2402.05738",
+    ),
     "li2024mechanics": Reference(
         "Y. Li, Y. Huang, M. E. Ildiz, A. S. Rawat, S. Oymak",
         2024,

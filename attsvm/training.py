@@ -10,7 +10,8 @@ import numpy as np
 
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.heads import Head, head_of
-from attsvm.losses import loss_of
+from attsvm.heads.linear import Linear
+from attsvm.losses import Loss, loss_of
 from attsvm.models import model_of
 from attsvm.models.batch import Batch
 from attsvm.models.model import Evaluation, Model, evaluate, log_norm
@@ -153,9 +154,15 @@ def _run(
     first = 0 if start is None else int(start.steps[-1])
     state = rule.init(params) if start is None else dict(start.state)
     record = _Record(start)
+    floor = _floor(batch, head, loss)
     diverged = -1
     for step in range(first, first + steps + 1):
-        found = evaluate(model, params, batch, head, loss)
+        with np.errstate(all="ignore"):  # a diverging step is reported, not warned about
+            found = evaluate(model, params, batch, head, loss)
+        if not bool(np.isfinite(found.loss).all()):
+            diverged = step - 1
+            _warn(diverged, config["lr"])
+            break
         size = log_norm(found.gradient)
         if step == 0 and bool(np.isneginf(size).any()):
             b = int(np.isneginf(size).argmax())
@@ -170,23 +177,43 @@ def _run(
         if last:
             break
         lr = np.full(batch.size, config["lr"] * factor(step))
-        above = found.loss - (loss.floor if np.isfinite(loss.floor) else 0.0)
-        moved, state = rule.update(params, found.gradient, state, lr, above, step)
+        above = found.loss - floor
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved, state = rule.update(params, found.gradient, state, lr, above, step)
         if not all(bool(np.isfinite(block).all()) for block in moved.values()):
             diverged = step
-            warnings.warn(
-                f"step {step} left the range of floats with lr {config['lr']:g}; the path ends "
-                "before it. Try a smaller step size",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-            record.add(step, params, found, size)
+            _warn(step, config["lr"])
+            if record.steps[-1:] != [step]:
+                record.add(step, params, found, size)
             break
         record.tick(config["rule"], lr, size)
         params = moved
         if progress is not None and step % 64 == 0:
             progress((step - first) / max(steps, 1))
     return record.path(config, state, diverged)
+
+
+def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:
+    """The infimum of the loss over attention (B,): every input on its best token.
+
+    Known for a fixed linear head and a decreasing loss; the loss's own floor otherwise.
+    """
+    if isinstance(head, Linear) and loss.name != "squared":
+        scores = np.einsum("bntd,bd->bnt", batch.values, np.broadcast_to(
+            head.v, (batch.size, batch.values.shape[3])
+        )) * batch.labels[:, :, None]  # fmt: skip
+        best = np.where(batch.present, scores, -np.inf).max(axis=2)
+        return loss.value(best).mean(axis=1)
+    return np.full(batch.size, loss.floor)
+
+
+def _warn(step: int, lr: float) -> None:
+    warnings.warn(
+        f"step {step} left the range of floats with lr {lr:g}; the path ends before it. "
+        "Try a smaller step size",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 class _Record:
@@ -210,7 +237,10 @@ class _Record:
 
     def tick(self, rule: str, lr: Floats, size: Floats) -> None:
         """Advance the plain-flow clock: η for gd, η/‖∇L‖ for ngd, unknown otherwise."""
-        passed = {"gd": np.log(lr), "ngd": np.log(lr) - size}.get(rule, np.full(len(lr), np.nan))
+        if rule not in ("gd", "ngd"):
+            self.clock = np.full(len(lr), np.nan)
+            return
+        passed = np.log(lr) if rule == "gd" else np.log(lr) - size
         self.clock = np.logaddexp(self.clock, passed)
 
     def add(self, step: int, params: Blocks, found: Evaluation, size: Floats) -> None:

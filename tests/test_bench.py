@@ -187,7 +187,7 @@ def test_ratio_is_taken_on_common_seeds():
     assert found["ratio"] == 400.0
     assert found["met"] is True
     assert found["reach"] == ["≥ 300 ×"]
-    assert summary("cvxpy loop", measured(200.0), mine)["met"] is False
+    assert summary("cvxpy loop", measured(200.0, seeds=4), mine)["met"] is False
 
 
 def test_a_reach_needs_every_part():

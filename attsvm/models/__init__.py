@@ -15,7 +15,7 @@ MODELS: dict[str, Model] = {
 }
 
 # Modules of this folder that are not models themselves.
-SUPPORT = ("attention", "batch", "model")
+SUPPORT = ("attention", "batch", "model", "twin")
 
 
 def model_of(name: str) -> Model:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens
 from attsvm.tokens import Bools, Floats, Tokens
@@ -36,16 +38,13 @@ class Batch:
                 listed[0].queries.shape[1],
             ):  # fmt: skip
                 raise BadTokens(f"instance {b} has another size than instance 0: {t!r}")
-        arrays = [[], [], [], [], []]  # type: list[list[Floats]]
-        for t in listed:
-            source = slice(None) if t.source is None else t.source
-            arrays[0].append(np.asarray(t.keys, np.float64)[source])
-            arrays[1].append(np.asarray(t.X, np.float64)[source])
-            arrays[2].append(t.queries)
-            arrays[3].append(np.asarray(t.labels))
-            arrays[4].append(t.present())
-        keys, values, queries, labels, present = (np.stack(column) for column in arrays)
-        return cls(keys, values, queries, labels, present.astype(bool))
+        return cls(
+            np.stack([_of_inputs(t, t.keys) for t in listed]),
+            np.stack([_of_inputs(t, t.X) for t in listed]),
+            np.ascontiguousarray(np.stack([t.queries for t in listed])),
+            np.stack([np.asarray(t.labels) for t in listed]),
+            np.stack([t.present() for t in listed]),
+        )
 
     @property
     def size(self) -> int:
@@ -56,3 +55,9 @@ class Batch:
     def shape(self) -> tuple[int, int]:
         """The shape (d, dq) of W."""
         return int(self.keys.shape[3]), int(self.queries.shape[2])
+
+
+def _of_inputs(tokens: Tokens, array: NDArray[Any]) -> Floats:
+    """Keys or values (n, T, d) of each input; sequences that share keys are written out."""
+    full = np.asarray(array, dtype=np.float64)
+    return full if tokens.source is None else full[tokens.source]

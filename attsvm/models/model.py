@@ -9,6 +9,7 @@ import numpy as np
 
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
+from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import Loss
 from attsvm.models.attention import attend, pull
 from attsvm.models.batch import Batch
@@ -57,9 +58,12 @@ def evaluate(
     margins = batch.labels * read.value(pooled)
     sign, log_slope = loss.slope(margins)
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
+    # The one bent head: ∇h(o) − ∇h(x) = −2λ (o − x). The others are linear or piecewise so.
+    curve = -2 * read.penalty if isinstance(read, Quadratic) else 0.0
     G, scale = pull(
-        batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign, log_slope
-    )
+        batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign, log_slope,
+        curve * batch.labels,
+    )  # fmt: skip
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}
     if model.trains_head:

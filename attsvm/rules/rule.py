@@ -31,14 +31,16 @@ class Gradient:
 @dataclass(frozen=True)
 class Rule:
     """init(params) gives the first state; update(params, gradient, state, lr, loss, step) the
-    next params and state. Neither changes its arguments.
+    next params and state. Neither changes its arguments. A state is a flat dict of arrays, so that
+    it can be saved. A step beyond the range of floats gives params that are not finite.
 
     lr (B,) is the step size of this step, loss (B,) the loss above its floor (polyak needs it),
     step counts from 0. `norm` names the norm of the step when every step has norm lr in it
-    (ngd: frobenius), None otherwise.
+    (ngd: frobenius), None otherwise. `decays` says whether decoupled weight decay is defined.
     """
 
     name: str
     init: Callable[[Blocks], dict[str, Any]]
     update: Callable[..., tuple[Blocks, dict[str, Any]]]
     norm: str | None = None
+    decays: bool = True

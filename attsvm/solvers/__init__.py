@@ -24,7 +24,7 @@ SUPPORT = (
     "active_set", "answer", "cone", "coordinate", "dual_point", "duality", "entrywise",
     "enumeration", "farkas", "front", "frobenius_large", "inverse", "linear",
     "many", "newton", "normal_matrix", "nuclear", "primal_point", "soft_cone",
-    "soft_margin", "soft_power", "spectral", "steps", "working_set",
+    "soft_margin", "soft_power", "soft_rows", "spectral", "steps", "working_set",
 )  # fmt: skip
 
 SOLVERS: dict[str, Solver] = {

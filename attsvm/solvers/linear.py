@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
+from attsvm.solvers.cone import Rows
 from attsvm.solvers.duality import Array, Mask, Pair, mend, weigh, worst_ratio
 from attsvm.solvers.entrywise import rows
-from attsvm.solvers.soft_margin import Best, Soft
+from attsvm.solvers.soft_rows import Best, Soft
 
 METHODS = (
     "highs-ds",
@@ -22,6 +23,7 @@ OPTIONS: dict[str, Any] = {
 }
 FACE = 1e-8  # share of the largest entry below which an entry counts as zero
 POLISHES = 3
+LARGEST = 1e6
 CUTS = 60  # linear programs of a soft margin, at most
 STRIDE = 0.1  # y changes by no more than this factor at once: the first cut says little far away
 
@@ -85,19 +87,21 @@ def inner_soft(soft: Soft, *, tol: float, W0: Array, lam0: Array) -> tuple[Array
     """
     A, one = rows(soft.rows.D, soft.rows.Z), soft.norm.name == "l1"
     best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
+    # λ in a unit that keeps its bounds within what a linear program takes for finite
+    cap, unit = soft.cap, max(1.0, float(soft.cap[soft.held].max(initial=0.0)) / LARGEST)
     for method in METHODS:
         y, cuts = float(soft.norm.value(W0)), dict[bool, tuple[float, float, Array]]()
         for _ in range(CUTS):
-            found = (_soft_l1 if one else _soft_max)(A, soft, y, method)
+            found = (_soft_l1 if one else _soft_max)(A, soft.rows, cap / unit, y / unit, method)
             if found is None:
                 break
-            W = found[0].reshape(W0.shape)
+            W, lam = found[0].reshape(W0.shape), unit * found[1]
             slope = float(soft.norm.value(W))
             cuts[slope >= y] = slope, soft.upper(W, lam0) - 0.5 * slope**2, W
-            best = best.judged(W=W, lam=found[1])
+            best = best.judged(W=W, lam=lam)
             last, y, W = y, *_mixed(cuts)
             y = min(max(y, STRIDE * last), last / STRIDE)
-            best = best.judged(W=W, lam=found[1])
+            best = best.judged(W=W, lam=lam)
             if best.gap <= 1e-3 * tol or abs(y - last) <= 1e-15 * y or not y > 0.0:
                 break
         if best.gap <= tol:
@@ -249,29 +253,33 @@ def _max_face(A: Array, b: Array, free: Mask, pair: Pair) -> tuple[Array, Array]
     return w, lam
 
 
-def _soft_l1(A: Array, soft: Soft, y: float, method: str) -> tuple[Array, Array] | None:
+def _soft_l1(
+    A: Array, given: Rows, cap: Array, y: float, method: str
+) -> tuple[Array, Array] | None:
     """Returns (w, λ) of min y Σ|w| + Σ cap ξ; with more rows than entries by its dual."""
-    (k, N), b, free = A.shape, soft.rows.b, soft.rows.free
+    (k, N), b, free = A.shape, given.b, given.free
     if k > N:
-        bounds = np.vstack([_multiplier_bounds(free, soft.cap), _box(-y, y, N)])
+        bounds = np.vstack([_multiplier_bounds(free, cap), _box(-y, y, N)])
         K = np.hstack([A.T, -np.eye(N)])
         c, r = np.concatenate([-b, np.zeros(N)]), np.zeros(N)
         found = _solve(c, K, r, equal=r == 0.0, bounds=bounds, method=method)
         return None if found is None else (-found[1], found[0][:k])
     K = np.hstack([A, -A, np.eye(k)[:, ~free]])
-    c = np.concatenate([np.full(2 * N, y), soft.cap[~free]])
+    c = np.concatenate([np.full(2 * N, y), cap[~free]])
     found = _solve(c, K, b, equal=free, bounds=_box(0.0, np.inf, len(c)), method=method)
     return None if found is None else (found[0][:N] - found[0][N : 2 * N], found[1])
 
 
-def _soft_max(A: Array, soft: Soft, y: float, method: str) -> tuple[Array, Array] | None:
+def _soft_max(
+    A: Array, given: Rows, cap: Array, y: float, method: str
+) -> tuple[Array, Array] | None:
     """Returns (w, λ) of min y max|w| + Σ cap ξ by its dual: max bᵀλ, ‖Aᵀλ‖_1 ≤ y."""
     k, N = A.shape
     K = np.zeros((N + 1, k + 2 * N))
     K[:N, :k] = A.T
     K[:N, k : k + N], K[:N, k + N :], K[N, k:] = -np.eye(N), np.eye(N), -1.0
-    bounds = np.vstack([_multiplier_bounds(soft.rows.free, soft.cap), _box(0.0, np.inf, 2 * N)])
-    c, r = np.concatenate([-soft.rows.b, np.zeros(2 * N)]), np.zeros(N + 1)
+    bounds = np.vstack([_multiplier_bounds(given.free, cap), _box(0.0, np.inf, 2 * N)])
+    c, r = np.concatenate([-given.b, np.zeros(2 * N)]), np.zeros(N + 1)
     r[N] = -y
     found = _solve(c, K, r, equal=np.arange(N + 1) < N, bounds=bounds, method=method)
     return None if found is None else (-found[1][:N], found[0][:k])

@@ -33,7 +33,7 @@ from attsvm.solvers.cone import (
     place,
     symmetric,
 )
-from attsvm.solvers.soft_margin import Best, Boxed, Soft, boxed
+from attsvm.solvers.soft_rows import Best, Boxed, Soft, boxed
 
 # The start keeps off the boundary: singular values of W, t above ‖W‖ and above ‖A*λ‖_dual.
 SPREAD = 0.2

@@ -1,7 +1,6 @@
-"""Soft margins in any norm: the rows in one scale, the judge of a pair, and a working set.
+"""Soft margins in any norm but Frobenius: one scale for the rows, a working set, the best of all.
 
-    min ½‖W‖² + Σ cap_k ξ_k   s.t.  D_kᵀ W Z_k ≥ b_k − ξ_k,  ξ ≥ 0,  ties exact
-    max Σ b_k λ_k − ½‖A*λ‖²_dual   s.t.  0 ≤ λ_k ≤ cap_k on margins
+    min ½‖W‖² + C Σ ξ_k   s.t.  Δ_kᵀ W z_k ≥ b_k − ξ_k,  ξ ≥ 0,  ties exact
 
 The Frobenius solution comes first and sets the scale: rows of norm 1, W of Frobenius norm 1, so
 that the budget C of a row becomes cap_k = C‖Δ_k‖‖z_k‖/‖W‖. A row whose cap cannot move W is left
@@ -11,19 +10,23 @@ out: its ξ_k and λ_k follow from W.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from attsvm.norms import Norm
+from attsvm.norms.entrywise import Power, Sum
 from attsvm.problem import Problem
 from attsvm.soft import soft_lower, soft_upper
-from attsvm.solvers import frobenius
+from attsvm.solvers import frobenius, linear, soft_cone, soft_power
 from attsvm.solvers.answer import Answer, zero_row
 from attsvm.solvers.answer import Rows as Listed
 from attsvm.solvers.cone import Rows
-from attsvm.tokens import Bools, Floats, Ints
+from attsvm.solvers.soft_rows import Soft
+from attsvm.tokens import Floats, Ints
+
+# inner(soft, tol=…, W0=…, lam0=…) -> (W, λ), untrusted
+Inner = Callable[..., tuple[Floats, Floats]]
 
 # Up to this many margins all of them go in at once.
 ALL = 600
@@ -34,107 +37,55 @@ WEIGHTLESS = 1e-14
 FAR = 0.3
 # How much further than its worst margin W is scaled, to be clear of rounding.
 BEYOND = 1e-12
-# The budget that counts as moderate, in units of b/(‖Δ‖‖z‖)².
-MODERATE = 1e4
-# Margins within this share of b and of ‖W‖ are tight; numbers in a dense matrix, at most.
-NEAR = 1e-7
+# Margins within this share of ‖W‖ are tight; numbers in a dense matrix, at most.
+NEAR = 1e-6
 DENSE = 2_000_000
+# Frobenius multipliers below this share of the budget: the hard margin is tried.
+LOOSE = 0.5
+# Budgets beyond this, in units of b/(‖Δ‖‖z‖)², leave ½‖W‖² at rounding level beside C Σ ξ.
+IMMENSE = 1e8
 
 
-@dataclass(frozen=True)
-class Soft:
-    """Unit rows with caps: cap (k,), inf on ties; base: what the rows left out add to both bounds.
+def inner_of(norm: Norm) -> Inner:
+    """The inner solver of a norm for soft margins."""
+    if isinstance(norm, Power):
+        return partial(soft_power.inner, p=norm.p)
+    return soft_cone.inner if norm.rotational else linear.inner_soft
 
-    The bounds are those of `rows`; a gap is taken relative to the whole, lower + base.
+
+def solve(
+    problem: Problem, norm: Norm, *, tol: float, budget: float, hard: Callable[..., Answer]
+) -> Answer:
+    """The answer of a soft margin; where the budget is no bound, that of the hard margin.
+
+    hard(problem, norm, tol=…): the answer of the hard margin. Ties that contradict each other
+    have no solution: the answer is their proof.
     """
-
-    rows: Rows
-    cap: Floats
-    norm: Norm
-    base: float = 0.0
-
-    @property
-    def held(self) -> Bools:
-        """True on margins (k,)."""
-        return ~self.rows.free
-
-    def upper(self, W: Floats, lam: Floats) -> float:
-        """½‖W‖² + Σ cap ξ, and twice what the misses of ties cost to first order."""
-        short, held = self.rows.b - self.rows.values(W), self.held
-        value = 0.5 * float(self.norm.value(W)) ** 2
-        value += float(self.cap[held] @ np.maximum(short[held], 0.0))
-        return value + 2.0 * float(np.abs(lam)[~held] @ np.abs(short)[~held])
-
-    def within(self, lam: Floats) -> Floats:
-        """λ clipped to its bounds (k,)."""
-        return np.where(self.held, np.clip(lam, 0.0, self.cap), lam)
-
-    def lower(self, lam: Floats) -> float:
-        """Σ bλ − ½‖A*λ‖²_dual."""
-        dual = float(self.norm.dual(self.rows.adjoint(lam)))
-        return float(self.rows.b @ lam) - 0.5 * dual**2
+    none = _contradiction(problem, norm, tol=tol)
+    if none is not None:
+        return none
+    start = frobenius.solve(problem, norm, tol=min(tol, 1e-9), budget=budget)
+    answers = [start]
+    if float(start.multipliers.max(initial=0.0)) < LOOSE * budget:
+        firm = hard(problem, norm, tol=tol)
+        if not firm.proof:
+            answers.append(firm)
+    best = _merged(problem, norm, answers, budget=budget)
+    if _settled(problem, norm, best, tol=tol, budget=budget):
+        return best
+    if budget > IMMENSE * _natural(problem, 2):
+        # ½‖W‖² is all but lost beside C Σ ξ: a linear program serves every norm.
+        more = by_rounds(
+            linear.inner_soft, problem, Sum(), tol=tol, budget=budget, start=_guess(problem)
+        )
+        best = _merged(problem, norm, [best, more], budget=budget)
+        if _settled(problem, norm, best, tol=tol, budget=budget):
+            return best
+    more = by_rounds(inner_of(norm), problem, norm, tol=tol, budget=budget, start=start)
+    return _merged(problem, norm, [best, more], budget=budget)
 
 
-@dataclass(frozen=True)
-class Best:
-    """W of least upper bound and λ of greatest lower bound so far, and their relative gap."""
-
-    soft: Soft
-    W: Floats
-    lam: Floats
-    upper: float = np.inf
-    lower: float = -np.inf
-
-    @property
-    def gap(self) -> float:
-        """(upper − lower)/lower of the whole problem."""
-        whole = self.lower + self.soft.base
-        return (self.upper - self.lower) / whole if whole > 0.0 else np.inf
-
-    def judged(self, *, W: Floats, lam: Floats) -> Best:
-        """The better of this and (W, λ); W and λ are judged apart."""
-        best, lam = self, self.soft.within(lam)
-        lower = self.soft.lower(lam)
-        if lower > best.lower:
-            best = replace(best, lam=lam, lower=lower)
-        upper = self.soft.upper(W, best.lam)
-        return replace(best, W=W.copy(), upper=upper) if upper < best.upper else best
-
-
-# inner(soft, tol=…, W0=…, lam0=…) -> (W, λ), untrusted
-Inner = Callable[..., tuple[Floats, Floats]]
-
-
-@dataclass(frozen=True)
-class Boxed:
-    """Positive variables of a barrier method: λ and s, room = cap − λ and ξ, all (k,).
-
-    On the central path λs = room·ξ = weight; both are 1 on ties, where nothing is bounded.
-    """
-
-    lam: Floats
-    s: Floats
-    room: Floats
-    xi: Floats
-
-
-def boxed(soft: Soft, lam: Floats, slack: Floats, *, weight: float) -> Boxed:
-    """Variables near λ (k,) and slack = A(W) − b (k,), every product at least about `weight`."""
-    held = soft.held
-    cap = np.where(held, soft.cap, 2.0)
-    over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
-    near = np.sqrt(weight)
-    least = np.minimum(weight / np.maximum(over, near), 0.5 * cap)
-    spare = np.minimum(weight / np.maximum(under, near), 0.5 * cap)
-    # A small room is set, not taken as a difference, which would lose it.
-    high = lam > cap - spare
-    inside = np.where(high, cap - spare, np.maximum(lam, least))
-    room = np.where(high, spare, cap - inside)
-    s, xi = np.maximum(over, weight / inside), np.maximum(under, weight / room)
-    return Boxed(np.where(held, inside, lam), *(np.where(held, x, 1.0) for x in (s, room, xi)))
-
-
-def solve_soft(
+def by_rounds(
     inner: Inner, problem: Problem, norm: Norm, *, tol: float, budget: float, start: Answer
 ) -> Answer:
     """The answer of `inner` on the whole problem, by rounds over a growing set of margins.
@@ -160,7 +111,7 @@ def solve_soft(
     return answer
 
 
-def contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None:
+def _contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None:
     """The proof that the ties alone have no solution, if they have none."""
     if not problem.ties:
         return None
@@ -171,11 +122,11 @@ def contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None:
     return Answer(None, np.zeros(problem.m), found.tie_multipliers, True)
 
 
-def merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: float) -> Answer:
+def _merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: float) -> Answer:
     """The W of least upper bound and the λ of greatest lower bound among the answers.
 
     W = 0 takes part, and W and λ scaled: W to meet its worst margin (a large C makes a miss of
-    rounding size dear), λ to its best multiple within the budget.
+    rounding size dear), or changed to do so; λ to its best multiple within the budget.
     """
     weights = [answer.W for answer in answers if answer.W is not None]
     asked = (problem.b > 0) & (problem.row_norms > 0)
@@ -183,6 +134,8 @@ def merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: float
         worst = float((problem.margins(W)[asked] / problem.b[asked]).min(initial=np.inf))
         if 0.5 < worst < 2.0:
             weights.append(W * ((1.0 + BEYOND) / worst))
+        if not problem.scalable:
+            weights.append(_lifted(problem, W))
     if not problem.c.any():
         weights.append(np.zeros(problem.shape))
     chosen = None
@@ -190,8 +143,8 @@ def merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: float
         chosen = min(weights, key=lambda W: soft_upper(problem, norm, W, budget)[1])
     pairs = []
     for answer in answers:
-        lam, mu = np.clip(answer.multipliers, 0.0, budget), answer.tie_multipliers
-        pairs.append((lam, mu))
+        lam, mu = np.maximum(answer.multipliers, 0.0), answer.tie_multipliers
+        pairs.append((np.minimum(lam, budget), mu))
         worth, dual = problem.b @ lam + problem.c @ mu, norm.dual(problem.adjoint(lam, mu))
         if worth > 0 and dual > 0:
             scale = min(float(worth / dual**2), budget / max(float(lam.max(initial=0.0)), 1e-300))
@@ -200,38 +153,35 @@ def merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: float
     return Answer(chosen, lam, mu)
 
 
-def moderate(problem: Problem) -> float:
-    """A budget beyond which ½‖W‖² hardly matters beside C Σ ξ on rows that cannot be met."""
+def _lifted(problem: Problem, W: Floats) -> Floats:
+    """W after the least change that clears rounding on tight margins and restores the ties."""
+    rows, size = Listed.of(problem), float(np.linalg.norm(W))
+    away = (np.einsum("kd,kd->k", rows.D, rows.Z @ W.T) - rows.b) / rows.norms
+    goal = np.where(rows.free, -away, 0.1 * BEYOND * size - away)
+    tight = rows.free | ((goal > 0.0) & (np.abs(away) < NEAR * size))
+    if not tight.any() or len(rows.D) * W.size > DENSE:
+        return W
+    change = np.linalg.lstsq(rows.features()[tight], goal[tight], rcond=1e-12)[0]
+    return np.asarray(W + change.reshape(W.shape))
+
+
+def _natural(problem: Problem, power: int) -> float:
+    """The median b/(‖Δ‖‖z‖)^power: the unit of ‖W‖ for power 1, that of C for 2."""
     asked = (problem.b > 0) & (problem.row_norms > 0)
-    unit = problem.b[asked] / problem.row_norms[asked] ** 2
-    return MODERATE * float(np.median(unit)) if asked.any() else np.inf
+    unit = problem.b[asked] / problem.row_norms[asked] ** power
+    return float(np.median(unit)) if asked.any() else np.inf
 
 
-def priced(problem: Problem, W: Floats, *, budget: float) -> Answer:
-    """W with the multipliers that a budget without end asks for: A*λ = 0 as nearly as possible.
-
-    λ = C on missed margins, 0 on those met with room, and on tight ones (and ties) the least
-    squares solution between these bounds.
-    """
-    rows = Listed.of(problem)
-    away = np.einsum("kd,kd->k", rows.D, rows.Z @ W.T) - rows.b
-    close = NEAR * (np.abs(rows.b) + rows.norms * float(np.linalg.norm(W)))
-    tight = rows.free | (np.abs(away) <= close)
-    lam = np.where(~tight & (away < 0.0), budget, 0.0)
-    F = rows.features()
-    if tight.any() and F.size <= DENSE:
-        unit = rows.norms / rows.norms.max()
-        goal = -(lam / budget * unit) @ F
-        low = np.where(rows.free, -np.inf, 0.0)[tight]
-        high = np.where(rows.free, np.inf, unit)[tight]
-        fit = lsq_linear(F[tight].T, goal, bounds=(low, high), method="bvls", tol=1e-15)
-        lam[tight] = fit.x / unit[tight] * budget
-    margins, ties = rows.spread(lam)
-    dead = problem.row_norms == 0
-    return Answer(W, np.where(dead & (problem.b > 0), budget, margins), ties)
+def _guess(problem: Problem) -> Answer:
+    """The mean of the unit rows, in the unit of W: a start where the Frobenius one has failed."""
+    live = problem.row_norms > 0
+    W = problem.adjoint(live / np.where(live, problem.row_norms, 1.0))
+    size = float(np.linalg.norm(W))
+    W = W * (_natural(problem, 1) / size) if size > 0 else W
+    return Answer(W, np.zeros(problem.m), np.zeros(problem.ties))
 
 
-def settled(problem: Problem, norm: Norm, answer: Answer, *, tol: float, budget: float) -> bool:
+def _settled(problem: Problem, norm: Norm, answer: Answer, *, tol: float, budget: float) -> bool:
     """Whether the answer has a gap of at most `tol`."""
     lower = soft_lower(problem, norm, answer.multipliers, answer.tie_multipliers)
     return soft_upper(problem, norm, answer.W, budget)[1] <= lower * (1.0 + tol)

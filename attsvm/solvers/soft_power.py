@@ -18,16 +18,14 @@ from attsvm.solvers.duality import Array, Mask, conjugate, duality_map, length, 
 from attsvm.solvers.entrywise import PATHS, rows
 from attsvm.solvers.normal_matrix import factor
 from attsvm.solvers.primal_point import chord, gradient
-from attsvm.solvers.soft_margin import Best, Soft, boxed
+from attsvm.solvers.soft_rows import Best, Soft, boxed
 from attsvm.solvers.steps import Path, affine, longest, patience
 
 STEPS = 200
 BACKTRACKS = 20
-# Rounds of the secant for τ, and the steps of the first one, which sets τ = ‖w‖ before each.
-ROUNDS = 25
-FIRST = 40
-# Rounds without half the gap before the secant gives up.
-IDLE = 3
+# Rounds of the secant for τ, and of those without half the gap before it gives up; the steps of
+# the first round, which sets τ = ‖w‖ before each.
+ROUNDS, IDLE, FIRST = 25, 3, 40
 
 
 class _Box(NamedTuple):
@@ -40,8 +38,7 @@ class _Box(NamedTuple):
     @property
     def sigma(self) -> Array:
         """s/λ + ξ/(cap − λ) on margins, 0 on ties (k,)."""
-        ratio = np.where(self.on, self.Y / np.where(self.on, self.X, 1.0), 0.0)
-        return ratio[: len(ratio) // 2] + ratio[len(ratio) // 2 :]
+        return np.where(self.on, self.Y / self.X, 0.0).reshape(2, -1).sum(axis=0)
 
     @property
     def weight(self) -> float:
@@ -50,12 +47,12 @@ class _Box(NamedTuple):
 
     def aim(self, weight: float, bow: Array | float) -> Array:
         """Y's way to XY = weight at fixed X (2k,); bow is the second-order term dX dY."""
-        return np.where(self.on, (weight - bow) / np.where(self.on, self.X, 1.0) - self.Y, 0.0)
+        return np.where(self.on, (weight - bow) / self.X - self.Y, 0.0)
 
     def sides(self, dlam: Array, aim: Array) -> tuple[Array, Array]:
         """dX and dY of a change dλ."""
         dX = np.where(self.on, np.concatenate([dlam, -dlam]), 0.0)
-        return dX, np.where(self.on, aim - self.Y / np.where(self.on, self.X, 1.0) * dX, 0.0)
+        return dX, np.where(self.on, aim - self.Y / self.X * dX, 0.0)
 
 
 class _Point(NamedTuple):
@@ -64,7 +61,6 @@ class _Point(NamedTuple):
     p > 2: K = diag(B) and dw = B dM − pull; p ≤ 2: w follows from M, and B and pull are zero.
     """
 
-    soft: Soft
     A: Array
     w: Array
     lam: Array
@@ -102,14 +98,13 @@ def inner(soft: Soft, *, p: float, tol: float, W0: Array, lam0: Array) -> tuple[
     return best.W, best.lam
 
 
-def _start(A: Array, best: Best, share: float) -> tuple[Array, Array, _Box]:
-    """w, λ and the box at `best`, every product at least `share` of the gap's average."""
-    soft, w = best.soft, best.W.ravel()
-    held = soft.held
-    weight = share * max(best.upper - best.lower, 0.1) / max(int(held.sum()), 1)
+def _start(A: Array, best: Best) -> tuple[Array, Array, _Box]:
+    """w, λ and the box at `best`, every product at least a tenth of the gap's average."""
+    soft, w, held = best.soft, best.W.ravel(), best.soft.held
+    weight = 0.1 * max(best.upper - best.lower, 0.1) / max(int(held.sum()), 1)
     box = boxed(soft, best.lam, A @ w - soft.rows.b, weight=weight)
-    X, Y = np.concatenate([box.lam, box.room]), np.concatenate([box.s, box.xi])
-    return w, box.lam, _Box(X, Y, np.concatenate([held, held]))
+    X = np.concatenate([np.where(held, box.lam, 1.0), box.room])
+    return w, box.lam, _Box(X, np.concatenate([box.s, box.xi]), np.concatenate([held, held]))
 
 
 def _short(soft: Soft, m: Array, box: _Box) -> Array:
@@ -139,7 +134,7 @@ def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
     """The best pair from Newton steps on ½‖Aᵀλ‖_q² − bᵀλ − μ Σ log λ − μ Σ log(cap − λ)."""
     soft, target, shape = best.soft, conjugate(p), best.W.shape
     q, b, since = min(target, path.start), soft.rows.b, 0
-    _, lam, box = _start(A, best, 0.1)
+    _, lam, box = _start(A, best)
     for _ in range(STEPS):
         M = lam @ A
         if q == target:
@@ -148,8 +143,7 @@ def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
             since = 0 if best.gap < 0.9 * old else since + 1
             if best.gap <= tol or since > patience(best.gap):
                 break
-        point = _dual_point(soft, A, lam, box, q)
-        if point is None:
+        if (point := _dual_point(soft, A, lam, box, q)) is None:
             break
 
         def slope(move: _Move, step: float = 0.0, q: float = q, x: _Point = point) -> float:
@@ -157,9 +151,10 @@ def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
             bar = (move.dX / (x.box.X + step * move.dX))[x.box.on].sum()
             return float(move.dlam @ (m - b)) - move.weight * float(bar)
 
-        move = (
-            _newton(point, box.weight) if q < target else _corrected(point, slope=slope, floor=0.0)
-        )
+        if q < target:
+            move = _newton(point, box.weight)
+        else:
+            move = _corrected(point, slope=slope, floor=0.0)
         if not np.isfinite(move.dlam.sum() + move.dY.sum()):
             break
         step = min(1.0, 0.995 * longest(box.X, move.dX, box.on))
@@ -195,7 +190,7 @@ def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point
         return np.asarray(y + bend * hg * float(g @ y))
 
     none = np.zeros_like(w)
-    return _Point(soft, A, w, lam, M, box, _short(soft, m, box), none, none, system)
+    return _Point(A, w, lam, M, box, _short(soft, m, box), none, none, system)
 
 
 def _secant(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
@@ -231,12 +226,13 @@ def _primal(
     soft, target, shape, since = best.soft, p, best.W.shape, 0
     p = min(target, path.start)
     b, cap, k = soft.rows.b, np.where(soft.held, soft.cap, 0.0), len(soft.cap)
-    w, lam, box = _start(A, best, 0.1)
+    w, lam, box = _start(A, best)
     step, error, steps = 1.0, np.inf, 0
     for _ in range(STEPS):
-        size = length(w, p) if tau is None or p < target else tau
-        if not size > 0.0:
+        if not (size := length(w, p) if tau is None or p < target else tau) > 0.0:
             break
+        if tau is not None and p == target and steps == 0:
+            w = w * min(1.0, tau / length(w, p))  # beyond τ a large p makes f immense
         M = lam @ A
         if p == target:
             best = best.judged(W=w.reshape(shape), lam=lam)
@@ -272,8 +268,8 @@ def _primal(
             move = _corrected(point, slope=slope, floor=floor)
         if not np.isfinite(move.dlam.sum() + move.dY.sum()):
             break
-        step = min(longest(box.X, move.dX, box.on), longest(box.Y, move.dY, box.on))
-        step = min(1.0, 0.995 * step)
+        reach = min(longest(box.X, move.dX, box.on), longest(box.Y, move.dY, box.on))
+        step = min(1.0, 0.995 * reach)
         limit = 0.5 * abs(slope(move)) + 1e-14 * size**2
         for _ in range(BACKTRACKS):
             if slope(move, step) <= limit:
@@ -293,14 +289,14 @@ def _primal_point(
     M = lam @ A
     rise, slopes = chord(w, M, p=p, tau=tau)
     B = 1.0 / np.maximum(slopes, (p - 1.0) * flattest)
-    system = factor(A, B, sigma=box.sigma)
-    if system is None:
+    if (system := factor(A, B, sigma=box.sigma)) is None:
         return None
-    return _Point(soft, A, w, lam, M, box, _short(soft, A @ w, box), B, B * rise, system)
+    return _Point(A, w, lam, M, box, _short(soft, A @ w, box), B, B * rise, system)
 
 
 def _misfit(w: Array, M: Array, p: float, tau: float) -> float:
     """f(w) + f*(M) − ⟨w, M⟩ ≥ 0, zero where M = ∇f(w)."""
     q = conjugate(p)
-    value = (length(w, p) / tau) ** p / p + (length(M, q) / tau) ** q / q
-    return tau**2 * value - float(w @ M)
+    # NumPy's power: what is too large becomes inf
+    value = np.power(length(w, p) / tau, p) / p + np.power(length(M, q) / tau, q) / q
+    return float(tau**2 * value - w @ M)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attsvm.memory import require
 from attsvm.norms import Norm
 from attsvm.problem import Problem
 from attsvm.solvers.answer import Answer, Rows
@@ -20,6 +21,8 @@ from attsvm.tokens import Floats, Ints
 # inner(D, Z, b, free, *, tol, W0, lam0) -> (W, λ): unit rows, least Frobenius norm 1.
 Inner = Callable[..., tuple[Floats, Floats]]
 
+# Dense copies of rows × unknowns that an inner solver may hold.
+_COPIES = 4
 # Up to this many margins all of them go in at once.
 ALL = 600
 _ROUNDS = 20
@@ -75,6 +78,11 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     span = _Span.of(Rows.of(problem)) if norm.rotational else _Span(None, None)
     answer, W, lam = start, W0, start.multipliers
     for _ in range(_ROUNDS):
+        unknowns = problem.shape[0] * problem.shape[1]
+        require(
+            8.0 * _COPIES * len(working) * unknowns,
+            f"{len(working)} rows of {unknowns} unknowns in norm {norm.name}",
+        )
         rows = Rows.of(problem, working)
         D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]

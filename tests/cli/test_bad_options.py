@@ -32,7 +32,6 @@ def good(tmp_path):
         ("--C -1", ("C is -1.0",)),
         ("--C nan", ("C is nan",)),
         ("--C inf", ("C is inf",)),
-        ("--C 1 --norm spectral", ("takes no budget C in norm spectral",)),
         ("--C 1 --problem any", ("'any'",)),
         ("--solver newton --problem any", ("'any'",)),
         ("--tol 0", ("tol is 0.0",)),

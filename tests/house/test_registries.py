@@ -8,7 +8,15 @@ import pytest
 
 from tests.house.tree import PACKAGE
 
-REGISTRIES = {"norms": "NORMS", "solvers": "SOLVERS", "data": "EXAMPLES"}
+REGISTRIES = {
+    "norms": "NORMS",
+    "solvers": "SOLVERS",
+    "data": "EXAMPLES",
+    "losses": "LOSSES",
+    "heads": "HEADS",
+    "models": "MODELS",
+    "rules": "RULES",
+}
 
 
 def homes(entry: object) -> set[str]:

@@ -1,0 +1,275 @@
+"""The least loss in a norm ball: L-BFGS on a smooth parameterization of its sphere.
+
+For large balls the loss is its infimum to all digits, so what is minimised is log(L − L(α)), taken
+without cancellation (see `excess`); with α the best tokens it tends to a soft worst margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from attsvm.errors import Unsupported
+from attsvm.excess import Excess
+from attsvm.heads import Head
+from attsvm.heads.linear import Linear
+from attsvm.losses import Loss
+from attsvm.models import model_of
+from attsvm.models.batch import Batch
+from attsvm.models.model import Evaluation, Model, evaluate
+from attsvm.norms import Norm, norm_of
+from attsvm.norms.entrywise import Power
+from attsvm.norms.frobenius import Frobenius
+from attsvm.rules.rule import Blocks
+from attsvm.tokens import Floats, Tokens
+
+# Rounds of a joint minimisation, each block once a round; it ends at this stationarity.
+ROUNDS = 60
+STILL = 1e-13
+# Added to the log of an excess that may change sign, to make log |excess| monotone across 0.
+SHIFT = 2e5
+# x (d, dq) -> value and slope, to be minimised.
+Objective = Callable[[Floats], tuple[float, Floats]]
+
+
+def ball_norm(norm: str | Norm | None, model: str) -> Norm:
+    """The norm of the ball; an error when it does not fit the model."""
+    factored = model == "factored"
+    geometry = norm_of(norm or ("nuclear" if factored else "frobenius"))
+    if geometry.name != "nuclear" if factored else not isinstance(geometry, Frobenius | Power):
+        raise Unsupported(
+            f"no path of the {model} model in norm {geometry.name}: weight, prompt and joint "
+            "models take frobenius and lP, the factored model nuclear"
+        )
+    return geometry
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is minimised: the model on one instance, its blocks stacked in one matrix x.
+
+    geometry: the norm of x. excess: over the reference tokens; None where there are none, then
+    the loss itself is minimised. columns: those of factors. shift: added to the log of an excess
+    that may change sign. cone: a unit direction and the tangent of the half-angle.
+    """
+
+    batch: Batch
+    model: Model
+    norm: Norm
+    loss: Loss
+    head: Head
+    columns: int
+    excess: Excess | None = None
+    shift: float = 0.0
+    cone: tuple[Floats, float] | None = None
+
+    @property
+    def factored(self) -> bool:
+        return self.model.name == "factored"
+
+    @property
+    def geometry(self) -> Norm:
+        return Frobenius() if self.factored else self.norm
+
+    def radius(self, R: float) -> float:
+        """The radius of x's ball."""
+        return float(np.sqrt(2 * R)) if self.factored else R
+
+    def blocks(self, x: Floats) -> Blocks:
+        """The parameters (1, ...) in x."""
+        if self.factored:
+            d = self.batch.shape[0]
+            return {"K": x[None, :d], "Q": x[None, d:]}
+        return {"p": x[None, :, 0]} if self.model.prompt else {"W": x[None]}
+
+    def matrix(self, x: Floats) -> Floats:
+        """W (d, dq)."""
+        return self.model.matrix(self.blocks(x))[0]
+
+    def random(self, draw: np.random.Generator) -> Floats:
+        """A random x."""
+        d, dq = self.batch.shape
+        return draw.standard_normal((d + dq, self.columns) if self.factored else (d, dq))
+
+    def lift(self, W: Floats, draw: np.random.Generator) -> Floats:
+        """An x whose matrix is W; for factors nearly: none of their columns may be zero, since
+        those would stay so."""
+        if not self.factored:
+            return W
+        U, s, Vt = np.linalg.svd(W, full_matrices=False)
+        x = 1e-3 * np.sqrt(s[0]) * self.random(draw)
+        k = min(self.columns, len(s))
+        x[:, :k] += np.concatenate([U[:, :k], Vt[:k].T]) * np.sqrt(s[:k])
+        return x
+
+    def at(self, x: Floats) -> tuple[Evaluation, Floats, float]:
+        """The evaluation at x, and the gradient in x as direction and log scale."""
+        found = evaluate(self.model, self.blocks(x), self.batch, self.head, self.loss)
+        G = found.gradient.direction
+        flat = np.concatenate([G[name][0].reshape(-1, x.shape[1]) for name in G])
+        return found, flat, float(next(iter(found.gradient.log_scale.values()))[0])
+
+    def log_excess(self, x: Floats) -> float:
+        """log(L − floor); nan where no floor is known or the loss is below it."""
+        if self.excess is None:
+            return np.nan
+        above = self.excess(self.at(x)[0].logs[0])
+        return above.log if above.sign > 0 else np.nan
+
+    def __call__(self, x: Floats) -> tuple[float, Floats]:
+        """The objective and its slope."""
+        found, G, scale = self.at(x)
+        if self.excess is None:
+            return float(found.loss[0]), G * np.exp(scale)
+        above = self.excess(found.logs[0])
+        if not above.sign:
+            return 0.0, np.zeros_like(x)
+        return above.sign * (above.log + self.shift), G * np.exp(min(scale - above.log, 700.0))
+
+    def residual(self, x: Floats) -> tuple[float, float]:
+        """The stationarity of W in `norm`, and log λ of the penalty that x is stationary for."""
+        W = self.matrix(x)
+        found = evaluate(model_of("weight"), {"W": W[None]}, self.batch, self.head, self.loss)
+        G, scale = found.gradient.direction["W"][0], float(found.gradient.log_scale["W"][0])
+        away, log = stationarity(self.norm, W, G)
+        # ½(‖K‖² + ‖Q‖²) is ‖W‖_* at best: its slope has dual norm 1, that of ½‖W‖² has ‖W‖.
+        return away, scale + log - (0.0 if self.factored else np.log(float(self.norm.value(W))))
+
+    def least(self, start: Floats, R: float) -> Floats:
+        """A local minimiser over the ball of radius R (its sphere inside a cone)."""
+        radius = self.radius(R)
+        x = descend(self, start, radius, self.geometry, cone=self.cone)
+        if self.cone is None and float(np.vdot(self(x)[1], x)) > 0:
+            # The loss falls inwards: look for a minimum in the interior too.
+            inner = descend(self, x, radius, self.geometry, inside=True)
+            return inner if self(inner)[0] < self(x)[0] else x
+        return x
+
+
+def stationarity(norm: Norm, x: Floats, G: Floats) -> tuple[float, float]:
+    """1 − ⟨−G, x⟩/(‖G‖_dual ‖x‖), 0 exactly when x is a multiple of a dual map of −G, and
+    log ‖G‖_dual; (0, −inf) for a zero gradient G."""
+    slope, size = float(norm.dual(G)), float(norm.value(x))
+    if not slope > 0:
+        return 0.0, -np.inf
+    away = 1.0 + float(np.vdot(G, x)) / (slope * size)
+    return max(away, 0.0), float(np.log(slope))
+
+
+def aimed(tokens: Tokens, task: Task, v: Floats) -> Task:
+    """The task with the linear head v (e, 1) and the excess over the best tokens under it."""
+    alpha = tokens.scores(v[:, 0]).argmax(axis=1)
+    excess = Excess.over(tokens, alpha, v[:, 0], task.loss)
+    return replace(task, head=Linear(v[None, :, 0]), excess=excess)
+
+
+def log_loss(loss: Loss, margins: Floats) -> float:
+    """log of the mean loss, past underflow (there a loss is as large as its slope); the mean loss
+    itself where its floor is not 0."""
+    values = loss.value(margins)
+    if loss.floor != 0.0:
+        return float(values.mean())
+    tail = loss.slope(margins)[1]
+    logs = np.log(values, out=tail, where=values > 1e-290)
+    return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+
+def decoder(task: Task, x: Floats, v: Floats, r: float) -> tuple[Floats, float]:
+    """The v (e, 1) of least loss with ‖v‖ ≤ r at the attention of x, and its stationarity."""
+    attention = np.exp(task.at(x)[0].logs[0])
+    rows = task.batch.labels[0, :, None] * np.einsum("nt,ntd->nd", attention, task.batch.values[0])
+
+    def slope(v: Floats) -> tuple[Floats, float]:
+        sign, log = task.loss.slope(rows @ v[:, 0])
+        top = float(log.max())
+        return (rows.T @ (sign * np.exp(log - top)))[:, None], top - np.log(len(log))
+
+    def objective(v: Floats) -> tuple[float, Floats]:
+        value = log_loss(task.loss, rows @ v[:, 0])
+        G, scale = slope(v)
+        return value, G * np.exp(scale - (value if task.loss.floor == 0.0 else 0.0))
+
+    end = descend(objective, v, r, task.norm)
+    if float(np.vdot(slope(end)[0], end)) > 0:
+        end = descend(objective, end, r, task.norm, inside=True)
+    return end, stationarity(task.norm, end, slope(end)[0])[0]
+
+
+def joint_least(
+    tokens: Tokens, task: Task, x: Floats, v: Floats, R: float, r: float
+) -> tuple[Floats, Floats, float]:
+    """A minimiser over ‖W‖ ≤ R and ‖v‖ ≤ r, block by block, and the larger stationarity.
+
+    In turn W at fixed v (by the log of its excess, which sees what the loss no longer shows) and
+    v at fixed W (a convex problem): the loss never rises.
+    """
+    away = np.inf
+    for _ in range(ROUNDS):
+        x = aimed(tokens, task, v).least(x, R)
+        v, own = decoder(task, x, v, r)
+        away = max(own, aimed(tokens, task, v).residual(x)[0])
+        if away <= STILL:
+            break
+    return x, v, away
+
+
+def descend(
+    objective: Objective, start: Floats, radius: float, norm: Norm,
+    cone: tuple[Floats, float] | None = None, inside: bool = False,
+) -> Floats:  # fmt: skip
+    """A local minimiser of the objective over ‖x‖ = radius, by L-BFGS from the start.
+
+    With a cone, x/‖x‖ is c + tan·y/√(1 + ‖y‖²) for y ⟂ c, normalised. `inside` adds a shrinking
+    factor 1/(1 + s²): the whole ball, its boundary at s = 0.
+    """
+    shape = start.shape
+
+    def point(y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        s = float(y[-1]) if inside else 0.0
+        w = (y[:-1] if inside else y).reshape(shape)
+        if cone is not None:
+            c, tan = cone
+            flat = w - np.vdot(w, c) * c
+            root = np.sqrt(1 + np.vdot(flat, flat))
+            w = c + tan * flat / root
+        size = float(norm.value(w))
+        u = w / size
+        x = radius * u / (1 + s * s)
+
+        def back(g: Floats) -> Floats:
+            out = (g - np.vdot(g, u) * _normal(norm, u)) * (radius / size / (1 + s * s))
+            if cone is not None:
+                out = tan * (out / root - flat * (np.vdot(flat, out) / root**3))
+                out -= np.vdot(out, c) * c
+            if inside:
+                return np.append(out.ravel(), np.vdot(g, x) * (-2 * s / (1 + s * s)))
+            return out.ravel()
+
+        return x, back
+
+    def along(y: Floats) -> tuple[float, Floats]:
+        x, back = point(y)
+        value, g = objective(x)
+        return value, back(g)
+
+    size = float(norm.value(start))
+    y = (start / size).ravel()
+    if cone is not None:
+        c, tan = cone
+        w = y.reshape(shape) / np.vdot(y, c) - c
+        t = min(float(np.linalg.norm(w)) / tan, 0.9)
+        y = (w / max(float(np.linalg.norm(w)), 1e-300) * t / np.sqrt(1 - t * t)).ravel()
+    if inside:
+        y = np.append(y, np.sqrt(max(radius / size - 1, 0.01)))
+    options: Any = {"maxiter": 3000, "maxfun": 6000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
+    end = minimize(along, y, jac=True, method="L-BFGS-B", options=options)
+    return point(end.x)[0]
+
+
+def _normal(norm: Norm, u: Floats) -> Floats:
+    """The gradient of the norm at u of norm 1."""
+    return np.sign(u) * np.abs(u) ** (norm.p - 1) if isinstance(norm, Power) else u

@@ -1,0 +1,62 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from attsvm.cli import showing, solving, training
+from attsvm.cli.options import app, print_json, stop
+from attsvm.errors import AttsvmError, ConvergenceWarning
+from attsvm.version import __version__
+
+__all__ = ["app", "main", "showing", "solving", "training"]
+
+# The parser's own errors: click's, or those of the copy inside typer.
+ParseError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"attsvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; errors become one sentence and an exit code."""
+    words = sys.argv[1:] or ["--help"]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the exit code says it
+            code = app(args=words, standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except AttsvmError as error:
+        status = {3: "inseparable", 4: "stalled"}.get(error.exit_code)
+        if status and "--json" in words:
+            print_json({"status": status, "message": str(error)})
+        stop(error, error.exit_code)
+    except ParseError as error:
+        stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
+        stop("stopped", 130)
+    except MemoryError as error:
+        stop(f"not enough memory ({error})", 2)
+    except BrokenPipeError:  # the reader of the output has left: nothing to say, nobody to hear
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        stop(error, 2)

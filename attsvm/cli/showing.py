@@ -1,0 +1,49 @@
+"""tour, bench."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from attsvm import summary
+from attsvm.cli.options import Json, app, print_json
+
+
+@app.command("tour", epilog="Example: attsvm tour --out tour")
+def tour_command(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the picture.")] = Path("tour"),
+    as_json: Json = False,
+) -> None:
+    """Solve and certify a shipped example in every norm, and draw it."""
+    from attsvm.report.tour import tour
+
+    rows = tour(out)
+    if as_json:
+        print_json({"status": "optimal", "rows": rows})
+        return
+    Console(markup=False).print(summary.tour_table(rows))
+    print(f"picture: {out / 'tour.svg'} and {out / 'tour.png'}")
+
+
+@app.command("bench", epilog="Example: attsvm bench --quick --json")
+def bench_command(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller works.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Works by name.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the rows.")] = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Measure attsvm beside other solvers, graded by the certificate."""
+    from attsvm.bench import run, table
+
+    report = run(
+        quick=quick, only=only, out=out,
+        progress=lambda line: print(line, file=sys.stderr) if sys.stderr.isatty() else None,
+    )  # fmt: skip
+    if as_json:
+        print_json(report)
+    else:
+        print(table(report["rows"]))

@@ -1,0 +1,223 @@
+"""The table of limits: (model, rule family) -> norm, status, statement, references, premises.
+
+A status speaks about softmax attention trained by that very rule:
+
+    proved          a theorem, under the premises of the row
+    path-only       a theorem on the regularization path; that the descent follows it is not proved
+    proved-linear   a theorem for linear or multiclass models only
+    conjectured     derived or tested, not proved; theorems on related cases are named
+    none            nothing is established, and no norm is known
+
+Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm], [vasudeva2024rates], [julistiono2024mirror],
+[huang2024nexttoken], [li2024mechanics], [sheen2024flow], [fan2025spectral], [zhang2024adam].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["proved", "proved-linear", "path-only", "conjectured", "none"]
+
+_A, _B, _C = "tarzanagh2023maxmargin", "tarzanagh2023svm", "julistiono2024mirror"
+_RATES, _NEXT, _GRAPH = "vasudeva2024rates", "huang2024nexttoken", "li2024mechanics"
+_FLOW, _STEEP, _ADAM = "sheen2024flow", "fan2025spectral", "zhang2024adam"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell of the table: norm lP stands for the entrywise norm of the rule's exponent P."""
+
+    norm: str | None
+    status: Status
+    statement: str
+    references: tuple[str, ...]
+    premises: tuple[str, ...]
+
+
+_DATA = ("linear head", "decreasing loss", "one best token", "separable")
+_DESCENT_DATA = (*_DATA, "any start", "near start", "small step")
+_MIRROR_DATA = (*_DATA, "near start", "small step")
+_RUN = (*_DATA, "any start", "near start")
+_JOINT = ("decreasing loss", "labels", "one best token", "separable", "support", "label margin")
+_TWO = ("realizable", "orthonormal")
+
+_DESCENT = (
+    "The norm diverges and the direction tends to the least-norm solution at locally optimal "
+    "tokens when started near it; from any start, at the best tokens, when the other tokens of "
+    "an input share one score."
+)
+_MIRROR = (
+    "Started near the least ℓp-norm solution of locally optimal tokens, the norm diverges and "
+    "the direction tends to that solution."
+)
+_PATH = (
+    "The least loss inside a growing ball has the direction of the least-norm solution at the "
+    "best tokens."
+)
+_JOINT_PATH = (
+    "With decoder and attention both bounded, the path's attention tends to the least-norm "
+    "solution with margin 1 on inputs that support the decoder and 0 on the others, and the "
+    "decoder to its own; how fast the two radii grow matters. For the descent this is not proved."
+)
+_NOTE = "Proved for linear and multiclass models; for attention it is a conjecture."
+
+_GD = Row("frobenius", "proved", _DESCENT, (_A, _B), _DESCENT_DATA)
+_NGD = Row(
+    "frobenius",
+    "proved",
+    "The direction tends to the least-norm solution at the best tokens, with a finite-time rate.",
+    (_RATES,),
+    (*_DATA, "data model"),
+)
+_NGD_PROMPT = Row(
+    "frobenius",
+    "conjectured",
+    "In the limit of small steps the iterates follow gradient flow's curve at another speed, "
+    "which suggests the limit of gradient descent; the finite-time theorem is on weights.",
+    (_A, _RATES),
+    _RUN,
+)
+_LP = Row("lP", "proved", _MIRROR, (_C,), _MIRROR_DATA)
+_LP_NORMALIZED = Row(
+    "lP",
+    "conjectured",
+    "The limit of mirror descent on the same potential, as published experiments show; the "
+    "theorem is on the rule without normalization.",
+    (_C,),
+    _RUN,
+)
+_SIGN = Row("max", "conjectured", "Largest margin in the max norm. " + _NOTE, (_STEEP,), _RUN)
+_SPECTRAL = Row(
+    "spectral",
+    "conjectured",
+    "Largest margin in the spectral norm (for a prompt, one column, the Euclidean). " + _NOTE,
+    (_STEEP,),
+    _RUN,
+)
+_ADAM_MAX = Row(
+    "max",
+    "conjectured",
+    "Largest margin in the max norm, without eps and on full batches. " + _NOTE,
+    (_ADAM, _STEEP),
+    (*_RUN, "full batch"),
+)
+_BALL = Row("frobenius", "path-only", _PATH, (_A, _B), _DATA)
+_NUCLEAR = Row(
+    "nuclear",
+    "conjectured",
+    "The nuclear norm of K Qᵀ: proved for the vanishing-ridge path, and for gradient flow with "
+    "exponential loss from aligned starts; not for the descent from a general start.",
+    (_B, _FLOW),
+    (*_RUN, "width"),
+)
+_NUCLEAR_NORMALIZED = Row(
+    "nuclear",
+    "conjectured",
+    "The nuclear norm of K Qᵀ, as published experiments with normalized steps show; proved for "
+    "the vanishing-ridge path only.",
+    (_B,),
+    (*_RUN, "width"),
+)
+_NUCLEAR_PATH = Row(
+    "nuclear",
+    "path-only",
+    "With ‖K‖² + ‖Q‖² bounded, the path of K Qᵀ tends to the set of least nuclear norm at the "
+    "best tokens.",
+    (_B,),
+    (*_DATA, "width"),
+)
+_FACTORED_SPECTRAL = Row(
+    "spectral",
+    "conjectured",
+    "Spectral steps on each factor suggest the spectral norm of K Qᵀ once the width reaches the "
+    "rank: factoring changes nothing. No theorem is known.",
+    (_STEEP,),
+    (*_RUN, "width"),
+)
+_FACTORED_SIGN = Row(
+    None,
+    "conjectured",
+    "No entrywise norm: the product seems to follow the gauge of sign outer products x yᵀ, "
+    "which is not the max norm and is not among the norms solved here.",
+    (_STEEP,),
+    _RUN,
+)
+_FACTORED_OPEN = Row(None, "none", "No norm of K Qᵀ is known or suggested.", (), _RUN)
+_JOINT_GD = Row("frobenius", "path-only", _JOINT_PATH, (_A,), _JOINT)
+_JOINT_LP_2 = Row("frobenius", "path-only", _JOINT_PATH, (_C,), _JOINT)
+_JOINT_LP = Row("lP", "path-only", _JOINT_PATH, (_C,), _JOINT)
+_JOINT_NGD = Row(
+    "frobenius",
+    "proved",
+    "Weights and decoder trained together by normalized steps tend to their max-margin "
+    "directions, for data drawn from a special model with nearly orthogonal tokens and with the "
+    "step sizes of the theorem. Elsewhere only the regularization path is known.",
+    (_RATES, _C),
+    (*_JOINT, "data model", "theorem's steps"),
+)
+_JOINT_SIGN = Row("max", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
+_JOINT_SPECTRAL = Row("spectral", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
+_JOINT_ADAM = Row(
+    "max", "conjectured", "Attention part: " + _NOTE, (_ADAM,), (*_JOINT, "full batch")
+)
+_TWO_STAGES = Row(
+    "frobenius",
+    "proved",
+    "W_ov, then W_kq with W_ov frozen, tend in direction to their least-norm solutions; the loss "
+    "decays at a linear rate.",
+    (_NEXT,),
+    _TWO,
+)
+_TWO_PLAIN = Row(
+    "frobenius",
+    "conjectured",
+    "The limit of the two normalized stages; gradient descent on attention with a fixed head has "
+    "a theorem of its own, with ties and a finite part.",
+    (_NEXT, _GRAPH),
+    _TWO,
+)
+_TWO_LP = Row("lP", "conjectured", "Entrywise ℓp in each stage; no theorem.", (_NEXT, _C), _TWO)
+_TWO_STEEP = "in each stage: proved for W_ov, a multiclass model; a conjecture for W_kq."
+_TWO_SIGN = Row("max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
+_TWO_SPECTRAL = Row("spectral", "conjectured", f"Spectral {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
+_TWO_ADAM = Row(
+    "max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), (*_TWO, "full batch")
+)
+
+# fmt: off
+TABLE: dict[tuple[str, str], Row] = {
+    ("prompt", "gd"): _GD, ("prompt", "ngd"): _NGD_PROMPT, ("prompt", "polyak"): _NGD_PROMPT,
+    ("prompt", "mirror"): _LP, ("prompt", "nmirror"): _LP_NORMALIZED, ("prompt", "sign"): _SIGN,
+    ("prompt", "signum"): _SIGN, ("prompt", "spectral"): _SPECTRAL, ("prompt", "muon"): _SPECTRAL,
+    ("prompt", "adam"): _ADAM_MAX, ("prompt", "path"): _BALL,
+    ("weight", "gd"): _GD, ("weight", "ngd"): _NGD, ("weight", "polyak"): _NGD,
+    ("weight", "mirror"): _LP, ("weight", "nmirror"): _LP_NORMALIZED, ("weight", "sign"): _SIGN,
+    ("weight", "signum"): _SIGN, ("weight", "spectral"): _SPECTRAL, ("weight", "muon"): _SPECTRAL,
+    ("weight", "adam"): _ADAM_MAX, ("weight", "path"): _BALL,
+    ("factored", "gd"): _NUCLEAR, ("factored", "ngd"): _NUCLEAR_NORMALIZED,
+    ("factored", "polyak"): _NUCLEAR_NORMALIZED, ("factored", "mirror"): _FACTORED_OPEN,
+    ("factored", "nmirror"): _FACTORED_OPEN, ("factored", "sign"): _FACTORED_SIGN,
+    ("factored", "signum"): _FACTORED_SIGN, ("factored", "spectral"): _FACTORED_SPECTRAL,
+    ("factored", "muon"): _FACTORED_SPECTRAL, ("factored", "adam"): _FACTORED_OPEN,
+    ("factored", "path"): _NUCLEAR_PATH,
+    ("joint-prompt", "gd"): _JOINT_GD, ("joint-prompt", "ngd"): _JOINT_GD,
+    ("joint-prompt", "polyak"): _JOINT_GD, ("joint-prompt", "mirror"): _JOINT_LP,
+    ("joint-prompt", "nmirror"): _JOINT_LP, ("joint-prompt", "sign"): _JOINT_SIGN,
+    ("joint-prompt", "signum"): _JOINT_SIGN, ("joint-prompt", "spectral"): _JOINT_SPECTRAL,
+    ("joint-prompt", "muon"): _JOINT_SPECTRAL, ("joint-prompt", "adam"): _JOINT_ADAM,
+    ("joint-prompt", "path"): _JOINT_GD,
+    ("joint-weight", "gd"): _JOINT_LP_2, ("joint-weight", "ngd"): _JOINT_NGD,
+    ("joint-weight", "polyak"): _JOINT_LP_2, ("joint-weight", "mirror"): _JOINT_LP,
+    ("joint-weight", "nmirror"): _JOINT_LP, ("joint-weight", "sign"): _JOINT_SIGN,
+    ("joint-weight", "signum"): _JOINT_SIGN, ("joint-weight", "spectral"): _JOINT_SPECTRAL,
+    ("joint-weight", "muon"): _JOINT_SPECTRAL, ("joint-weight", "adam"): _JOINT_ADAM,
+    ("joint-weight", "path"): _JOINT_LP_2,
+    ("next-token", "gd"): _TWO_PLAIN, ("next-token", "ngd"): _TWO_STAGES,
+    ("next-token", "polyak"): _TWO_PLAIN, ("next-token", "mirror"): _TWO_LP,
+    ("next-token", "nmirror"): _TWO_LP, ("next-token", "sign"): _TWO_SIGN,
+    ("next-token", "signum"): _TWO_SIGN, ("next-token", "spectral"): _TWO_SPECTRAL,
+    ("next-token", "muon"): _TWO_SPECTRAL, ("next-token", "adam"): _TWO_ADAM,
+    ("next-token", "path"): _TWO_PLAIN,
+}
+# fmt: on

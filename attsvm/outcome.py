@@ -1,0 +1,101 @@
+"""Outcome: where a run has got to, and how that compares with the limit the theory names.
+
+Three states. *undecided*: some input has no token with nearly all the attention. *saturated*: every
+input has, but the selection is not locally optimal, so the run will leave it, however sure it
+looks. *locally optimal*: the selection is certified to be one that training stays with. Attention
+of 1.000000 is no proof of convergence; the third state is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from attsvm import measures
+from attsvm.certificate import Certificate
+from attsvm.compound import relaxed
+from attsvm.errors import AttsvmError, Unsupported
+from attsvm.limits import Limit, predict
+from attsvm.norms import norm_of
+from attsvm.optima import Optimality, optimality
+from attsvm.path import Path
+from attsvm.problem import Problem
+from attsvm.selection import Selection
+from attsvm.solvers.front import solve
+from attsvm.tokens import Floats, Ints, Tokens
+
+State = Literal["undecided", "saturated", "locally optimal", "unknown"]
+# Attention on the top token from which an input counts as decided.
+DECIDED = 1 - 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The end of one instance's run against its predicted limit.
+
+    certificate: the max-margin problem of the selected tokens in the predicted norm (None when no
+    norm is predicted); correlation and margin_share compare the final W with it; margin_share is
+    certified: the run's margin is at least that share of the best.
+    """
+
+    selection: Ints
+    state: State
+    sureness: float
+    changed: int
+    loss: float
+    log10_gradient: float
+    log_time: float
+    W: Floats
+    limit: Limit
+    certificate: Certificate | None
+    optimality: Optimality | None
+    correlation: float
+    margin_share: float
+
+
+def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) -> Outcome:
+    """The Outcome of one instance of a path."""
+    config = path.config
+    alpha = path.selection[instance]
+    W = path.matrices()[-1, instance]
+    limit = predict(config["model"], config["rule"])
+    keep = Selection.of(tokens, alpha)
+    joint = config["model"].startswith("joint")
+    v = path.weights["v"][-1, instance] if joint else head
+    sureness = float(path.sureness[-1, instance].min())
+    certificate: Certificate | None = None
+    verdict: Optimality | None = None
+    correlation = share = float("nan")
+    norm = limit.norm
+    if norm is not None and tokens.T > 1:
+        certificate = solve(_problem(tokens, keep, joint=joint), norm)
+        if certificate.W is not None and W.any():
+            correlation = float(measures.correlation(W, certificate))
+            share = float(measures.margin_share(W, certificate))
+        if np.ndim(v) == 1:
+            verdict = optimality(tokens, keep, v, norm_of(norm))
+    return Outcome(
+        alpha, _state(sureness, verdict), sureness, int(path.changed[instance].max()),
+        float(path.loss[-1, instance]), float(path.log_gradient[-1, instance] / np.log(10)),
+        float(path.clock[-1, instance]), W, limit, certificate, verdict, correlation, share,
+    )  # fmt: skip
+
+
+def _state(sureness: float, verdict: Optimality | None) -> State:
+    if sureness < DECIDED:
+        return "undecided"
+    if verdict is None or (verdict.locally is None and verdict.kind == "undecided"):
+        return "unknown"
+    return "locally optimal" if verdict.locally else "saturated"
+
+
+def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
+    """The problem of the selection: relaxed when a trained decoder leaves inputs unsupported."""
+    if joint:
+        try:
+            return relaxed(tokens, keep)
+        except (Unsupported, AttsvmError):
+            return Problem.of(tokens, keep)
+    return Problem.of(tokens, keep)

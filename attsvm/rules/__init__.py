@@ -1,0 +1,91 @@
+"""The training rules, by name; `mirror:P` and `nmirror:P` for any P > 1."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from attsvm.errors import Unsupported
+from attsvm.rules import (
+    adam,
+    gd,
+    mirror,
+    muon,
+    ngd,
+    nmirror,
+    polyak,
+    sign,
+    signum,
+    spectral,
+)
+from attsvm.rules.decay import with_decay
+from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.schedules import Schedule, schedule_of
+
+RULES: dict[str, Callable[..., Rule]] = {
+    "gd": gd.rule,
+    "ngd": ngd.rule,
+    "polyak": polyak.rule,
+    "mirror:P": mirror.rule,
+    "nmirror:P": nmirror.rule,
+    "sign": sign.rule,
+    "spectral": spectral.rule,
+    "signum": signum.rule,
+    "muon": muon.rule,
+    "adam": adam.rule,
+}
+
+# Modules of this folder that are not rules themselves.
+SUPPORT = ("rule", "scaled", "descent", "decay", "schedules")
+
+__all__ = [
+    "RULES",
+    "SUPPORT",
+    "Blocks",
+    "Gradient",
+    "Rule",
+    "Schedule",
+    "rule_of",
+    "schedule_of",
+    "with_decay",
+]
+
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
+
+
+def rule_of(rule: str | Rule, **options: Any) -> Rule:
+    """The rule of this name with its options (momentum, ε, …); a Rule is handed back as it is.
+
+    >>> rule_of("mirror:1.75").name
+    'mirror:1.75'
+    >>> rule_of("adam", beta1=0.8).norm is None
+    True
+    """
+    if isinstance(rule, Rule):
+        if options:
+            raise Unsupported(f"options go with the name of a rule; {rule.name} is made already")
+        return rule
+    if not isinstance(rule, str):
+        raise Unsupported(f"a rule is given by name, such as 'ngd'; this is {rule!r}")
+    word, colon, text = rule.partition(":")
+    key = f"{word}:P" if colon else rule
+    if key not in RULES:
+        hint = f" (write {rule}:P, such as {rule}:1.75)" if f"{rule}:P" in RULES else ""
+        raise Unsupported(f"unknown rule {rule!r}{hint}: known are {', '.join(RULES)}")
+    factory = RULES[key]
+    allowed = [
+        name
+        for name, parameter in inspect.signature(factory).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+        raise Unsupported(f"rule {rule!r} has no option {', '.join(unknown)}: {takes}")
+    if not colon:
+        return factory(**options)
+    if _NUMBER.fullmatch(text) is None:
+        raise Unsupported(f"rule {rule!r} needs a number P above 1, such as {word}:1.75")
+    return factory(float(text), **options)

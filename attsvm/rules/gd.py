@@ -1,0 +1,22 @@
+"""Gradient descent: x ← x − η g."""
+
+from __future__ import annotations
+
+from attsvm.rules.descent import memoryless
+from attsvm.rules.rule import Rule
+from attsvm.rules.scaled import grown
+from attsvm.tokens import Floats
+
+
+def toward(G: Floats, log_scale: Floats) -> Floats:
+    """g = e^log_scale G. A gradient below the smallest float moves nothing, as it should."""
+    return grown(log_scale, G)
+
+
+def rule() -> Rule:
+    """Gradient descent, the step in true scale.
+
+    Theory: on the weight it converges in direction to the Frobenius max-margin solution of
+    locally optimal tokens [tarzanagh2023maxmargin], [tarzanagh2023svm].
+    """
+    return memoryless("gd", toward)

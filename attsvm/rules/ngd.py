@@ -1,0 +1,18 @@
+"""Normalized gradient descent: x ← x − η g/‖g‖, each block by its own Frobenius norm."""
+
+from __future__ import annotations
+
+from attsvm.rules.descent import memoryless
+from attsvm.rules.rule import Rule
+from attsvm.rules.scaled import length, unit
+from attsvm.tokens import Floats
+
+
+def toward(G: Floats, log_scale: Floats) -> Floats:
+    """g/‖g‖, zero at a zero gradient. No eps is added: the scale drops out before it could."""
+    return unit(G, length(G), log_scale)
+
+
+def rule() -> Rule:
+    """Normalized gradient descent: every step has Frobenius norm η."""
+    return memoryless("ngd", toward, norm="frobenius")

@@ -1,0 +1,24 @@
+"""Normalized mirror descent: u ← u − η g/‖g‖_Q in the dual variable, Q = P/(P − 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.norms.entrywise import power_norm
+from attsvm.rules.mirror import through_dual
+from attsvm.rules.rule import Rule
+from attsvm.rules.scaled import unit
+from attsvm.tokens import Floats
+
+
+def rule(p: float) -> Rule:
+    """Mirror descent by the dual norm of each block; P = 2 is normalized gradient descent.
+
+    `norm` is None: the step in u has dual norm η, but the step in x depends on where x is.
+    """
+
+    def toward(G: Floats, log_scale: Floats) -> Floats:
+        size = np.asarray(power_norm(G.reshape(len(G), 1, -1), p / (p - 1)))
+        return unit(G, size, log_scale)
+
+    return through_dual(f"nmirror:{p:.12g}", toward, p)

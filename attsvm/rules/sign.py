@@ -1,0 +1,20 @@
+"""Sign descent: x ← x − η sign(g), the steepest descent in the largest entry."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.rules.descent import memoryless
+from attsvm.rules.rule import Rule
+from attsvm.rules.scaled import over
+from attsvm.tokens import Floats
+
+
+def toward(G: Floats, log_scale: Floats) -> Floats:
+    """sign(g), zero in entries that are zero."""
+    return np.where(over(log_scale == -np.inf, G), 0.0, np.sign(G))
+
+
+def rule() -> Rule:
+    """Sign descent: the largest entry of every step is η."""
+    return memoryless("sign", toward, norm="max")

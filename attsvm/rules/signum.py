@@ -1,0 +1,12 @@
+"""Signum: x ← x − η sign(m), m the running average of gradients."""
+
+from __future__ import annotations
+
+from attsvm.rules import sign
+from attsvm.rules.descent import averaged
+from attsvm.rules.rule import Rule
+
+
+def rule(*, beta: float = 0.9) -> Rule:
+    """Sign descent with momentum β; β = 0 is sign descent."""
+    return averaged("signum", sign.toward, beta)

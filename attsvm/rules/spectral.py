@@ -1,0 +1,56 @@
+"""Spectral descent: x ← x − η U Vᵀ, the steepest descent in the largest singular value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.norms import norm_of
+from attsvm.rules import ngd
+from attsvm.rules.descent import Toward, memoryless
+from attsvm.rules.rule import Rule
+from attsvm.rules.scaled import over
+from attsvm.tokens import Floats
+
+# The odd polynomial a σ + b σ³ + c σ⁵ that Muon applies to the singular values, and how often.
+_NEWTON_SCHULZ, _ROUNDS = (3.4445, -4.7750, 2.0315), 5
+
+
+def exact(G: Floats, log_scale: Floats) -> Floats:
+    """U Vᵀ of g = U Σ Vᵀ over its nonzero singular values; g/‖g‖ for a block of vectors (B, d).
+
+    Singular values below the rounding of the largest one are taken as zero: their vectors are
+    noise, and U Vᵀ would give the noise the length of the signal.
+    """
+    if G.ndim == 2:
+        return ngd.toward(G, log_scale)
+    return norm_of("spectral").sharp(np.where(over(log_scale == -np.inf, G), 0.0, G))
+
+
+def approximate(G: Floats, log_scale: Floats) -> Floats:
+    """U f(Σ) Vᵀ by matrix products only, f(σ) near 1: Muon's five rounds of Newton–Schulz.
+
+    With X = g/‖g‖, five times X ← a X + b (X Xᵀ) X + c (X Xᵀ)² X. Singular values of X above
+    about 0.01 end between 0.65 and 1.25, smaller ones are cut short, zero stays zero. Vectors
+    are normalized exactly.
+    """
+    X = ngd.toward(G, log_scale)
+    if G.ndim == 2:
+        return X
+    tall = X.shape[-2] > X.shape[-1]
+    X = X.swapaxes(-1, -2) if tall else X
+    a, b, c = _NEWTON_SCHULZ
+    for _ in range(_ROUNDS):
+        A = X @ X.swapaxes(-1, -2)
+        X = a * X + (b * A + c * (A @ A)) @ X
+    return X.swapaxes(-1, -2) if tall else X
+
+
+def toward(*, newton_schulz: bool = False) -> Toward:
+    """The exact direction, or its approximation by matrix products."""
+    return approximate if newton_schulz else exact
+
+
+def rule(*, newton_schulz: bool = False) -> Rule:
+    """Spectral descent: the largest singular value of every step is η, unless approximated."""
+    norm = None if newton_schulz else "spectral"
+    return memoryless("spectral", toward(newton_schulz=newton_schulz), norm=norm)

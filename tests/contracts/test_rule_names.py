@@ -1,0 +1,71 @@
+"""Rules are found by name, with their options; anything else is refused with what is known."""
+
+import pytest
+
+from attsvm.errors import Unsupported
+from attsvm.rules import RULES, rule_of
+
+
+@pytest.mark.parametrize("name", [key for key in RULES if not key.endswith(":P")])
+def test_plain_names(name):
+    rule = rule_of(name)
+    assert rule.name == name and rule_of(rule) is rule
+
+
+@pytest.mark.parametrize("name", ["mirror:1.75", "nmirror:1.05", "mirror:10"])
+def test_names_with_an_exponent(name):
+    assert rule_of(name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "GD", "sgd", "gd:2", "adam:0.9", "mirrors:2", "sgd:2"])
+def test_unknown_names_are_refused_with_the_known(name):
+    with pytest.raises(Unsupported, match=r"unknown rule .*known are gd, ngd, .*adam"):
+        rule_of(name)
+
+
+def test_a_missing_exponent_is_named():
+    with pytest.raises(Unsupported, match=r"write nmirror:P, such as nmirror:1\.75"):
+        rule_of("nmirror")
+
+
+@pytest.mark.parametrize("text", ["1", "1.0", "0.5", "0"])
+@pytest.mark.parametrize("word", ["mirror", "nmirror"])
+def test_exponents_up_to_one_are_refused(word, text):
+    with pytest.raises(Unsupported, match="must be above 1"):
+        rule_of(f"{word}:{text}")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "P", "P:P", ".", "-2", "nan", "inf", "2x", "1e3", " 2", "2:3", "٣"]
+)
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(Unsupported, match="number P above 1"):
+        rule_of(f"mirror:{text}")
+
+
+def test_options():
+    assert rule_of("signum", beta=0.5).name == "signum"
+    with pytest.raises(Unsupported, match="no option beta: it takes beta1, beta2, eps"):
+        rule_of("adam", beta=0.5)
+    with pytest.raises(Unsupported, match="no option p: it takes none"):
+        rule_of("mirror:2", p=3)
+    with pytest.raises(Unsupported, match="made already"):
+        rule_of(rule_of("adam"), eps=1.0)
+    with pytest.raises(Unsupported, match="given by name"):
+        rule_of(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("signum", {"beta": 1.0}),
+        ("muon", {"beta": -0.1}),
+        ("adam", {"beta1": 0.9, "beta2": 0.8}),
+        ("adam", {"beta2": 1.0}),
+        ("adam", {"eps": -1e-8}),
+        ("polyak", {"longest": 0.0}),
+    ],
+)
+def test_options_out_of_range_are_refused(name, options):
+    with pytest.raises(Unsupported, match=f"{name} has"):
+        rule_of(name, **options)

@@ -1,0 +1,125 @@
+"""The gradient against central differences, and what must not change it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from attsvm.heads.linear import Linear
+from attsvm.losses import LOSSES
+from attsvm.models import MODELS
+from attsvm.models.batch import Batch
+from attsvm.models.model import evaluate, log_norm
+from tests.models.instances import for_model, head_named, random_batch, random_params
+from tests.tolerances import FINITE_DIFFERENCE, ROUNDING
+
+# Central differences of order four: their error is step⁴ plus rounding over step.
+STENCIL = ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12))
+STEP = 1e-3
+
+
+def plain(gradient):
+    """Each block of a gradient as plain floats."""
+    return {
+        name: G * np.exp(gradient.log_scale[name]).reshape(-1, *[1] * (G.ndim - 1))
+        for name, G in gradient.direction.items()
+    }
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("head", ["linear", "relu", "quadratic"])
+@pytest.mark.parametrize("name", MODELS)
+def test_central_differences(name, head, loss):
+    model = MODELS[name]
+    if model.trains_head and head != "linear":
+        pytest.skip("a trained head is linear")
+    batch = for_model(model, random_batch(21, mask=True))
+    params = random_params(model, batch, 21, 0.5)
+    reader = None if model.trains_head else head_named(head, batch, 21)
+    found = plain(evaluate(model, params, batch, reader, LOSSES[loss]).gradient)
+    assert set(found) == set(params)
+    for block, value in params.items():
+        slope = np.zeros_like(value)
+        for place in np.ndindex(value.shape[1:]):
+            at = (slice(None), *place)
+            for times, weight in STENCIL:
+                moved = value.copy()
+                moved[at] += times * STEP
+                there = evaluate(model, params | {block: moved}, batch, reader, LOSSES[loss])
+                slope[at] += weight * there.loss / STEP
+        size = np.abs(slope).max()
+        assert size > 0
+        assert_allclose(found[block], slope, rtol=0, atol=FINITE_DIFFERENCE * size)
+
+
+def same(first, second):
+    """Whether two gradients have equal direction and size."""
+    assert_allclose(log_norm(first), log_norm(second), rtol=0, atol=ROUNDING)
+    for name, G in first.direction.items():
+        H = second.direction[name]
+        factor = np.exp(second.log_scale[name] - first.log_scale[name])
+        H = H * factor.reshape(-1, *[1] * (H.ndim - 1))
+        assert_allclose(G, H, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+@pytest.mark.parametrize("name", MODELS)
+def test_order_of_tokens_and_inputs_and_instances(name, scale):
+    model = MODELS[name]
+    batch = for_model(model, random_batch(22, mask=True))
+    params = random_params(model, batch, 22, scale)
+    head = None if model.trains_head else head_named("linear", batch, 22)
+    first = evaluate(model, params, batch, head, LOSSES["logistic"]).gradient
+    rng = np.random.default_rng(22)
+    inputs, tokens = rng.permutation(batch.keys.shape[1]), rng.permutation(batch.keys.shape[2])
+    keys, values, present = (
+        np.ascontiguousarray(array[:, inputs][:, :, tokens])
+        for array in (batch.keys, batch.values, batch.present)
+    )
+    queries = np.ascontiguousarray(batch.queries[:, inputs])
+    mixed = Batch(keys, values, queries, batch.labels[:, inputs], present)
+    same(first, evaluate(model, params, mixed, head, LOSSES["logistic"]).gradient)
+    for b in range(batch.size):
+        alone = Batch(*(getattr(batch, field)[b : b + 1] for field in Batch.__annotations__))
+        part = {block: value[b : b + 1] for block, value in params.items()}
+        one = None if head is None else Linear(head.v[b : b + 1])
+        lone = evaluate(model, part, alone, one, LOSSES["logistic"]).gradient
+        assert_allclose(log_norm(lone), log_norm(first)[b : b + 1], rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [1.0, 50.0, 1000.0])
+def test_a_constant_added_to_all_keys(scale):
+    """Keys on a grid, so that the sum is exact; the constant is large against them."""
+    model = MODELS["weight"]
+    batch = random_batch(23)
+    batch.keys[:] = np.round(batch.keys * 256) / 256
+    params = random_params(model, batch, 23, scale)
+    head = head_named("quadratic", batch, 23)
+    first = evaluate(model, params, batch, head, LOSSES["logistic"]).gradient
+    rng = np.random.default_rng(23)
+    batch.keys[:] += rng.integers(-1000, 1000, (*batch.keys.shape[:2], 1, batch.keys.shape[3]))
+    same(first, evaluate(model, params, batch, head, LOSSES["logistic"]).gradient)
+
+
+@pytest.mark.parametrize(("loss", "lr"), [("logistic", 0.5), ("squared", 0.02)])
+def test_prompt_and_weight_train_alike(loss, lr):
+    """With one query z for all inputs, W(t) = W(0) + (q(t) − q(0)) zᵀ/‖z‖², q the prompt trained
+    with step η‖z‖².
+
+    Theory: the equivalence of tuning W and tuning the prompt [tarzanagh2023maxmargin].
+    """
+    batch = random_batch(24)
+    z = np.random.default_rng(24).standard_normal((batch.size, 1, batch.shape[1]))
+    batch = Batch(batch.keys, batch.values, np.repeat(z, 4, axis=1), batch.labels, batch.present)
+    prompt = for_model(MODELS["prompt"], batch)
+    head = head_named("linear", batch, 24)
+    W = random_params(MODELS["weight"], batch, 24)["W"]
+    start, square = W, np.square(z[:, 0]).sum(axis=1)
+    q = first = np.einsum("bdq,bq->bd", W, z[:, 0])
+    for _ in range(300):
+        step = plain(evaluate(MODELS["weight"], {"W": W}, batch, head, LOSSES[loss]).gradient)
+        W = W - lr * step["W"]
+        step = plain(evaluate(MODELS["prompt"], {"p": q}, prompt, head, LOSSES[loss]).gradient)
+        q = q - lr * square[:, None] * step["p"]
+    assert np.abs(q - first).max() > 0.5
+    expected = start + np.einsum("bd,bq->bdq", (q - first) / square[:, None], z[:, 0])
+    assert_allclose(W, expected, rtol=0, atol=ROUNDING * np.abs(W).max())

@@ -1,0 +1,279 @@
+"""Soft margins in every norm but Frobenius: known answers, an oracle, limits of C, the parts."""
+
+import warnings
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from attsvm import ConvergenceWarning, Problem, Selection, Tokens, certify, solve
+from attsvm.norms import norm_of
+from attsvm.solvers import cone, nuclear, soft_cone, soft_rows, spectral
+from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE, ROUNDING
+from tests.zoo import KINDS, inseparable, known, sphere_tokens
+
+NORMS = ("nuclear", "spectral", "max", "l1", "l1.1", "l1.75", "l2", "l3", "l10")
+each = pytest.mark.parametrize("norm", NORMS)
+
+
+def goal(norm):
+    """The certified gap that is promised."""
+    return GAP_SPECTRUM if norm in ("nuclear", "spectral") else GAP
+
+
+def softened(norm, kind, *, C, seed=0):
+    """A problem, the least value of ½‖W‖² + C Σ ξ, and a pair (W, λ, μ) that attains it.
+
+    From a known least norm: λ is scaled to ‖A*λ‖_dual = ‖W‖; then every other row that carries it
+    is scaled so that its multiplier becomes C, and asked for ξ more than W gives.
+    """
+    zoo = known(norm, kind, seed=seed)
+    p, geometry = zoo.problem, norm_of(norm)
+    scale = zoo.least / geometry.dual(p.adjoint(zoo.multipliers, zoo.tie_multipliers))
+    lam, mu = scale * zoo.multipliers, scale * zoo.tie_multipliers
+    carrier = np.flatnonzero(lam)[::2]
+    factor, xi = np.ones(p.m), np.zeros(p.m)
+    factor[carrier] = lam[carrier] / C
+    xi[carrier] = np.random.default_rng(seed).uniform(0.1, 2.0, len(carrier))
+    # the others must stay within the budget
+    factor = np.where((xi == 0) & (lam > C), 2 * lam / C, factor)
+    problem = Problem.from_rows(
+        p.differences() * factor[:, None], p.queries[p.query], b=p.b * factor + xi,
+        ties=p.tie_differences() if p.ties else None,
+        tie_queries=p.queries[p.tie_query] if p.ties else None, c=p.c if p.ties else None,
+    )  # fmt: skip
+    lam = np.where(lam > 0, lam / factor, 0.0)
+    lam[carrier] = C
+    value = zoo.least**2 / 2 + C * xi.sum()
+    assert problem.b @ lam + problem.c @ mu - zoo.least**2 / 2 == pytest.approx(value, rel=EXACTLY)
+    return problem, value, (zoo.W, lam, mu)
+
+
+def oracle(problem, norm, C):
+    """The least value by cvxpy, written from the definition of the problem."""
+    W = cp.Variable(problem.shape)
+    flat = cp.vec(W, order="C")
+    size = {
+        "nuclear": lambda: cp.normNuc(W), "spectral": lambda: cp.sigma_max(W),
+        "l1": lambda: cp.norm(flat, 1), "max": lambda: cp.norm(flat, "inf"),
+    }.get(norm, lambda: cp.pnorm(flat, float(norm[1:])))()  # fmt: skip
+    D, z = problem.differences(), problem.queries[problem.query]
+    short = cp.pos(problem.b - cp.sum(cp.multiply(D @ W, z), axis=1))
+    E, y = problem.tie_differences(), problem.queries[problem.tie_query]
+    ties = [cp.sum(cp.multiply(E @ W, y), axis=1) == problem.c] if problem.ties else []
+    program = cp.Problem(cp.Minimize(cp.square(size) / 2 + C * cp.sum(short)), ties)
+    program.solve(solver=cp.CLARABEL)
+    assert program.status == "optimal"
+    return float(program.value)
+
+
+@each
+@pytest.mark.parametrize("kind", KINDS)
+def test_known_value_is_found_and_certified(norm, kind):
+    for C in (0.05, 3.0):
+        problem, value, pair = softened(norm, kind, C=C)
+        assert certify(problem, norm, *pair, budget=C).gap <= EXACTLY
+        best = solve(problem, norm, C=C)
+        assert best.status == "optimal" and best.gap <= goal(norm)
+        assert best.lower <= value * (1 + EXACTLY) and value <= best.upper * (1 + EXACTLY)
+        assert best.multipliers.min() >= 0 and best.multipliers.max() <= C
+
+
+@each
+@pytest.mark.parametrize("case", inseparable())
+def test_inseparable_rows_have_an_optimum(norm, case):
+    problem = inseparable()[case]
+    for C in (0.03, 2.0):
+        best = solve(problem, norm, C=C)
+        assert best.status == "optimal" and best.gap <= goal(norm)
+        value = oracle(problem, norm, C)
+        assert best.lower * (1 - ORACLE) <= value <= best.upper * (1 + ORACLE)
+
+
+@each
+@pytest.mark.parametrize("C", [0.02, 0.5, 20.0])
+def test_random_selections_equal_the_oracle(norm, C):
+    tokens, _ = sphere_tokens(5, 5, 3, seed=2)
+    problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2, 3, 4]))
+    best = solve(problem, norm, C=C)
+    value = oracle(problem, norm, C)
+    assert best.status == "optimal"
+    assert best.lower * (1 - ORACLE) <= value <= best.upper * (1 + ORACLE)
+
+
+@each
+def test_a_large_budget_gives_the_hard_margin(norm):
+    zoo = known(norm, "plain", seed=1)
+    best = solve(zoo.problem, norm, C=1e6)
+    assert best.status == "optimal"
+    assert best.upper == pytest.approx(zoo.least**2 / 2, rel=goal(norm))
+    assert zoo.problem.margins(best.W).min() >= 1 - goal(norm)
+
+
+@each
+def test_a_small_budget_is_spent_on_every_row(norm):
+    # λ = C everywhere as long as no margin comes near 1; then ‖W‖ = ‖A*λ‖_dual
+    problem, C = known(norm, "plain", seed=1).problem, 1e-3
+    best = solve(problem, norm, C=C)
+    size = norm_of(norm).dual(problem.adjoint(np.full(problem.m, C)))
+    assert best.status == "optimal"
+    assert best.upper == pytest.approx(C * problem.m - size**2 / 2, rel=goal(norm))
+    assert problem.margins(best.W).max() < 1
+    assert norm_of(norm).value(best.W) == pytest.approx(size, rel=0.1)
+
+
+@each
+def test_rows_of_zero_are_missed_at_full_price(norm):
+    D = np.array([[1.0, 0.5], [0.0, 0.0], [0.0, 0.0]])
+    problem, C = Problem.from_rows(D, b=[1.0, 2.0, 0.0]), 0.4
+    best = solve(problem, norm, C=C)
+    alone = solve(Problem.from_rows(D[:1]), norm, C=C)
+    assert best.status == "optimal"
+    assert best.multipliers[1] == C
+    assert best.upper == pytest.approx(alone.upper + 2 * C, rel=goal(norm))
+
+
+@each
+def test_opposite_rows_leave_zero(norm):
+    problem = Problem.from_rows([[1.0, 2.0], [-1.0, -2.0]])
+    best = solve(problem, norm, C=0.7)
+    assert best.status == "optimal"
+    assert best.lower == pytest.approx(1.4, rel=GAP)
+    assert np.abs(best.W).max() <= GAP
+
+
+@each
+def test_only_zero_right_sides_are_met_by_zero(norm):
+    best = solve(Problem.from_rows([[1.0, 2.0], [-1.0, 0.5]], b=[0.0, 0.0]), norm, C=1.0)
+    assert best.status == "optimal" and best.upper == 0.0 and not best.W.any()
+
+
+@each
+def test_ties_that_contradict_each_other_are_not_bought_off(norm):
+    problem = Problem.from_rows([[1.0, 1.0]], ties=[[1.0, 0.0], [2.0, 0.0]], c=[1.0, 3.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = solve(problem, norm, C=1.0)
+    assert best.status == "stalled" and best.W is None and best.upper == np.inf
+
+
+@each
+def test_ties_that_leave_only_zero(norm):
+    ties = np.random.default_rng(0).standard_normal((4, 3))
+    problem = Problem.from_rows([[1.0, 1.0, 0.0]], ties=ties)
+    best = solve(problem, norm, C=2.0)
+    assert best.status == "optimal" and best.upper == pytest.approx(2.0, rel=GAP)
+
+
+@each
+def test_ties_alone(norm):
+    problem = Problem.from_rows(np.empty((0, 2)), ties=[[3.0, 4.0]], c=[-5.0])
+    best = solve(problem, norm, C=1.0)
+    dual = norm_of(norm).dual(np.array([[3.0], [4.0]]))
+    assert best.status == "optimal"
+    assert best.upper == pytest.approx((5 / dual) ** 2 / 2, rel=goal(norm))
+
+
+@each
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_scaling_the_rows_scales_the_answer(norm, scale):
+    # Δ → sΔ and C → C/s² leave W s and the value times s² unchanged
+    problem, value, _ = softened(norm, "plain", C=0.3, seed=2)
+    larger = Problem.from_rows(
+        problem.differences() * scale, problem.queries[problem.query], b=problem.b
+    )
+    best = solve(larger, norm, C=0.3 / scale**2)
+    assert best.status == "optimal"
+    assert best.upper * scale**2 == pytest.approx(value, rel=2 * goal(norm))
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "max", "l1.75", "l3"])
+def test_a_working_set_finds_the_rows_it_needs(norm):
+    rng = np.random.default_rng(5)
+    X, z = rng.standard_normal((60, 16, 3)), rng.standard_normal((60, 2))
+    score = np.einsum("ntd,de,ne->nt", X, rng.standard_normal((3, 2)), z)
+    tokens = Tokens(X, queries=z)
+    for alpha in (score.argmax(axis=1), np.arange(60) % 16):  # separable, and not at all
+        problem = Problem.of(tokens, Selection.of(tokens, alpha))
+        assert problem.m > 800
+        best = solve(problem, norm, C=0.5)
+        assert best.status == "optimal" and best.gap <= goal(norm)
+
+
+@pytest.mark.parametrize("norm", ["spectral", "l1", "max", "l1.5", "l10"])
+def test_an_immense_budget_on_rows_that_cannot_be_met(norm):
+    # C beyond 1e8 in the unit of the data: the value is C times the least Σ ξ, which is 7/3 by
+    # λ = (1, 1, 1/3), whose rows combine to zero
+    problem = Problem.from_rows([[1.0, 0.0], [-1.0, 1.0], [0.0, -3.0]])
+    best = solve(problem, norm, C=1e12)
+    assert best.status == "optimal"
+    assert best.upper == pytest.approx(7e12 / 3, rel=GAP)
+
+
+def soft_problem(norm, *, seed=0):
+    """A Soft of random unit rows, two of them ties, with caps around their multipliers."""
+    rng = np.random.default_rng(seed)
+    D, Z = rng.standard_normal((12, 6)), rng.standard_normal((12, 4))
+    D, Z = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (D, Z))
+    free = np.arange(12) >= 10
+    rows = cone.Rows(D, Z, np.where(free, 0.0, 1.0), free)
+    cap = np.where(free, np.inf, 10.0 ** rng.uniform(-3, 1, 12))
+    return soft_rows.Soft(rows, cap, norm_of(norm))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_bounds_of_unit_rows_hold_for_any_pair(norm):
+    soft, rng = soft_problem(norm), np.random.default_rng(1)
+    for _ in range(20):
+        W, lam = rng.standard_normal((6, 4)), soft.within(3 * rng.standard_normal(12))
+        W = soft.tied(W)
+        assert np.abs(soft.rows.values(W)[10:]).max() <= 100 * ROUNDING
+        assert soft.lower(lam) <= soft.upper(W, lam)
+
+
+def test_start_is_inside_its_box():
+    soft, rng = soft_problem("nuclear"), np.random.default_rng(2)
+    lam = np.where(rng.random(12) < 0.5, np.where(soft.held, soft.cap, -1.0), 0.0)
+    box = soft_rows.boxed(soft, lam, rng.standard_normal(12), weight=1e-3)
+    held = soft.held
+    assert min(x[held].min() for x in (box.lam, box.s, box.room, box.xi)) > 0
+    np.testing.assert_allclose((box.lam + box.room)[held], soft.cap[held], rtol=ROUNDING)
+    assert (box.lam * box.s)[held].min() >= 1e-3 * (1 - ROUNDING)
+    assert (box.room * box.xi)[held].min() >= 1e-3 * (1 - ROUNDING)
+    np.testing.assert_array_equal(box.lam[~held], lam[~held])
+
+
+@pytest.mark.parametrize("module", [nuclear, spectral])
+def test_squared_newton_direction_solves_its_equations(module):
+    soft = soft_problem(module.NORM.name)
+    W, lam = np.random.default_rng(3).standard_normal((6, 4)), np.full(12, 0.01)
+    best = soft_rows.Best(soft, W, lam).judged(W=W, lam=lam)
+    state, _ = soft_cone._start(soft, best)
+    rng = np.random.default_rng(0)
+    target, rhs = cone.symmetric(rng.standard_normal((10, 10))), rng.standard_normal(12)
+    move = module.squared_factor(soft.rows, state)(target, rhs)
+    P, Q = state.P + move.P, state.Q + move.Q
+    close = {"rtol": 0.0, "atol": EXACTLY * max(1.0, np.abs(move.lam).max())}
+    np.testing.assert_allclose(state.T.T @ move.Q @ state.T, move.scaled_Q, **close)
+    np.testing.assert_allclose(state.inverse @ move.P @ state.inverse.T, move.scaled_P, **close)
+    np.testing.assert_allclose(move.scaled_P + move.scaled_Q, target, **close)
+    values = soft.rows.values(move.P[:6, 6:]) + state.ratio * move.lam
+    np.testing.assert_allclose(values, rhs, **close)
+    np.testing.assert_allclose(Q[:6, 6:], -0.5 * soft.rows.adjoint(state.lam + move.lam), **close)
+    if module is nuclear:  # both sides share t
+        np.testing.assert_allclose(np.diag(Q), np.full(10, np.trace(P) / 4), **close)
+    else:
+        np.testing.assert_allclose(np.diag(P), np.full(10, np.trace(Q)), **close)
+
+
+def test_judging_keeps_the_better_of_each():
+    soft = soft_problem("l3")
+    lam = soft.within(np.full(12, 1e-3))
+    first = soft_rows.Best(soft, np.zeros((6, 4)), lam).judged(W=np.zeros((6, 4)), lam=lam)
+    worse = first.judged(W=np.full((6, 4), 9.0), lam=np.zeros(12))
+    assert (worse.upper, worse.lower) == (first.upper, first.lower)
+    assert first.upper == pytest.approx(soft.cap[soft.held].sum())
+    whole = replace(soft, base=first.lower)
+    part = soft_rows.Best(whole, first.W, first.lam, first.upper, first.lower)
+    assert part.gap == pytest.approx(first.gap / 2)

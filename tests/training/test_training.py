@@ -1,0 +1,149 @@
+"""The training loop: exactness far out, equalities between rules, continuing, and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
+from attsvm.data.sphere import sphere
+from attsvm.path import Path, recorded
+from attsvm.training import train
+
+
+def stack(count, **sizes):
+    """Random instances on the sphere and their heads."""
+    made = [sphere(**sizes, seed=s) for s in range(count)]
+    tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
+    return tokens, np.array([a["v"] for a in made])
+
+
+def correlations(path, tokens):
+    """The correlation of each final W with the certified solution of its own selection."""
+    out = []
+    for b, (W, t) in enumerate(zip(path.matrices()[-1], tokens, strict=True)):
+        best = solve(Problem.of(t, Selection.of(t, path.selection[b])))
+        out.append(np.vdot(W, best.W) / (np.linalg.norm(W) * np.linalg.norm(best.W)))
+    return np.array(out)
+
+
+def test_directions_stay_right_far_past_the_range_of_floats():
+    tokens, heads = stack(20)
+    path = train(tokens, head=heads, lr=1.0, steps=3000, init="uniform")
+    assert np.isfinite(path.matrices()[-1]).all()
+    assert np.median(path.log_gradient[-1]) < np.log(1e-300)
+    assert np.median(correlations(path, tokens)) > 0.9999
+
+
+def test_the_plain_formula_is_wrong_where_ours_is_right():
+    tokens, heads = stack(6)
+    path = train(tokens, head=heads, lr=1.0, steps=1000, init="uniform")
+    ours = correlations(path, tokens)
+    plain = []
+    for b, t in enumerate(tokens):
+        W, X, z, y = path.at(0)["W"][b], t.X, t.queries, t.labels
+        for _ in range(1000):
+            h = np.einsum("ntd,de,ne->nt", X, W, z)
+            s = np.exp(h - h.max(axis=1, keepdims=True))
+            s /= s.sum(axis=1, keepdims=True)
+            score = y[:, None] * (X @ heads[b])
+            f = (s * score).sum(axis=1)
+            C = -s * (score - f[:, None]) / (1 + np.exp(f))[:, None]
+            G = np.einsum("nt,ntd,ne->de", C, X, z)
+            size = np.linalg.norm(G)
+            W = W - G / size if size > 0 else W
+        best = solve(Problem.of(t, Selection.of(t, path.selection[b])))
+        plain.append(np.vdot(W, best.W) / (np.linalg.norm(W) * np.linalg.norm(best.W)))
+    assert np.median(ours) > 0.999
+    assert np.median(plain) < 0.95  # rounding noise has become full steps
+
+
+@pytest.mark.parametrize(("mirror", "plain"), [("mirror:2", "gd"), ("nmirror:2", "ngd")])
+def test_mirror_descent_at_two_is_gradient_descent(mirror, plain):
+    tokens, heads = stack(3)
+    one = train(tokens, rule=mirror, head=heads, steps=300, init="normal:1")
+    two = train(tokens, rule=plain, head=heads, steps=300, init="normal:1")
+    np.testing.assert_allclose(one.matrices(), two.matrices(), rtol=0, atol=1e-12)
+
+
+def test_the_prompt_is_the_weight_model_with_a_fixed_query():
+    made = sphere(4, 5, 6, seed=3)
+    a = np.random.default_rng(0).standard_normal(6)
+    with_query = Tokens(made["X"], queries=np.tile(a, (4, 1)), labels=made["y"])
+    alone = Tokens(made["X"], labels=made["y"])
+    lr = 0.05
+    W = train(with_query, rule="gd", head=made["v"], lr=lr, steps=300)
+    p = train(alone, model="prompt", rule="gd", head=made["v"], lr=lr * float(a @ a), steps=300)
+    moved = p.weights["p"][-1, 0][:, None] * a / float(a @ a)
+    np.testing.assert_allclose(W.weights["W"][-1, 0], moved, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["gd", "ngd", "adam", "muon", "nmirror:1.75", "signum"])
+def test_a_continued_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, rule):
+    tokens, heads = stack(2)
+    whole = train(tokens, rule=rule, head=heads, steps=137, init="normal:0.5", seed=4)
+    first = train(tokens, rule=rule, head=heads, steps=60, init="normal:0.5", seed=4)
+    first.save(tmp_path / "half.npz")
+    rest = train(tokens, head=heads, steps=77, start=Path.load(tmp_path / "half.npz"))
+    assert rest.steps.tolist() == whole.steps.tolist()
+    for name in ("loss", "log_gradient", "top", "sureness", "clock", "changed"):
+        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
+    for name, block in whole.weights.items():
+        np.testing.assert_array_equal(rest.weights[name], block)
+
+
+def test_a_stack_is_its_instances_one_by_one():
+    tokens, heads = stack(3)
+    together = train(tokens, head=heads, steps=50)
+    for b, t in enumerate(tokens):
+        alone = train(t, head=heads[b], steps=50)
+        np.testing.assert_allclose(alone.matrices()[:, 0], together.matrices()[:, b], atol=1e-13)
+
+
+def test_the_grid_of_records_does_not_depend_on_the_end():
+    assert [s for s in range(12) if recorded(s)] == [*range(12)]
+    assert 80 < sum(recorded(s) for s in range(1000)) < 140
+
+
+def test_the_clock_of_plain_descent_counts_its_own_time():
+    tokens, heads = stack(2)
+    path = train(tokens, rule="gd", head=heads, lr=0.5, steps=100)
+    np.testing.assert_allclose(np.exp(path.clock[1:]), 0.5 * path.steps[1:, None], rtol=1e-12)
+
+
+def test_gd_and_ngd_follow_one_curve_at_equal_clock():
+    tokens, heads = stack(1)
+    slow = train(tokens, rule="gd", head=heads, lr=0.02, steps=20_000, init="normal:0.1")
+    fast = train(tokens, rule="ngd", head=heads, lr=0.002, steps=2_000, init="normal:0.1")
+    at = np.searchsorted(slow.clock[:, 0], fast.clock[-1, 0])
+    assert 0 < at < len(slow.steps)
+    near = slow.matrices()[[at - 1, at], 0]
+    step = np.linalg.norm(near[1] - near[0])
+    assert np.linalg.norm(near - fast.matrices()[-1, 0], axis=(1, 2)).min() < 2 * step + 0.02
+
+
+def test_bad_input_is_one_sentence():
+    tokens, heads = stack(1)
+    with pytest.raises(BadTokens, match="needs a head"):
+        train(tokens)
+    with pytest.raises(BadTokens, match="labels are missing"):
+        train(Tokens(tokens[0].X), model="prompt", head=heads[0])
+    with pytest.raises(Unsupported, match="trains its own head"):
+        train(tokens, model="joint-weight", head=heads)
+    with pytest.raises(Unsupported, match="unknown model"):
+        train(tokens, model="weights", head=heads)
+    with pytest.raises(Unsupported, match="unknown rule"):
+        train(tokens, rule="sgd", head=heads)
+    with pytest.raises(Unsupported, match="unknown loss"):
+        train(tokens, head=heads, loss="hinge")
+    with pytest.raises(BadTokens, match="stationary point"):
+        train(tokens, model="factored", head=heads, init="zero")
+    with pytest.raises(Unsupported, match="prompt model"):
+        train(tokens, model="prompt", head=heads)
+
+
+def test_a_step_size_that_diverges_says_when_and_keeps_the_records():
+    tokens, heads = stack(1)
+    with pytest.warns(ConvergenceWarning, match="step 0 left the range"):
+        path = train(tokens, rule="ngd", head=heads, lr=1e308, steps=10, init="normal:1")
+    assert path.diverged >= 0 and len(path.steps) >= 1
