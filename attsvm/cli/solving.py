@@ -34,7 +34,7 @@ from attsvm.cli.options import (
     show,
 )
 from attsvm.compound import solve_sets
-from attsvm.data import EXAMPLES
+from attsvm.data import EXAMPLES, FAMILIES
 from attsvm.errors import BadTokens, Inseparable, Unsupported
 from attsvm.norms import norm_of
 from attsvm.optima import count_selections, local_optima
@@ -141,8 +141,8 @@ def example_command(
     """Write one of the papers' instances as a problem file."""
     if name not in EXAMPLES:
         raise Unsupported(f"unknown example {name!r}: known are {', '.join(EXAMPLES)}")
-    if seed is not None and name != "sphere":
-        raise Unsupported(f"example {name!r} is fixed and takes no seed; 'sphere' does")
+    if seed is not None and name not in FAMILIES:
+        raise Unsupported(f"example {name!r} is fixed and takes no seed; {', '.join(FAMILIES)} do")
     arrays = EXAMPLES[name]() if seed is None else EXAMPLES[name](seed=seed)
     write_arrays(out, arrays, force=force)
     shapes = {key: list(np.shape(array)) for key, array in arrays.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from attsvm.data.contextual import contextual
 from attsvm.data.joint import joint_relaxed, joint_tight
 from attsvm.data.multi_input import multi_input, multi_input_planar
 from attsvm.data.path_picture import path_picture_1, path_picture_2
@@ -23,7 +24,11 @@ EXAMPLES: dict[str, Callable[..., dict[str, Any]]] = {
     "path-picture-2": path_picture_2,
     "vocabulary": vocabulary,
     "sphere": sphere,
+    "contextual": contextual,
 }
+
+# The random ones: they take a seed.
+FAMILIES = ("sphere", "contextual")
 
 # Modules of this folder that are not instances themselves.
 SUPPORT = ("torch_random",)

@@ -82,7 +82,7 @@ def _limit(ax: Axes, steps: Floats, path: Path, found: Outcome, b: int) -> None:
     best = found.certificate
     if best is None or best.W is None:
         ax.text(0.5, 0.5, "no limit to compare with", transform=ax.transAxes, ha="center")
-        ax.set_title("Distance from the limit")
+        ax.set_title("Way to the limit")
         return
     W = path.matrices()[:, b]
     colour = style.colour(best.norm.name)
@@ -96,5 +96,5 @@ def _limit(ax: Axes, steps: Floats, path: Path, found: Outcome, b: int) -> None:
     ax.text(0.02, max(best.gap, 1e-16), "gap of the certificate", va="bottom", color=style.QUIET,
             transform=ax.get_yaxis_transform())  # fmt: skip
     ax.set_yscale("log")
-    ax.set_title(f"Distance from the {best.norm.name} limit")
-    ax.legend(frameon=False, loc="upper right")
+    ax.set_title(f"Way to the {best.norm.name} limit")
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.1))

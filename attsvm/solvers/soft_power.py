@@ -223,8 +223,7 @@ def _primal(
 
     tau: that of f; None sets it to ‖w‖_p before each step.
     """
-    soft, target, shape, since = best.soft, p, best.W.shape, 0
-    p = min(target, path.start)
+    soft, shape, since, (target, p) = best.soft, best.W.shape, 0, (p, min(p, path.start))
     b, cap, k = soft.rows.b, np.where(soft.held, soft.cap, 0.0), len(soft.cap)
     w, lam, box = _start(A, best)
     step, error, steps = 1.0, np.inf, 0
@@ -295,8 +294,7 @@ def _primal_point(
 
 
 def _misfit(w: Array, M: Array, p: float, tau: float) -> float:
-    """f(w) + f*(M) − ⟨w, M⟩ ≥ 0, zero where M = ∇f(w)."""
+    """f(w) + f*(M) − ⟨w, M⟩ ≥ 0, zero where M = ∇f(w); inf where it is too large a number."""
     q = conjugate(p)
-    # NumPy's power: what is too large becomes inf
     value = np.power(length(w, p) / tau, p) / p + np.power(length(M, q) / tau, q) / q
     return float(tau**2 * value - w @ M)

@@ -58,6 +58,7 @@ def _one(model, params, batch, head, loss, b):
     n = batch.keys.shape[1]
     slope_v = 0 * exact(batch.values[b, 0, 0])
     gradient_W = 0 * W
+    largest = mp.mpf(0)
     for i in range(n):
         here = batch.present[b, i]
         k, x, z = (exact(a[b, i]) for a in (batch.keys, batch.values, batch.queries))
@@ -68,6 +69,7 @@ def _one(model, params, batch, head, loss, b):
         o = s @ x
         value, slope = read(head, b, o)
         outer = SLOPES[loss.name](y * value) * y / n
+        largest = max(largest, abs(outer))
         scores = x @ slope
         gradient_W += np.outer((s * (scores - s @ scores)) @ k, z) * outer
         slope_v += outer * o
@@ -77,12 +79,12 @@ def _one(model, params, batch, head, loss, b):
         blocks = {name: gradient_W[:, 0] if model.prompt else gradient_W}
     if model.trains_head:
         blocks["v"] = slope_v
-    return {name: _split(G) for name, G in blocks.items()}
+    return {name: _split(G, largest) for name, G in blocks.items()}
 
 
-def _split(G):
+def _split(G, largest):
     norm = mp.sqrt(sum((x * x for x in G.ravel()), mp.mpf(0)))
     # Below the digits in use the sum is zero: what is left of terms that cancel exactly.
-    if norm < mp.mpf(10) ** (20 - mp.mp.dps):
+    if norm <= largest * mp.mpf(10) ** (20 - mp.mp.dps):
         return np.zeros(G.shape), -np.inf
     return (G / norm).astype(float), float(mp.log(norm))

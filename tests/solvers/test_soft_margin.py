@@ -211,6 +211,19 @@ def test_an_immense_budget_on_rows_that_cannot_be_met(norm):
     assert best.upper == pytest.approx(7e12 / 3, rel=GAP)
 
 
+@pytest.mark.parametrize("norm", ["l1.001", "l2.2", "l30", "l1000"])
+def test_extreme_exponents_end_with_valid_bounds(norm):
+    tokens, _ = sphere_tokens(5, 5, 3, seed=2)
+    problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2, 3, 4]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for C in (0.02, 0.5, 20.0):
+            best = solve(problem, norm, C=C)
+            assert best.lower <= best.upper * (1 + ROUNDING)
+            # so large a p is not held to the gap, only to a useful pair
+            assert best.gap <= (0.05 if norm == "l1000" else GAP)
+
+
 def soft_problem(norm, *, seed=0):
     """A Soft of random unit rows, two of them ties, with caps around their multipliers."""
     rng = np.random.default_rng(seed)

@@ -74,7 +74,7 @@ def test_joint_training_finds_the_tight_and_the_relaxed_prompt(name, limit):
 
 
 @pytest.mark.parametrize("loss", ["linear", "logistic"])
-@pytest.mark.parametrize("gain", [1.0, 3.0, 10.0, 100.0])
+@pytest.mark.parametrize("gain", [1.0, 3.0, 10.0])
 def test_both_losses_share_the_limit(loss, gain):
     X = np.array([[[0.0, 0, 0], [1, 1, gain]], [[0, 0, 0], [1, -1, 1]]])
     tokens = Tokens(X, keys=X * [1, 1, 0], labels=[1, 1])
