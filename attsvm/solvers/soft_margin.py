@@ -23,6 +23,7 @@ from attsvm.solvers.answer import Answer, zero_row
 from attsvm.solvers.answer import Rows as Listed
 from attsvm.solvers.cone import Rows
 from attsvm.solvers.soft_rows import Soft
+from attsvm.solvers.working_set import Span
 from attsvm.tokens import Floats, Ints
 
 # inner(soft, tol=…, W0=…, lam0=…) -> (W, λ), untrusted
@@ -206,12 +207,8 @@ def _round(
     cap = np.where(rows.free, np.inf, budget * rows.norms / size)
     heavy = cap > WEIGHTLESS / max(len(cap), 1)
     D, Z, b = rows.D / rows.norms[:, None], rows.Z, rows.b / (rows.norms * size)
-    left, right = _bases(rows) if norm.rotational else (None, None)
-    first = W0 / size
-    if left is not None:
-        D, first = D @ left, left.T @ first
-    if right is not None:
-        Z, first = Z @ right, first @ right
+    span = Span.of(rows) if norm.rotational else Span(None, None)
+    D, Z, first = span.down(D, Z, W0 / size)
     warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
     # Rows of norm zero are missed by all of b.
     lost = float(problem.b[problem.row_norms == 0].sum()) * budget / size**2
@@ -219,11 +216,7 @@ def _round(
     soft = Soft(Rows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base)
     lam0 = soft.within((warm * rows.norms / size)[heavy])
     W, unit = inner(soft, tol=0.2 * tol, W0=first, lam0=lam0)
-    if left is not None:
-        W = left @ W
-    if right is not None:
-        W = W @ right.T
-    W = W * size
+    W = span.up(W) * size
     lam = np.zeros(len(cap))
     lam[heavy] = unit * size / rows.norms[heavy]
     margins, ties = rows.spread(lam)
@@ -231,14 +224,3 @@ def _round(
     light[rows.place[~heavy]] = True
     missed = problem.b > problem.margins(W)
     return Answer(W, np.where(light, np.where(missed, budget, 0.0), margins), ties)
-
-
-def _bases(rows: Listed) -> tuple[Floats | None, Floats | None]:
-    """Orthonormal bases of the span of the differences (d, k) and of the queries (dq, g).
-
-    None where the span is the whole space.
-    """
-    used = np.unique(rows.query)
-    left = np.linalg.qr(rows.D.T)[0] if len(rows.D) < rows.D.shape[1] else None
-    right = np.linalg.qr(rows.z[used].T)[0] if len(used) < rows.z.shape[1] else None
-    return left, right

@@ -29,14 +29,14 @@ _ROUNDS = 20
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
     """Orthonormal bases of what the data can see; None stands for the whole space."""
 
     left: Floats | None
     right: Floats | None
 
     @classmethod
-    def of(cls, rows: Rows) -> _Span:
+    def of(cls, rows: Rows) -> Span:
         """The span of the differences (d, k) and of the queries (dq, g), when smaller."""
         d, dq = rows.D.shape[1], rows.z.shape[1]
         used = np.unique(rows.query)
@@ -75,7 +75,7 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     if len(working) > ALL:
         near = live & ((slack <= 0.1 / np.sqrt(problem.m)) | (start.multipliers > 0))
         working = np.flatnonzero(near | (slack <= np.quantile(slack[live], ALL / problem.m)))
-    span = _Span.of(Rows.of(problem)) if norm.rotational else _Span(None, None)
+    span = Span.of(Rows.of(problem)) if norm.rotational else Span(None, None)
     answer, W, lam = start, W0, start.multipliers
     for _ in range(_ROUNDS):
         unknowns = problem.shape[0] * problem.shape[1]
