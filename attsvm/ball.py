@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from attsvm.errors import Unsupported
-from attsvm.excess import Excess
+from attsvm.excess import Excess, log_loss
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
@@ -30,6 +30,9 @@ from attsvm.tokens import Floats, Tokens
 # Rounds of a joint minimisation, each block once a round; it ends at this stationarity.
 ROUNDS = 60
 STILL = 1e-13
+# A factored point whose W is less stationary than this is left, so many times at most.
+SADDLE = 1e-4
+ESCAPES = 5
 # Added to the log of an excess that may change sign, to make log |excess| monotone across 0.
 SHIFT = 2e5
 # x (d, dq) -> value and slope, to be minimised.
@@ -130,11 +133,15 @@ class Task:
             return 0.0, np.zeros_like(x)
         return above.sign * (above.log + self.shift), G * np.exp(min(scale - above.log, 700.0))
 
-    def residual(self, x: Floats) -> tuple[float, float]:
-        """The stationarity of W in `norm`, and log λ of the penalty that x is stationary for."""
+    def slope(self, x: Floats) -> tuple[Floats, Floats, float]:
+        """W, and the gradient in W (not in x) as direction and log scale."""
         W = self.matrix(x)
         found = evaluate(model_of("weight"), {"W": W[None]}, self.batch, self.head, self.loss)
-        G, scale = found.gradient.direction["W"][0], float(found.gradient.log_scale["W"][0])
+        return W, found.gradient.direction["W"][0], float(found.gradient.log_scale["W"][0])
+
+    def residual(self, x: Floats) -> tuple[float, float]:
+        """The stationarity of W in `norm`, and log λ of the penalty that x is stationary for."""
+        W, G, scale = self.slope(x)
         away, log = stationarity(self.norm, W, G)
         # ½(‖K‖² + ‖Q‖²) is ‖W‖_* at best: its slope has dual norm 1, that of ½‖W‖² has ‖W‖.
         return away, scale + log - (0.0 if self.factored else np.log(float(self.norm.value(W))))
@@ -143,10 +150,32 @@ class Task:
         """A local minimiser over the ball of radius R (its sphere inside a cone)."""
         radius = self.radius(R)
         x = descend(self, start, radius, self.geometry, cone=self.cone)
+        if self.factored and self.columns >= min(self.batch.shape):
+            x = self._off_saddles(x, radius)
         if self.cone is None and float(np.vdot(self(x)[1], x)) > 0:
             # The loss falls inwards: look for a minimum in the interior too.
             inner = descend(self, x, radius, self.geometry, inside=True)
             return inner if self(inner)[0] < self(x)[0] else x
+        return x
+
+    def _off_saddles(self, x: Floats, radius: float) -> Floats:
+        """A minimiser from which no new pair of columns leads down, unless none was found.
+
+        Columns of zeros stay zero under descent, so factors stop at points whose W is not
+        stationary; the top singular pair of −∇_W L in the smallest column leads on.
+        """
+        for _ in range(ESCAPES):
+            W, G, _ = self.slope(x)
+            if stationarity(self.norm, W, G)[0] <= SADDLE:
+                break
+            U, _, Vt = np.linalg.svd(-G)
+            moved = x.copy()
+            column = int(np.linalg.norm(x, axis=0).argmin())
+            moved[:, column] = 0.1 * radius * np.concatenate([U[:, 0], Vt[0]])
+            end = descend(self, moved, radius, self.geometry)
+            if not self(end)[0] < self(x)[0]:
+                break
+            x = end
         return x
 
 
@@ -165,17 +194,6 @@ def aimed(tokens: Tokens, task: Task, v: Floats) -> Task:
     alpha = tokens.scores(v[:, 0]).argmax(axis=1)
     excess = Excess.over(tokens, alpha, v[:, 0], task.loss)
     return replace(task, head=Linear(v[None, :, 0]), excess=excess)
-
-
-def log_loss(loss: Loss, margins: Floats) -> float:
-    """log of the mean loss, past underflow (there a loss is as large as its slope); the mean loss
-    itself where its floor is not 0."""
-    values = loss.value(margins)
-    if loss.floor != 0.0:
-        return float(values.mean())
-    tail = loss.slope(margins)[1]
-    logs = np.log(values, out=tail, where=values > 1e-290)
-    return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
 
 
 def decoder(task: Task, x: Floats, v: Floats, r: float) -> tuple[Floats, float]:

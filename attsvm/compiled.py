@@ -6,7 +6,8 @@ by an account without a home) `numba.njit(cache=True)` refuses to define the fun
 the kernel is then compiled in memory, once per process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
@@ -42,3 +43,18 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
         return kernel
 
     return compile_kernel
+
+
+@contextmanager
+def threads(work: int) -> Iterator[None]:
+    """A context in which parallel kernels use at most one thread for each unit of `work`.
+
+    A team of threads that waits for a little work costs more than the work, most of all on a busy
+    machine, where the waiting is done at full speed.
+    """
+    before = numba.get_num_threads()
+    numba.set_num_threads(max(1, min(before, work)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

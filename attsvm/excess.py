@@ -87,6 +87,17 @@ class Excess:
         return Signed(int(total[0][0]), float(total[1][0] - np.log(len(sizes))))
 
 
+def log_loss(loss: Loss, margins: Floats) -> float:
+    """log of the mean loss, past underflow (there a loss is as large as its slope); the mean loss
+    itself where its floor is not 0."""
+    values = loss.value(margins)
+    if loss.floor != 0.0:
+        return float(values.mean())
+    tail = loss.slope(margins)[1]
+    logs = np.log(values, out=tail, where=values > 1e-290)
+    return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+
 def _sum(signs: Floats, logs: Floats) -> tuple[Floats, Floats]:
     """Σ signs·e^logs along the last axis, as sign and log."""
     top = np.where(signs != 0, logs, -np.inf).max(axis=-1)

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from attsvm.ball import SHIFT, Task, aimed, ball_norm, joint_least, log_loss
+from attsvm.ball import SHIFT, Task, aimed, ball_norm, joint_least
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.excess import Excess
+from attsvm.excess import Excess, log_loss
 from attsvm.heads import head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.compiled import threads
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.heads import Head, head_of
 from attsvm.heads.linear import Linear
@@ -19,6 +20,9 @@ from attsvm.path import Path, recorded
 from attsvm.rules import rule_of, schedule_of, with_decay
 from attsvm.rules.rule import Blocks
 from attsvm.tokens import Floats, Tokens
+
+# Instances that keep one thread busy between two steps.
+_SHARE = 16
 
 
 def train(
@@ -72,7 +76,8 @@ def train(
         params = initial(shape, batch, init, seed=seed, width=width)
     else:
         params = start.at(len(start.steps) - 1)
-    return _run(batch, shape, read, config, params, steps, schedule, start, stop, progress)
+    with threads(batch.size // _SHARE):
+        return _run(batch, shape, read, config, params, steps, schedule, start, stop, progress)
 
 
 def _head(head: Any, model: Model, batch: Batch) -> Head | None:

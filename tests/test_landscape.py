@@ -127,8 +127,8 @@ def test_label_margin_constant():
         keep = Selection.of(tokens, a["alpha"])
         found = label_margin_constant(tokens, keep, samples=20)
         assert found.margin == pytest.approx(1.0)
-        # ν falls to ½ with the share: at share q it is ½(1 + …); a third of the attention of
-        # an input that is no support vector costs nothing.
+        # Tight: about ½ for a small share of one input. Relaxed: a third of the attention of the
+        # input that is no support vector costs nothing.
         assert expected - 1e-9 <= found.constant <= expected + 0.02
         q = 1 - found.attention[:, 1].min()
         assert 0 < q <= 1

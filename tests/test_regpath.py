@@ -15,9 +15,9 @@ from attsvm import (
     relaxed,
     solve,
 )
-from attsvm.ball import Task, descend, log_loss, stationarity
+from attsvm.ball import Task, descend, stationarity
 from attsvm.data import EXAMPLES
-from attsvm.excess import Excess
+from attsvm.excess import Excess, log_loss
 from attsvm.heads import head_of
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import loss_of
@@ -229,6 +229,20 @@ def test_descend_finds_the_sharp_point_of_a_linear_function(norm):
     assert_allclose(end, -7 * geometry.sharp(G), atol=1e-4)
     assert stationarity(geometry, end, G)[0] < 1e-9
     assert stationarity(geometry, -end, G)[0] == pytest.approx(2.0)
+
+
+def test_factors_leave_a_saddle():
+    """From a rank-one start descent keeps rank one; the path's minimiser is stationary in W."""
+    tokens, v = sphere(12)
+    task = task_of(tokens, v, "factored", "nuclear")
+    flat = np.zeros((20, 10))
+    flat[:, 0] = task.random(np.random.default_rng(0))[:, 0]
+    R = 30.0
+    stuck = descend(task, flat, task.radius(R), task.geometry)
+    assert np.linalg.matrix_rank(task.matrix(stuck)) == 1 and task.residual(stuck)[0] > 0.01
+    end = task.least(flat, R)
+    assert task.residual(end)[0] < 1e-4
+    assert task(end)[0] < task(stuck)[0] - 0.01
 
 
 def test_log_loss_past_underflow():
