@@ -16,15 +16,19 @@ from attsvm.memory import require
 from attsvm.norms import Norm
 from attsvm.problem import Problem
 from attsvm.solvers.answer import Answer, Rows
-from attsvm.tokens import Floats, Ints
+from attsvm.tokens import Bools, Floats, Ints
 
 # inner(D, Z, b, free, *, tol, W0, lam0) -> (W, λ): unit rows, least Frobenius norm 1.
 Inner = Callable[..., tuple[Floats, Floats]]
 
 # Dense copies of rows × unknowns that an inner solver may hold.
 _COPIES = 4
-# Up to this many margins all of them go in at once.
+# Up to this many margins all of them go in at once; beyond, a rough solve chooses.
+SMALL = 200
 ALL = 600
+# The gap of the rough solve, and the slack (a share of ‖W‖) within which a margin stays.
+ROUGH = 1e-2
+CLOSE = 0.004
 _ROUNDS = 20
 
 
@@ -72,9 +76,9 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     live = length > 0
     slack = _slack(problem, W0, length, size)
     working = np.flatnonzero(live)
-    if len(working) > ALL:
-        near = live & ((slack <= 0.1 / np.sqrt(problem.m)) | (start.multipliers > 0))
-        working = np.flatnonzero(near | (slack <= np.quantile(slack[live], ALL / problem.m)))
+    rough = len(working) > SMALL
+    if len(working) > SMALL:
+        working = _near(slack, start.multipliers, live, CLOSE)
     span = Span.of(Rows.of(problem)) if norm.rotational else Span(None, None)
     answer, W, lam = start, W0, start.multipliers
     for _ in range(_ROUNDS):
@@ -88,12 +92,18 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
         W, unit = inner(
             D, Z, rows.b / (rows.norms * size), rows.free,
-            tol=0.1 * tol, W0=first, lam0=warm * rows.norms / size,
+            tol=max(0.1 * tol, ROUGH if rough else 0.0), W0=first, lam0=warm * rows.norms / size,
         )  # fmt: skip
         W = span.up(W) * size
         lam, mu = rows.spread(unit / rows.norms)
         answer = Answer(W, lam, mu)
         slack = _slack(problem, W, length, float(np.linalg.norm(W)))
+        if rough:
+            # The rough solution tells which margins matter in this norm: those alone go on.
+            # Singular values move further from the Frobenius solution than entries do.
+            share = 2 * CLOSE if norm.rotational else CLOSE
+            rough, working = False, _near(slack, lam, live, share)
+            continue
         inside = np.zeros(problem.m, dtype=bool)
         inside[working] = True
         worst = min(0.0, float(slack[inside].min(initial=0.0)))
@@ -108,6 +118,13 @@ def _slack(problem: Problem, W: Floats, length: Floats, size: float) -> Floats:
     """(margin − b)/(‖Δ‖‖z‖‖W‖): how far each margin is from tight, as a share of ‖W‖."""
     gap = problem.margins(W) - problem.b
     return np.divide(gap, length * size, out=np.full(len(gap), np.inf), where=length > 0)
+
+
+def _near(slack: Floats, lam: Floats, live: Bools, close: float) -> Ints:
+    """The margins that are nearly tight or carry weight, a hundred at least."""
+    least = np.partition(slack, min(100, len(slack) - 1))[min(100, len(slack) - 1)]
+    keep = (slack <= max(close, least)) | (lam > 1e-3 * lam.max(initial=0.0))
+    return np.flatnonzero(live & keep)
 
 
 def _grow(working: Ints, new: Ints, slack: Floats, lam: Floats) -> Ints:

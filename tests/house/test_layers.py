@@ -35,7 +35,7 @@ LAYERS = (
     ("archive", "summary", "data"),
     ("path",),
     ("training", "outcome", "ball", "excess", "regpath", "landscape"),
-    ("report", "bench"),
+    ("report", "bench", "estimator"),
     ("cli",),
     ("__init__", "__main__"),
 )
