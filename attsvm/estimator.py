@@ -34,6 +34,7 @@ except ImportError as error:
     raise Unsupported("attsvm.estimator needs scikit-learn: pip install scikit-learn") from error
 
 MODELS = ("joint-weight", "joint-prompt")
+QUERIES = ("first", "last", None)
 
 
 class MaxMarginAttention(ClassifierMixin, BaseEstimator):
@@ -151,16 +152,20 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
 
     def _trained_model(self) -> str:
         """The model that the parameters name; an error where one of them has no meaning."""
+        for name in ("model", "rule", "loss"):
+            if not isinstance(value := getattr(self, name), str):
+                raise Unsupported(f"{name} is {value!r}: it is given by name")
         if self.model not in MODELS:
             raise Unsupported(
                 f"model {self.model!r} does not train a decoder: known are {', '.join(MODELS)}"
             )
-        if self.query is not None and self.query not in ("first", "last"):
+        if not isinstance(self.query, str | None) or self.query not in QUERIES:
             raise Unsupported(f"query is {self.query!r}: it is 'first', 'last' or None")
         if self.model == "joint-prompt" and self.query is not None:
             raise Unsupported("model 'joint-prompt' has no query: set query=None")
-        if not (isinstance(self.lr, Real) and 0 < self.lr < np.inf):
-            raise Unsupported(f"lr is {self.lr!r}: it must be a positive number")
+        lr: Any = self.lr
+        if not (isinstance(lr, Real) and 0 < float(lr) < np.inf):
+            raise Unsupported(f"lr is {lr!r}: it must be a positive number")
         for name, least in (("max_iter", 1), ("seed", 0)):
             value = getattr(self, name)
             if not (isinstance(value, Integral) and int(value) >= least):
@@ -170,7 +175,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         return "joint-prompt" if self.query is None else self.model
 
     def __sklearn_tags__(self) -> Any:
-        """Inputs have three axes, and there are two classes (read by scikit-learn 1.6 and later)."""
+        """Three axes and two classes (read by scikit-learn 1.6 and later)."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
@@ -206,7 +211,7 @@ def _two_classes(y: Any, values: Floats) -> tuple[NDArray[Any], Floats]:
         )
     classes = np.unique(labels)
     if len(classes) != 2:
-        raise BadTokens(f"y has one class only, {classes[0]!r}: there is nothing to separate")
+        raise BadTokens(f"y has one class only, {classes[0]}: there is nothing to separate")
     return classes, np.where(labels == classes[1], 1.0, -1.0)
 
 

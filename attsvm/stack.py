@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
 from attsvm.bounds import above, below, margin_error, measure
-from attsvm.certificate import Certificate, Status
+from attsvm.certificate import Certificate
 from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.tokens import Bools, Floats, Ints, Tokens
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +97,19 @@ class Stack:
         ones, none, empty = np.ones((B, len(query))), np.empty(0, np.int64), np.empty(0)
         keys = self.X.reshape(B, n * T, d)
         place = np.tile(query, (B, 1))
-        out = []
-        for k in range(B):
-            problem = Problem(
-                keys[k], self.queries[k], hi[k], lo[k], query, ones[k], none, none, none, empty, T
-            )
-            # What the problem would form by itself on first use.
-            problem.__dict__["_formed"] = D[k], norms[k]
-            out.append(problem)
+        shared = {
+            "query": query, "tie_hi": none, "tie_lo": none, "tie_query": none, "c": empty,
+            "width": T, "b": ones[0], "scalable": True,
+        }  # fmt: skip
+        columns = zip(keys, self.queries, hi, lo, D, norms, strict=True)
+        out = [
+            _filled(Problem, {
+                **shared, "keys": x, "queries": z, "hi": h, "lo": l,
+                # What the problem would form by itself on first use.
+                "_formed": (differences, length),
+            })
+            for x, z, h, l, differences, length in columns
+        ]  # fmt: skip
         return out, StackRows(D, self.queries, place, norms, ones)
 
     def __repr__(self) -> str:
@@ -173,8 +180,9 @@ def certify_stack(
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
-    finite = np.asarray(np.isfinite(W).all(axis=(1, 2)))
-    W = np.where(finite.reshape(-1, 1, 1), W, 0.0)  # 0 is never feasible
+    if not np.isfinite(W.sum()):
+        finite = np.asarray(np.isfinite(W).all(axis=(1, 2)))
+        W = np.where(finite.reshape(-1, 1, 1), W, 0.0)  # 0 is never feasible
     worth, size, used, G, worst = measure_stack(
         rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
     )
@@ -183,16 +191,26 @@ def certify_stack(
     scaled = W / np.where(worst > 0, worst, 1.0)[:, None, None]
     lam = lam / np.where(low.null | (low.dual == 0), 1.0, low.dual)[:, None]
     met: Bools = np.asarray(high <= low.value * (1 + goal))
-    none = np.empty(0)
-    out = []
-    for k, problem in enumerate(problems):
-        null, feasible = bool(low.null[k]), bool(worst[k] > 0)
-        status: Status = "inseparable" if null else "optimal" if met[k] else "stalled"
-        out.append(
-            Certificate(
-                problem, geometry, scaled[k] if feasible and not null else None, lam[k], none,
-                float(low.value[k]), np.inf if null else float(high[k]), status, goal,
-                float(low.residual[k]), "numerical" if null else None,
-            )
-        )  # fmt: skip
-    return out
+    shared = {
+        "norm": geometry, "tie_multipliers": np.empty(0), "tolerance": goal, "budget": np.inf,
+    }  # fmt: skip
+    columns = zip(
+        problems, scaled, lam, low.value.tolist(), high.tolist(), low.residual.tolist(),
+        low.null.tolist(), met.tolist(), strict=True,
+    )  # fmt: skip
+    return [
+        _filled(Certificate, {
+            **shared, "problem": problem, "W": None if null or upper == np.inf else matrix,
+            "multipliers": weights, "lower": lower, "upper": np.inf if null else upper,
+            "status": "inseparable" if null else "optimal" if good else "stalled",
+            "residual": residual, "proof": "numerical" if null else None,
+        })
+        for problem, matrix, weights, lower, upper, residual, null, good in columns
+    ]  # fmt: skip
+
+
+def _filled(kind: type[T], fields: dict[str, Any]) -> T:
+    """A frozen record with these fields, made without the cost of setting them one by one."""
+    record = object.__new__(kind)
+    record.__dict__.update(fields)
+    return record

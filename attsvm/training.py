@@ -82,14 +82,14 @@ def train(
 
 def _head(head: Any, model: Model, batch: Batch) -> Head | None:
     """The fixed head, None for models that train their own; an error when it is missing."""
+    if model.prompt and batch.shape[1] != 1:
+        raise Unsupported("a prompt model needs tokens without queries; use a weight model")
     if model.trains_head:
         if head is not None:
             raise Unsupported(f"model {model.name!r} trains its own head: leave head out")
         return None
     if head is None:
         raise BadTokens(f"model {model.name!r} needs a head: give the vector v")
-    if model.prompt and batch.shape[1] != 1:
-        raise Unsupported("a prompt model needs tokens without queries; use model 'weight'")
     return head_of(head, batch.values.shape[3])
 
 

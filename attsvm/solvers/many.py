@@ -96,7 +96,7 @@ def solve_many(
     for k, certificate in zip(rest, found, strict=True):
         out[k] = certificate
     done = [certificate for certificate in out if certificate is not None]
-    stalled = sum(certificate.status == "stalled" for certificate in done)
+    stalled = sum(done[k].status == "stalled" for k in rest)
     if stalled:
         warnings.warn(
             f"{stalled} of {len(done)} problems stopped before the tolerance",

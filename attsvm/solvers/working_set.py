@@ -28,7 +28,9 @@ SMALL = 200
 ALL = 600
 # The gap of the rough solve, and the slack (a share of ‖W‖) within which a margin stays.
 ROUGH = 1e-2
-CLOSE = 0.004
+# First and then, for entrywise and for rotational norms: singular values move further from the
+# Frobenius solution than entries do.
+CLOSE = {False: (0.0, 0.004), True: (0.004, 0.012)}
 _ROUNDS = 20
 
 
@@ -78,7 +80,7 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     working = np.flatnonzero(live)
     rough = len(working) > SMALL
     if len(working) > SMALL:
-        working = _near(slack, start.multipliers, live, CLOSE)
+        working = _near(slack, start.multipliers, live, CLOSE[norm.rotational][0])
     span = Span.of(Rows.of(problem)) if norm.rotational else Span(None, None)
     answer, W, lam = start, W0, start.multipliers
     for _ in range(_ROUNDS):
@@ -92,7 +94,7 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
         W, unit = inner(
             D, Z, rows.b / (rows.norms * size), rows.free,
-            tol=max(0.1 * tol, ROUGH if rough else 0.0), W0=first, lam0=warm * rows.norms / size,
+            tol=max(0.3 * tol, ROUGH if rough else 0.0), W0=first, lam0=warm * rows.norms / size,
         )  # fmt: skip
         W = span.up(W) * size
         lam, mu = rows.spread(unit / rows.norms)
@@ -100,9 +102,7 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
         slack = _slack(problem, W, length, float(np.linalg.norm(W)))
         if rough:
             # The rough solution tells which margins matter in this norm: those alone go on.
-            # Singular values move further from the Frobenius solution than entries do.
-            share = 2 * CLOSE if norm.rotational else CLOSE
-            rough, working = False, _near(slack, lam, live, share)
+            rough, working = False, _near(slack, lam, live, CLOSE[norm.rotational][1])
             continue
         inside = np.zeros(problem.m, dtype=bool)
         inside[working] = True

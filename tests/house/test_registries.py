@@ -16,6 +16,7 @@ REGISTRIES = {
     "heads": "HEADS",
     "models": "MODELS",
     "rules": "RULES",
+    "bench": "CONTESTANTS",
 }
 
 
