@@ -61,7 +61,7 @@ def test_exact_ties(kind, depth, record_property):
         loose = kind == "near minimum" and loss.name == "squared"
         assert error <= (NEAR_MINIMUM if loose else PRECISE), loss.name
         errors.append(error)
-    record_property("largest error", max(errors))
+    record_property("largest error", float(max(errors)))
 
 
 @pytest.mark.parametrize("kind", ["tied at top", "all tied at top", "duplicates", "same key"])
