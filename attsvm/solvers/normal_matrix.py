@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs, spotrf, spotrs
 
 Array = NDArray[np.float64]
 
 # Ridge on the unit-scaled diagonal, tried in this order until the Cholesky factor exists.
 RIDGES = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)
 REFINEMENTS = 4
+# Numbers in A from which a factor in short numbers is tried first, and what it may leave.
+SHORT = 100_000
+ENOUGH = 1e-11
 TALL = 0.6  # columns per row below which the rows are eliminated first
 
 
@@ -30,28 +33,62 @@ def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | No
     """
     k, N = A.shape
     build = _wide if TALL * k <= N else _tall
-    solve = build(A, D, sigma)
-    if solve is None:
-        return None
-    inner = solve
+    short = _short(A, D, sigma) if TALL * k <= N and k * N >= SHORT else None
+    long: list[Callable[[Array], Array] | None] = []
 
     def refined(r: Array) -> Array:
-        x = inner(r)
-        size = float(np.abs(r).max(initial=0.0))
-        residual = r - (A @ (D * (x @ A)) + sigma * x)
-        error = float(np.abs(residual).max(initial=0.0))
-        for _ in range(REFINEMENTS):
-            if not error > 1e-14 * size:
-                break
-            y = x + inner(residual)
-            residual = r - (A @ (D * (y @ A)) + sigma * y)
-            smaller = float(np.abs(residual).max(initial=0.0))
-            if not smaller < 0.7 * error:
-                break
-            x, error = y, smaller
-        return x
+        if short is not None:
+            x, left = _refine(A, D, sigma, r, short, 2 * REFINEMENTS)
+            if left <= ENOUGH:
+                return x
+        if not long:
+            long.append(build(A, D, sigma))
+        if long[0] is None:
+            return np.full(len(r), np.nan)
+        return _refine(A, D, sigma, r, long[0], REFINEMENTS)[0]
 
+    if short is None:
+        long.append(build(A, D, sigma))
+        if long[0] is None:
+            return None
     return refined
+
+
+def _refine(
+    A: Array, D: Array, sigma: Array, r: Array, inner: Callable[[Array], Array], most: int
+) -> tuple[Array, float]:
+    """Returns x and what is left of r, relative, after up to `most` refinements with `inner`."""
+    x = inner(r)
+    size = float(np.abs(r).max(initial=0.0))
+    residual = r - (A @ (D * (x @ A)) + sigma * x)
+    error = float(np.abs(residual).max(initial=0.0))
+    for _ in range(most):
+        if not error > 1e-14 * size:
+            break
+        y = x + inner(residual)
+        residual = r - (A @ (D * (y @ A)) + sigma * y)
+        smaller = float(np.abs(residual).max(initial=0.0))
+        if not smaller < 0.7 * error:
+            break
+        x, error = y, smaller
+    return x, error / size if size > 0 else 0.0
+
+
+def _short(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
+    """Returns the solve through a k×k matrix in short numbers, which take half the time.
+
+    It is only ever refined against the long ones; None where it has no factor.
+    """
+    P = A * np.sqrt(D)
+    diagonal = np.einsum("kj,kj->k", P, P) + sigma
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-300)))
+    P *= scale[:, None]
+    H = ssyrk(1.0, P.astype(np.float32).T, trans=1)
+    np.einsum("ii->i", H)[:] = diagonal * scale**2 + 1e-6
+    C, info = spotrf(H)
+    if info != 0 or not np.isfinite(np.diagonal(C)).all():
+        return None
+    return lambda r: scale * spotrs(C, (scale * r).astype(np.float32))[0].astype(np.float64)
 
 
 def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
