@@ -93,6 +93,29 @@ def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
 
 
 @njit()
+def combine(D: Floats, z: Floats, query: Ints, lam: Floats, out: Floats) -> None:
+    """out (d, dq) filled with Σ λ_k Δ_k z_kᵀ, the rows of one query summed first."""
+    m, d = D.shape
+    g, e = z.shape
+    sums = np.zeros((g, d))
+    for k in range(m):
+        f = lam[k]
+        if f != 0.0:
+            row = sums[query[k]]
+            for i in range(d):
+                row[i] += f * D[k, i]
+    for i in range(d):
+        for j in range(e):
+            out[i, j] = 0.0
+    for q in range(g):
+        for i in range(d):
+            f = sums[q, i]
+            if f != 0.0:
+                for j in range(e):
+                    out[i, j] += f * z[q, j]
+
+
+@njit()
 def measure(
     D: Floats, z: Floats, query: Ints, b: Floats, norms: Floats, lam: Floats, W: Floats,
     share: float,
@@ -103,8 +126,9 @@ def measure(
     D (m, d), z (g, dq), query (m,), b (m,) > 0, norms (m,), lam (m,) ≥ 0, W (d, dq).
     """
     m, d = D.shape
-    g, e = z.shape
-    G = np.zeros((d, e))
+    e = z.shape[1]
+    G = np.empty((d, e))
+    combine(D, z, query, lam, G)
     worth = 0.0
     size = 0.0
     used = 0
@@ -114,21 +138,12 @@ def measure(
             used += 1
             worth += b[k] * f
             size += norms[k] * f
-            row = z[query[k]]
-            for i in range(d):
-                h = f * D[k, i]
-                for j in range(e):
-                    G[i, j] += h * row[j]
     plain = 0.0
     for i in range(d):
         for j in range(e):
             plain += W[i, j] * W[i, j]
     error = share * np.sqrt(plain)
-    V = np.zeros((g, d))
-    for q in range(g):
-        for i in range(d):
-            for j in range(e):
-                V[q, i] += W[i, j] * z[q, j]
+    V = np.dot(z, W.T)
     worst = np.inf
     for k in range(m):
         margin = 0.0

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.bounds import combine
 from attsvm.compiled import njit
 from attsvm.solvers.inverse import append, freshen, gram, refine, remove, settle
 from attsvm.tokens import Bools, Floats, Ints
@@ -46,12 +47,11 @@ def dual_active_set(
     P = np.empty(m, np.int64)
     inside = np.zeros(m, np.bool_)
     left = np.zeros(m, np.bool_)  # rows found dependent and met: not tried again
-    r = np.empty(m)
-    u = np.empty(m)
-    spare = np.empty(m)
-    value = np.empty(m)
-    w = b.copy()  # violation b − Gλ
+    room = np.empty((5, m))
+    r, u, spare, value = room[0], room[1], room[2], room[3]
+    w = room[4]  # violation b − Gλ
     for i in range(m):
+        w[i] = b[i]
         lam[i] = 0.0
     k = 0
     steps = 0
@@ -175,69 +175,59 @@ def dual_active_set(
 def solve_small(
     D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools
 ) -> tuple[int, Floats, Floats, float]:
-    """`solve_in` with room of its own."""
+    """Status, multipliers (m,), W (d, dq) and the worst shortfall of rows Δ_k z_kᵀ.
+
+    D (m, d), z (g, dq), query (m,), norms (m,) ‖Δ_k‖‖z_k‖ > 0, b (m,), free (m,). The shortfall
+    is max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties) as a share of ‖W‖.
+    """
     m, d = D.shape
-    return solve_in(
-        D, z, query, norms, b, free, np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
-    )
+    lam, W = np.zeros(m), np.zeros((d, z.shape[1]))
+    room = np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
+    status = solve_in(D, z, query, norms, b, free, room[0], room[1], room[2], lam, W)
+    if status == NO_SOLUTION:
+        return status, lam, W, np.inf
+    V = np.dot(z, W.T)
+    worst = 0.0
+    for k in range(m):
+        margin = 0.0
+        for i in range(d):
+            margin += D[k, i] * V[query[k], i]
+        short = (b[k] - margin) / norms[k]
+        worst = max(worst, abs(short) if free[k] else short)
+    size = np.sqrt((W * W).sum())
+    if size == 0.0:
+        return status, lam, W, 0.0 if worst == 0.0 else np.inf
+    return status, lam, W, worst / size
 
 
 @njit()
 def solve_in(
     D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools, U: Floats, G: Floats,
-    K: Floats,
-) -> tuple[int, Floats, Floats, float]:  # fmt: skip
-    """Status, multipliers (m,), W (d, dq) and the worst shortfall of rows Δ_k z_kᵀ.
+    K: Floats, lam: Floats, W: Floats,
+) -> int:  # fmt: skip
+    """Status; lam (m,) is filled with the multipliers and W (d, dq) with Σ λ_k Δ_k z_kᵀ.
 
-    D (m, d), z (g, dq), query (m,), norms (m,) ‖Δ_k‖‖z_k‖ > 0, b (m,), free (m,). The shortfall
-    is max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties) as a share of ‖W‖. U (m, d), G and K
-    (m, m) are room, handed in so that a stack does not ask for memory once a problem.
+    U (m, d), G and K (m, m) are room, handed in so that a stack does not ask for memory once a
+    problem.
     """
-    m, d = D.shape
-    e = z.shape[1]
+    m = D.shape[0]
     scale = 1.0 / norms
     gram(D, z, query, scale, U, G)
     unit = b * scale
     top = 0.0
     for k in range(m):
         top = max(top, abs(unit[k]))
-    lam = np.zeros(m)
-    W = np.zeros((d, e))
-    if top == 0.0:
-        return DONE, lam, W, 0.0
-    for k in range(m):
-        unit[k] /= top
-    status, _ = dual_active_set(G, unit, free, lam, d * e, 50 * m + 100, K)
-    if status == NO_SOLUTION:
+        lam[k] = 0.0
+    if top > 0.0:
         for k in range(m):
-            lam[k] *= scale[k]
-        return status, lam, W, np.inf
+            unit[k] /= top
+        status, _ = dual_active_set(G, unit, free, lam, W.size, 50 * m + 100, K)
+    else:
+        status = DONE
     for k in range(m):
-        lam[k] *= top * scale[k]
-        f = lam[k]
-        if f != 0.0:
-            row = z[query[k]]
-            for i in range(d):
-                g = f * D[k, i]
-                for j in range(e):
-                    W[i, j] += g * row[j]
-    size = 0.0
-    for i in range(d):
-        for j in range(e):
-            size += W[i, j] * W[i, j]
-    V = np.zeros((z.shape[0], d))
-    for g in range(z.shape[0]):
-        for i in range(d):
-            for j in range(e):
-                V[g, i] += W[i, j] * z[g, j]
-    worst = 0.0
-    for k in range(m):
-        margin = 0.0
-        for i in range(d):
-            margin += D[k, i] * V[query[k], i]
-        short = (b[k] - margin) * scale[k]
-        worst = max(worst, abs(short) if free[k] else short)
-    return status, lam, W, worst / np.sqrt(size) if size > 0.0 else np.inf
+        lam[k] *= scale[k] if status == NO_SOLUTION else top * scale[k]
+    combine(D, z, query, lam, W)
+    return status
 
 
 def twin(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:

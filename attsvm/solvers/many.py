@@ -43,9 +43,7 @@ def solve_stack(
     for part in numba.prange(parts):
         U, G, K = np.empty((m, D.shape[2])), np.empty((m, m)), np.empty((m, m))
         for k in range(part * _CHUNK, min(B, (part + 1) * _CHUNK)):
-            status[k], lam[k], W[k], _ = solve_in(
-                D[k], z[k], query[k], norms[k], b[k], free, U, G, K
-            )
+            status[k] = solve_in(D[k], z[k], query[k], norms[k], b[k], free, U, G, K, lam[k], W[k])
     return status, lam, W
 
 
