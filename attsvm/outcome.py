@@ -8,6 +8,7 @@ of 1.000000 is no proof of convergence; the third state is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,10 +19,13 @@ from attsvm.certificate import Certificate
 from attsvm.compound import relaxed
 from attsvm.errors import AttsvmError, Unsupported
 from attsvm.limits import Limit, predict
+from attsvm.models import model_of
+from attsvm.models.model import Evaluation
 from attsvm.norms import norm_of
 from attsvm.optima import Optimality, optimality
-from attsvm.path import Path
+from attsvm.path import Path, recorded
 from attsvm.problem import Problem
+from attsvm.rules.rule import Blocks
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Ints, Tokens
@@ -99,3 +103,34 @@ def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
         except (Unsupported, AttsvmError):
             return Problem.of(tokens, keep)
     return Problem.of(tokens, keep)
+
+
+def settled(
+    tokens: Tokens | Sequence[Tokens], head: Any, *, norm: str = "frobenius", share: float = 0.99
+) -> Callable[[int, Blocks, Evaluation], bool]:
+    """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
+
+    share: the certified margin share in `norm` at which a run may end. Looked at on the grid of
+    records only, so it costs little. For models with a fixed linear head.
+    """
+    listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
+    heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
+    known: dict[tuple[int, ...], Optimality] = {}
+
+    def stop(step: int, params: Blocks, found: Evaluation) -> bool:
+        least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
+        if not recorded(step) or least < np.log(DECIDED):
+            return False
+        name = "factored" if "K" in params else "prompt" if "p" in params else "weight"
+        W = model_of(name).matrix(params)
+        for b, instance in enumerate(listed):
+            key = (b, *(int(t) for t in found.top[b]))
+            if key not in known:
+                keep = Selection.of(instance, found.top[b])
+                known[key] = optimality(instance, keep, heads[b], norm)
+            verdict = known[key]
+            if not verdict.locally or measures.margin_share(W[b], verdict.certificate) < share:
+                return False
+        return True
+
+    return stop

@@ -14,9 +14,10 @@ from rich.table import Table
 from attsvm import summary
 from attsvm.archive import Archive, check_out, read_problem
 from attsvm.cli.options import File, Force, Json, app, leave, print_json
-from attsvm.errors import BadTokens
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.limits import predict
 from attsvm.models import MODELS, model_of
-from attsvm.outcome import Outcome, outcome
+from attsvm.outcome import Outcome, outcome, settled
 from attsvm.progress import bar
 from attsvm.rules import RULES
 from attsvm.training import train
@@ -41,6 +42,9 @@ def train_command(
     width: Annotated[int | None, typer.Option("--width", help="Columns of the factors.")] = None,
     schedule: Annotated[str, typer.Option("--schedule", help="constant or sqrt.")] = "constant",
     decay: Annotated[float, typer.Option("--decay", help="Decoupled weight decay.")] = 0.0,
+    until: Annotated[
+        float | None, typer.Option("--until", help="End at this certified margin share.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Save the path (.npz).")] = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the run (.svg).")] = None,
     force: Force = False,
@@ -58,6 +62,7 @@ def train_command(
             archive.tokens, model=model, rule=rule, head=head, loss=loss, lr=lr, steps=steps,
             seed=seed, init=_start(archive, model) if init == "file" else init, width=width,
             schedule=schedule, decay=decay, progress=progress,
+            stop=None if until is None else _until(archive, model, rule, until),
         )  # fmt: skip
     found = outcome(path, archive.tokens, head)
     if out is not None:
@@ -74,6 +79,16 @@ def train_command(
         Console(markup=False).print(_table(report, f"{model}, {rule} on {file.name}"))
     if found.certificate is not None:
         leave(found.certificate)
+
+
+def _until(archive: Archive, model: str, rule: str, share: float) -> Any:
+    """What ends the run early: a certified local optimum with this share of the best margin."""
+    norm = predict(model, rule).norm
+    if norm is None or model_of(model).trains_head:
+        raise Unsupported(f"--until needs a fixed head and a predicted norm: not {model}, {rule}")
+    if not 0 < share < 1:
+        raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
+    return settled(archive.tokens, archive.arrays.get("v"), norm=norm, share=share)
 
 
 def _start(archive: Archive, model: str) -> dict[str, Any]:
