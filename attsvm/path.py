@@ -60,6 +60,11 @@ class Path:
         """The token with the most attention at the end (B, n)."""
         return self.top[-1]
 
+    @property
+    def places(self) -> int:
+        """The number of token places T of each input."""
+        return int(self.config["places"])
+
     def save(self, file: str | FilePath, *, force: bool = False) -> None:
         """Write the path as an .npz file without pickles, in one move."""
         from attsvm.archive import write_arrays

@@ -21,3 +21,15 @@ def bar(what: str) -> Iterator[Callable[[float], None] | None]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=1.0)
         yield lambda share: progress.update(task, completed=share)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A turning sign while work of unknown length goes on; nothing when nobody is watching."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,15 @@ from attsvm.tokens import Bools, Ints, Tokens, rectangular, vector, whole
 
 # A score difference below this many units of rounding counts as a tie.
 _TIE = 8 * np.finfo(np.float64).eps
+
+
+class Attended(Protocol):
+    """What a path shows of its end: the top tokens (B, n) among `places` token places."""
+
+    @property
+    def selection(self) -> Ints: ...
+    @property
+    def places(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +93,14 @@ class Selection:
             raise BadSelection(f"token {t} of input {i} is selected but masked out")
         _check_rows(kept)
         return cls(kept, "indices")
+
+    @classmethod
+    def attended(cls, path: Attended, *, instance: int = 0) -> Selection:
+        """The token that each input of one instance attends to most at the end of a path."""
+        top = path.selection[instance]
+        kept = np.zeros((len(top), path.places), dtype=bool)
+        kept[np.arange(len(top)), top] = True
+        return cls(kept, "attention")
 
     @property
     def single(self) -> bool:

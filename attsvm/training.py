@@ -68,7 +68,7 @@ def train(
             "model": model, "rule": rule, "loss": loss, "lr": float(lr), "seed": int(seed),
             "init": init if isinstance(init, str) else "given", "width": width,
             "schedule": schedule if isinstance(schedule, str) else "function",
-            "decay": float(decay),
+            "decay": float(decay), "places": int(batch.keys.shape[2]),
         }  # fmt: skip
     shape = model_of(config["model"])
     read = _head(head, shape, batch)

@@ -38,7 +38,7 @@ from attsvm.data import EXAMPLES, FAMILIES
 from attsvm.errors import BadTokens, Inseparable, Unsupported
 from attsvm.norms import norm_of
 from attsvm.optima import count_selections, local_optima
-from attsvm.progress import bar
+from attsvm.progress import bar, working
 from attsvm.solvers.front import solve
 
 
@@ -64,7 +64,8 @@ def solve_command(
     extra: dict[str, Any] = {}
     start = time.perf_counter()
     if problem == "any":
-        choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
+        with working("solving every choice"):
+            choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
         best, extra = choice.certificate, {
             "winners": choice.winners.tolist(), "lower_all": summary.number(choice.lower),
             "solved": choice.solved, "choices": choice.total,
@@ -74,7 +75,8 @@ def solve_command(
             rows = archive.problem(problem)
         except Inseparable:  # of the decoder, which the relaxed problem needs: show that proof
             problem, rows, C, solver = "labels", archive.problem("labels"), None, None
-        best = solve(rows, geometry, tol=tol, C=C, solver=solver)
+        with working(f"solving {rows.m} margins"):
+            best = solve(rows, geometry, tol=tol, C=C, solver=solver)
     seconds = time.perf_counter() - start
     if out is not None:
         saved: dict[str, Any] = {"problem": np.str_(problem)}
@@ -117,7 +119,8 @@ def certify_command(
     report = {**summary.describe(found), "problem": problem}
     wrong = summary.claims_beyond(arrays, found)
     if exact:
-        check = found.verify(exact=True)
+        with working("rechecking in exact arithmetic"):
+            check = found.verify(exact=True)
         report["exact"] = summary.describe_check(check)
         wrong = wrong or check.reason
     report["claims"] = wrong or "hold"

@@ -149,3 +149,13 @@ def test_a_step_size_that_diverges_says_when_and_keeps_the_records():
         path = train(tokens, rule="mirror:1.01", head=heads, lr=1e8, steps=10, init="normal:1")
     assert path.diverged >= 0
     assert path.steps[-1] <= path.diverged and np.isfinite(path.matrices()).all()
+
+
+def test_the_attended_selection_is_that_of_the_path():
+    tokens, heads = stack(2)
+    path = train(tokens, head=heads, steps=200)
+    for b in range(2):
+        kept = Selection.attended(path, instance=b)
+        assert kept.origin == "attention"
+        np.testing.assert_array_equal(kept.indices, path.selection[b])
+        assert Problem.of(tokens[b], kept).m == 6 * 7
