@@ -212,5 +212,5 @@ def certify_stack(
 def _filled(kind: type[T], fields: dict[str, Any]) -> T:
     """A frozen record with these fields, made without the cost of setting them one by one."""
     record = object.__new__(kind)
-    record.__dict__.update(fields)
+    object.__setattr__(record, "__dict__", fields)
     return record

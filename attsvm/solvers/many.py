@@ -78,20 +78,22 @@ def solve_many(
         for place in _groups(listed) if whole is None else _whole(whole):
             part = [listed[k] for k in place]
             rows = whole if whole is not None else StackRows.of(part)
-            for k, certificate in zip(place, _batch(part, rows, tol), strict=True):
+            found = _batch(part, rows, tol)
+            if len(found) == len(out) and all(c.status != "stalled" for c in found):
+                return found
+            for k, certificate in zip(place, found, strict=True):
                 if certificate.status != "stalled":
                     out[k] = certificate
     rest = [k for k, certificate in enumerate(out) if certificate is None]
     alone = partial(_alone, norm=geometry, tol=tol)
+    solved: Iterable[Certificate]
     if jobs > 1 and len(rest) > 1:
         share = max(1, len(rest) // (4 * jobs))
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            found: Iterable[Certificate] = list(
-                pool.map(alone, [listed[k] for k in rest], chunksize=share)
-            )
+            solved = list(pool.map(alone, [listed[k] for k in rest], chunksize=share))
     else:
-        found = map(alone, [listed[k] for k in rest])
-    for k, certificate in zip(rest, found, strict=True):
+        solved = map(alone, [listed[k] for k in rest])
+    for k, certificate in zip(rest, solved, strict=True):
         out[k] = certificate
     done = [certificate for certificate in out if certificate is not None]
     stalled = sum(done[k].status == "stalled" for k in rest)
