@@ -39,6 +39,7 @@ def train(
     width: int | None = None,
     schedule: str | Callable[[int], float] = "constant",
     decay: float = 0.0,
+    options: dict[str, Any] | None = None,
     start: Path | None = None,
     stop: Callable[[int, Blocks, Evaluation], bool] | None = None,
     progress: Callable[[float], None] | None = None,
@@ -49,7 +50,8 @@ def train(
     a Head; left out for the joint models, which train it. init: "zero", "normal:STD", "uniform"
     (±1/√rows), or arrays by block name; the default is zero, and normal:0.1 for factors, where
     zero is a stationary point. width: columns of the factors (min(d, dq) without it). schedule:
-    "constant", "sqrt" (1/√(t+1)) or a function of the step. start: a saved Path to go on from,
+    "constant", "sqrt" (1/√(t+1)) or a function of the step. options: those of the rule, such as
+    {"momentum": 0.9} for muon or {"eps": 1e-8} for adam. start: a saved Path to go on from,
     with its own model, rule and step size. stop(step, params, evaluation): ends the run.
 
     >>> import attsvm
@@ -68,7 +70,7 @@ def train(
             "model": model, "rule": rule, "loss": loss, "lr": float(lr), "seed": int(seed),
             "init": init if isinstance(init, str) else "given", "width": width,
             "schedule": schedule if isinstance(schedule, str) else "function",
-            "decay": float(decay), "places": int(batch.keys.shape[2]),
+            "decay": float(decay), "options": dict(options or {}), "places": int(batch.keys.shape[2]),
         }  # fmt: skip
     shape = model_of(config["model"])
     read = _head(head, shape, batch)
@@ -152,7 +154,7 @@ def _run(
 ) -> Path:  # fmt: skip
     """The loop: evaluate, record, step."""
     loss = loss_of(config["loss"])
-    rule = rule_of(config["rule"])
+    rule = rule_of(config["rule"], **config.get("options", {}))
     if config["decay"]:
         rule = with_decay(rule, config["decay"])
     factor = schedule_of(schedule if callable(schedule) else config["schedule"])
