@@ -20,7 +20,7 @@ import numpy as np
 
 from attsvm.bounds import combine
 from attsvm.compiled import njit
-from attsvm.solvers.inverse import append, freshen, gram, refine, remove, settle
+from attsvm.solvers.inverse import append, apply, freshen, gram, lower, refine, remove, settle
 from attsvm.tokens import Bools, Floats, Ints
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.
@@ -45,8 +45,7 @@ def dual_active_set(
     """
     m = G.shape[0]
     P = np.empty(m, np.int64)
-    inside = np.zeros(m, np.bool_)
-    left = np.zeros(m, np.bool_)  # rows found dependent and met: not tried again
+    shut = np.zeros(m, np.bool_)  # rows in P, and rows found dependent and met: not tried again
     room = np.empty((5, m))
     r, u, spare, value = room[0], room[1], room[2], room[3]
     w = room[4]  # violation b − Gλ
@@ -73,12 +72,12 @@ def dual_active_set(
         best = floor
         if ties > 0:
             for i in range(m):
-                if free[i] and not inside[i] and not left[i]:
+                if free[i] and not shut[i]:
                     j = i
                     break
         if j < 0:
             for i in range(m):
-                if w[i] > best and not inside[i] and not left[i]:
+                if w[i] > best and not shut[i]:
                     best = w[i]
                     j = i
         if j < 0 or steps >= check:
@@ -86,7 +85,7 @@ def dual_active_set(
             if j < 0 and clean:
                 return DONE, steps
             if j >= 0 or not freshen(G, b, free, P, k, K, lam, w, value, spare):
-                k = settle(G, b, free, P, k, K, inside, lam, w, value, spare)
+                k = settle(G, b, free, P, k, K, shut, lam, w, value, spare)
             clean = True
             check = steps + 50
             if j < 0:
@@ -101,44 +100,32 @@ def dual_active_set(
             if steps > most:
                 return STOPPED, steps
             # r = G_PP⁻¹ G_Pj, and u = G_j − Σ r_a G_a: how the margins move.
+            row = G[j]
             for a in range(k):
                 r[a] = 0.0
-            for a in range(k):
-                f = G[j, P[a]]
-                for c in range(k):
-                    r[c] += f * K[a, c]
+                spare[a] = row[P[a]]
+            apply(K, k, spare, r)
             for i in range(m):
-                u[i] = G[j, i]
-            for a in range(k):
-                f = r[a]
-                row = G[P[a]]
-                for i in range(m):
-                    u[i] -= f * row[i]
+                u[i] = row[i]
+            lower(u, G, P, k, r)
             q = u[j]
             if q < NEAR and k > 0:
                 # Close to the span: r and q from refinement, not from the updated inverse alone.
-                for a in range(k):
-                    value[a] = r[a]
-                refine(G, G[j], P, k, K, value, spare, 2)
+                refine(G, row, P, k, K, r, spare, 2)
                 for i in range(m):
-                    u[i] = G[j, i]
-                for a in range(k):
-                    r[a] = value[a]
-                    row = G[P[a]]
-                    for i in range(m):
-                        u[i] -= r[a] * row[i]
+                    u[i] = row[i]
+                lower(u, G, P, k, r)
                 q = u[j]
-            tau = np.inf
+            dependent = q <= DEPENDENT or k >= rank
+            tau = np.inf if dependent else sign * w[j] / q
             drop = -1
             for a in range(k):
-                if not free[P[a]] and sign * r[a] > 0.0:
-                    ratio = lam[P[a]] / (sign * r[a])
-                    if ratio < tau:
-                        tau = ratio
-                        drop = a
-            dependent = q <= DEPENDENT or k >= rank
+                # λ reaches zero before τ: λ ≥ 0, so only a positive r passes.
+                if lam[P[a]] < tau * sign * r[a] and not free[P[a]]:
+                    tau = lam[P[a]] / (sign * r[a])
+                    drop = a
             if dependent and abs(w[j]) <= 1e-13 * max(np.sqrt(max(size, 0.0)), top):
-                left[j] = True  # met through the others, up to rounding
+                shut[j] = True  # met through the others, up to rounding
                 break
             if dependent and drop < 0:
                 for i in range(m):
@@ -148,10 +135,6 @@ def dual_active_set(
                     f = -sign * r[a]
                     lam[P[a]] = f if free[P[a]] else max(f, 0.0)
                 return NO_SOLUTION, steps
-            full = np.inf if dependent else sign * w[j] / q
-            if full <= tau:
-                tau = full
-                drop = -1
             for a in range(k):
                 lam[P[a]] -= tau * sign * r[a]
             lam[j] += tau * sign
@@ -160,12 +143,12 @@ def dual_active_set(
             if drop < 0:
                 append(K, k, r, q)
                 P[k] = j
-                inside[j] = True
+                shut[j] = True
                 k += 1
                 break
             gone = P[drop]
             lam[gone] = 0.0
-            inside[gone] = False
+            shut[gone] = False
             remove(K, k, drop, spare)
             k -= 1
             P[drop] = P[k]

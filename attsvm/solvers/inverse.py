@@ -16,14 +16,59 @@ TINY = 1e-24
 
 
 @njit()
+def lower(u: Floats, M: Floats, P: Ints, k: int, f: Floats) -> None:
+    """u −= Σ_{a<k} f_a M[P_a], four rows in one pass: rows are short, and entering a loop costs
+    as much as running it."""
+    n = len(u)
+    a = 0
+    while a + 4 <= k:
+        p, q, s, t = M[P[a]], M[P[a + 1]], M[P[a + 2]], M[P[a + 3]]
+        w, x, y, z = f[a], f[a + 1], f[a + 2], f[a + 3]
+        for i in range(n):
+            u[i] -= (w * p[i] + x * q[i]) + (y * s[i] + z * t[i])
+        a += 4
+    for c in range(a, k):
+        p, w = M[P[c]], f[c]
+        for i in range(n):
+            u[i] -= w * p[i]
+
+
+@njit()
+def apply(K: Floats, k: int, f: Floats, r: Floats) -> None:
+    """r += K f on the first k entries, K symmetric; four rows in one pass."""
+    a = 0
+    while a + 4 <= k:
+        p, q, s, t = K[a], K[a + 1], K[a + 2], K[a + 3]
+        w, x, y, z = f[a], f[a + 1], f[a + 2], f[a + 3]
+        for i in range(k):
+            r[i] += (w * p[i] + x * q[i]) + (y * s[i] + z * t[i])
+        a += 4
+    for c in range(a, k):
+        p, w = K[c], f[c]
+        for i in range(k):
+            r[i] += w * p[i]
+
+
+@njit()
 def append(K: Floats, k: int, r: Floats, q: float) -> None:
-    """G_PP⁻¹ grown by one row: [[K + r rᵀ/q, −r/q], [−rᵀ/q, 1/q]]."""
-    for a in range(k):
-        f = r[a] / q
+    """G_PP⁻¹ grown by one row: [[K + r rᵀ/q, −r/q], [−rᵀ/q, 1/q]]; four rows in one pass."""
+    a = 0
+    while a + 4 <= k:
+        p, o, s, t = K[a], K[a + 1], K[a + 2], K[a + 3]
+        w, x, y, z = r[a] / q, r[a + 1] / q, r[a + 2] / q, r[a + 3] / q
         for c in range(k):
-            K[a, c] += f * r[c]
-        K[a, k] = -f
-        K[k, a] = -f
+            p[c] += w * r[c]
+            o[c] += x * r[c]
+            s[c] += y * r[c]
+            t[c] += z * r[c]
+        a += 4
+    for e in range(a, k):
+        f, p = r[e] / q, K[e]
+        for c in range(k):
+            p[c] += f * r[c]
+    for c in range(k):
+        K[c, k] = -r[c] / q
+        K[k, c] = K[c, k]
     K[k, k] = 1.0 / q
 
 
@@ -58,10 +103,7 @@ def refine(
             for c in range(k):
                 s -= row[P[c]] * value[c]
             spare[a] = s
-        for a in range(k):
-            f = spare[a]
-            for c in range(k):
-                value[c] += f * K[a, c]
+        apply(K, k, spare, value)
 
 
 @njit()
@@ -88,32 +130,41 @@ def freshen(
     G: Floats, b: Floats, free: Bools, P: Ints, k: int, K: Floats, lam: Floats, w: Floats,
     value: Floats, spare: Floats,
 ) -> bool:  # fmt: skip
-    """Whether two refinements with the K at hand gave λ_P = G_PP⁻¹ b_P to rounding, λ ≥ 0.
+    """Whether one or two refinements with the K at hand gave λ_P = G_PP⁻¹ b_P to rounding, λ ≥ 0.
 
     Then λ and the violations w = b − Gλ are set; otherwise they stay as they were.
     """
     for a in range(k):
         value[a] = lam[P[a]]
-    refine(G, b, P, k, K, value, spare, 2)
-    # `spare` holds the residual before the last refinement.
-    left = 0.0
     top = 0.0
     for a in range(k):
-        left = max(left, abs(spare[a]))
         top = max(top, abs(b[P[a]]))
+    left = np.inf
+    rounds = 0
+    while left > 1e-13 * top:
+        if rounds == 2:
+            return False
+        refine(G, b, P, k, K, value, spare, 1)
+        rounds += 1
+        # `spare` holds the residual before the refinement.
+        left = 0.0
+        for a in range(k):
+            left = max(left, abs(spare[a]))
+    for a in range(k):
         if value[a] < 0.0 and not free[P[a]]:
             return False
-    if left > 1e-13 * top:
-        return False
+    place(G, b, P, k, lam, w, value)
+    return True
+
+
+@njit()
+def place(G: Floats, b: Floats, P: Ints, k: int, lam: Floats, w: Floats, value: Floats) -> None:
+    """λ_P set to `value`, and w to the violations b − G_P λ_P."""
     for i in range(len(w)):
         w[i] = b[i]
     for a in range(k):
-        f = value[a]
-        lam[P[a]] = f
-        row = G[P[a]]
-        for i in range(len(w)):
-            w[i] -= f * row[i]
-    return True
+        lam[P[a]] = value[a]
+    lower(w, G, P, k, value)
 
 
 @njit()
@@ -141,13 +192,7 @@ def settle(
         P[drop] = P[k]
     for i in range(m):
         lam[i] = 0.0
-        w[i] = b[i]
-    for a in range(k):
-        f = value[a]
-        lam[P[a]] = f
-        row = G[P[a]]
-        for i in range(m):
-            w[i] -= f * row[i]
+    place(G, b, P, k, lam, w, value)
     return k
 
 
