@@ -41,7 +41,7 @@ def inner(
     best = Pair(np.inf, W0.ravel(), lam0)
     for path in PATHS:
         with np.errstate(all="ignore"):  # a breakdown shows in the error of the pair
-            pair = method.solve(A, b, free, p=p, tol=0.3 * tol, path=path, w0=W0.ravel(), lam0=lam0)
+            pair = method.solve(A, b, free, p=p, tol=0.5 * tol, path=path, w0=W0.ravel(), lam0=lam0)
             pair = mend(A, b, free, pair=pair, p=p, tol=tol)
         best = min(best, pair, key=lambda x: x.error)
         if best.error <= max(tol, RETRY):

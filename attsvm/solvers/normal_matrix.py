@@ -79,16 +79,19 @@ def _short(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
 
     It is only ever refined against the long ones; None where it has no factor.
     """
-    P = A * np.sqrt(D)
-    diagonal = np.einsum("kj,kj->k", P, P) + sigma
+    top = float(D.max())
+    P = A.astype(np.float32)
+    P *= np.sqrt(D / top).astype(np.float32)
+    H = ssyrk(1.0, P.T, trans=1)
+    diagonal = np.einsum("ii->i", H) + sigma / top
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-300)))
-    P *= scale[:, None]
-    H = ssyrk(1.0, P.astype(np.float32).T, trans=1)
+    H *= scale.astype(np.float32)
+    H *= scale.astype(np.float32)[:, None]
     np.einsum("ii->i", H)[:] = diagonal * scale**2 + 1e-6
     C, info = spotrf(H)
     if info != 0 or not np.isfinite(np.diagonal(C)).all():
         return None
-    return lambda r: scale * spotrs(C, (scale * r).astype(np.float32))[0].astype(np.float64)
+    return lambda r: scale / top * spotrs(C, (scale * r).astype(np.float32))[0]
 
 
 def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:

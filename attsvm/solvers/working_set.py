@@ -31,6 +31,8 @@ ALL = 600
 # Frobenius solution than entries do.
 ROUGH = {False: 1e-2, True: 5e-2}
 CLOSE = {False: (0.0, 0.004), True: (0.004, 0.012)}
+# What the inner solver is asked for, as a share of the gap: it ends at steps of a tenth or better.
+SHARE = 0.6
 _ROUNDS = 20
 
 
@@ -83,8 +85,6 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
         working = _near(slack, start.multipliers, live, CLOSE[norm.rotational][0])
     span = Span.of(Rows.of(problem)) if norm.rotational else Span(None, None)
     answer, W, lam = start, W0, start.multipliers
-    # Second-order cones end at steps of a tenth: what is left of the gap is well below the ask.
-    share = 0.6 if norm.rotational else 0.3
     for _ in range(_ROUNDS):
         unknowns = problem.shape[0] * problem.shape[1]
         require(
@@ -96,7 +96,7 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
         W, unit = inner(
             D, Z, rows.b / (rows.norms * size), rows.free,
-            tol=max(share * tol, ROUGH[norm.rotational] if rough else 0.0),
+            tol=max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0),
             W0=first, lam0=warm * rows.norms / size,
         )  # fmt: skip
         W = span.up(W) * size
