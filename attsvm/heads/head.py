@@ -10,11 +10,13 @@ from attsvm.tokens import Floats
 class Head(ABC):
     """h(o) and ∇h(o) at pooled outputs o (B, n, d).
 
-    Parameters carry the stack axis B, or 1 for one head shared by the stack.
+    Parameters carry the stack axis B, or 1 for one head shared by the stack. `block` is the name
+    under which they are trained, where they are.
     """
 
     name: str
     linear: bool
+    block: str
 
     @abstractmethod
     def value(self, o: Floats) -> Floats:
@@ -23,3 +25,7 @@ class Head(ABC):
     @abstractmethod
     def gradient(self, o: Floats) -> Floats:
         """∇h(o), (B, n, d)."""
+
+    @abstractmethod
+    def pull(self, o: Floats, weights: Floats) -> Floats:
+        """Σ_i weights_i ∂h(o_i) in the parameters, in their shape; weights (B, n)."""

@@ -19,6 +19,7 @@ class Linear(Head):
     v: Floats
     name = "linear"
     linear = True
+    block = "v"
 
     def value(self, o: Floats) -> Floats:
         """v·o."""
@@ -27,3 +28,7 @@ class Linear(Head):
     def gradient(self, o: Floats) -> Floats:
         """v, whatever o."""
         return np.broadcast_to(self.v[:, None, :], o.shape)
+
+    def pull(self, o: Floats, weights: Floats) -> Floats:
+        """Σ_i weights_i o_i."""
+        return np.einsum("bn,bnd->bd", weights, o)

@@ -23,6 +23,7 @@ class Quadratic(Head):
     penalty: float
     name = "quadratic"
     linear = False
+    block = "v"
 
     def value(self, o: Floats) -> Floats:
         """v·o − λ‖o‖²."""
@@ -31,3 +32,7 @@ class Quadratic(Head):
     def gradient(self, o: Floats) -> Floats:
         """v − 2λ o."""
         return self.v[:, None, :] - 2 * self.penalty * o
+
+    def pull(self, o: Floats, weights: Floats) -> Floats:
+        """Σ_i weights_i o_i: the penalty is fixed."""
+        return np.einsum("bn,bnd->bd", weights, o)

@@ -22,6 +22,7 @@ class Relu(Head):
     V: Floats
     name = "relu"
     linear = False
+    block = "V"
 
     def value(self, o: Floats) -> Floats:
         """Σ_j max(0, V_j·o)."""
@@ -29,4 +30,11 @@ class Relu(Head):
 
     def gradient(self, o: Floats) -> Floats:
         """Σ over active j of V_j."""
-        return (o @ self.V > 0).astype(np.float64) @ np.swapaxes(self.V, -1, -2)
+        return self._active(o) @ np.swapaxes(self.V, -1, -2)
+
+    def pull(self, o: Floats, weights: Floats) -> Floats:
+        """Σ_i weights_i o_i in the columns of the units active at o_i."""
+        return np.swapaxes(o * weights[:, :, None], -1, -2) @ self._active(o)
+
+    def _active(self, o: Floats) -> Floats:
+        return (o @ self.V > 0).astype(np.float64)

@@ -17,13 +17,18 @@ from attsvm.rules.rule import Blocks, Gradient
 from attsvm.tokens import Floats, Ints
 
 
+def _linear(params: Blocks) -> Head:
+    return Linear(params["v"])
+
+
 @dataclass(frozen=True)
 class Model:
     """Blocks of parameters that make W (B, d, dq).
 
     shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
-    gives W; chain(params, G) the direction of each block from that of W. With `trains_head` the
-    block v is the linear head, trained as well. `prompt` models need queries of width one.
+    gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
+    further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
+    need queries of width one.
     """
 
     name: str
@@ -31,6 +36,7 @@ class Model:
     matrix: Callable[[Blocks], Floats]
     chain: Callable[[Blocks, Floats], Blocks]
     trains_head: bool = False
+    reads: Callable[[Blocks], Head] = _linear
     prompt: bool = False
 
 
@@ -52,7 +58,7 @@ def evaluate(
 
     head: the fixed head; None when the model trains its own.
     """
-    read = Linear(params["v"]) if model.trains_head or head is None else head
+    read = model.reads(params) if model.trains_head or head is None else head
     W = np.ascontiguousarray(model.matrix(params))
     logs, top, pooled = attend(batch.keys, batch.values, batch.queries, batch.present, W)
     margins = batch.labels * read.value(pooled)
@@ -67,12 +73,12 @@ def evaluate(
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}
     if model.trains_head:
-        # ∇_v = (1/n) Σ ℓ'_i y_i o_i: nothing cancels, only ℓ' underflows.
+        # (1/n) Σ ℓ'_i y_i ∂h(o_i): nothing cancels, only ℓ' underflows.
         top_slope = log_slope.max(axis=1)
         finite = np.where(np.isfinite(top_slope), top_slope, 0.0)
         weights = sign * np.exp(log_slope - finite[:, None]) * batch.labels
-        direction["v"] = np.einsum("bn,bnd->bd", weights, pooled)
-        log_scale["v"] = top_slope - np.log(batch.keys.shape[1])
+        direction[read.block] = read.pull(pooled, weights)
+        log_scale[read.block] = top_slope - np.log(batch.keys.shape[1])
     return Evaluation(
         loss.value(margins).mean(axis=1), Gradient(direction, log_scale), logs, top, margins
     )
