@@ -36,6 +36,8 @@ LAYERS = (
     ("path",),
     ("training", "outcome", "ball", "excess", "regpath", "landscape"),
     ("report", "bench", "estimator"),
+    ("claims",),
+    ("reproduce",),
     ("cli",),
     ("__init__", "__main__"),
 )

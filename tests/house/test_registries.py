@@ -17,6 +17,7 @@ REGISTRIES = {
     "models": "MODELS",
     "rules": "RULES",
     "bench": "CONTESTANTS",
+    "claims": "CLAIMS",
 }
 
 

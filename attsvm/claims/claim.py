@@ -1,0 +1,163 @@
+"""Claim: one statement of one paper, and how it is run, judged and drawn.
+
+A claim is judged from its saved result alone. The result holds what was measured (the data, the
+weights along the run, the solutions with their multipliers); `check` recomputes every number from
+it and recertifies every solution, so a result that was tampered with does not pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Numbers, texts and lists of them: what a JSON file can hold.
+Config = dict[str, Any]
+# Arrays by name: what an archive without pickles can hold.
+Result = dict[str, NDArray[Any]]
+
+Verdict = Literal["holds", "fails", "undecided"]
+Kind = Literal["theorem", "figure"]
+# Where the statement comes from: read in a public abstract or caption, taken from released code,
+# read off a published picture, recalled and not read again, derived from the definitions, or
+# believed on other grounds and measured here.
+Trust = Literal["read", "code", "image", "as recalled", "derived", "measured"]
+
+
+@dataclass(frozen=True)
+class Test:
+    """One number against its threshold, fixed before the run; met is None when it is not judged."""
+
+    what: str
+    seen: float
+    asked: str
+    met: bool | None
+
+
+def at_least(what: str, seen: float, threshold: float) -> Test:
+    """The test seen ≥ threshold; a seen that is not a number does not meet it."""
+    return Test(what, float(seen), f"≥ {threshold:g}", bool(seen >= threshold))
+
+
+def at_most(what: str, seen: float, threshold: float) -> Test:
+    """The test seen ≤ threshold; a seen that is not a number does not meet it."""
+    return Test(what, float(seen), f"≤ {threshold:g}", bool(seen <= threshold))
+
+
+def equals(what: str, seen: float, wanted: float, *, within: float = 0.0) -> Test:
+    """The test |seen − wanted| ≤ within."""
+    asked = f"= {wanted:g}" if within == 0.0 else f"= {wanted:g} ± {within:g}"
+    return Test(what, float(seen), asked, bool(abs(seen - wanted) <= within))
+
+
+def noted(what: str, seen: float) -> Test:
+    """A number that is reported and not judged."""
+    return Test(what, float(seen), "", None)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the check of a claim found.
+
+    tests: the numbers; premises: what was checked on the instances before judging, with counts;
+    judged: how many instances were inside the premises; gap: the largest certified gap of the
+    solutions used; reason: why the verdict is not 'holds', or what a reader should know.
+    """
+
+    tests: tuple[Test, ...]
+    premises: str
+    judged: int
+    gap: float
+    reason: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """holds when every judged test is met, undecided when there was nothing to judge."""
+        met = [test.met for test in self.tests if test.met is not None]
+        if not met or self.judged == 0:
+            return "undecided"
+        return "holds" if all(met) else "fails"
+
+
+@dataclass(frozen=True)
+class Track:
+    """A point that moves: its place at each frame, and its kind (a colour) at each frame.
+
+    x, y: one number a frame, or a single one for a point that stays. kind: one digit a frame, or a
+    single one for all.
+    """
+
+    name: str
+    x: list[float]
+    y: list[float]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A picture that moves with a slider: tracks over the frames, lines and points that stay.
+
+    steps: the iteration of each frame. kinds: the name of each kind. trail: whether a track leaves
+    its past behind it as a line. lines: (name, x's, y's). points: (name, x, y).
+    """
+
+    title: str
+    steps: list[int]
+    tracks: list[Track]
+    kinds: list[str]
+    across: str
+    up: str
+    trail: bool = True
+    lines: list[tuple[str, list[float], list[float]]] = field(default_factory=list)
+    points: list[tuple[str, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement, run, check and picture.
+
+    id: paper letter (or `beyond`) and name. statement: in our words. full, quick: the two configs;
+    quick has smaller counts and the same checks. run(config) measures; check(config, result)
+    judges; plot(config, result) draws; motion, where there is one, is the moving picture.
+    differs: how and why our result differs from the published figure, where it does.
+    """
+
+    id: str
+    title: str
+    kind: Kind
+    trust: Trust
+    statement: str
+    full: Config
+    quick: Config
+    run: Callable[[Config], Result]
+    check: Callable[[Config, Result], Finding]
+    plot: Callable[[Config, Result], Figure]
+    motion: Callable[[Config, Result], Motion] | None = None
+    differs: str = ""
+    reference: str = ""
+
+    @property
+    def paper(self) -> str:
+        """The paper's letter, or `beyond`."""
+        return self.id.partition(".")[0]
+
+
+def config_hash(config: Config) -> str:
+    """Twelve hex digits that name a config."""
+    text = json.dumps(config, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def describe(test: Test) -> dict[str, Any]:
+    """The test as JSON can hold it; numbers that are not finite become texts."""
+    out = asdict(test)
+    out["seen"] = test.seen if np.isfinite(test.seen) else str(test.seen)
+    return out
