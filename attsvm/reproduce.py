@@ -239,7 +239,7 @@ def write_json(file: Path, content: Any) -> None:
 def digest(claim: Claim) -> str:
     """A hash of the claim's module and of every module of the package that it imports."""
     seen: set[str] = set()
-    todo = [claim.run.__module__]
+    todo = [claim.module]
     while todo:
         module = todo.pop()
         if module not in seen:

@@ -149,6 +149,11 @@ class Claim:
         """The paper's letter, or `beyond`."""
         return self.id.partition(".")[0]
 
+    @property
+    def module(self) -> str:
+        """The dotted name of the module it is written in, which follows from its id."""
+        return "attsvm.claims." + self.id.lower().replace(".", "_").replace("-", "_")
+
 
 def config_hash(config: Config) -> str:
     """Twelve hex digits that name a config."""

@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass, make_dataclass
 
 import pytest
 
+from attsvm.claims import CLAIMS, SUPPORT
 from tests.house.tree import PACKAGE
 
 REGISTRIES = {
@@ -17,7 +18,6 @@ REGISTRIES = {
     "models": "MODELS",
     "rules": "RULES",
     "bench": "CONTESTANTS",
-    "claims": "CLAIMS",
 }
 
 
@@ -60,6 +60,12 @@ def test_folder_and_registry_agree(folder, name):
         folder, stems=stems, support=set(package.SUPPORT), registry=getattr(package, name)
     )
     assert not found, "\n".join(found)
+
+
+def test_claims_are_named_after_their_modules():
+    stems = {path.stem for path in (PACKAGE / "claims").glob("*.py")} - {"__init__", *SUPPORT}
+    assert {f"attsvm.claims.{stem}" for stem in stems} == {c.module for c in CLAIMS.values()}
+    assert all(key == claim.id for key, claim in CLAIMS.items())
 
 
 def plug_in():
