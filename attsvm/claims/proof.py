@@ -8,6 +8,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Result
+from attsvm.measures import correlation, margin_share
 from attsvm.norms import Norm
 from attsvm.problem import Problem
 from attsvm.tokens import Floats, Ints, Tokens
@@ -42,6 +43,20 @@ def recertified(
 def worst_gap(certificates: Sequence[Certificate]) -> float:
     """The largest gap; infinite when one of the solutions is not certified at all."""
     return max((float(c.gap) for c in certificates), default=0.0)
+
+
+def cosine(W: Floats, certificate: Certificate) -> float:
+    """The correlation of W with the certified solution; nan when none is certified, or W = 0."""
+    if certificate.W is None or not np.any(W):
+        return float("nan")
+    return float(correlation(W, certificate))
+
+
+def share(W: Floats, certificate: Certificate) -> float:
+    """The certified margin share of W; nan when no solution is certified, or W = 0."""
+    if certificate.W is None or not np.any(W):
+        return float("nan")
+    return float(margin_share(W, certificate))
 
 
 def selected(tokens: Tokens, W: Floats) -> Ints:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Config, Finding, Motion, Result, Track, at_least, at_most, equals
-from attsvm.claims.proof import kept, recertified, selected, worst_gap
+from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.data import EXAMPLES
-from attsvm.measures import correlation
 from attsvm.optima import optimality
 from attsvm.problem import Problem
 from attsvm.selection import Selection
@@ -60,7 +59,7 @@ def check(config: Config, result: Result) -> Finding:
     gap = worst_gap(best)
     ends = result["p"][-1]
     chosen = [int(selected(tokens, p[:, None])[0]) for p in ends]
-    cosines = [correlation(p[:, None], best[t]) for p, t in zip(ends, chosen, strict=True)]
+    cosines = [cosine(p[:, None], best[t]) for p, t in zip(ends, chosen, strict=True)]
     local = [
         optimality(tokens, Selection.of(tokens, [t]), v).locally is True for t in range(tokens.T)
     ]
@@ -69,7 +68,7 @@ def check(config: Config, result: Result) -> Finding:
     tests = [
         equals("starts that end at the token named", sum(map(int.__eq__, chosen, wanted)),
                len(wanted)),
-        at_least("least cosine to the certified direction", min(cosines), config["cosine"]),
+        at_least("least cosine to the certified direction", float(np.min(cosines)), config["cosine"]),
         equals("½‖p‖² of the best token", float(best[0].upper) ** 2 / 2, config["half_square"],
                within=5e-6),
         equals("locally optimal tokens", sum(local), len(set(wanted))),
