@@ -11,6 +11,7 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from attsvm.tokens import Tokens
 PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (
-    "X", "z", "y", "v", "alpha", "select", "b", "keys", "mask", "attention",
+    "X", "z", "y", "v", "V", "penalty", "alpha", "select", "b", "keys", "mask", "attention",
     "p0", "W0", "K0", "Q0", "v0",
 )  # fmt: skip
 
@@ -132,8 +133,15 @@ def _check_size(path: Path) -> None:
     require(2 * need, path.name)
 
 
-def read_problem(path: Path) -> Archive:
-    """The problem file at `path`, checked."""
+def _plain(arrays: dict[str, Any]) -> Tokens:
+    return Tokens(
+        arrays["X"], queries=arrays.get("z"), labels=arrays.get("y"), keys=arrays.get("keys"),
+        mask=arrays.get("mask"),
+    )  # fmt: skip
+
+
+def read_problem(path: Path, *, build: Callable[[dict[str, Any]], Tokens] = _plain) -> Archive:
+    """The problem file at `path`, checked; `build` makes the tokens of its arrays."""
     arrays = load_arrays(path)
     if "X" not in arrays:
         raise BadTokens(f"{path} has no array X; it holds {', '.join(arrays) or 'nothing'}")
@@ -141,10 +149,7 @@ def read_problem(path: Path) -> Archive:
     if unknown:
         raise BadTokens(f"{path} holds an unknown array {unknown[0]!r}; known: {', '.join(KNOWN)}")
     try:
-        tokens = Tokens(
-            arrays["X"], queries=arrays.get("z"), labels=arrays.get("y"), keys=arrays.get("keys"),
-            mask=arrays.get("mask"),
-        )  # fmt: skip
+        tokens = build(arrays)
     except BadTokens as error:  # in a file the queries are z and the labels y
         sentence = re.sub(r"^(queries|labels)\b", lambda m: _LETTERS[m[0]], str(error))
         raise BadTokens(sentence) from error

@@ -15,6 +15,10 @@ from attsvm.tokens import Floats, Ints
 
 # Records a decade of steps.
 PER_DECADE = 48
+# The arrays every saved path holds, besides its weights and its rule's state.
+_ARRAYS = (
+    "steps", "config", "loss", "log_gradient", "top", "sureness", "clock", "changed", "diverged",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,8 +89,9 @@ class Path:
         from attsvm.archive import load_arrays
 
         arrays = load_arrays(FilePath(file))
-        if "config" not in arrays or "steps" not in arrays:
-            raise BadTokens(f"{file} is not a saved path: it has no steps and config")
+        missing = [name for name in _ARRAYS if name not in arrays]
+        if missing:
+            raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
         part = {
             head: {k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith(head + ".")}
             for head in ("weights", "state")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attsvm.compiled import threads
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
@@ -15,6 +16,9 @@ from attsvm.models.attention import attend, pull
 from attsvm.models.batch import Batch
 from attsvm.rules.rule import Blocks, Gradient
 from attsvm.tokens import Floats, Ints
+
+# Instances that keep one thread busy in one evaluation.
+_SHARE = 16
 
 
 def _linear(params: Blocks) -> Head:
@@ -60,16 +64,18 @@ def evaluate(
     """
     read = model.reads(params) if model.trains_head or head is None else head
     W = np.ascontiguousarray(model.matrix(params))
-    logs, top, pooled = attend(batch.keys, batch.values, batch.queries, batch.present, W)
+    with threads(batch.size // _SHARE):
+        logs, top, pooled = attend(batch.keys, batch.values, batch.queries, batch.present, W)
     margins = batch.labels * read.value(pooled)
     sign, log_slope = loss.slope(margins)
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
     # The one bent head: ∇h(o) − ∇h(x) = −2λ (o − x). The others are linear or piecewise so.
     curve = -2 * read.penalty if isinstance(read, Quadratic) else 0.0
-    G, scale = pull(
-        batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign, log_slope,
-        curve * batch.labels,
-    )  # fmt: skip
+    with threads(batch.size // _SHARE):
+        G, scale = pull(
+            batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign,
+            log_slope, curve * batch.labels,
+        )  # fmt: skip
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}
     if model.trains_head:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from attsvm.errors import Unsupported
@@ -21,7 +22,7 @@ from attsvm.rules import (
     spectral,
 )
 from attsvm.rules.decay import with_decay
-from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.rule import Blocks, Gradient, Rule, Step
 from attsvm.rules.schedules import Schedule, schedule_of
 
 RULES: dict[str, Callable[..., Rule]] = {
@@ -47,6 +48,7 @@ __all__ = [
     "Gradient",
     "Rule",
     "Schedule",
+    "Step",
     "rule_of",
     "schedule_of",
     "with_decay",
@@ -75,15 +77,23 @@ def rule_of(rule: str | Rule, **options: Any) -> Rule:
         hint = f" (write {rule}:P, such as {rule}:1.75)" if f"{rule}:P" in RULES else ""
         raise Unsupported(f"unknown rule {rule!r}{hint}: known are {', '.join(RULES)}")
     factory = RULES[key]
-    allowed = [
-        name
+    allowed = {
+        name: parameter.default
         for name, parameter in inspect.signature(factory).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
+    }
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
         raise Unsupported(f"rule {rule!r} has no option {', '.join(unknown)}: {takes}")
+    for name, value in options.items():
+        if isinstance(allowed[name], bool):
+            fits, kind = isinstance(value, bool), "True or False"
+        else:  # None is the word for an option left out
+            fits = isinstance(value, Real) and not isinstance(value, bool)
+            fits, kind = fits or value is allowed[name], "a number"
+        if not fits:
+            raise Unsupported(f"option {name} of rule {rule!r} is {value!r}: it must be {kind}")
     if not colon:
         return factory(**options)
     if _NUMBER.fullmatch(text) is None:

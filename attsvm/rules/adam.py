@@ -14,14 +14,12 @@ Entries whose v is zero do not move.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.rule import Blocks, Rule, State, Step
 from attsvm.rules.scaled import log, log_of, over
-from attsvm.tokens import Floats
 
 
 def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
@@ -39,29 +37,22 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
         raise Unsupported(f"adam has ε = {eps}: it must be finite and not negative")
     keep, add = log_of(beta2) / 2, math.log1p(-beta2) / 2
 
-    def init(params: Blocks) -> dict[str, Any]:
-        state: dict[str, Any] = {"count": np.int64(0)}
+    def init(params: Blocks) -> State:
+        state: State = {"count": np.int64(0)}
         for block, x in params.items():
             state |= {f"{block}.ratio": np.zeros_like(x), f"{block}.log": np.full_like(x, -np.inf)}
         return state
 
-    def update(
-        params: Blocks,
-        gradient: Gradient,
-        state: dict[str, Any],
-        lr: Floats,
-        loss: Floats,
-        step: int,
-    ) -> tuple[Blocks, dict[str, Any]]:
-        # Counted here, not taken from `step`: a run that goes on with a fresh state starts at 1.
-        t = int(state["count"]) + 1
+    def move(step: Step) -> tuple[Blocks, State]:
+        # Counted here, not by step.count: a run that goes on with a fresh state starts at 1.
+        t = int(step.state["count"]) + 1
         bias1, bias2 = 1 - beta1**t, 1 - beta2**t
         new: Blocks = {}
-        after: dict[str, Any] = {"count": np.int64(t)}
-        for block, x in params.items():
-            ratio, log_root = state[f"{block}.ratio"], state[f"{block}.log"]
-            G = gradient.direction[block]
-            size = log(np.abs(G)) + over(gradient.log_scale[block], G)  # log |g|
+        after: State = {"count": np.int64(t)}
+        for block, x in step.params.items():
+            ratio, log_root = step.state[f"{block}.ratio"], step.state[f"{block}.log"]
+            G = step.gradient.direction[block]
+            size = log(np.abs(G)) + over(step.gradient.log_scale[block], G)  # log |g|
             root = np.logaddexp(2 * (log_root + keep), 2 * (size + add)) / 2
             base = np.where(root == -np.inf, 0.0, root)
             ratio = beta1 * ratio * np.exp(log_root - base)
@@ -70,8 +61,8 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
             if eps > 0:
                 # √v̂/(√v̂ + ε) = 1/(1 + e^(log ε − log √v̂))
                 D = D * np.exp(-np.logaddexp(0.0, np.log(eps) - (base - np.log(bias2) / 2)))
-            new[block] = x - over(lr, x) * D
+            new[block] = x - over(step.lr, x) * D
             after |= {f"{block}.ratio": ratio, f"{block}.log": root}
         return new, after
 
-    return Rule("adam", init, update)
+    return Rule("adam", init, move)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.rule import Blocks, Rule, State, Step
 from attsvm.rules.scaled import over
-from attsvm.tokens import Floats
 
 
 def with_decay(rule: Rule, decay: float) -> Rule:
@@ -26,16 +24,11 @@ def with_decay(rule: Rule, decay: float) -> Rule:
     if not rule.decays:
         raise Unsupported(f"decoupled weight decay is not defined for {rule.name}")
 
-    def update(
-        params: Blocks,
-        gradient: Gradient,
-        state: dict[str, Any],
-        lr: Floats,
-        loss: Floats,
-        step: int,
-    ) -> tuple[Blocks, dict[str, Any]]:
-        moved, state = rule.update(params, gradient, state, lr, loss, step)
-        new = {block: moved[block] - over(lr * decay, x) * x for block, x in params.items()}
+    def move(step: Step) -> tuple[Blocks, State]:
+        moved, state = rule.move(step)
+        new = {
+            block: moved[block] - over(step.lr * decay, x) * x for block, x in step.params.items()
+        }
         return new, state
 
-    return replace(rule, name=f"{rule.name}+decay:{decay:g}", update=update, norm=None)
+    return replace(rule, name=f"{rule.name}+decay:{decay:g}", move=move, norm=None)

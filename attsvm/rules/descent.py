@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.rule import Blocks, Gradient, Rule, State, Step
 from attsvm.rules.scaled import log, log_of, over, peak, unit
 from attsvm.tokens import Floats
 
@@ -25,25 +24,18 @@ Toward = Callable[[Floats, Floats], Floats]
 def memoryless(name: str, toward: Toward, *, norm: str | None = None) -> Rule:
     """The rule x ← x − η D(g), block by block."""
 
-    def init(params: Blocks) -> dict[str, Any]:
+    def init(params: Blocks) -> State:
         return {}
 
-    def update(
-        params: Blocks,
-        gradient: Gradient,
-        state: dict[str, Any],
-        lr: Floats,
-        loss: Floats,
-        step: int,
-    ) -> tuple[Blocks, dict[str, Any]]:
+    def move(step: Step) -> tuple[Blocks, State]:
         new = {}
-        for block, x in params.items():
-            D = toward(gradient.direction[block], gradient.log_scale[block])
+        for block, x in step.params.items():
+            D = toward(step.gradient.direction[block], step.gradient.log_scale[block])
             with np.errstate(invalid="ignore"):  # 0 · inf, for lr = 0
-                new[block] = x - over(lr, x) * D
-        return new, state
+                new[block] = x - over(step.lr, x) * D
+        return new, step.state
 
-    return Rule(name, init, update, norm)
+    return Rule(name, init, move, norm)
 
 
 def averaged(name: str, toward: Toward, beta: float) -> Rule:
@@ -57,30 +49,23 @@ def averaged(name: str, toward: Toward, beta: float) -> Rule:
         raise Unsupported(f"{name} has momentum β = {beta}: it must lie in [0, 1)")
     keep, add = log_of(beta), math.log1p(-beta)
 
-    def init(params: Blocks) -> dict[str, Any]:
-        state: dict[str, Any] = {}
+    def init(params: Blocks) -> State:
+        state: State = {}
         for block, x in params.items():
             state |= {f"{block}.mean": np.zeros_like(x), f"{block}.log": np.full(len(x), -np.inf)}
         return state
 
-    def update(
-        params: Blocks,
-        gradient: Gradient,
-        state: dict[str, Any],
-        lr: Floats,
-        loss: Floats,
-        step: int,
-    ) -> tuple[Blocks, dict[str, Any]]:
+    def move(step: Step) -> tuple[Blocks, State]:
         new: Blocks = {}
-        averages: dict[str, Any] = {}
-        for block, x in params.items():
-            mean = state[f"{block}.mean"], state[f"{block}.log"]
-            M, log_scale = _average(mean, gradient, block, keep=keep, add=add)
-            new[block] = x - over(lr, x) * toward(M, log_scale)
+        averages: State = {}
+        for block, x in step.params.items():
+            mean = step.state[f"{block}.mean"], step.state[f"{block}.log"]
+            M, log_scale = _average(mean, step.gradient, block, keep=keep, add=add)
+            new[block] = x - over(step.lr, x) * toward(M, log_scale)
             averages |= {f"{block}.mean": M, f"{block}.log": log_scale}
         return new, averages
 
-    return Rule(name, init, update)
+    return Rule(name, init, move)
 
 
 def _average(

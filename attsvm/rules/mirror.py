@@ -8,14 +8,12 @@ update through x would stick at zero. P = 2 is gradient descent.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.rules import gd
 from attsvm.rules.descent import Toward
-from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.rule import Blocks, Rule, State, Step
 from attsvm.rules.scaled import over
 from attsvm.tokens import Floats
 
@@ -37,34 +35,27 @@ def through_dual(name: str, toward: Toward, p: float) -> Rule:
     if not 1 < p < np.inf:
         raise Unsupported(f"rule {name!r} has P = {p:g}: it must be above 1")
 
-    def init(params: Blocks) -> dict[str, Any]:
-        state: dict[str, Any] = {}
+    def init(params: Blocks) -> State:
+        state: State = {}
         for block, x in params.items():
             state |= {f"{block}.left": x, f"{block}.dual": power(x, p - 1)}
         return state
 
-    def update(
-        params: Blocks,
-        gradient: Gradient,
-        state: dict[str, Any],
-        lr: Floats,
-        loss: Floats,
-        step: int,
-    ) -> tuple[Blocks, dict[str, Any]]:
+    def move(step: Step) -> tuple[Blocks, State]:
         new: Blocks = {}
-        duals: dict[str, Any] = {}
-        for block, x in params.items():
-            left, u = state[f"{block}.left"], state[f"{block}.dual"]
+        duals: State = {}
+        for block, x in step.params.items():
+            left, u = step.state[f"{block}.left"], step.state[f"{block}.dual"]
             if x is not left and not np.array_equal(x, left):
                 u = np.where(x == left, u, power(x, p - 1))
-            D = toward(gradient.direction[block], gradient.log_scale[block])
+            D = toward(step.gradient.direction[block], step.gradient.log_scale[block])
             with np.errstate(invalid="ignore"):  # 0 · inf, for lr = 0
-                u = u - over(lr, x) * D
+                u = u - over(step.lr, x) * D
             new[block] = power(u, 1 / (p - 1))
             duals |= {f"{block}.left": new[block], f"{block}.dual": u}
         return new, duals
 
-    return Rule(name, init, update, decays=False)
+    return Rule(name, init, move, decays=False)
 
 
 def power(x: Floats, exponent: float) -> Floats:

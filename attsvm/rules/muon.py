@@ -7,11 +7,11 @@ from attsvm.rules.descent import averaged
 from attsvm.rules.rule import Rule
 
 
-def rule(*, beta: float = 0.95, newton_schulz: bool = False) -> Rule:
-    """Spectral descent with momentum β; β = 0 is spectral descent.
+def rule(*, momentum: float = 0.95, newton_schulz: bool = False) -> Rule:
+    """Spectral descent with this momentum β; β = 0 is spectral descent.
 
     The singular vectors are exact; newton_schulz=True takes the usual approximation.
 
     Theory: on linear multiclass models the limit is the spectral max margin [fan2025spectral].
     """
-    return averaged("muon", spectral.toward(newton_schulz=newton_schulz), beta)
+    return averaged("muon", spectral.toward(newton_schulz=newton_schulz), momentum)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.rules.rule import Blocks, Gradient, Rule
+from attsvm.rules.rule import Blocks, Rule, State, Step
 from attsvm.rules.scaled import grown, length, log
-from attsvm.tokens import Floats
 
 
 def rule(*, longest: float | None = None) -> Rule:
@@ -23,32 +20,26 @@ def rule(*, longest: float | None = None) -> Rule:
     if longest is not None and not 0 < longest < np.inf:
         raise Unsupported(f"polyak has longest = {longest}: it must be positive and finite")
 
-    def init(params: Blocks) -> dict[str, Any]:
+    def init(params: Blocks) -> State:
         return {}
 
-    def update(
-        params: Blocks,
-        gradient: Gradient,
-        state: dict[str, Any],
-        lr: Floats,
-        loss: Floats,
-        step: int,
-    ) -> tuple[Blocks, dict[str, Any]]:
-        if np.isposinf(loss).any():
+    def move(step: Step) -> tuple[Blocks, State]:
+        gradient = step.gradient
+        if np.isposinf(step.loss).any():
             raise Unsupported("polyak needs a loss with a finite floor: this one has none")
-        sizes = [gradient.log_scale[x] + log(length(gradient.direction[x])) for x in params]
+        sizes = [gradient.log_scale[x] + log(length(gradient.direction[x])) for x in step.params]
         log_norm = np.logaddexp.reduce([2 * size for size in sizes], axis=0) / 2
         zero = log_norm == -np.inf
         log_norm = np.where(zero, 0.0, log_norm)
         # log of the step's length η (L − L*)/‖g‖; rounding may put a loss below its floor.
-        log_length = log(lr) + log(np.maximum(loss, 0.0)) - log_norm
+        log_length = log(step.lr) + log(np.maximum(step.loss, 0.0)) - log_norm
         log_length = np.where(zero, -np.inf, log_length)
         if longest is not None:
             log_length = np.minimum(log_length, np.log(longest))
         new = {}
-        for block, x in params.items():
+        for block, x in step.params.items():
             logs = log_length - log_norm + gradient.log_scale[block]
             new[block] = x - grown(logs, gradient.direction[block])
-        return new, state
+        return new, step.state
 
-    return Rule("polyak", init, update)
+    return Rule("polyak", init, move)

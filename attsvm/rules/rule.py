@@ -13,8 +13,10 @@ from typing import Any
 
 from attsvm.tokens import Floats
 
-# Parameters or rule states by name, each with a leading stack axis B.
+# Parameters by name, each with a leading stack axis B.
 Blocks = dict[str, Floats]
+# What a rule remembers, by name: arrays and numbers.
+State = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +30,41 @@ class Gradient:
     log_scale: Blocks
 
 
-@dataclass(frozen=True)
-class Rule:
-    """init(params) gives the first state; update(params, gradient, state, lr, loss, step) the
-    next params and state. Neither changes its arguments. A state is a flat dict of arrays, so that
-    it can be saved. A step beyond the range of floats gives params that are not finite.
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a rule knows when it moves.
 
     lr (B,) is the step size of this step, loss (B,) the loss above its floor (polyak needs it),
-    step counts from 0. `norm` names the norm of the step when every step has norm lr in it
-    (ngd: frobenius), None otherwise. `decays` says whether decoupled weight decay is defined.
+    count the number of steps before this one.
+    """
+
+    params: Blocks
+    gradient: Gradient
+    state: State
+    lr: Floats
+    loss: Floats
+    count: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    """init(params) gives the first state, move(step) the next params and state.
+
+    Neither changes its arguments. A state is a flat dict of arrays, so that it can be saved. A
+    step beyond the range of floats gives params that are not finite.
+
+    `norm` names the norm of the step when every step has norm lr in it (ngd: frobenius), None
+    otherwise. `decays` says whether decoupled weight decay is defined.
     """
 
     name: str
-    init: Callable[[Blocks], dict[str, Any]]
-    update: Callable[..., tuple[Blocks, dict[str, Any]]]
+    init: Callable[[Blocks], State]
+    move: Callable[[Step], tuple[Blocks, State]]
     norm: str | None = None
     decays: bool = True
+
+    def update(
+        self, params: Blocks, gradient: Gradient, state: State, lr: Floats, loss: Floats, step: int
+    ) -> tuple[Blocks, State]:
+        """The params and state after this step."""
+        return self.move(Step(params, gradient, state, lr, loss, step))

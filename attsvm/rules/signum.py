@@ -7,6 +7,6 @@ from attsvm.rules.descent import averaged
 from attsvm.rules.rule import Rule
 
 
-def rule(*, beta: float = 0.9) -> Rule:
-    """Sign descent with momentum β; β = 0 is sign descent."""
-    return averaged("signum", sign.toward, beta)
+def rule(*, momentum: float = 0.9) -> Rule:
+    """Sign descent with this momentum β; β = 0 is sign descent."""
+    return averaged("signum", sign.toward, momentum)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.cli import main
+from attsvm.data import EXAMPLES
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
 
@@ -61,6 +62,11 @@ def save(path: Path, **arrays: Any) -> Path:
     """The path, at which these arrays now are an .npz file."""
     np.savez(path, **arrays)
     return path
+
+
+def problem(folder: Path, name: str = "multi-input-planar", **changes: Any) -> Path:
+    """A problem file of the papers, some arrays changed."""
+    return save(folder / "tokens.npz", **{**EXAMPLES[name](), **changes})
 
 
 def refused(result: Result, *words: str) -> None:

@@ -185,7 +185,7 @@ def test_eps_is_in_true_scale():
 def test_without_momentum_nothing_is_remembered():
     gradients = draws(10)
     for name, plain in (("signum", "sign"), ("muon", "spectral")):
-        one = run(rule_of(name, beta=0.0), W0, gradients)
+        one = run(rule_of(name, momentum=0.0), W0, gradients)
         assert_allclose(one, run(rule_of(plain), W0, gradients), rtol=ROUNDING, atol=ROUNDING)
 
 
@@ -205,7 +205,7 @@ def test_momentum_spans_many_orders_of_magnitude(fall):
             m = [mpf(beta) * a + (1 - mpf(beta)) * b for a, b in zip(m, g, strict=True)]
             W = W - 0.1 * np.array([float(mp.sign(x)) for x in m])
     scaled = [of(G, s - 500.0) for G, s in zip(gradients, scales, strict=True)]
-    end = run(rule_of("signum", beta=beta), np.zeros((1, 4, 3)), scaled, lr=np.full(1, 0.1))
+    end = run(rule_of("signum", momentum=beta), np.zeros((1, 4, 3)), scaled, lr=np.full(1, 0.1))
     assert_allclose(end.ravel(), W, rtol=ROUNDING, atol=ROUNDING)
 
 
@@ -214,7 +214,7 @@ def test_momentum_that_cancels_is_forgotten():
     G, H = draws(2)
     gradients = [of(G), of(-0.5 * G), of(H, -900.0)]
     assert_array_equal(
-        run(rule_of("signum", beta=0.5), W0, gradients), run(rule_of("sign"), W0, [G, H])
+        run(rule_of("signum", momentum=0.5), W0, gradients), run(rule_of("sign"), W0, [G, H])
     )
 
 

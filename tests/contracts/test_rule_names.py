@@ -44,7 +44,7 @@ def test_what_is_no_number_is_refused(text):
 
 
 def test_options():
-    assert rule_of("signum", beta=0.5).name == "signum"
+    assert rule_of("signum", momentum=0.5).name == "signum"
     with pytest.raises(Unsupported, match="no option beta: it takes beta1, beta2, eps"):
         rule_of("adam", beta=0.5)
     with pytest.raises(Unsupported, match="no option p: it takes none"):
@@ -58,8 +58,8 @@ def test_options():
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("signum", {"beta": 1.0}),
-        ("muon", {"beta": -0.1}),
+        ("signum", {"momentum": 1.0}),
+        ("muon", {"momentum": -0.1}),
         ("adam", {"beta1": 0.9, "beta2": 0.8}),
         ("adam", {"beta2": 1.0}),
         ("adam", {"eps": -1e-8}),
@@ -69,3 +69,23 @@ def test_options():
 def test_options_out_of_range_are_refused(name, options):
     with pytest.raises(Unsupported, match=f"{name} has"):
         rule_of(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [
+        ("adam", {"eps": True}, "a number"),
+        ("signum", {"momentum": "high"}, "a number"),
+        ("polyak", {"longest": "far"}, "a number"),
+        ("muon", {"newton_schulz": 0.5}, "True or False"),
+        ("spectral", {"newton_schulz": None}, "True or False"),
+    ],
+)
+def test_options_of_another_kind_are_refused(name, options, kind):
+    with pytest.raises(Unsupported, match=f"it must be {kind}"):
+        rule_of(name, **options)
+
+
+def test_an_option_may_be_given_as_its_own_default():
+    assert rule_of("polyak", longest=None).name == "polyak"
+    assert rule_of("adam", eps=0).name == "adam"

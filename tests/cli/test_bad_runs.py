@@ -1,0 +1,249 @@
+"""Runs that `attsvm train` refuses: one sentence, exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from attsvm import train
+from attsvm.data import EXAMPLES
+from attsvm.path import Path
+from attsvm.tokens import Tokens
+from tests.cli.command import problem, refused, save
+
+PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()
+
+
+def leaves_nothing(run, folder, *words, said):
+    """The command is refused with a path and a figure asked for, and the folder is as before."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    refused(run("train", *words, "--out", "path.npz", "--figure", "run.svg"), *said)
+    refused(run("train", *words, "--json"), *said)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--model weights", ["unknown model 'weights'", "joint-prompt"]),
+        ("--model weight --rule sgd", ["unknown rule 'sgd'", "adam"]),
+        ("--rule mirror:1 --model prompt", ["P = 1", "above 1"]),
+        ("--rule nmirror:0.5 --model prompt", ["P = 0.5", "above 1"]),
+        ("--rule mirror --model prompt", ["mirror:P"]),
+        ("--rule mirror:-2 --model prompt", ["needs a number P above 1"]),
+        ("--rule mirror:3 --decay 0.1 --model prompt", ["decay is not defined for mirror:3"]),
+        ("--rule polyak --loss linear --model joint-prompt", ["finite floor"]),
+        ("--loss hinge --model prompt", ["unknown loss", "logistic"]),
+        ("--schedule cosine --model prompt", ["unknown schedule", "sqrt"]),
+        ("--decay -1 --model prompt", ["weight decay is -1"]),
+        ("--init normal:x --model prompt", ["positive number"]),
+        ("--init random --model prompt", ["unknown init"]),
+        ("--init file --model prompt", ["p0"]),
+        ("--until 2 --model prompt", ["share lies between 0 and 1"]),
+        ("--until 0.9 --model joint-prompt", ["--until needs a fixed head"]),
+        ("--until 0.9 --model prompt --head relu", ["--until needs a linear head"]),
+        ("--until 0.9 --model factored --rule adam", ["--until", "predicted norm"]),
+        ("--model factored --init zero", ["exactly zero at the start", "normal:0.1"]),
+        ("--lr 0 --model prompt", ["--lr is 0"]),
+        ("--lr -1 --model prompt", ["--lr is -1"]),
+        ("--lr nan --model prompt", ["--lr is nan"]),
+        ("--lr inf --model prompt", ["--lr is inf"]),
+        ("--steps -1 --model prompt", ["--steps"]),
+        ("--steps many --model prompt", ["--steps"]),
+        ("--seed -1 --model prompt", ["--seed"]),
+        ("--width 0 --model factored", ["--width"]),
+        ("--rule adam --option beta=0.5 --model prompt", ["no option beta", "beta1, beta2, eps"]),
+        ("--rule ngd --option eps=0 --model prompt", ["no option eps", "takes none"]),
+        ("--rule adam --option eps --model prompt", ["NAME=VALUE"]),
+        ("--rule adam --option =1 --model prompt", ["NAME=VALUE"]),
+        ("--rule adam --option eps= --model prompt", ["NAME=VALUE"]),
+        ("--rule adam --option eps=small --model prompt", ["'small' is no number"]),
+        ("--rule adam --option eps=nan --model prompt", ["adam has ε = nan"]),
+        ("--rule adam --option eps=true --model prompt", ["eps", "must be a number"]),
+        ("--rule muon --option newton_schulz=1 --model prompt", ["must be True or False"]),
+        ("--rule adam --option eps=0 --option eps=1 --model prompt", ["eps is given twice"]),
+        ("--head cubic --model prompt", ["unknown head 'cubic'", "linear, relu, quadratic"]),
+        ("--head quadratic --model prompt", ["no array penalty"]),
+        ("--head linear --model joint-prompt", ["trains its own head", "--head"]),
+        ("--queries middle", ["--queries is 'middle'", "first or last"]),
+        ("--queries last --model prompt", ["prompt model needs tokens without queries"]),
+        ("--queries last --sequence", ["give one"]),
+        ("--causal", ["go with --sequence"]),
+        ("--no-causal", ["go with --sequence"]),
+        ("--model prompt --resume nowhere.npz", ["nowhere.npz does not exist"]),
+        ("--model prompt --resume tokens.npz", ["tokens.npz is not a saved path"]),
+    ],
+)
+def test_words(run, tmp_path, words, said):
+    # Without keys, so that --sequence is not refused for having them.
+    file = save(tmp_path / "tokens.npz", **{k: a for k, a in PLANAR.items() if k != "keys"})
+    leaves_nothing(run, tmp_path, file, *words.split(), said=said)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words", "said"),
+    [
+        ({"y": None}, "", ["no array y", "labels"]),
+        ({"y": None}, "--model joint-weight", ["no array y", "labels"]),
+        ({"y": [1, 1]}, "", ["y has shape (2,)"]),
+        ({"y": np.zeros(6)}, "", ["y[0] is 0"]),
+        ({"v": None}, "", ["no array v", "needs a head", "--head linear"]),
+        ({"v": None, "penalty": 1.0}, "", ["no array v", "--head quadratic"]),
+        ({"v": np.ones(3)}, "", ["v has shape (3,)"]),
+        ({"v": np.full(10, np.nan)}, "", ["v[0] is nan"]),
+        ({"V": np.ones(10)}, "", ["V has shape (10,)", "(10, width) for the relu head"]),
+        ({"V": np.ones((10, 0))}, "", ["V has shape (10, 0)"]),
+        ({"V": np.full((10, 2), np.inf)}, "", ["V[0, 0] is inf"]),
+        ({"penalty": -1.0}, "", ["penalty is -1"]),
+        ({"penalty": [1.0, 2.0]}, "", ["penalty has shape (2,)"]),
+        ({"penalty": "small"}, "", ["penalty has type"]),
+        ({"X": None}, "", ["no array X"]),
+        ({"W": np.ones(3)}, "", ["unknown array 'W'"]),
+        ({"z": np.ones((2, 10))}, "", ["z has shape (2, 10)"]),
+        ({}, "--model prompt", ["prompt model needs tokens without queries"]),
+        ({}, "--queries last", ["holds an array z", "--queries"]),
+        ({}, "--sequence", ["holds an array z", "--sequence"]),
+        ({"z": None, "mask": np.ones((6, 8))}, "--sequence", ["holds an array mask"]),
+        ({"z": None, "keys": np.ones((6, 8, 2))}, "--sequence", ["holds an array keys"]),
+        ({"z": None}, "--sequence", ["y has shape (6,)", "(48,)"]),
+        ({"X": np.ones((6, 8)), "z": None}, "--sequence", ["(S, L, d)"]),
+        ({"W0": np.ones((2, 2))}, "--init file", ["W", "(2, 2)"]),
+        ({"W0": np.full((10, 10), np.nan)}, "--init file", ["W"]),
+    ],
+)
+def test_files(run, tmp_path, arrays, words, said):
+    merged = {**SPHERE, **arrays}
+    file = save(tmp_path / "x.npz", **{k: a for k, a in merged.items() if a is not None})
+    leaves_nothing(run, tmp_path, file, *words.split(), said=said)
+
+
+def test_outputs(run, tmp_path):
+    file = problem(tmp_path, "sphere")
+    kept = tmp_path / "kept.svg"
+    kept.write_text("mine")
+    for option in ("--out", "--figure"):
+        refused(run("train", file, option, kept), "kept.svg exists", "--force")
+        refused(run("train", file, option, tmp_path), "is a folder")
+        refused(run("train", file, option, "missing/x.svg"), "folder missing does not exist")
+    refused(run("train", file, "--out", "path.npz", "--figure", "run.gif"), ".svg, .png, .pdf")
+    refused(run("train", file, "--out", "run.svg", "--figure", "run.svg"), "two names")
+    assert kept.read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"tokens.npz", "kept.svg"}
+    assert run("train", file, "--steps", 3, "--figure", kept, "--force").code == 0
+    assert kept.read_text() != "mine"
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_nothing(run, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    file = problem(tmp_path, "sphere")
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    refused(run("train", file, "--steps", 3, "--figure", "run.svg"), "No space left on device")
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens.npz"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A problem file and the path of a short run on it."""
+    file = save(tmp_path / "tokens.npz", **SPHERE)
+    tokens = Tokens(SPHERE["X"], queries=SPHERE["z"], labels=SPHERE["y"])
+    train(tokens, head=SPHERE["v"], rule="signum", steps=30).save(tmp_path / "half.npz")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--lr 0.3", ["--lr differs", "which had 0.1"]),
+        ("--model factored", ["--model differs", "which had weight"]),
+        ("--rule sign", ["--rule differs", "which had signum"]),
+        ("--seed 1", ["--seed differs"]),
+        ("--init file", ["--init differs"]),
+        ("--option momentum=0.5", ["--option differs"]),
+        ("--head relu", ["other tokens, labels or head"]),
+    ],
+)
+def test_a_resumed_run_goes_on_as_before(run, tmp_path, saved, words, said):
+    leaves_nothing(run, tmp_path, saved, "--resume", "half.npz", *words.split(), said=said)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"X": SPHERE["X"][:, ::-1]},
+        {"X": SPHERE["X"][:, :7]},
+        {"y": -SPHERE["y"]},
+        {"v": 1.001 * SPHERE["v"]},
+        {"z": SPHERE["z"][:, :9]},
+        {key: SPHERE[key][:5] for key in ("X", "z", "y")},
+    ],
+)
+def test_a_run_on_other_data_is_not_resumed(run, tmp_path, saved, changes):
+    other = save(tmp_path / "other.npz", **{**SPHERE, **changes})
+    said = ["half.npz is a run on other tokens"]
+    leaves_nothing(run, tmp_path, other, "--resume", "half.npz", said=said)
+
+
+def test_more_runs_than_one_are_not_resumed(run, tmp_path, saved):
+    tokens = Tokens(SPHERE["X"], queries=SPHERE["z"], labels=SPHERE["y"])
+    train([tokens, tokens], head=SPHERE["v"], steps=3).save(tmp_path / "two.npz")
+    leaves_nothing(run, tmp_path, saved, "--resume", "two.npz", said=["holds 2 runs"])
+
+
+def test_a_schedule_that_was_a_function_is_not_resumed(run, tmp_path, saved):
+    tokens = Tokens(SPHERE["X"], queries=SPHERE["z"], labels=SPHERE["y"])
+    path = train(tokens, head=SPHERE["v"], steps=3, schedule=lambda t: 1 / (1 + t))
+    path.save(tmp_path / "own.npz")
+    leaves_nothing(run, tmp_path, saved, "--resume", "own.npz", said=["schedule"])
+
+
+def test_a_diverged_run_is_not_resumed(run, tmp_path, saved):
+    words = ("--rule", "polyak", "--loss", "linear", "--out", "gone.npz")
+    assert run("train", saved, *words).code == 0
+    step = Path.load(tmp_path / "gone.npz").diverged
+    leaves_nothing(
+        run, tmp_path, saved, "--resume", "gone.npz", said=[f"diverged at step {step}", "--lr"]
+    )
+
+
+def without(arrays, name):
+    return {key: array for key, array in arrays.items() if key != name}
+
+
+def with_config(arrays, **changes):
+    config = json.loads(str(arrays["config"])) | changes
+    config = {key: value for key, value in config.items() if value != "absent"}
+    return {**arrays, "config": np.str_(json.dumps(config))}
+
+
+BROKEN = {
+    "no loss": lambda a: without(a, "loss"),
+    "no weights": lambda a: without(a, "weights.W"),
+    "no state": lambda a: without(a, "state.W.mean"),
+    "a state of another shape": lambda a: {**a, "state.W.mean": np.ones((1, 2, 2))},
+    "weights cut short": lambda a: {**a, "weights.W": a["weights.W"][:-1]},
+    "no records": lambda a: {
+        key: array[:0] if key in ("steps", "loss", "log_gradient", "top", "sureness", "clock")
+        or key.startswith("weights.") else array for key, array in a.items()
+    },
+    "config of words": lambda a: {**a, "config": np.str_("weight, ngd")},
+    "config is a list": lambda a: {**a, "config": np.str_("[1, 2]")},
+    "no model": lambda a: with_config(a, model="absent"),
+    "no places": lambda a: with_config(a, places="absent"),
+    "unknown model": lambda a: with_config(a, model="weights"),
+    "unknown rule": lambda a: with_config(a, rule="sgd"),
+    "unknown option": lambda a: with_config(a, options={"beta": 1.0}),
+    "unknown loss": lambda a: with_config(a, loss="hinge"),
+    "lr of words": lambda a: with_config(a, lr="small"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_path_is_not_resumed(run, tmp_path, saved, case):
+    with np.load(tmp_path / "half.npz", allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    save(tmp_path / "broken.npz", **BROKEN[case](arrays))
+    leaves_nothing(run, tmp_path, saved, "--resume", "broken.npz", said=["broken.npz"])
