@@ -5,6 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from attsvm.claims import (
+    a_gd_against_ngd,
+    a_joint_path,
+    a_joint_relaxed,
+    a_joint_tight,
+    a_loss_transients,
+    a_multi_input,
+    a_prompt_weight_equivalence,
     a_single_input_global,
     a_single_input_local,
 )
@@ -14,10 +21,17 @@ from attsvm.errors import Unsupported
 CLAIMS: dict[str, Claim] = {
     "A.single-input-global": a_single_input_global.CLAIM,
     "A.single-input-local": a_single_input_local.CLAIM,
+    "A.multi-input": a_multi_input.CLAIM,
+    "A.gd-against-ngd": a_gd_against_ngd.CLAIM,
+    "A.joint-tight": a_joint_tight.CLAIM,
+    "A.joint-relaxed": a_joint_relaxed.CLAIM,
+    "A.joint-path": a_joint_path.CLAIM,
+    "A.loss-transients": a_loss_transients.CLAIM,
+    "A.prompt-weight-equivalence": a_prompt_weight_equivalence.CLAIM,
 }
 
 # Modules of this folder that are not claims themselves.
-SUPPORT = ("claim", "drawing", "proof", "single_input")
+SUPPORT = ("claim", "drawing", "proof", "single_input", "joint_descent")
 
 
 def claim_of(name: str) -> Claim:

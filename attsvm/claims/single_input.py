@@ -68,7 +68,8 @@ def check(config: Config, result: Result) -> Finding:
     tests = [
         equals("starts that end at the token named", sum(map(int.__eq__, chosen, wanted)),
                len(wanted)),
-        at_least("least cosine to the certified direction", float(np.min(cosines)), config["cosine"]),
+        at_least("least cosine to the certified direction", float(np.min(cosines)),
+                 config["cosine"]),
         equals("½‖p‖² of the best token", float(best[0].upper) ** 2 / 2, config["half_square"],
                within=5e-6),
         equals("locally optimal tokens", sum(local), len(set(wanted))),
