@@ -111,5 +111,5 @@ def plot(config: Config, result: Result) -> Figure:
     right.semilogx(steps, (1 / (1 + np.exp(-f))).mean(axis=1), color=CYCLE[1],
                    label="probability of the label")  # fmt: skip
     right.set(xlabel="step", ylabel="mean probability", title="Probabilities")
-    right.legend(frameon=False, fontsize=7.5)
+    right.legend(frameon=False, fontsize=7.5, loc="center right")
     return figure
