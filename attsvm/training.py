@@ -13,16 +13,21 @@ from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.heads import Head, head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
+from attsvm.models import fused, model_of
 from attsvm.models.batch import Batch
 from attsvm.models.model import Evaluation, Model, evaluate, log_norm
 from attsvm.path import Path, recorded
-from attsvm.rules import rule_of, schedule_of, with_decay
+from attsvm.record import Record, grid
+from attsvm.rules import Schedule, rule_of, schedule_of, with_decay
 from attsvm.rules.rule import Blocks
+from attsvm.starting import initial
 from attsvm.tokens import Floats, Tokens
 
 # Instances that keep one thread busy between two steps.
 _SHARE = 16
+# Multiplications of one call of the fused kernel: well below a second, so that a run can be
+# interrupted and shows how far it is.
+_CALL = 5e8
 
 
 def train(
@@ -70,16 +75,16 @@ def train(
             "model": model, "rule": rule, "loss": loss, "lr": float(lr), "seed": int(seed),
             "init": init if isinstance(init, str) else "given", "width": width,
             "schedule": schedule if isinstance(schedule, str) else "function",
-            "decay": float(decay), "options": dict(options or {}), "places": int(batch.keys.shape[2]),
+            "decay": float(decay), "options": dict(options or {}),
+            "places": int(batch.keys.shape[2]),
         }  # fmt: skip
     shape = model_of(config["model"])
     read = _head(head, shape, batch)
     if start is None:
         params = initial(shape, batch, init, seed=seed, width=width)
     else:
-        params = start.at(len(start.steps) - 1)
-    with threads(batch.size // _SHARE):
-        return _run(batch, shape, read, config, params, steps, schedule, start, stop, progress)
+        params = _ending(start, shape, batch)
+    return _run(batch, shape, read, config, params, steps, schedule, start, stop, progress)
 
 
 def _head(head: Any, model: Model, batch: Batch) -> Head | None:
@@ -95,55 +100,19 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
     return head_of(head, batch.values.shape[3])
 
 
-def initial(
-    model: Model, batch: Batch, init: str | dict[str, Any], *, seed: int, width: int | None
-) -> Blocks:
-    """The first parameters of every instance, each instance from its own stream of the seed."""
+def _ending(start: Path, model: Model, batch: Batch) -> Blocks:
+    """The parameters at the end of a path; an error when they do not fit the tokens."""
+    params = start.at(len(start.steps) - 1)
     d, dq = batch.shape
-    columns = min(d, dq) if width is None else int(width)
-    shapes = model.shapes(d, dq, columns, batch.values.shape[3])
-    if isinstance(init, dict):
-        return _given(init, shapes, batch.size)
-    kind, _, size = init.partition(":")
-    if kind == "default":
-        kind, size = ("normal", "0.1") if model.name == "factored" else ("zero", "")
-    out: Blocks = {}
-    streams = [np.random.default_rng([seed, b]) for b in range(batch.size)]
-    for name, shape in shapes.items():
-        if kind == "zero":
-            out[name] = np.zeros((batch.size, *shape))
-        elif kind == "normal":
-            out[name] = _deviation(size) * np.stack([s.standard_normal(shape) for s in streams])
-        elif kind == "uniform":
-            edge = 1.0 / np.sqrt(shape[0])
-            out[name] = np.stack([s.uniform(-edge, edge, shape) for s in streams])
-        else:
-            raise Unsupported(f"unknown init {init!r}: known are zero, normal:STD, uniform")
-    return out
-
-
-def _deviation(text: str) -> float:
-    try:
-        value = float(text or "1")
-    except ValueError:
-        value = np.nan
-    if not 0 < value < np.inf:
-        raise Unsupported(f"init normal:{text} needs a positive number")
-    return value
-
-
-def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) -> Blocks:
-    out: Blocks = {}
-    for name, shape in shapes.items():
-        if name not in init:
-            raise BadTokens(f"the starting point has no {name}; it needs {', '.join(shapes)}")
-        block = np.asarray(init[name], dtype=np.float64)
-        if block.shape == shape:
-            block = np.broadcast_to(block, (size, *shape))
-        if block.shape != (size, *shape) or not np.isfinite(block).all():
-            raise BadTokens(f"the starting {name} has shape {block.shape}; it must be {shape}")
-        out[name] = block.copy()
-    return out
+    width = params["K"].shape[2] if "K" in params else 0
+    shapes = model.shapes(d, dq, width, batch.values.shape[3])
+    fits = start.top.shape[1:] == batch.keys.shape[:2] and all(
+        name in params and params[name].shape == (batch.size, *shape)
+        for name, shape in shapes.items()
+    )
+    if not fits:
+        raise BadTokens("the path to go on from is of tokens of another size")
+    return params
 
 
 def _run(
@@ -152,7 +121,7 @@ def _run(
     stop: Callable[[int, Blocks, Evaluation], bool] | None,
     progress: Callable[[float], None] | None,
 ) -> Path:  # fmt: skip
-    """The loop: evaluate, record, step."""
+    """The loop: evaluate, record, step. The fused kernel goes ahead of it as far as it can."""
     loss = loss_of(config["loss"])
     rule = rule_of(config["rule"], **config.get("options", {}))
     if config["decay"]:
@@ -160,23 +129,27 @@ def _run(
     factor = schedule_of(schedule if callable(schedule) else config["schedule"])
     first = 0 if start is None else int(start.steps[-1])
     state = rule.init(params) if start is None else dict(start.state)
-    record = _Record(start)
+    record = Record(start)
+    reached = first
+    if stop is None and isinstance(head, Linear) and _fusible(model, config):
+        params, reached = _fused(
+            batch, head, config, params, factor, record, first, first + steps, progress
+        )
+        if reached > first + steps:
+            return record.path(config, state, -1)
     floor = _floor(batch, head, loss)
     diverged = -1
-    for step in range(first, first + steps + 1):
-        with np.errstate(all="ignore"):  # a diverging step is reported, not warned about
+    for step in range(reached, first + steps + 1):
+        # A diverging step is reported, not warned about.
+        with np.errstate(all="ignore"), threads(batch.size // _SHARE):
             found = evaluate(model, params, batch, head, loss)
+            size = log_norm(found.gradient)
         if not bool(np.isfinite(found.loss).all()):
             diverged = step - 1
             _warn(diverged, config["lr"])
             break
-        size = log_norm(found.gradient)
-        if step == 0 and bool(np.isneginf(size).any()):
-            b = int(np.isneginf(size).argmax())
-            raise BadTokens(
-                f"the gradient of instance {b} is exactly zero at the start: a stationary point; "
-                "start from init normal:0.1 or give another starting point"
-            )
+        if step == 0:
+            _check_moving(size)
         record.see(step, found.top)
         last = step == first + steps or (stop is not None and stop(step, params, found))
         if (recorded(step) or last) and (start is None or step > first):
@@ -190,7 +163,7 @@ def _run(
         if not all(bool(np.isfinite(block).all()) for block in moved.values()):
             diverged = step
             _warn(step, config["lr"])
-            if record.steps[-1:] != [step]:
+            if record.last != step:
                 record.add(step, params, found, size)
             break
         record.tick(config["rule"], lr, size)
@@ -198,6 +171,82 @@ def _run(
         if progress is not None and step % 64 == 0:
             progress((step - first) / max(steps, 1))
     return record.path(config, state, diverged)
+
+
+def _fusible(model: Model, config: dict[str, Any]) -> bool:
+    """Whether the fused kernel takes these steps; the head must be linear as well."""
+    return (
+        model.name in ("weight", "prompt")
+        and config["rule"] in ("gd", "ngd")
+        and config["loss"] in fused.CODES
+    )
+
+
+def _fused(
+    batch: Batch, head: Linear, config: dict[str, Any], params: Blocks, factor: Schedule,
+    record: Record, first: int, last: int, progress: Callable[[float], None] | None,
+) -> tuple[Blocks, int]:  # fmt: skip
+    """The parameters and the step that the fused kernel reached: last + 1 when all is done.
+
+    It stops before the first call in which a number would leave the range of floats.
+    """
+    ((name, block),) = params.items()
+    B, n, T, d = batch.keys.shape
+    dq = batch.queries.shape[2]
+    W = np.array(block).reshape(B, d, dq)
+    v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])))
+    clock = np.array(np.broadcast_to(record.clock, B))
+    top = np.full((B, n), -1) if record.top is None else np.array(record.top)
+    changed = np.zeros((B, n), np.int64) if record.changed is None else np.array(record.changed)
+    fresh = record.top is None
+    marks = grid(first if fresh else first + 1, last)
+    if len(marks) == 0 or (marks[-1] != last and last > first):
+        marks = np.append(marks, last)
+    most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * dq))))
+    step = first
+    while step <= last:
+        ahead = range(step, min(step + most, last + 1))
+        lr = np.array([config["lr"] * factor(s) if s < last else np.nan for s in ahead])
+        if not (lr[: last - step] >= 0).all():
+            break
+        at = marks[(marks >= step) & (marks < ahead.stop)]
+        R = len(at)
+        new_W, new_clock, new_top, new_changed = W.copy(), clock.copy(), top.copy(), changed.copy()
+        weights, numbers = np.empty((R, B, d, dq)), np.empty((3, R, B))
+        tops, sureness = np.empty((R, B, n), np.int64), np.empty((R, B, n))
+        with threads(B):
+            fine = fused.descend(
+                batch.keys, batch.values, batch.queries, batch.present, batch.labels, v,
+                fused.CODES.index(config["loss"]), lr, config["rule"] == "ngd", config["decay"],
+                step, at - step, new_W, new_clock, new_top, new_changed, weights, numbers, tops,
+                sureness,
+            )  # fmt: skip
+        if not fine.all():
+            break
+        loss, size, clocks = numbers
+        if step == 0:
+            _check_moving(size[0])
+        W, clock, top, changed = new_W, new_clock, new_top, new_changed
+        record.extend(
+            {"steps": at, "loss": loss, "log_gradient": size, "clock": clocks, "top": tops,
+             "sureness": sureness},
+            {name: weights.reshape(R, *block.shape)},
+        )  # fmt: skip
+        record.clock, record.top, record.changed = clock, top, changed
+        step = ahead.stop
+        if progress is not None:
+            progress((min(step, last) - first) / max(last - first, 1))
+    return {name: W.reshape(block.shape)}, step
+
+
+def _check_moving(size: Floats) -> None:
+    """An error when a gradient of log norm size (B,) is exactly zero."""
+    if bool(np.isneginf(size).any()):
+        b = int(np.isneginf(size).argmax())
+        raise BadTokens(
+            f"the gradient of instance {b} is exactly zero at the start: a stationary point; "
+            "start from init normal:0.1 or give another starting point"
+        )
 
 
 def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:
@@ -221,67 +270,3 @@ def _warn(step: int, lr: float) -> None:
         ConvergenceWarning,
         stacklevel=4,
     )
-
-
-class _Record:
-    """What the loop has seen so far."""
-
-    def __init__(self, start: Path | None) -> None:
-        self.steps: list[int] = []
-        self.rows: list[tuple[Blocks, Evaluation, Floats, Floats]] = []
-        self.before = start
-        self.clock = -np.inf if start is None else start.clock[-1]
-        self.top = None if start is None else start.top[-1]
-        self.changed = None if start is None else start.changed.copy()
-
-    def see(self, step: int, top: Any) -> None:
-        """Note which top tokens changed."""
-        if self.top is None or self.changed is None:
-            self.changed = np.zeros(top.shape, np.int64)
-        else:
-            self.changed = np.where(top != self.top, step, self.changed)
-        self.top = top
-
-    def tick(self, rule: str, lr: Floats, size: Floats) -> None:
-        """Advance the plain-flow clock: η for gd, η/‖∇L‖ for ngd, unknown otherwise."""
-        if rule not in ("gd", "ngd"):
-            self.clock = np.full(len(lr), np.nan)
-            return
-        passed = np.log(lr) if rule == "gd" else np.log(lr) - size
-        self.clock = np.logaddexp(self.clock, passed)
-
-    def add(self, step: int, params: Blocks, found: Evaluation, size: Floats) -> None:
-        """Keep one record."""
-        self.steps.append(step)
-        clock = np.broadcast_to(self.clock, size.shape).copy()
-        self.rows.append(({k: a.copy() for k, a in params.items()}, found, size, clock))
-
-    def path(self, config: dict[str, Any], state: dict[str, Any], diverged: int) -> Path:
-        """The Path of all records, those of the run it goes on from first."""
-        founds = [found for _, found, _, _ in self.rows]
-        sureness = [
-            np.exp(np.take_along_axis(f.logs, f.top[:, :, None], 2))[:, :, 0] for f in founds
-        ]
-        columns: dict[str, Any] = {
-            "steps": np.array(self.steps, np.int64),
-            "loss": np.stack([f.loss for f in founds]),
-            "log_gradient": np.stack([size for _, _, size, _ in self.rows]),
-            "top": np.stack([f.top for f in founds]),
-            "sureness": np.stack(sureness),
-            "clock": np.stack([clock for _, _, _, clock in self.rows]),
-        }
-        weights = {k: np.stack([p[k] for p, _, _, _ in self.rows]) for k in self.rows[0][0]}
-        if self.before is not None:
-            # The end of the earlier run stays only if it is on the grid.
-            keep = np.array([recorded(int(s)) for s in self.before.steps])
-            columns = {
-                k: np.concatenate([getattr(self.before, k)[keep], a]) for k, a in columns.items()
-            }
-            weights = {
-                k: np.concatenate([self.before.weights[k][keep], a]) for k, a in weights.items()
-            }
-        changed = self.changed if self.changed is not None else np.zeros((0, 0), np.int64)
-        return Path(
-            columns["steps"], weights, columns["loss"], columns["log_gradient"], columns["top"],
-            columns["sureness"], columns["clock"], changed, config, state, diverged,
-        )  # fmt: skip

@@ -7,6 +7,7 @@ it. Each pair runs in a process of its own with one thread and is measured in CP
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from attsvm.bench import (
     cvxpy_vectorised,
     daqp_dual,
     instances,
+    numpy_loop,
     ours,
     scipy_nnls,
+    torch_loop,
 )
 from attsvm.bench.race import compete
 from attsvm.bench.standings import table
@@ -42,6 +45,10 @@ CONTESTANTS: dict[str, Contestant] = {
     "cvxpy vectorised": Contestant("one constraint for all", cvxpy_vectorised.answer, ("cvxpy",)),
     "scipy nnls": Contestant("least distance, features", scipy_nnls.answer),
     "daqp": Contestant("dual active set, features", daqp_dual.answer, ("daqp",)),
+    "numpy loop": Contestant("training, textbook gradient", numpy_loop.answer),
+    "torch loop": Contestant(
+        "training, automatic gradient", torch_loop.answer, ("torch",), optional=True
+    ),
 }
 
 WORKS: dict[str, Work] = {
@@ -175,6 +182,40 @@ WORKS: dict[str, Work] = {
         (6, 8, 10),
         tiny=(3, 4, 5),
         entries={"ours": Entry()},
+    ),
+    "train": Work(
+        "100 weights, CPU s per weight and step",
+        instances.training,
+        (6, 8, 10),
+        tiny=(3, 4, 5),
+        stack=100,
+        entries={
+            "ours": Entry(),
+            "numpy loop": Entry(seeds=1, first=10, reach=10),
+            "torch loop": Entry(seeds=1, first=3, reach=200),
+        },
+    ),
+    "train-one": Work(
+        "one weight, CPU s per step",
+        instances.training,
+        (6, 8, 10),
+        tiny=(3, 4, 5),
+        entries={"ours": Entry()},
+    ),
+    "train-many": Work(
+        "1000 weights, CPU s per weight and step",
+        instances.training,
+        (6, 8, 10),
+        tiny=(3, 4, 5),
+        stack=1000,
+        entries={"ours": Entry(seeds=1, quick_seeds=0)},
+    ),
+    "train-large": Work(
+        "one large weight, CPU s per step",
+        partial(instances.training, steps=200),
+        (500, 64, 64),
+        tiny=(20, 6, 8),
+        entries={"ours": Entry(seeds=1, quick_seeds=0)},
     ),
 }
 

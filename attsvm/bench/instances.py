@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.bench.task import Size
+from attsvm.bench.task import Size, Training
 from attsvm.errors import Unsupported
 from attsvm.problem import Problem
 from attsvm.selection import Selection
@@ -62,6 +62,22 @@ def all_choices(seed: int, size: Size, *, stack: int) -> Arrays:
     _fill_sphere(rng, X[0])
     v = rng.standard_normal(d)
     return {"X": X, "z": None, "alpha": np.empty((1, 0), np.int64), "v": v}
+
+
+def training(seed: int, size: Size, *, stack: int, steps: int = 2000, lr: float = 0.1) -> Arrays:
+    """Instances to train a weight on: tokens, queries and heads on the sphere, labels ±1 at random.
+
+    Every weight starts uniformly in ±1/√d, as a linear layer does.
+    """
+    n, T, d = size
+    rng = np.random.default_rng(seed)
+    X, z, v = np.empty((stack, n, T, d)), np.empty((stack, n, d)), np.empty((stack, d))
+    for out in (X, z, v):
+        _fill_sphere(rng, out)
+    y = rng.choice([-1.0, 1.0], size=(stack, n))
+    start = rng.uniform(-1.0, 1.0, size=(stack, d, d)) / np.sqrt(d)
+    alpha = np.empty((stack, 0), np.int64)
+    return {"X": X, "z": z, "alpha": alpha, "training": Training(v, y, start, lr, steps)}
 
 
 def _separable(rng: np.random.Generator, size: Size) -> tuple[Any, Any, Any]:

@@ -4,6 +4,9 @@
 
 A contestant that gives no multipliers is graded with a lower bound from our own certified solve:
 lower ≤ least norm ≤ upper still holds, so the gap is a true one.
+
+A trained W selects the tokens that it scores highest, and is graded by its correlation with the
+certified least-norm solution of that selection.
 """
 
 from __future__ import annotations
@@ -25,17 +28,22 @@ class Grade:
     """The largest certified gap of a task's answers, and whose lower bounds it rests on.
 
     gap is inf when an answer is missing or infeasible; bound is 'own', 'ours' or 'both'.
+    correlation: of trained answers, the median ⟨W, W*⟩/‖W‖‖W*‖.
     """
 
     gap: float
     bound: str
     answers: int
+    correlation: float | None = None
 
 
 def grade(task: Task, answers: list[Answer]) -> Grade:
     """The grade of the answers to a task, each judged on a problem built anew from the arrays."""
     if task.v is None and len(answers) != task.stack:
         return Grade(np.inf, "own", len(answers))
+    if task.training is not None:
+        found = [_correlation(task, answer, k) for k, answer in enumerate(answers)]
+        return Grade(np.inf, "ours", len(answers), float(np.median(found)))
     gaps: list[float] = []
     bounds: set[str] = set()
     for k, answer in enumerate(answers):
@@ -44,6 +52,19 @@ def grade(task: Task, answers: list[Answer]) -> Grade:
         bounds.add(bound)
     whose = "both" if len(bounds) > 1 else next(iter(bounds), "own")
     return Grade(max(gaps, default=np.inf), whose, len(answers))
+
+
+def _correlation(task: Task, answer: Answer, k: int) -> float:
+    """The correlation of a trained W with the solution of its own selection; 0 without either."""
+    if answer.W is None or not np.isfinite(answer.W).all():
+        return 0.0
+    tokens = Tokens(task.X[k], queries=None if task.z is None else task.z[k])
+    scores = np.einsum("ntd,dq,nq->nt", tokens.X, answer.W, tokens.queries, optimize=True)
+    problem = Problem.of(tokens, Selection.of(tokens, scores.argmax(axis=1)))
+    best = solve(problem, task.norm, tol=task.tol)
+    if best.W is None:
+        return 0.0
+    return float(np.vdot(answer.W, best.W) / (np.linalg.norm(answer.W) * np.linalg.norm(best.W)))
 
 
 def _grade_one(task: Task, answer: Answer, k: int) -> tuple[float, str]:

@@ -19,7 +19,7 @@ THREADS = {
     "RAYON_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
 }
-_PACKAGES = ("numpy", "scipy", "numba", "cvxpy", "clarabel", "scs", "osqp", "daqp")
+_PACKAGES = ("numpy", "scipy", "numba", "cvxpy", "clarabel", "scs", "osqp", "daqp", "torch")
 
 
 def machine() -> dict[str, Any]:

@@ -35,7 +35,8 @@ def measure(
     first: int | None = None,
     quick: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """One measurement a seed, each a JSON-able dict; CPU and wall seconds are per problem.
+    """One measurement a seed, each a JSON-able dict; CPU and wall seconds are per problem, or per
+    instance and step of training.
 
     first: how many problems of a stack are used; quick: in the size of a quick run.
     """
@@ -55,13 +56,15 @@ def measure(
             "size": [int(k) for k in task.X.shape[1:]],
             "problems": task.stack,
             "norm": task.norm,
-            "cpu_seconds": min(cpu) / task.stack,
-            "cpu_seconds_median": median(cpu) / task.stack,
-            "wall_seconds": min(wall) / task.stack,
+            "cpu_seconds": min(cpu) / task.parts,
+            "cpu_seconds_median": median(cpu) / task.parts,
+            "wall_seconds": min(wall) / task.parts,
             "repeats": len(cpu),
             "gap": verdict.gap if np.isfinite(verdict.gap) else None,
             "bound": verdict.bound,
             "answers": verdict.answers,
+            "correlation": verdict.correlation,
+            "steps": None if task.training is None else task.training.steps,
             "solver": ", ".join(sorted({a.solver for a in answers if a.solver})),
             "peak_mb": memory,
         }

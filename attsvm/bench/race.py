@@ -58,7 +58,11 @@ def compete(
                 limit = PATIENCE * seeds
                 if quick:
                     limit = min(limit, QUICK - (time.perf_counter() - began))
-                found, note = _measure(name, who, seeds, limit, quick=quick)
+                missing = _missing(contestants[who])
+                found: Measured = []
+                note = f"{', '.join(missing)} not installed"
+                if not missing:
+                    found, note = _measure(name, who, seeds, limit, quick=quick)
                 if who == "ours":
                     ours = found
                 for measurement in found:
@@ -97,12 +101,17 @@ def _choose(works: Mapping[str, Work], *, quick: bool, only: list[str] | None) -
 def _require(
     chosen: Mapping[str, Work], contestants: Mapping[str, Contestant], *, quick: bool
 ) -> None:
-    """Raise Unsupported when a package that a contestant needs is not installed."""
+    """Raise Unsupported when a package that a required contestant needs is not installed."""
     entered = {who for work in chosen.values() for who in _entries(work, quick)}
-    needed = sorted({package for who in entered for package in contestants[who].needs})
-    missing = [package for package in needed if importlib.util.find_spec(package) is None]
+    required = [contestants[who] for who in entered if not contestants[who].optional]
+    missing = sorted({package for one in required for package in _missing(one)})
     if missing:
         raise Unsupported(f"the bench needs {', '.join(missing)}: pip install 'attsvm[bench]'")
+
+
+def _missing(contestant: Contestant) -> list[str]:
+    """The packages a contestant needs that are not installed."""
+    return [package for package in contestant.needs if importlib.util.find_spec(package) is None]
 
 
 def _measure(work: str, who: str, seeds: int, limit: float, *, quick: bool) -> tuple[Measured, str]:

@@ -25,9 +25,9 @@ def row(
 ) -> dict[str, Any]:
     """The summary of one contestant on one work, JSON-able.
 
-    CPU seconds are the median over seeds, gap and peak memory the largest; the ratio divides the
-    medians over the seeds that both ran on. `ours` holds our measurements on the same work; quick:
-    they are of the size of a quick run.
+    CPU seconds and correlation are the median over seeds, gap and peak memory the largest; the
+    ratio divides the medians over the seeds that both ran on. `ours` holds our measurements on
+    the same work; quick: they are of the size of a quick run.
     """
     gaps = [m["gap"] for m in measurements]
     peaks = [m["peak_mb"] for m in measurements if m["peak_mb"] is not None]
@@ -44,6 +44,8 @@ def row(
         "bound": "both" if len({m["bound"] for m in measurements}) > 1 else _first(measurements),
         "solver": ", ".join(sorted({m["solver"] for m in measurements} - {""})),
         "peak_mb": max(peaks, default=None),
+        "steps": measurements[0].get("steps") if measurements else None,
+        "correlation": _median([m for m in measurements if m.get("steps")], "correlation"),
         "ratio": _ratio(measurements, ours),
         "note": note,
     }
@@ -107,12 +109,18 @@ def cells(found: Mapping[str, Any]) -> list[str]:
     bound = " (our lower bound)" if found["bound"] in ("ours", "both") else ""
     missing = found["note"] or "not measured"
     size = ", ".join(map(str, found["size"]))
+    count, grade = str(found["seeds"]), "none" if gap is None else f"{gap:.1e}{bound}"
+    time = missing if seconds is None else f"{seconds:.3g}"
+    if found["steps"]:  # training: seconds of one step of one instance, and steps a second
+        count += f" × {found['problems']} × {found['steps']}"
+        grade = f"correlation {found['correlation']:.4f}"
+        time += f" ({1 / seconds:,.0f}/s)"
     return [
         f"{found['work']} ({size})",
         found["contestant"],
-        str(found["seeds"]),
-        missing if seconds is None else f"{seconds:.3g}",
-        "–" if seconds is None else "none" if gap is None else f"{gap:.1e}{bound}",
+        count,
+        time,
+        "–" if seconds is None else grade,
         "–" if ratio is None else f"{ratio:.0f}" if ratio >= 1000 else f"{ratio:.4g}",
         ", ".join(found["reach"]) or "–",
         {None: "–", True: "yes", False: "no"}[found["met"]],

@@ -1,9 +1,9 @@
-"""Task, Answer, Contestant, Entry and Work: what the bench is made of."""
+"""Task, Training, Answer, Contestant, Entry and Work: what the bench is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,25 @@ from attsvm.tokens import Floats, Ints
 # Inputs n, tokens T, features d.
 Size = tuple[int, int, int]
 
+# What the published loops add to a norm before they divide by it.
+EPS = 2.0**-52
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Normalized descent on the logistic loss: heads v (B, d), labels y (B, n), start (B, d, dq),
+    step size lr, number of steps."""
+
+    v: Floats
+    y: Floats
+    start: Floats
+    lr: float
+    steps: int
+
+    def first(self, count: int) -> Training:
+        """That of the first `count` instances."""
+        return replace(self, v=self.v[:count], y=self.y[:count], start=self.start[:count])
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -20,7 +39,8 @@ class Task:
 
     X (B, n, T, d) tokens, z (B, n, dq) queries or None for the prompt form, alpha (B, n) the
     selected tokens; B > 1 is a stack of problems to be solved one and all. With a head v (d,) the
-    task is instead to find every locally optimal selection of the one problem, and alpha is empty.
+    task is instead to find every locally optimal selection of the one problem, and alpha is empty;
+    with `training` it is to train each instance, and alpha is empty as well.
     """
 
     X: Floats
@@ -29,6 +49,12 @@ class Task:
     norm: str
     tol: float | None = None
     v: Floats | None = None
+    training: Training | None = None
+
+    @property
+    def parts(self) -> int:
+        """What CPU seconds are divided by: problems, or instances times steps of training."""
+        return self.stack * (1 if self.training is None else self.training.steps)
 
     @property
     def stack(self) -> int:
@@ -38,7 +64,8 @@ class Task:
     def first(self, count: int) -> Task:
         """The task of the first `count` problems of the stack."""
         z = None if self.z is None else self.z[:count]
-        return Task(self.X[:count], z, self.alpha[:count], self.norm, self.tol, self.v)
+        training = None if self.training is None else self.training.first(count)
+        return replace(self, X=self.X[:count], z=z, alpha=self.alpha[:count], training=training)
 
     def rows(self, k: int) -> tuple[Floats, Floats]:
         """Δ (m, d) and z (m, dq) of every margin of problem k, input by input, token by token."""
@@ -73,11 +100,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Contestant:
-    """A way to solve a task: what it is, the packages it needs, answer(task) -> answers."""
+    """A way to solve a task: what it is, the packages it needs, answer(task) -> answers.
+
+    optional: without its packages it is left out with a note; the others are required.
+    """
 
     about: str
     answer: Callable[[Task], list[Answer]]
     needs: tuple[str, ...] = ()
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +129,7 @@ class Draw(Protocol):
     """draw(seed, size, stack=B) -> the arrays of a Task, from one seed."""
 
     def __call__(self, seed: int, size: Size, *, stack: int) -> Mapping[str, Any]:
-        """The keyword arguments X, z, alpha (and v) of a Task."""
+        """The keyword arguments X, z, alpha (and v, training) of a Task."""
         ...
 
 
@@ -134,6 +165,10 @@ class Work:
         return Task(**arrays, norm=self.norm, tol=self.tol)
 
     def tiny_task(self, seed: int) -> Task:
-        """The task of a seed in the warm-up size, with no more than three problems."""
+        """The task of a seed in the warm-up size: at most three problems, or 50 steps of them."""
         arrays = self.draw(seed, self.tiny, stack=min(self.stack, 3))
-        return Task(**arrays, norm=self.norm, tol=self.tol)
+        task = Task(**arrays, norm=self.norm, tol=self.tol)
+        if task.training is None:
+            return task
+        steps = min(task.training.steps, 50)
+        return replace(task, training=replace(task.training, steps=steps))

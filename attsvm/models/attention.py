@@ -14,7 +14,8 @@ y ∇h(o) = y ∇h(x_a) + c (o − x_a), unties them by G_t = c (x_a − x_t)·(
 and scaled likewise. The gradient in W is Σ_i (Σ_t C_it (k_t − k_a)) z_iᵀ; tokens with the key of
 the top one and inputs with a zero query add nothing to it, so they have no say in M.
 
-All arrays carry a stack axis: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq).
+All arrays carry a stack axis: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq). What is
+done for one input is in `one_input`, shared with the kernel that takes many steps at once.
 """
 
 from __future__ import annotations
@@ -25,41 +26,58 @@ import numba
 import numpy as np
 
 from attsvm.compiled import njit
+from attsvm.models.one_input import (
+    HOT,
+    LEAST,
+    differences,
+    distinct,
+    gaps,
+    soften,
+    tilt,
+    top_token,
+    untie,
+)
 from attsvm.tokens import Bools, Floats, Ints
 
-# Score differences below this many units of their own size are ties.
-TIED = 8 * 2.0**-52
-# Exponents below this give zero.
-LEAST = -745.0
-# A token found this far above the top one is the top one: beyond it rounding chose wrongly.
-ABOVE = 1.0
 
+@njit(**HOT)
+def assemble(
+    part: Floats, height: Floats, slope: Floats, queries: Floats, shares: Floats, G: Floats
+) -> float:
+    """The exponent of the sum −Σ_i slope_i e^height_i part_i z_iᵀ over inputs; writes G (d, dq).
 
-@njit()
-def _dot(x: Floats, y: Floats) -> float:
-    """x·y."""
-    s = 0.0
-    for r in range(len(x)):
-        s += x[r] * y[r]
-    return s
-
-
-@njit()
-def _ahead(x: Floats, base: Floats, y: Floats) -> float:
-    """(x − base)·y."""
-    s = 0.0
-    for r in range(len(x)):
-        s += (x[r] - base[r]) * y[r]
-    return s
-
-
-@njit()
-def _same(x: Floats, y: Floats) -> bool:
-    """Whether x equals y."""
-    r = 0
-    while r < len(x) and x[r] == y[r]:
-        r += 1
-    return r == len(x)
+    The sum is G e^exponent. part (n, d); height (n,) is −inf for inputs that add nothing; slope
+    (n,): that of the loss, up to what is in height; queries (n, dq); shares (n,) is room.
+    """
+    n, d = part.shape
+    dq = queries.shape[1]
+    peak = -np.inf
+    for i in range(n):
+        peak = max(peak, height[i])
+    for i in range(n):
+        f = height[i] - peak
+        shares[i] = -slope[i] * math.exp(f) if f > LEAST else 0.0
+    for r in range(d):
+        for c in range(dq):
+            G[r, c] = 0.0
+    # Four inputs at a time: each entry of G is then fetched once for four of them.
+    for i in range(0, n - 3, 4):
+        f0, f1, f2, f3 = shares[i], shares[i + 1], shares[i + 2], shares[i + 3]
+        if f0 != 0.0 or f1 != 0.0 or f2 != 0.0 or f3 != 0.0:
+            for r in range(d):
+                p0, p1 = f0 * part[i, r], f1 * part[i + 1, r]
+                p2, p3 = f2 * part[i + 2, r], f3 * part[i + 3, r]
+                for c in range(dq):
+                    G[r, c] += (p0 * queries[i, c] + p1 * queries[i + 1, c]) + (
+                        p2 * queries[i + 2, c] + p3 * queries[i + 3, c]
+                    )
+    for i in range(n - n % 4, n):
+        if shares[i] != 0.0:
+            for r in range(d):
+                f = shares[i] * part[i, r]
+                for c in range(dq):
+                    G[r, c] += f * queries[i, c]
+    return peak
 
 
 @njit(parallel=True)
@@ -72,60 +90,35 @@ def attend(
     """
     B, n, T, d = keys.shape
     e = values.shape[3]
+    dq = queries.shape[2]
     logs = np.empty((B, n, T))
     top = np.empty((B, n), np.int64)
-    pooled = np.empty((B, n, e))
+    pooled = np.zeros((B, n, e))
     for b in numba.prange(B):
-        w = np.empty(d)
+        w = np.empty((1, d))
         mass = np.empty(T)
+        D = np.empty((1, T, d))
         for i in range(n):
-            z = queries[b, i]
             for r in range(d):
-                w[r] = _dot(W[b, r], z)
-            a = -1
-            best = -np.inf
-            for t in range(T):
-                if present[b, i, t]:
-                    s = _dot(keys[b, i, t], w)
-                    if a < 0 or s > best:
-                        best = s
-                        a = t
-            # Differences of logits from differences of keys: near ties would cancel.
-            for _ in range(T):
-                most = ABOVE
-                better = a
-                base = keys[b, i, a]
-                for t in range(T):
-                    s = -np.inf
-                    if t == a:
-                        s = 0.0
-                    elif present[b, i, t]:
-                        s = _ahead(keys[b, i, t], base, w)
-                        if s > most:
-                            most = s
-                            better = t
-                    logs[b, i, t] = s
-                if better == a:
-                    break
-                a = better
-            rest = 0.0
-            for t in range(T):
-                mass[t] = 0.0
-                if t != a and logs[b, i, t] > LEAST:
-                    mass[t] = math.exp(logs[b, i, t])
-                    rest += mass[t]
-            mass[a] = 1.0
+                s = 0.0
+                for c in range(dq):
+                    s += W[b, r, c] * queries[b, i, c]
+                w[0, r] = s
+            line = logs[b, i]
+            a = top_token(keys[b], present[b], i, w, D, 0, line)
+            lead, total = soften(line, a, mass)
+            front = math.exp(lead)
+            rest = front * total
             shift = math.log1p(rest)
-            o = pooled[b, i]
-            for r in range(e):
-                o[r] = 0.0
+            mass[a] = 1.0
             for t in range(T):
-                logs[b, i, t] -= shift
+                line[t] -= shift
                 if mass[t] > 0.0:
                     p = mass[t] / (1.0 + rest)
-                    x = values[b, i, t]
+                    if t != a:
+                        p *= front
                     for r in range(e):
-                        o[r] += p * x[r]
+                        pooled[b, i, r] += p * values[b, i, t, r]
             top[b, i] = a
     return logs, top, pooled
 
@@ -147,125 +140,51 @@ def pull(
     out = np.zeros((B, d, dq))
     scale = np.full(B, -np.inf)
     for b in numba.prange(B):
-        # dL/dh_t = factor · e^height;  G_t = gap · e^order.
-        height = np.empty((n, T))
-        factor = np.empty((n, T))
-        gap = np.empty(T)
-        order = np.empty(T)
-        part = np.empty(d)
+        D = np.empty((1, T, d))
+        gap = np.empty((1, T))
+        order = np.empty((1, T))
+        mass = np.empty(T)
+        rises = np.empty(T)
         near = np.empty(e)
-        peak = -np.inf
+        part = np.empty((n, d))
+        height = np.full(n, -np.inf)
+        shares = np.empty(n)
+        G = np.empty((d, dq))
         for i in range(n):
-            for t in range(T):
-                height[i, t] = -np.inf
             live = False
             for c in range(dq):
                 live = live or queries[b, i, c] != 0.0
             if not live or log_slope[b, i] == -np.inf:
                 continue
             a = top[b, i]
-            slope = slopes[b, i]
-            xa = values[b, i, a]
-            ka = keys[b, i, a]
-            curve = bend[b, i]
-            # o − x_a = e^first · near.
-            first = -np.inf
-            if curve != 0.0:
-                for t in range(T):
-                    if t != a and present[b, i, t] and not _same(values[b, i, t], xa):
-                        first = max(first, logs[b, i, t])
-                for r in range(e):
-                    near[r] = 0.0
-                if first > -np.inf:
-                    for t in range(T):
-                        # Above `first` are only values equal to the top one: they add nothing.
-                        f = logs[b, i, t] - first
-                        if t != a and present[b, i, t] and LEAST < f <= 0.0:
-                            f = math.exp(f)
-                            x = values[b, i, t]
-                            for r in range(e):
-                                near[r] += f * (x[r] - xa[r])
-            length = _dot(slope, slope)
-            second = -np.inf
+            line = logs[b, i]
+            differences(keys[b], present[b], i, a, D, 0)
+            apart = gaps(
+                values[b], present[b], i, a, slopes[b, i], bend[b, i], line, near, gap, order, 0
+            )
+            lead, _ = soften(line, a, mass)
+            delta = 0.0
             for t in range(T):
-                gap[t] = 0.0
-                order[t] = 0.0
-                if t == a or not present[b, i, t]:
-                    continue
-                x = values[b, i, t]
-                g = 0.0
-                far = 0.0
-                for r in range(e):
-                    u = xa[r] - x[r]
-                    g += u * slope[r]
-                    far += u * u
-                tie = TIED * math.sqrt(far * length)
-                if curve != 0.0:
-                    turn = -curve * _ahead(x, xa, near)  # c (x_a − x_t)·near
-                    if abs(g - math.exp(first) * turn) <= tie:
-                        g = turn
-                        tie = 0.0
-                        order[t] = first
-                if abs(g) > tie:
-                    gap[t] = g
-                    second = max(second, logs[b, i, t] + order[t])
-            if second == -np.inf:
-                continue
-            # δ = e^second · scaled, without cancellation.
-            scaled = 0.0
-            for t in range(T):
-                if gap[t] != 0.0:
-                    f = logs[b, i, t] + order[t] - second
-                    if f > LEAST:
-                        scaled += math.exp(f) * gap[t]
-            delta = math.exp(second) * scaled
-            for t in range(T):
-                if t == a or not present[b, i, t] or _same(keys[b, i, t], ka):
-                    continue
-                if gap[t] == 0.0:
-                    f = -scaled
-                    extra = second
-                elif order[t] == 0.0:
-                    f = gap[t] - delta
-                    extra = 0.0
-                else:
-                    extra = max(order[t], second)
-                    f = math.exp(order[t] - extra) * gap[t] - math.exp(second - extra) * scaled
-                if f != 0.0:
-                    factor[i, t] = -sign[b, i] * f
-                    height[i, t] = logs[b, i, t] + log_slope[b, i] + extra
-                    if height[i, t] > peak:
-                        peak = height[i, t]
+                delta += mass[t] * gap[0, t]
+            delta *= math.exp(lead)
+            rise = -np.inf
+            if apart and distinct(D, 0, present[b], i, a):
+                rise = tilt(D, gap, 0, mass, lead, delta, part, i)
+            if rise == -np.inf:
+                rise = untie(D, gap, order, 0, line, 0.0, mass, rises, part, i)
+            height[i] = rise + log_slope[b, i]
+        peak = assemble(part, height, sign[b], queries[b], shares, G)
         if peak == -np.inf:
             continue
         most = 0.0
-        for i in range(n):
-            ka = keys[b, i, top[b, i]]
-            moved = False
-            for r in range(d):
-                part[r] = 0.0
-            for t in range(T):
-                if height[i, t] - peak > LEAST:
-                    f = factor[i, t] * math.exp(height[i, t] - peak)
-                    moved = True
-                    k = keys[b, i, t]
-                    for r in range(d):
-                        part[r] += f * (k[r] - ka[r])
-            if moved:
-                z = queries[b, i]
-                for r in range(d):
-                    f = part[r]
-                    for c in range(dq):
-                        out[b, r, c] += f * z[c]
         for r in range(d):
             for c in range(dq):
-                if abs(out[b, r, c]) > most:
-                    most = abs(out[b, r, c])
+                most = max(most, abs(G[r, c]))
         if most > 0.0:
             power = math.frexp(most)[1]
             shrink = math.ldexp(1.0, -power)
             for r in range(d):
                 for c in range(dq):
-                    out[b, r, c] *= shrink
+                    out[b, r, c] = G[r, c] * shrink
             scale[b] = peak + power * math.log(2.0) - math.log(n)
     return out, scale

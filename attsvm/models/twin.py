@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.models.attention import ABOVE, TIED
+from attsvm.models.one_input import ABOVE, TIED
 from attsvm.tokens import Bools, Floats, Ints
 
 

@@ -34,7 +34,7 @@ LAYERS = (
     ("optima", "compound", "measures", "rates", "limits"),
     ("archive", "summary", "data"),
     ("path",),
-    ("training", "outcome", "ball", "excess", "regpath", "landscape"),
+    ("training", "starting", "record", "outcome", "ball", "excess", "regpath", "landscape"),
     ("report", "bench", "estimator"),
     ("claims",),
     ("reproduce",),

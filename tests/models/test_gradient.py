@@ -9,46 +9,18 @@ from attsvm.losses import LOSSES
 from attsvm.models import MODELS
 from attsvm.models.batch import Batch
 from attsvm.models.model import evaluate, log_norm
+from tests.models.errors import PAIRS, central_errors, plain, unsaturated_case
 from tests.models.instances import for_model, head_named, random_batch, random_params
 from tests.tolerances import FINITE_DIFFERENCE, ROUNDING
 
-# Central differences of order four: their error is step⁴ plus rounding over step.
-STENCIL = ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12))
-STEP = 1e-3
-
-
-def plain(gradient):
-    """Each block of a gradient as plain floats."""
-    return {
-        name: G * np.exp(gradient.log_scale[name]).reshape(-1, *[1] * (G.ndim - 1))
-        for name, G in gradient.direction.items()
-    }
-
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("head", ["linear", "relu", "quadratic"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "head"), PAIRS)
 def test_central_differences(name, head, loss):
-    model = MODELS[name]
-    if model.trains_head and head != "linear":
-        pytest.skip("a trained head is linear")
-    batch = for_model(model, random_batch(21, mask=True))
-    params = random_params(model, batch, 21, 0.5)
-    reader = None if model.trains_head else head_named(head, batch, 21)
-    found = plain(evaluate(model, params, batch, reader, LOSSES[loss]).gradient)
-    assert set(found) == set(params)
-    for block, value in params.items():
-        slope = np.zeros_like(value)
-        for place in np.ndindex(value.shape[1:]):
-            at = (slice(None), *place)
-            for times, weight in STENCIL:
-                moved = value.copy()
-                moved[at] += times * STEP
-                there = evaluate(model, params | {block: moved}, batch, reader, LOSSES[loss])
-                slope[at] += weight * there.loss / STEP
-        size = np.abs(slope).max()
-        assert size > 0
-        assert_allclose(found[block], slope, rtol=0, atol=FINITE_DIFFERENCE * size)
+    case = unsaturated_case(name, head)
+    errors = central_errors(case, LOSSES[loss])
+    assert set(errors) == set(case[1])
+    assert all(error <= FINITE_DIFFERENCE for error in errors.values()), errors
 
 
 def same(first, second):

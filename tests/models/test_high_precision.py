@@ -8,17 +8,22 @@ from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
 from attsvm.models.model import evaluate, log_norm
+from tests.models.errors import (
+    PAIRS,
+    loose,
+    precise_error,
+    saturated_case,
+    tied_case,
+    underflowing_case,
+)
 from tests.models.instances import (
     GRID_HEAD,
     TIES,
-    for_model,
     head_named,
     random_batch,
     random_params,
-    saturated,
     tied_batch,
 )
-from tests.models.precise import gradient
 
 # Logits of size L round by L units in the last place, and so does the gradient, relatively. The
 # largest error seen is 7e-13, in a logarithm of size 1500.
@@ -28,38 +33,15 @@ NEAR_MINIMUM = 2e-9
 TINY = -200 * np.log(10.0)
 
 
-def worst(model, params, batch, head, loss):
-    """The largest error of a direction or of a log norm over blocks and instances, and the least
-    log norm."""
-    found = evaluate(model, params, batch, head, loss).gradient
-    error, least = 0.0, np.inf
-    for b, blocks in enumerate(gradient(model, params, batch, head, loss)):
-        for name, (unit, log_size) in blocks.items():
-            G = found.direction[name][b]
-            size = np.linalg.norm(G)
-            if log_size == -np.inf:
-                assert size == 0
-                continue
-            assert size > 0, f"block {name} of instance {b} is lost, its log norm is {log_size}"
-            mine = np.log(size) + found.log_scale[name][b]
-            error = max(error, np.abs(G / size - unit).max(), abs(mine - log_size))
-            least = min(least, log_size)
-    return error, least
-
-
 @pytest.mark.parametrize("kind", TIES)
 @pytest.mark.parametrize("depth", [20.0, 500.0, 1500.0])
 def test_exact_ties(kind, depth, record_property):
-    model = MODELS["weight"]
     errors = []
     for seed, loss in enumerate(LOSSES.values()):
-        params = random_params(model, random_batch(seed, B=2), seed)
-        batch = tied_batch(kind, seed, params["W"], depth)
-        error, least = worst(model, params, batch, Linear(GRID_HEAD[None]), loss)
+        error, least = precise_error(tied_case(kind, seed, depth), loss)
         if depth > 20.0:
             assert least < TINY
-        loose = kind == "near minimum" and loss.name == "squared"
-        assert error <= (NEAR_MINIMUM if loose else PRECISE), loss.name
+        assert error <= (NEAR_MINIMUM if loose(kind, loss) else PRECISE), loss.name
         errors.append(error)
     record_property("largest error", float(max(errors)))
 
@@ -68,47 +50,33 @@ def test_exact_ties(kind, depth, record_property):
 @pytest.mark.parametrize("depth", [5.0, 20.0, 500.0])
 def test_ties_of_a_bent_head(kind, depth):
     """The tie at the top token ends off it by as much as the others weigh."""
-    model = MODELS["weight"]
-    params = random_params(model, random_batch(3, B=2), 3)
-    batch = tied_batch(kind, 3, params["W"], depth)
-    head = Quadratic(GRID_HEAD[None], 0.5)
-    error, least = worst(model, params, batch, head, LOSSES["logistic"])
+    model, params, batch, _ = tied_case(kind, 3, depth)
+    case = model, params, batch, Quadratic(GRID_HEAD[None], 0.5)
+    error, least = precise_error(case, LOSSES["logistic"])
     assert error <= PRECISE
     assert np.isfinite(least)
     if kind.startswith("all"):
         assert least < -2 * depth + 20
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("head", ["linear", "relu", "quadratic"])
+@pytest.mark.parametrize(("name", "head"), PAIRS)
 def test_models(name, head):
-    """Every model at a gradient of the attention below 1e-200, and of v where ℓ' underflows."""
-    model = MODELS[name]
-    if model.trains_head and head != "linear":
-        pytest.skip("a trained head is linear")
-    plain = for_model(model, random_batch(11, B=2, mask=True))
-    params = random_params(model, plain, 11)
-    batch, top = saturated(plain, model.matrix(params), 600.0, 11)
-    np.put_along_axis(batch.present, top[:, :, None], True, axis=2)
-    reader = None if model.trains_head else head_named(head, batch, 11)
+    """Every model at a gradient of the attention below 1e-200."""
+    case = saturated_case(name, head)
     for loss in LOSSES.values():
-        error, least = worst(model, params, batch, reader, loss)
+        error, least = precise_error(case, loss)
         assert error <= PRECISE, loss.name
         assert least < TINY
-    if model.trains_head:
-        # Values moved along v until every margin is between 1000 and 1003: the slopes are below
-        # 1e-400 and alike, so that every input counts in the direction of v.
-        v = params["v"]
-        margins = 1000 + 3 * np.random.default_rng(11).random(batch.values.shape[:3])
-        short = batch.labels[:, :, None] * margins - np.einsum("bnte,be->bnt", batch.values, v)
-        square = np.square(v).sum(axis=1)[:, None, None]
-        batch.values[:] += (short / square)[..., None] * v[:, None, None, :]
-        for loss in (LOSSES["logistic"], LOSSES["exponential"]):
-            found = evaluate(model, params, batch, None, loss)
-            assert ((found.margins > 999) & (found.margins < 1004)).all()
-            assert found.gradient.log_scale["v"].max() < 2 * TINY
-            error, _ = worst(model, params, batch, None, loss)
-            assert error <= PRECISE, loss.name
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.trains_head])
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_a_trained_head_where_slopes_underflow(name, loss):
+    case = underflowing_case(name)
+    found = evaluate(*case, LOSSES[loss])
+    assert ((found.margins > 999) & (found.margins < 1004)).all()
+    assert found.gradient.log_scale["v"].max() < 2 * TINY
+    assert precise_error(case, LOSSES[loss])[0] <= PRECISE
 
 
 def test_all_tied_is_exactly_zero():

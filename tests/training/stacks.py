@@ -1,0 +1,72 @@
+"""Stacks of random instances on the sphere, and how a run on them ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attsvm import Path, Tokens, outcome
+from attsvm.data.sphere import sphere
+from attsvm.data.torch_random import TorchRandom
+from attsvm.tokens import Bools, Floats
+
+Stack = tuple[list[Tokens], Floats]
+
+
+def _unit(a: Floats) -> Floats:
+    return a / np.linalg.norm(a, axis=-1, keepdims=True)
+
+
+def published(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[Tokens, Floats]:
+    """The tokens and the head of the papers' averaged runs, from torch's own stream of a seed.
+
+    v, y, X and z are drawn in this order in float32, y as the signs of n normals.
+    """
+    draw = TorchRandom(seed)
+    v = _unit(draw.randn(d))
+    y = np.where(draw.randn(n) > 0, 1.0, -1.0)
+    X = _unit(draw.randn(n, T, d))
+    return Tokens(X, queries=_unit(draw.randn(n, d)), labels=y), v
+
+
+def published_stack(seeds: Iterable[int]) -> Stack:
+    """The papers' instances of these seeds and their heads (B, d)."""
+    tokens, heads = zip(*(published(seed) for seed in seeds), strict=True)
+    return list(tokens), np.array(heads)
+
+
+def stack(seeds: int, *sizes: int, equal_scores: bool = False) -> Stack:
+    """Instances of the seeds 0 to seeds − 1, by the library's own draw, and their heads (B, d)."""
+    made = [sphere(*sizes, seed=seed, equal_scores=equal_scores) for seed in range(seeds)]
+    tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
+    return tokens, np.array([a["v"] for a in made])
+
+
+@dataclass(frozen=True)
+class End:
+    """How B runs end: correlation and certified margin share (B,) to the solution at the tokens
+    each one has selected, which of them have the best tokens, which locally optimal ones, and the
+    norm and log10 of the gradient (B,)."""
+
+    correlation: Floats
+    share: Floats
+    best: Bools
+    local: Bools
+    finite: Bools
+    log10_gradient: Floats
+
+
+def end_of(path: Path, tokens: Sequence[Tokens], heads: Floats) -> End:
+    """The End of a path by `outcome`, in the norm its rule is predicted to lead to."""
+    ends = [outcome(path, t, heads[b], instance=b) for b, t in enumerate(tokens)]
+    verdicts = [e.optimality for e in ends]
+    return End(
+        np.array([e.correlation for e in ends]),
+        np.array([e.margin_share for e in ends]),
+        np.array([o is not None and o.globally for o in verdicts]),
+        np.array([e.state == "locally optimal" for e in ends]),
+        np.asarray(np.isfinite(path.matrices()).all(axis=(0, 2, 3))),
+        np.array([e.log10_gradient for e in ends]),
+    )
