@@ -18,6 +18,7 @@ from attsvm import measures
 from attsvm.certificate import Certificate
 from attsvm.compound import relaxed
 from attsvm.errors import AttsvmError, Unsupported
+from attsvm.heads import Head
 from attsvm.limits import Limit, predict
 from attsvm.models import model_of
 from attsvm.models.model import Evaluation
@@ -67,7 +68,9 @@ def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) 
     limit = predict(config["model"], config["rule"])
     keep = Selection.of(tokens, alpha)
     joint = config["model"].startswith("joint")
-    v = path.weights["v"][-1, instance] if joint else head
+    if joint:
+        head = path.weights["v"][-1] if "v" in path.weights else None
+    v = _vector(head, instance)
     sureness = float(path.sureness[-1, instance].min())
     certificate: Certificate | None = None
     verdict: Optimality | None = None
@@ -78,13 +81,23 @@ def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) 
         if certificate.W is not None and W.any():
             correlation = float(measures.correlation(W, certificate))
             share = float(measures.margin_share(W, certificate))
-        if np.ndim(v) == 1:
+        if v is not None:
             verdict = optimality(tokens, keep, v, norm_of(norm))
     return Outcome(
         alpha, _state(sureness, verdict), sureness, int(path.changed[instance].max()),
         float(path.loss[-1, instance]), float(path.log_gradient[-1, instance] / np.log(10)),
         float(path.clock[-1, instance]), W, limit, certificate, verdict, correlation, share,
     )  # fmt: skip
+
+
+def _vector(head: Any, instance: int) -> Floats | None:
+    """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
+    if head is None or isinstance(head, Head):
+        return None
+    v = np.asarray(head, dtype=np.float64)
+    if v.ndim == 2:
+        v = v[instance if len(v) > 1 else 0]
+    return v if v.ndim == 1 else None
 
 
 def _state(sureness: float, verdict: Optimality | None) -> State:

@@ -27,7 +27,9 @@ def initial(
     out: Blocks = {}
     streams = [np.random.default_rng([seed, b]) for b in range(batch.size)]
     for name, shape in shapes.items():
-        if kind == "zero":
+        if init == "default" and name == "V":  # no unit of a zero network is active
+            out[name] = 0.1 * np.stack([s.standard_normal(shape) for s in streams])
+        elif kind == "zero":
             out[name] = np.zeros((batch.size, *shape))
         elif kind == "normal":
             out[name] = _deviation(size) * np.stack([s.standard_normal(shape) for s in streams])
@@ -54,10 +56,15 @@ def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) 
     for name, shape in shapes.items():
         if name not in init:
             raise BadTokens(f"the starting point has no {name}; it needs {', '.join(shapes)}")
-        block = np.asarray(init[name], dtype=np.float64)
+        try:
+            block = np.asarray(init[name], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadTokens(f"the starting {name} is no array of numbers") from error
         if block.shape == shape:
             block = np.broadcast_to(block, (size, *shape))
-        if block.shape != (size, *shape) or not np.isfinite(block).all():
+        if block.shape != (size, *shape):
             raise BadTokens(f"the starting {name} has shape {block.shape}; it must be {shape}")
+        if not np.isfinite(block).all():
+            raise BadTokens(f"the starting {name} holds a number that is not finite")
         out[name] = block.copy()
     return out

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.arguments import instances, setting, whole
 from attsvm.compiled import threads
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.heads import Head, head_of
@@ -15,11 +16,13 @@ from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
 from attsvm.models import fused, model_of
 from attsvm.models.batch import Batch
+from attsvm.models.joint import with_head
 from attsvm.models.model import Evaluation, Model, evaluate, log_norm
 from attsvm.path import Path, recorded
 from attsvm.record import Record, grid
 from attsvm.rules import Schedule, rule_of, schedule_of, with_decay
 from attsvm.rules.rule import Blocks
+from attsvm.rules.schedules import constant
 from attsvm.starting import initial
 from attsvm.tokens import Floats, Tokens
 
@@ -52,7 +55,8 @@ def train(
     """The Path of gradient training on (1/n) Σ ℓ(y_i h(o_i)), exact however far it goes.
 
     tokens: one instance or several of one size, with labels. head: a vector v, a stack (B, d), or
-    a Head; left out for the joint models, which train it. init: "zero", "normal:STD", "uniform"
+    a Head; the joint models train it, a linear one, or a ReLU network of `width` units with
+    head="relu". init: "zero", "normal:STD", "uniform"
     (±1/√rows), or arrays by block name; the default is zero, and normal:0.1 for factors, where
     zero is a stationary point. width: columns of the factors (min(d, dq) without it). schedule:
     "constant", "sqrt" (1/√(t+1)) or a function of the step. options: those of the rule, such as
@@ -67,21 +71,22 @@ def train(
     >>> path.selection
     array([[0]])
     """
-    batch = Batch.of(tokens)
+    batch = Batch.of(instances(tokens))
+    steps = whole(steps, "steps", least=0)
     if start is not None:
         config = dict(start.config)
     else:
-        config = {
-            "model": model, "rule": rule, "loss": loss, "lr": float(lr), "seed": int(seed),
-            "init": init if isinstance(init, str) else "given", "width": width,
-            "schedule": schedule if isinstance(schedule, str) else "function",
-            "decay": float(decay), "options": dict(options or {}),
-            "places": int(batch.keys.shape[2]),
-        }  # fmt: skip
+        config = setting(
+            model=model, rule=rule, head=head, loss=loss, lr=lr, seed=seed, init=init, width=width,
+            schedule=schedule, decay=decay, options=options,
+        )  # fmt: skip
+        config["places"] = int(batch.keys.shape[2])
     shape = model_of(config["model"])
     read = _head(head, shape, batch)
+    if shape.trains_head:
+        shape = with_head(shape, config.get("head") or "linear")
     if start is None:
-        params = initial(shape, batch, init, seed=seed, width=width)
+        params = initial(shape, batch, init, seed=config["seed"], width=config["width"])
     else:
         params = _ending(start, shape, batch)
     return _run(batch, shape, read, config, params, steps, schedule, start, stop, progress)
@@ -92,19 +97,26 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
     if model.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use a weight model")
     if model.trains_head:
-        if head is not None:
-            raise Unsupported(f"model {model.name!r} trains its own head: leave head out")
+        if head is not None and not isinstance(head, str):
+            raise Unsupported(
+                f"model {model.name!r} trains its own head: leave head out, or name it (relu)"
+            )
         return None
     if head is None:
         raise BadTokens(f"model {model.name!r} needs a head: give the vector v")
-    return head_of(head, batch.values.shape[3])
+    return head_of(head, batch.values.shape[3], size=batch.size)
 
 
 def _ending(start: Path, model: Model, batch: Batch) -> Blocks:
     """The parameters at the end of a path; an error when they do not fit the tokens."""
+    if start.diverged >= 0:
+        raise BadTokens(
+            f"the path to go on from diverged at step {start.diverged}: start again with a smaller "
+            "step size"
+        )
     params = start.at(len(start.steps) - 1)
     d, dq = batch.shape
-    width = params["K"].shape[2] if "K" in params else 0
+    width = next((params[name].shape[2] for name in ("K", "V") if name in params), 0)
     shapes = model.shapes(d, dq, width, batch.values.shape[3])
     fits = start.top.shape[1:] == batch.keys.shape[:2] and all(
         name in params and params[name].shape == (batch.size, *shape)
@@ -200,13 +212,16 @@ def _fused(
     changed = np.zeros((B, n), np.int64) if record.changed is None else np.array(record.changed)
     fresh = record.top is None
     marks = grid(first if fresh else first + 1, last)
-    if len(marks) == 0 or (marks[-1] != last and last > first):
+    if last > first and (len(marks) == 0 or marks[-1] != last):
         marks = np.append(marks, last)
     most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * dq))))
     step = first
     while step <= last:
         ahead = range(step, min(step + most, last + 1))
-        lr = np.array([config["lr"] * factor(s) if s < last else np.nan for s in ahead])
+        lr = np.full(len(ahead), config["lr"])
+        if factor is not constant:
+            lr *= [factor(s) if s < last else np.nan for s in ahead]
+        lr[last - step :] = np.nan
         if not (lr[: last - step] >= 0).all():
             break
         at = marks[(marks >= step) & (marks < ahead.stop)]
@@ -214,13 +229,12 @@ def _fused(
         new_W, new_clock, new_top, new_changed = W.copy(), clock.copy(), top.copy(), changed.copy()
         weights, numbers = np.empty((R, B, d, dq)), np.empty((3, R, B))
         tops, sureness = np.empty((R, B, n), np.int64), np.empty((R, B, n))
-        with threads(B):
-            fine = fused.descend(
-                batch.keys, batch.values, batch.queries, batch.present, batch.labels, v,
-                fused.CODES.index(config["loss"]), lr, config["rule"] == "ngd", config["decay"],
-                step, at - step, new_W, new_clock, new_top, new_changed, weights, numbers, tops,
-                sureness,
-            )  # fmt: skip
+        fine = fused.descend(
+            batch.keys, batch.values, batch.queries, batch.present, batch.labels, v,
+            fused.CODES.index(config["loss"]), lr, config["rule"] == "ngd", config["decay"],
+            step, at - step, new_W, new_clock, new_top, new_changed, weights, numbers, tops,
+            sureness,
+        )  # fmt: skip
         if not fine.all():
             break
         loss, size, clocks = numbers
@@ -245,20 +259,24 @@ def _check_moving(size: Floats) -> None:
         b = int(np.isneginf(size).argmax())
         raise BadTokens(
             f"the gradient of instance {b} is exactly zero at the start: a stationary point; "
-            "start from init normal:0.1 or give another starting point"
+            "start from init normal:0.1 or give another starting point (unless nothing can be "
+            "learned: one token an input, equal tokens, or a head of zeros)"
         )
 
 
 def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:
     """The infimum of the loss over attention (B,): every input on its best token.
 
-    Known for a fixed linear head and a decreasing loss; the loss's own floor otherwise.
+    Known for a fixed linear head, whose margins fill the span of the scores; the loss's own floor
+    otherwise.
     """
-    if isinstance(head, Linear) and loss.name != "squared":
+    if isinstance(head, Linear):
         scores = np.einsum("bntd,bd->bnt", batch.values, np.broadcast_to(
             head.v, (batch.size, batch.values.shape[3])
         )) * batch.labels[:, :, None]  # fmt: skip
         best = np.where(batch.present, scores, -np.inf).max(axis=2)
+        if loss.name == "squared":  # least at margin 1, or as near to it as attention can get
+            best = np.clip(1.0, np.where(batch.present, scores, np.inf).min(axis=2), best)
         return loss.value(best).mean(axis=1)
     return np.full(batch.size, loss.floor)
 

@@ -17,7 +17,8 @@ from attsvm.heads import HEADS, Head, head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of
 from attsvm.models.batch import Batch
-from attsvm.models.model import evaluate
+from attsvm.models.joint import with_head
+from attsvm.models.model import Model, evaluate
 from attsvm.path import Path
 from attsvm.rules import rule_of
 from attsvm.tokens import Floats, Tokens, floats
@@ -83,8 +84,7 @@ def read_head(archive: Archive, name: str | None, *, model: str, seed: int) -> H
     the seed, Gaussian of norm 1, V (d, d).
     """
     if model_of(model).trains_head:
-        if name is not None:
-            raise Unsupported(f"model {model!r} trains its own head: leave --head out")
+        with_head(model_of(model), name or "linear")
         return None
     drawn = name is not None
     if name is None:
@@ -157,7 +157,7 @@ def read_start(file: FilePath, given: dict[str, Any]) -> Path:
         config = path.config
         shapes = [path.loss.shape, path.log_gradient.shape, path.clock.shape]
         whole = (
-            set(path.weights) == set(model_of(config["model"]).shapes(1, 1, 1, 1))
+            set(path.weights) == set(_form(config).shapes(1, 1, 1, 1))
             and shapes == [(len(path.steps), path.size)] * 3
             and path.top.shape == path.sureness.shape == (*path.loss.shape, path.changed.shape[1])
             and all(block.shape[:2] == path.loss.shape for block in path.weights.values())
@@ -193,10 +193,16 @@ def read_start(file: FilePath, given: dict[str, Any]) -> Path:
     return path
 
 
+def _form(config: dict[str, Any]) -> Model:
+    """The model of a saved run, with the head it trains."""
+    model = model_of(config["model"])
+    return with_head(model, config.get("head") or "linear") if model.trains_head else model
+
+
 def check_start(path: Path, tokens: Tokens, head: Any, *, file: FilePath) -> None:
     """Nothing; an error when the run's end, evaluated again, is not what the path recorded."""
     batch = Batch.of(tokens)
-    model, config = model_of(path.config["model"]), path.config
+    model, config = _form(path.config), path.config
     d, dq = batch.shape
     last = path.at(-1)
     width = min(d, dq) if config["width"] is None else int(config["width"])

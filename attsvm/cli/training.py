@@ -118,7 +118,8 @@ def train_command(
     begin = time.perf_counter()
     with bar("training") as progress:
         path = train(
-            archive.tokens, head=read, steps=steps, start=start, progress=progress,
+            archive.tokens, head=head if read is None else read, steps=steps, start=start,
+            progress=progress,
             stop=None if until is None else _until(archive, config, read, share=until),
             **(config if start is None else {}),
         )  # fmt: skip

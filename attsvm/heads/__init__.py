@@ -19,11 +19,21 @@ HEADS: dict[str, type[Head]] = {"linear": Linear, "relu": Relu, "quadratic": Qua
 SUPPORT = ("head",)
 
 
-def head_of(head: Any, d: int) -> Head:
-    """The head: a Head as it is, or the linear one of a vector (d,) or a stack of them (B, d)."""
+def head_of(head: Any, d: int, *, size: int | None = None) -> Head:
+    """The head: a Head as it is, or the linear one of a vector (d,) or a stack of them (B, d).
+
+    size: the number of instances B that it is for.
+    """
     if isinstance(head, Head):
         return head
-    v = np.asarray(head, dtype=np.float64)
-    if v.ndim not in (1, 2) or v.shape[-1] != d or not (np.abs(v) <= LARGEST).all():
-        raise BadTokens(f"the head has shape {v.shape}; it must be ({d},) with finite entries")
+    try:
+        v = np.asarray(head, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadTokens(f"the head is {head!r}; it must be a vector ({d},) or a Head") from error
+    if v.ndim not in (1, 2) or v.shape[-1] != d:
+        raise BadTokens(f"the head has shape {v.shape}; it must be ({d},)")
+    if not (np.abs(v) <= LARGEST).all():
+        raise BadTokens("the head holds a number that is not finite, or too large")
+    if v.ndim == 2 and size is not None and len(v) not in (1, size):
+        raise BadTokens(f"the head has shape {v.shape}; {size} instances need ({size}, {d})")
     return Linear(np.atleast_2d(v))

@@ -41,7 +41,10 @@ def schedule_of(spec: str | Schedule) -> Schedule:
 
 def _checked(given: Schedule) -> Schedule:
     def schedule(step: int) -> float:
-        value = float(given(step))
+        try:
+            value = float(given(step))
+        except (TypeError, ValueError) as error:
+            raise Unsupported(f"the schedule gives no number at step {step}: {error}") from error
         if not (isfinite(value) and value >= 0):
             raise Unsupported(f"the schedule is {value} at step {step}: it must be ≥ 0 and finite")
         return value

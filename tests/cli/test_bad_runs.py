@@ -66,7 +66,7 @@ def leaves_nothing(run, folder, *words, said):
         ("--rule adam --option eps=0 --option eps=1 --model prompt", ["eps is given twice"]),
         ("--head cubic --model prompt", ["unknown head 'cubic'", "linear, relu, quadratic"]),
         ("--head quadratic --model prompt", ["no array penalty"]),
-        ("--head linear --model joint-prompt", ["trains its own head", "--head"]),
+        ("--head quadratic --model joint-prompt", ["cannot be trained", "linear, relu"]),
         ("--queries middle", ["--queries is 'middle'", "first or last"]),
         ("--queries last --model prompt", ["prompt model needs tokens without queries"]),
         ("--queries last --sequence", ["give one"]),

@@ -1,0 +1,103 @@
+"""What train() refuses, each with one sentence and a typed error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attsvm import Tokens, train
+from attsvm.data.sphere import sphere
+from attsvm.errors import AttsvmError, ConvergenceWarning
+from attsvm.outcome import outcome
+
+
+def instance(seed=0):
+    """One random instance and its head."""
+    a = sphere(4, 5, 6, seed=seed)
+    return Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
+
+
+REFUSED = {
+    "steps a fraction": ({"steps": 1.5}, "steps is 1.5"),
+    "steps negative": ({"steps": -1}, "steps is -1"),
+    "steps text": ({"steps": "x"}, "steps is 'x'"),
+    "lr negative": ({"lr": -1.0}, "lr is -1.0"),
+    "lr nan": ({"lr": float("nan")}, "lr is nan"),
+    "lr infinite": ({"lr": np.inf}, "finite and positive"),
+    "seed negative": ({"seed": -1}, "seed is -1"),
+    "seed none": ({"seed": None}, "seed is None"),
+    "width zero": ({"model": "factored", "width": 0}, "width is 0"),
+    "width text": ({"model": "factored", "width": "x"}, "width is 'x'"),
+    "options a list": ({"options": [1]}, "options is a dict"),
+    "init none": ({"init": None}, "init is None"),
+    "init text array": ({"init": {"W": "x"}}, "no array of numbers"),
+    "init infinite": ({"init": {"W": np.full((6, 6), np.inf)}}, "not finite"),
+    "schedule a number": ({"schedule": 3}, "schedule is 3"),
+    "schedule text": ({"schedule": lambda t: "x"}, "gives no number at step 0"),
+    "schedule without argument": ({"schedule": lambda: 1.0}, "gives no number at step 0"),
+    "head two for one": ({"head": np.ones((2, 6))}, r"1 instances need \(1, 6\)"),
+    "head text": ({"head": "x"}, "must be a vector"),
+    "head nan": ({"head": np.full(6, np.nan)}, "not finite"),
+    "head trained by none": ({"model": "joint-weight", "head": "cubic"}, "cannot be trained"),
+    "decay negative": ({"decay": -0.1}, "decay is -0.1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_argument_gets_one_sentence(name):
+    tokens, v = instance()
+    given, sentence = REFUSED[name]
+    with pytest.raises(AttsvmError, match=sentence):
+        train(tokens, **{"head": v, "steps": 3, **given})
+
+
+@pytest.mark.parametrize("tokens", [None, np.zeros((2, 3, 4)), "tokens", [1, 2]])
+def test_tokens_of_another_kind_are_refused(tokens):
+    with pytest.raises(AttsvmError, match="train needs Tokens"):
+        train(tokens, head=[1.0])
+
+
+def test_numpy_numbers_are_kept_as_plain_ones(tmp_path):
+    tokens, v = instance()
+    path = train(tokens, model="factored", head=v, width=np.int64(2), steps=np.int64(3),
+                 lr=np.float32(0.5), rule="muon", options={"momentum": np.float32(0.5)})  # fmt: skip
+    path.save(tmp_path / "run.npz")
+    assert type(path.config["width"]) is int
+    assert path.config["options"] == {"momentum": 0.5}
+
+
+def test_a_diverged_path_is_not_continued():
+    tokens, v = instance()
+    with pytest.warns(ConvergenceWarning):
+        path = train(tokens, rule="adam", head=v, lr=1e308, steps=10, init="normal:1")
+    assert path.diverged >= 0
+    with pytest.raises(AttsvmError, match="diverged at step"):
+        train(tokens, head=v, steps=5, start=path)
+
+
+def test_polyak_knows_the_floor_of_the_squared_loss():
+    tokens, v = instance()
+    path = train(tokens, rule="polyak", head=v, loss="squared", lr=0.1, steps=500)
+    assert path.diverged < 0
+    assert (np.diff(path.loss[:, 0]) <= 1e-12).all()
+
+
+def test_an_outcome_takes_a_stack_of_heads():
+    tokens, v = instance()
+    path = train(tokens, head=v, lr=1.0, steps=3000)
+    one, stacked = outcome(path, tokens, v), outcome(path, tokens, v[None])
+    assert one.state == stacked.state != "unknown"
+
+
+@pytest.mark.parametrize("model", ["joint-prompt", "joint-weight"])
+def test_a_relu_head_is_trained(model):
+    a = sphere(4, 5, 6, seed=3)
+    queries = a["z"] if model == "joint-weight" else None
+    tokens = Tokens(a["X"], queries=queries, labels=a["y"])
+    path = train(tokens, model=model, head="relu", width=8, rule="gd", lr=0.5, steps=2000)
+    assert path.weights["V"].shape[1:] == (1, 6, 8)
+    assert path.loss[-1, 0] < 0.7 * path.loss[0, 0]
+    half = train(tokens, model=model, head="relu", width=8, rule="gd", lr=0.5, steps=700)
+    whole = train(tokens, start=half, steps=1300)
+    assert np.array_equal(whole.weights["V"][-1], path.weights["V"][-1])
+    assert outcome(path, tokens).optimality is None
