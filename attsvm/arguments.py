@@ -74,7 +74,7 @@ def setting(
         "init": init if isinstance(init, str) else "given",
         "width": None if width is None else whole(width, "width", least=1),
         "schedule": schedule if isinstance(schedule, str) else "function",
-        "decay": _real(decay, "decay", zero=True), "options": _plain(options),
+        "decay": _real(decay, "weight decay", zero=True), "options": _plain(options),
     }  # fmt: skip
 
 

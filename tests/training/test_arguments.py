@@ -39,7 +39,7 @@ REFUSED = {
     "head text": ({"head": "x"}, "must be a vector"),
     "head nan": ({"head": np.full(6, np.nan)}, "not finite"),
     "head trained by none": ({"model": "joint-weight", "head": "cubic"}, "cannot be trained"),
-    "decay negative": ({"decay": -0.1}, "decay is -0.1"),
+    "decay negative": ({"decay": -0.1}, "weight decay is -0.1"),
 }
 
 
