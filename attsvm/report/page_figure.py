@@ -1,0 +1,139 @@
+"""Pictures as parts of a page: SVG made safe to stand beside others, or PNG when it is too large.
+
+Only drawing elements and attributes that draw are let through; names of parts get a prefix, so
+that the clip paths of two pictures do not clash; the house colours become variables of the page,
+so that pictures turn dark with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from html import escape
+from pathlib import Path
+from xml.etree import ElementTree
+
+from attsvm.errors import BadTokens
+
+# Characters of an SVG above which the PNG is shown if it is shorter.
+LARGEST = 250_000
+
+_ELEMENTS = {
+    "svg", "g", "defs", "path", "use", "clipPath", "rect", "circle", "ellipse", "line", "polyline",
+    "polygon", "image", "linearGradient", "radialGradient", "stop", "pattern", "mask", "text",
+    "tspan",
+}  # fmt: skip
+_ATTRIBUTES = {
+    "id", "d", "style", "transform", "x", "y", "x1", "y1", "x2", "y2", "r", "cx", "cy", "rx", "ry",
+    "width", "height", "points", "clip-path", "viewBox", "preserveAspectRatio", "href", "offset",
+    "gradientUnits", "gradientTransform", "patternUnits", "fill", "stroke", "opacity",
+    "fill-opacity", "stroke-width", "mask", "text-anchor", "dx", "dy",
+}  # fmt: skip
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
+# Six decimals are far below a pixel: two are enough. Numbers below 10 may be scales and stay.
+_DECIMALS = re.compile(r"(\d\d\.\d\d)\d+")
+
+# Colours of the house style -> the page's variable, which has a light and a dark value.
+THEMED = {
+    "#ffffff": "paper", "#222222": "ink", "#6b6b6b": "quiet", "#d9d9d9": "faint",
+    "#000000": "line", "#111111": "line", "#0072b2": "blue", "#d55e00": "orange",
+    "#009e73": "green", "#cc79a7": "pink", "#e69f00": "gold", "#56b4e9": "sky",
+}  # fmt: skip
+
+
+def picture(folder: Path, name: str, *, prefix: str, described: str, most: int = LARGEST) -> str:
+    """The HTML of a claim's picture: an inline SVG, an image, or a sentence when there is none.
+
+    prefix: put before every name inside the SVG. described: what a screen reader says of it. most:
+    characters of an SVG; of one above this, the shorter of SVG and PNG is shown.
+    """
+    drawn = _inlined(folder / "figures" / f"{name}.svg", prefix, described)
+    if drawn and len(drawn) <= most:
+        return drawn
+    image = _image(folder / "figures" / f"{name}.png", described)
+    kept = [part for part in (drawn, image) if part]
+    return min(kept, key=len) if kept else '<p class="none">No picture is on file.</p>'
+
+
+def _inlined(svg: Path, prefix: str, described: str) -> str:
+    """The file as an inline SVG; nothing when it is missing, enormous or broken."""
+    if not svg.exists() or svg.stat().st_size > 40 * LARGEST:
+        return ""
+    try:
+        return inline(svg.read_text("utf-8"), prefix=prefix, described=described)
+    except (ElementTree.ParseError, BadTokens, UnicodeDecodeError):
+        return ""
+
+
+def _image(png: Path, described: str) -> str:
+    """The file as an image inside the page; nothing when it is missing or no PNG."""
+    content = png.read_bytes() if png.exists() else b""
+    if not content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return ""
+    coded = base64.b64encode(content).decode("ascii")
+    return f'<img alt="{escape(described)}" src="data:image/png;base64,{coded}">'
+
+
+def inline(svg: str, *, prefix: str, described: str) -> str:
+    """The SVG as a part of an HTML page, without anything that does not draw."""
+    root = ElementTree.fromstring(svg)
+    if _name(root.tag) != "svg":
+        raise BadTokens("the picture's root is not svg")
+    used = set(_REFERENCE.findall(svg)) | set(re.findall(r'href="#([^"]+)"', svg))
+    view = root.get("viewBox") or f"0 0 {root.get('width')} {root.get('height')}"
+    inside = "".join(_element(child, prefix, used) for child in root)
+    return (
+        f'<svg viewBox="{escape(view)}" role="img" aria-label="{escape(described)}">{inside}</svg>'
+    )
+
+
+def _element(node: ElementTree.Element, prefix: str, used: set[str]) -> str:
+    """An element and what is inside it; nothing for one that does not draw."""
+    name = _name(node.tag)
+    if name not in _ELEMENTS or name == "svg":
+        return ""
+    inside = "".join(_element(child, prefix, used) for child in node)
+    if name in ("text", "tspan"):
+        inside = escape(node.text or "") + inside
+    if name in ("g", "defs") and not inside:
+        return ""
+    attributes = "".join(
+        part for key, value in node.attrib.items() if (part := _attribute(key, value, prefix, used))
+    )
+    if name == "g" and not attributes:
+        return inside
+    return f"<{name}{attributes}>{inside}</{name}>" if inside else f"<{name}{attributes}/>"
+
+
+def _attribute(key: str, value: str, prefix: str, used: set[str]) -> str:
+    """One attribute, its references renamed; nothing for one that does not draw."""
+    name = _name(key)
+    if name not in _ATTRIBUTES:
+        return ""
+    if name == "id":
+        return f' id="{escape(prefix + value)}"' if value in used else ""
+    if name == "href":
+        if value.startswith("#"):
+            return f' href="{escape("#" + prefix + value[1:])}"'
+        return f' href="{escape(value)}"' if value.startswith("data:image/png;base64,") else ""
+    text = _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value)
+    rest = _REFERENCE.sub("", value)
+    if name not in ("transform", "gradientTransform") and ("(" in rest or "\\" in rest):
+        return ""  # what calls a function may ask something of a network
+    if name == "style":
+        text = _COLOUR.sub(_variable, text).replace(": ", ":").replace("; ", ";")
+    elif name in ("d", "points", "transform", "x", "y"):
+        text = _DECIMALS.sub(r"\1", " ".join(text.split()))
+    return f' {name}="{escape(text)}"'
+
+
+def _variable(found: re.Match[str]) -> str:
+    """The page's variable for a house colour; any other colour as it is."""
+    name = THEMED.get(found[0].lower())
+    return f"var(--{name})" if name else found[0]
+
+
+def _name(tag: object) -> str:
+    """A tag or attribute without its namespace; comments have none."""
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""

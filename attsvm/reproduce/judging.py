@@ -1,0 +1,121 @@
+"""Claims judged and drawn from what was saved; nothing is run."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attsvm.archive import load_arrays
+from attsvm.claims import CLAIMS
+from attsvm.claims.claim import Claim, Config, Finding, Result, config_hash, describe
+from attsvm.errors import AttsvmError
+from attsvm.report.page_folder import (
+    Record,
+    Say,
+    beside,
+    gather,
+    opened,
+    read_record,
+    set_aside,
+    write_json,
+)
+from attsvm.version import __version__
+
+
+def judged(claim: Claim, config: Config, result: Result, about: dict[str, Any]) -> Record:
+    """The record of a claim, judged from its result."""
+    return _record(claim, config, claim.check(config, result), about)
+
+
+def _record(claim: Claim, config: Config, found: Finding, about: dict[str, Any]) -> Record:
+    return {
+        "id": claim.id, "paper": claim.paper, "title": claim.title, "kind": claim.kind,
+        "trust": claim.trust, "statement": claim.statement, "verdict": found.verdict,
+        "numbers": [describe(test) for test in found.tests], "premises": found.premises,
+        "judged": found.judged, "gap": found.gap, "reason": found.reason,
+        "differs": claim.differs, "reference": claim.reference, "hash": config_hash(config),
+        "version": __version__, **about,
+    }  # fmt: skip
+
+
+def broken(claim: Claim, config: Config, about: dict[str, Any], error: Exception) -> Record:
+    """The record of a claim that could not be run or judged."""
+    said = textwrap.shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
+    found = Finding((), "", 0, float("inf"), f"it could not be run or judged ({said})")
+    return {**_record(claim, config, found, about), "error": said}
+
+
+def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
+    """The records on file, judged again from the saved arrays; nothing is run.
+
+    A claim whose config is not of this version, or whose arrays cannot be read, is named and left
+    as it is. A claim that gets another verdict is drawn again.
+    """
+    place, speak = opened(Path(folder)), say or (lambda sentence: None)
+    for name, claim in CLAIMS.items():
+        record = read_record(place / "claims" / f"{name}.json", speak)
+        if record is None or "error" in record:
+            continue
+        config = claim.quick if record.get("quick") else claim.full
+        if record["config"] != as_json(config):
+            speak(f"{name} was run with another config: run it again; its record is left as it is")
+            continue
+        arrays = saved_arrays(place, name, speak)
+        if arrays is None:
+            continue
+        about = {key: record.get(key) for key in ("config", "digest", "quick", "seconds")}
+        about["cpu_seconds"] = record.get("cpu_seconds")
+        try:
+            new = judged(claim, config, arrays, about)
+        except Exception as error:  # arrays of other names or shapes than the check expects
+            new = broken(claim, config, about, error)
+        if new["verdict"] != record["verdict"]:
+            speak(f"{name}: {record['verdict']} on file, {new['verdict']} from the saved arrays")
+            if "error" not in new:
+                draw(place, claim, config, arrays, new)
+        write_json(place / "claims" / f"{name}.json", new)
+    return gather(place, CLAIMS, speak)
+
+
+def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
+    """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
+    from attsvm.report.style import QUIET, look
+
+    with look():
+        figure = claim.plot(config, result)
+        gap = record["gap"]
+        known = isinstance(gap, float) and gap < float("inf")
+        proof = f"certified gap ≤ {gap:.1e}" if known else "not certified"
+        proof = "no solution used" if gap == 0.0 else proof
+        figure.text(
+            0.01, 0.012, f"{claim.id} · {record['verdict']} · config {record['hash']} · {proof}",
+            fontsize=7.5, color=QUIET,
+        )  # fmt: skip
+        for kind in ("svg", "png"):
+            with beside(folder / "figures" / f"{claim.id}.{kind}") as target:
+                undated = {"Date": None} if kind == "svg" else None
+                figure.savefig(target, format=kind, metadata=undated)
+    motion = folder / "claims" / f"{claim.id}.motion.json"
+    if claim.motion is not None:
+        write_json(motion, asdict(claim.motion(config, result)), indent=None)
+    else:
+        motion.unlink(missing_ok=True)
+
+
+def saved_arrays(folder: Path, name: str, say: Say) -> Result | None:
+    """What the claim measured; None when it cannot be read, and then it is kept aside."""
+    file = folder / "claims" / f"{name}.npz"
+    try:
+        return load_arrays(file)
+    except AttsvmError:
+        if not file.exists():
+            say(f"{file} is missing")
+        set_aside(file, say)
+        return None
+
+
+def as_json(config: Config) -> Any:
+    return json.loads(json.dumps(config))

@@ -1,0 +1,143 @@
+"""reproduce(): run claims, judge them from what was saved, draw them, and keep what is finished.
+
+The folder is described in attsvm/report/page_folder.py. A claim whose config and code are the ones
+on file is not run again. Every file is written beside and then renamed, a claim's record last, so a
+killed run leaves nothing half-written and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attsvm.archive import write_arrays
+from attsvm.claims import CLAIMS, claim_of
+from attsvm.claims.claim import Claim, Config
+from attsvm.report.page_folder import (
+    Record,
+    Say,
+    full,
+    gather,
+    no_space,
+    prepared,
+    read_record,
+    write_json,
+)
+from attsvm.reproduce.judging import as_json, broken, draw, judged, saved_arrays
+from attsvm.reproduce.processes import Watch, in_processes
+from attsvm.reproduce.sources import code_digest
+
+
+def reproduce(
+    claims: Sequence[str] = (),
+    *,
+    out: str | Path,
+    quick: bool = False,
+    jobs: int = 1,
+    again: bool = False,
+    watch: Watch | None = None,
+    say: Say | None = None,
+) -> list[Record]:
+    """The records of these claims (ids or paper letters; all without), written to the folder.
+
+    quick: small counts, the same checks. jobs: processes, 0 for one a core. again: run even what is
+    finished. watch(id, state) is told of every change; say(sentence) of files that had to be kept
+    aside and of claims that broke. A record is {id, paper, title, statement, kind, trust, verdict,
+    numbers, premises, reason, gap, seconds, config, …}; of a claim that broke, the verdict is
+    undecided and `error` says why.
+    """
+    chosen = [claim_of(name) for name in chosen_ids(claims)]
+    folder = prepared(Path(out))
+    tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
+    waiting: list[str] = []
+    for claim in chosen:
+        if not again and _finished(folder, claim, claim.quick if quick else claim.full, speak):
+            tell(claim.id, "kept")
+        else:
+            waiting.append(claim.id)
+            tell(claim.id, "waiting")
+    workers = min(jobs or os.cpu_count() or 1, len(waiting))
+    try:
+        if workers > 1:
+            in_processes(measure, waiting, given=(str(folder), quick), jobs=workers, tell=tell)
+        else:
+            for name in waiting:
+                tell(name, "running")
+                tell(name, measure(name, str(folder), quick))
+    except OSError as error:
+        if full(error):
+            raise no_space(folder) from error
+        raise
+    written = gather(folder, CLAIMS, speak)
+    ids = {claim.id for claim in chosen}
+    mine = [record for record in written if record["id"] in ids]
+    for record in mine:
+        if "error" in record:
+            speak(f"{record['id']} could not be run or judged: {record['error']}")
+    return mine
+
+
+def measure(name: str, folder: str, quick: bool) -> str:
+    """Run one claim and save what it measured; the verdict, or `broken` when it raised."""
+    claim = claim_of(name)
+    config = claim.quick if quick else claim.full
+    place = Path(folder)
+    about: dict[str, Any] = {"config": config, "digest": digest(claim), "quick": quick}
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        result = claim.run(config)
+        about["seconds"] = time.perf_counter() - wall
+        about["cpu_seconds"] = time.process_time() - cpu
+        write_arrays(place / "claims" / f"{name}.npz", result, force=True)
+        record = judged(claim, config, result, about)
+        draw(place, claim, config, result, record)
+    except Exception as error:  # whatever one claim does, the others go on
+        if full(error):
+            raise
+        record = broken(claim, config, about, error)
+        for kind in ("svg", "png"):  # the picture on file is of another run
+            (place / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
+        (place / "claims" / f"{name}.motion.json").unlink(missing_ok=True)
+    write_json(place / "claims" / f"{name}.json", record)
+    return "broken" if "error" in record else str(record["verdict"])
+
+
+def chosen_ids(names: Sequence[str]) -> list[str]:
+    """The claims of these ids and paper letters, in the order of the registry; all without."""
+    wanted: set[str] = set()
+    papers = {claim.paper for claim in CLAIMS.values()}
+    for name in names:
+        if name in papers:
+            wanted |= {key for key in CLAIMS if claim_of(key).paper == name}
+        else:
+            wanted.add(claim_of(name).id)
+    return [key for key in CLAIMS if not names or key in wanted]
+
+
+def _finished(folder: Path, claim: Claim, config: Config, say: Say) -> bool:
+    """Whether the claim is on file with this config and this code, its arrays readable.
+
+    Pictures that are missing are drawn again from the arrays.
+    """
+    record = read_record(folder / "claims" / f"{claim.id}.json", say)
+    if record is None or "error" in record or record["config"] != as_json(config):
+        return False
+    if record.get("digest") != digest(claim):
+        return False
+    arrays = saved_arrays(folder, claim.id, say)
+    if arrays is None:
+        return False
+    drawn = [folder / "figures" / f"{claim.id}.{kind}" for kind in ("svg", "png")]
+    if claim.motion is not None:
+        drawn.append(folder / "claims" / f"{claim.id}.motion.json")
+    if not all(file.exists() and file.stat().st_size for file in drawn):
+        draw(folder, claim, config, arrays, record)
+    return True
+
+
+def digest(claim: Claim) -> str:
+    """A hash of the claim's module and of every module of the package that it imports."""
+    return code_digest(claim.module)

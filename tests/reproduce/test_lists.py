@@ -1,0 +1,50 @@
+"""docs/claims.md and the README's table list the claims that exist."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from attsvm.claims import CLAIMS
+from attsvm.errors import BadTokens
+from attsvm.report.page_tables import (
+    BEGIN,
+    END,
+    claims_page,
+    table_ids,
+    verdict_table,
+    with_table,
+)
+from tests.reproduce.listed import PAGE, README
+
+
+def test_the_page_of_claims_is_current():
+    assert PAGE.read_text("utf-8") == claims_page(CLAIMS.values()), "run `make docs`"
+
+
+def test_the_readme_lists_every_claim():
+    text = README.read_text("utf-8")
+    assert (BEGIN in text) == (END in text)
+    if BEGIN in text:
+        assert table_ids(text) == list(CLAIMS)
+
+
+def test_a_table_is_put_between_its_marks():
+    records = [
+        {"id": "Z.one", "title": "a | b <i>", "kind": "figure", "verdict": "holds"},
+        {"id": "Z.two", "title": "c", "kind": "theorem", "verdict": "fails", "differs": "so"},
+    ]
+    page = with_table(f"before\n{BEGIN}\nbefore the run\n{END}\nafter\n", verdict_table(records))
+    assert table_ids(page) == ["Z.one", "Z.two"]
+    assert "2 claims: 1 holds, 1 fails." in page
+    assert r"a \| b &lt;i>" in page and "before the run" not in page
+    assert page.startswith("before\n") and page.endswith(f"{END}\nafter\n")
+    assert with_table(page, verdict_table(records)) == page
+    with pytest.raises(BadTokens, match="has no lines"):
+        with_table("no marks", "table\n")
+
+
+def test_statements_cannot_break_their_row():
+    claim = SimpleNamespace(
+        id="Z.x", paper="Z", kind="figure", trust="code", statement="a|b\nc", differs=""
+    )
+    assert "| `Z.x` | figure | code | a\\|b c |\n" in claims_page([claim])
