@@ -9,6 +9,7 @@ from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
 from attsvm.models import MODELS, Model
 from attsvm.models.batch import Batch
+from attsvm.models.joint import with_head
 from attsvm.models.model import evaluate
 from attsvm.rules.rule import Blocks, Gradient
 from attsvm.tokens import Floats
@@ -23,12 +24,12 @@ from tests.models.instances import (
 )
 from tests.models.precise import gradient as precise_gradient
 
-# What exists: a model that trains its head trains a linear one.
+# What exists: a model that trains its head trains a linear or a ReLU one.
 PAIRS = [
     (name, head)
     for name, model in MODELS.items()
     for head in HEADS
-    if head == "linear" or not model.trains_head
+    if head != "quadratic" or not model.trains_head
 ]
 # Central differences of order four: their error is step⁴ plus rounding over step.
 STENCIL = ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12))
@@ -47,9 +48,15 @@ def plain(gradient: Gradient) -> Blocks:
     }
 
 
+def _form(name: str, head: str) -> Model:
+    """The model of this name, with the head it trains if it trains one."""
+    model = MODELS[name]
+    return with_head(model, head) if model.trains_head else model
+
+
 def unsaturated_case(name: str, head: str, seed: int = 21) -> Case:
     """A model with a head on a random masked batch whose attention is spread."""
-    model = MODELS[name]
+    model = _form(name, head)
     batch = for_model(model, random_batch(seed, mask=True))
     reader = None if model.trains_head else head_named(head, batch, seed)
     return model, random_params(model, batch, seed, 0.5), batch, reader
@@ -57,7 +64,7 @@ def unsaturated_case(name: str, head: str, seed: int = 21) -> Case:
 
 def saturated_case(name: str, head: str, seed: int = 11, depth: float = DEPTH) -> Case:
     """A model with a head on a masked batch with attention e^−depth off the top tokens."""
-    model = MODELS[name]
+    model = _form(name, head)
     batch = for_model(model, random_batch(seed, B=2, mask=True))
     params = random_params(model, batch, seed)
     batch, top = saturated(batch, model.matrix(params), depth, seed)

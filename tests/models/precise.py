@@ -3,7 +3,6 @@
 import mpmath as mp
 import numpy as np
 
-from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.heads.relu import Relu
 
@@ -37,7 +36,7 @@ def read(head, b, o):
 def gradient(model, params, batch, head, loss):
     """For each instance, block -> (unit direction as floats, log norm; −inf when it is zero)."""
     found = []
-    reader = Linear(params["v"]) if model.trains_head else head
+    reader = model.reads(params) if model.trains_head else head
     for b in range(batch.size):
         logits = np.einsum(
             "ntd,de,ne->nt", batch.keys[b], model.matrix(params)[b], batch.queries[b]
@@ -56,7 +55,7 @@ def _one(model, params, batch, head, loss, b):
     else:
         W = exact(model.matrix(params)[b])
     n = batch.keys.shape[1]
-    slope_v = 0 * exact(batch.values[b, 0, 0])
+    slope_head = 0 * exact(params[head.block][b]) if model.trains_head else None
     gradient_W = 0 * W
     largest = mp.mpf(0)
     for i in range(n):
@@ -72,13 +71,17 @@ def _one(model, params, batch, head, loss, b):
         largest = max(largest, abs(outer))
         scores = x @ slope
         gradient_W += np.outer((s * (scores - s @ scores)) @ k, z) * outer
-        slope_v += outer * o
+        if isinstance(head, Relu) and model.trains_head:
+            on = np.array([float(u > 0) for u in o @ exact(head.V[b])])
+            slope_head += outer * np.outer(o, on)
+        elif model.trains_head:
+            slope_head += outer * o
     blocks = {"K": gradient_W @ Q, "Q": gradient_W.T @ K} if model.name == "factored" else {}
     if not blocks:
         name = "p" if model.prompt else "W"
         blocks = {name: gradient_W[:, 0] if model.prompt else gradient_W}
     if model.trains_head:
-        blocks["v"] = slope_v
+        blocks[head.block] = slope_head
     return {name: _split(G, largest) for name, G in blocks.items()}
 
 
