@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # What is asked, by name: a prompt for all, the context's query of each input, or its first token.
 FORMS = {"prompt": "prompt", "given": "query of the context", "first": "query: first token"}
 
+_NUMBERS = (
+    "standing", "separable", "led", "right", "cosine", "clean", "flipped", "gap", "unsettled",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
@@ -49,7 +53,7 @@ def _draw(config: Config, form: str, noise: float, flips: float, seed: int) -> _
     return _Drawn(tokens, v, relevant, Selection.best(tokens, v), flipped)
 
 
-def _all(config: Config, form: str) -> list[_Drawn]:
+def instances(config: Config, form: str) -> list[_Drawn]:
     """The instances of every setting (token noise, label noise) and seed, settings first."""
     return [_draw(config, form, noise, flips, seed)
             for noise, flips in config["settings"] for seed in config["seeds"]]  # fmt: skip
@@ -59,7 +63,7 @@ def run(config: Config) -> Result:
     """Normalized descent from zero on all instances of a form at once."""
     out: Result = {}
     for form in FORMS:
-        drawn = _all(config, form)
+        drawn = instances(config, form)
         model = "prompt" if form == "prompt" else "weight"
         path = train([one.tokens for one in drawn], model=model, lr=config["lr"],
                      steps=config["steps"], head=np.stack([one.head for one in drawn]))  # fmt: skip
@@ -78,11 +82,10 @@ def _seen(config: Config, form: str, result: Result) -> dict[str, Floats]:
     flipped: shares of the inputs of either kind that select their relevant token (nan: none); gap;
     unsettled: whether the problem is neither solved nor proved inseparable.
     """
-    drawn = _all(config, form)
+    drawn = instances(config, form)
     problems = [Problem.of(one.tokens, one.best) for one in drawn]
     best = recertified(f"{form}.best", problems, "frobenius", result)
-    rows: dict[str, list[float]] = {name: [] for name in (
-        "standing", "separable", "led", "right", "cosine", "clean", "flipped", "gap", "unsettled")}  # fmt: skip
+    rows: dict[str, list[float]] = {name: [] for name in _NUMBERS}
     for one, target, W in zip(drawn, best, result[f"{form}.W"][-1], strict=True):
         chosen = selected(one.tokens, W)
         found = chosen == one.relevant

@@ -120,7 +120,7 @@ def check(config: Config, result: Result) -> Finding:
     margins = config["margins"]
     stayed = np.zeros((2, len(margins)))
     kept_on = np.zeros(len(margins))
-    count, missing, doubtful, far = np.zeros(2, dtype=int), 0, 0, 0.0
+    count, missing, doubtful, turned, far = np.zeros(2, dtype=int), 0, 0, 0, 0.0
     gaps = [0.0]
     for g, size in enumerate(config["sizes"]):
         owner, choice = result[f"{g}.owner"], result[f"{g}.choice"]
@@ -144,6 +144,7 @@ def check(config: Config, result: Result) -> Finding:
                 holds, stays = _stayed(tokens, choice[k], end, certificate)
                 stayed[int(verdict), r] += stays
                 kept_on[r] += holds and not verdict
+            turned += not verdict and cosine(end[:, None], certificate) < _NEAR
     tests = [
         equals("locally optimal: stayed, largest margin", stayed[1, -1], count[1]),
         equals("not locally optimal: stayed, largest margin", stayed[0, -1], 0),
@@ -154,6 +155,9 @@ def check(config: Config, result: Result) -> Finding:
         at_most("largest ‖p(0)/R − p^mm‖", far, 1.001 * config["tilt"]),
         at_most("largest certified gap", max(gaps), 1e-8),
     ]
+    # Where ‖p^mm‖ is large the steps are short against ‖p(0)‖: tokens change before directions do.
+    tests.append(noted("not locally optimal: left their tokens with the direction hardly turned",
+                       int(count[0] - turned)))  # fmt: skip
     for r, R in enumerate(margins[:-1]):
         tests.append(noted(f"share as predicted at margin {R:g}", float(
             (stayed[1, r] + count[0] - stayed[0, r]) / max(count.sum(), 1))))  # fmt: skip
@@ -218,8 +222,8 @@ CLAIM = Claim(
     trust="as recalled",
     statement="Descent on the prompt, started at a large multiple of the max-margin direction of a "
     "selection and close to it, keeps the selection and its direction exactly when the selection "
-    "is locally optimal: no tight neighbour of a kept token has a higher score. (The converse is "
-    "stated for the least loss in a cone; here it is tested on descent.)",
+    "is locally optimal: no tight neighbour of a kept token has a higher score. The converse is "
+    "stated for the least loss in a cone; here it is tested on descent.",
     full=_FULL,
     quick={**_FULL, "seeds": [0, 2, 4], "directions": 3, "angles": [3.0, 30.0, 90.0]},
     run=run,

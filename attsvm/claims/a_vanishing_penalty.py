@@ -130,7 +130,7 @@ CLAIM = Claim(
     trust="derived",
     statement="When each input has one best token and some prompt selects them all, the prompt "
     "that minimises the loss plus λ‖p‖²/2 tends, for λ → 0, to the same direction as the prompt of "
-    "least loss in a growing ball: the max-margin one. (It is the least in its own ball.)",
+    "least loss in a growing ball: the max-margin one. It is the least in its own ball.",
     full=_FULL,
     quick={**_FULL, "seeds": [0, 1], "penalties": [1e-2, 1e-8, 1e-64]},
     run=run,

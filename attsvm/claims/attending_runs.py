@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +69,7 @@ def judged(
     return tests, best
 
 
-def runner(families: dict[str, Instances]) -> Callable[[Config], Result]:
+def runner(families: Mapping[str, Instances]) -> Callable[[Config], Result]:
     """run() over named families of instances."""
 
     def run(config: Config) -> Result:
@@ -81,7 +81,7 @@ def runner(families: dict[str, Instances]) -> Callable[[Config], Result]:
     return run
 
 
-def checker(families: dict[str, Instances]) -> Callable[[Config, Result], Finding]:
+def checker(families: Mapping[str, Instances]) -> Callable[[Config, Result], Finding]:
     """check() over the same families."""
 
     def check(config: Config, result: Result) -> Finding:

@@ -50,7 +50,8 @@ def check(config: Config, result: Result) -> Finding:
     stack, heads = _instances(config)
     pairs = list(zip(stack, heads, strict=True))
     best = recertified("best", [best_problem(t, v) for t, v in pairs], "frobenius", result)
-    inside = [c.W is not None and equal_scores(t, v) for c, (t, v) in zip(best, pairs, strict=True)]
+    inside = [c.status != "inseparable" and equal_scores(t, v)
+              for c, (t, v) in zip(best, pairs, strict=True)]  # fmt: skip
     wrong = late = rises = shrinks = runs = 0
     cosines, slow = [], []
     for k in range(len(config["starts"])):
@@ -66,7 +67,8 @@ def check(config: Config, result: Result) -> Finding:
             # A loss that has run into its infimum may move by rounding.
             rises += bool((np.diff(result[f"gd.{k}.loss"][:, b]) > 1e-15).any())
             # −⟨∇L, W^mm⟩ > 0 everywhere under equal scores, so this never stops growing.
-            along = np.einsum("rij,ij->r", plain[:, b], np.asarray(best[b].W))
+            D = np.zeros(plain.shape[2:]) if best[b].W is None else np.asarray(best[b].W)
+            along = np.einsum("rij,ij->r", plain[:, b], D)
             shrinks += bool((np.diff(along) <= 0).any())
     gap = worst_gap([c for c, i in zip(best, inside, strict=True) if i])
     tests = (

@@ -69,9 +69,12 @@ def check(config: Config, result: Result) -> Finding:
                sum(astray for _, astray, _ in found.values()), 0),
         at_most("largest certified gap", max(gap for _, _, gap in found.values()), 1e-8),
     ]  # fmt: skip
-    return Finding(tuple(tests), f"{config['seeds']} seeds in each of {len(found)} dimensions; "
-                   "ends that are undecided or not locally optimal count as not yet",
-                   config["seeds"] * len(found), max(gap for _, _, gap in found.values()))  # fmt: skip
+    premises = (
+        f"{config['seeds']} seeds in each of {len(found)} dimensions; ends that are undecided or "
+        "not locally optimal count as not yet"
+    )
+    gap = max(gap for _, _, gap in found.values())
+    return Finding(tuple(tests), premises, config["seeds"] * len(found), gap)
 
 
 def plot(config: Config, result: Result) -> Figure:

@@ -55,6 +55,15 @@ def _verdicts(config: Config, result: Result) -> list[bool | None]:
     return out
 
 
+def _recertified(config: Config, result: Result) -> list[Certificate]:
+    """The certified solution of each selection."""
+    tokens = [drawn(config["shape"], int(seed))[0] for seed in result["seed"]]
+    problems = [
+        Problem.of(t, Selection.of(t, a)) for t, a in zip(tokens, result["choice"], strict=True)
+    ]
+    return recertified("best", problems, "frobenius", result)
+
+
 def _far_enough(config: Config, result: Result, best: list[Certificate]) -> list[bool]:
     """Whether each start is so far out that tokens of higher score hardly pull.
 
@@ -76,8 +85,7 @@ def check(config: Config, result: Result) -> Finding:
     """Locally optimal selections are kept in direction; all others are left."""
     W, choice = result["W"], result["choice"]
     pairs = [drawn(config["shape"], int(seed)) for seed in result["seed"]]
-    problems = [Problem.of(t, Selection.of(t, a)) for (t, _), a in zip(pairs, choice, strict=True)]
-    best = recertified("best", problems, "frobenius", result)
+    best = _recertified(config, result)
     local = _verdicts(config, result)
     start = [cosine(M, c) for M, c in zip(W[0], best, strict=True)]
     end = np.array([cosine(M, c) for M, c in zip(W[-1], best, strict=True)])
@@ -101,8 +109,9 @@ def check(config: Config, result: Result) -> Finding:
     )  # fmt: skip
     premises = (
         f"all {len(local)} feasible selections of {config['seeds']} instances: {int(yes.sum())} "
-        f"locally optimal and judged, {early} locally optimal but started too near for the theorem's "
-        f"radius, {int(no.sum())} not, {len(local) - int(yes.sum() + no.sum()) - early} undecided"
+        f"locally optimal and judged, {early} locally optimal but started too near for the "
+        f"theorem's radius, {int(no.sum())} not, "
+        f"{len(local) - int(yes.sum() + no.sum()) - early} undecided"
     )
     return Finding(tests, premises, int(yes.sum() + no.sum()), worst_gap(best))
 
@@ -117,17 +126,30 @@ def plot(config: Config, result: Result) -> Figure:
     norms = np.linalg.norm(result["W"], axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
     away = np.maximum(1 - np.einsum("rbij,bij->rb", result["W"], best) / norms, 1e-9)
     steps = np.maximum(result["steps"], 0.5)
-    for ax, wanted, title, colour in ((axes[0], True, "Locally optimal", CYCLE[0]),
-                                      (axes[1], False, "Not locally optimal", CYCLE[1])):  # fmt: skip
+    far = np.array(_far_enough(config, result, _recertified(config, result)))
+    kinds = (("Locally optimal", True, CYCLE[0]), ("Not locally optimal", False, CYCLE[1]))
+    for ax, (title, wanted, colour) in zip(axes, kinds, strict=True):
         here = np.array([entry is wanted for entry in local])
-        ax.loglog(steps, away[:, here], color=colour, linewidth=0.7, alpha=0.5)
+        ax.loglog(
+            steps,
+            away[:, here & (far if wanted else ~np.zeros_like(far))],
+            color=colour,
+            linewidth=0.7,
+            alpha=0.5,
+        )
+        if wanted and (here & ~far).any():
+            ax.loglog(steps, away[:, here & ~far], color="#777777", linestyle="--", linewidth=0.9)
+            ax.plot([], [], "--", color="#777777", label="started too near, not judged")
+            ax.legend(frameon=False, fontsize=7.5, loc="lower left")
         ax.set(xlabel="step", title=f"{title}: {int(here.sum())} selections")
     axes[0].set_ylabel("1 − cosine to the direction started from")
     return figure
 
 
-_FULL = {"shape": [2, 4, 3], "seeds": 30, "start": 0, "margin": 30.0, "noise": 1e-3, "pull": 5.0, "lr": 0.1,
-         "steps": 10_000, "near": 0.999}  # fmt: skip
+_FULL = {
+    "shape": [2, 4, 3], "seeds": 30, "start": 0, "margin": 30.0, "noise": 1e-3, "pull": 5.0,
+    "lr": 0.1, "steps": 10_000, "near": 0.999,
+}  # fmt: skip
 
 CLAIM = Claim(
     id="B.local-if-and-only-if",

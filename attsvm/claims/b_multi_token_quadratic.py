@@ -19,11 +19,11 @@ CLAIM = Claim(
     title="Several tokens stay: quadratic head",
     kind="figure",
     trust="code",
-    statement="With the head v·o − λ‖o‖² on orthonormal tokens, attention ends in nearly all runs at "
-    "the closed form (γ − ν)₊/(2λ), and W is near a finite part, which sets those ratios, plus a multiple of the "
-    "max-margin direction of the tokens that stay.",
+    statement="With the head v·o − λ‖o‖² on orthonormal tokens, attention ends in nearly all runs "
+    "at the closed form (γ − ν)₊/(2λ), and W is near a finite part, which sets those ratios, plus "
+    "a multiple of the max-margin direction of the tokens that stay.",
     full=_FULL,
-    quick={**_FULL, "dimensions": [4, 10], "seeds": 20, "steps": 10_000},
+    quick={**_FULL, "dimensions": [4, 10], "seeds": 20, "steps": 8000},
     run=run,
     check=check,
     plot=plot,

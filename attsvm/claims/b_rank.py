@@ -113,7 +113,7 @@ def plot(config: Config, result: Result) -> Figure:
     figure, (left, middle, right) = panels(3)
     base = config["sizes"][0]
     for k, (n, T) in enumerate(config["sizes"]):
-        ax = left if T == base[1] else middle
+        ax = left if base[1] == T else middle
         lines = (left, middle) if [n, T] == base else (ax,)
         shares = []
         means: dict[str, list[float]] = {norm: [] for norm in NORMS}

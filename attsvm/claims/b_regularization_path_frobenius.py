@@ -15,8 +15,8 @@ CLAIM = Claim(
     title="Regularization path, Frobenius",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖W‖_F ≤ R, W_R/R tends to the Frobenius max-margin direction of the best tokens "
-    "as R grows, if they are unique and can be separated.",
+    statement="Minimising the loss with ‖W‖_F ≤ R, W_R/R tends to the Frobenius "
+    "max-margin direction of the best tokens as R grows, if they are unique and can be separated.",
     full=_FULL,
     quick={**_FULL, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
     run=run,

@@ -15,8 +15,9 @@ CLAIM = Claim(
     title="Regularization path, nuclear",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R, K Qᵀ/R tends to the set of nuclear max-margin solutions of the best tokens "
-    "as R grows, if they are unique and can be separated.",
+    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R, K Qᵀ/R tends to the set of "
+    "nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
+    "separated.",
     full=_FULL,
     quick={**_FULL, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
     run=run,

@@ -102,7 +102,7 @@ def plot(config: Config, result: Result) -> Figure:
         ax.set(xlabel="d", title=f"{kind.capitalize()}-attention")
     axes[0].set_ylabel("share of separable instances")
     axes[1].legend(frameon=False, fontsize=7.5, title="dotted: max(T − 1, n)", title_fontsize=7.5,
-                   loc="lower right")  # fmt: skip
+                   loc="upper left", bbox_to_anchor=(1.0, 1.0))  # fmt: skip
     return figure
 
 

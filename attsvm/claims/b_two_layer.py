@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm.claims.attending_runs import judged, measured, plotter
 from attsvm.claims.b_sequence_attention import sequences
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.proof import cosine, worst_gap
 from attsvm.claims.random_instances import attention
 from attsvm.errors import AttsvmError
@@ -91,6 +91,10 @@ def check(config: Config, result: Result) -> Finding:
     second, tops = _second(config, stack, W)
     limits, _ = _second(config, stack, W, hard=True)
     second, limits = [second[b] for b in inside], [limits[b] for b in inside]
+    saved = len(result[f"{LAYERS[1]}.best.W"])
+    if saved != len(inside):
+        what = "second layers on file that do not belong to the first ones"
+        return Finding((equals(what, abs(saved - len(inside)), 0),), "none", len(stack), np.inf)
     more, again = judged(config, second, tops[inside], LAYERS[1], result)
     tests += more
     ends = result[f"{LAYERS[1]}.W"][-1]

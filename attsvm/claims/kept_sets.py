@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -67,9 +66,9 @@ class SetExcess(Excess):
     largest log attention off the set, so that it keeps its digits.
     """
 
-    units: Any = None
-    own: Any = None
-    kept: Any = None
+    units: Floats
+    own: Floats
+    kept: Bools
 
     @classmethod
     def of(cls, instance: Instance) -> SetExcess:

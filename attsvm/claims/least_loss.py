@@ -53,7 +53,7 @@ def check(config: Config, result: Result) -> Finding:
     norm = config["norm"]
     pairs = [drawn(config["shape"], seed) for seed in range(config["seeds"])]
     best = recertified("best", [best_problem(*p) for p in pairs], norm, result)
-    inside = [b for b, c in enumerate(best) if c.W is not None]
+    inside = [b for b, c in enumerate(best) if c.status != "inseparable"]
     wrong, stationary, size, excess = 0, 0.0, 0.0, 0.0
     ends, shares, first = [], [], []
     for b in inside:
@@ -63,7 +63,8 @@ def check(config: Config, result: Result) -> Finding:
         wrong += bool((selected(tokens, W[-1]) != Selection.best(tokens, v).indices).any())
         stationary = max(stationary, *(away_from_stationary(tokens, v, M, norm) for M in W[1:]))
         radii = c.upper * np.array(config["radii"])
-        size = max(size, float(np.max(np.asarray(norm_of(norm).value(W)) / radii)))
+        found = float(np.max(np.asarray(norm_of(norm).value(W)) / radii))
+        size = max(size, found if c.W is not None else np.inf)
         excess = max(excess, float(_at(tokens, v, W[-1]).loss[0]) - floor)
         ends.append(cosine(W[-1], c))
         first.append(cosine(W[0], c))

@@ -218,8 +218,9 @@ def check(config: Config, result: Result) -> Finding:
                      middle[2] / middle[1], config["times"]),
         ]  # fmt: skip
         if config["head"] == "quadratic":
-            tests.append(at_least(f"d = {d}: share of runs with attention within 0.01 of the closed "
-                                  "form", _at_closed_form(config, d, feasible), 0.9))  # fmt: skip
+            near = _at_closed_form(config, d, feasible)
+            what = f"d = {d}: share of runs with attention within 0.01 of the closed form"
+            tests.append(at_least(what, near, 0.9))
     tests.append(at_most("largest certified gap", max(gaps), 1e-8))
     premises = (
         f"{judged} of {total} runs judged: some input drops a token, {config['premise']}; "

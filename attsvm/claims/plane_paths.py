@@ -74,7 +74,7 @@ def check(config: Config, result: Result) -> Finding:
         for i in range(tokens.n):
             z = tokens.queries[i]
             limit = np.full(2, np.nan) if best.W is None else best.W @ z
-            angle = limit @ (W @ z) / (np.linalg.norm(limit) * np.linalg.norm(W @ z))
+            angle = cosine_of(limit, W @ z)
             tests.append(at_least(f"{model}: cosine of W z to its line, input {i}", angle,
                                   config["correlation"]))  # fmt: skip
     tests.append(at_most("largest certified gap", max(gaps), 1e-6))

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attsvm.claims import a_multi_input, kept_sets, prompt_paths
-from attsvm.claims.a_contextual_data import _all as contextual_instances
+from attsvm.claims import a_contextual_data, a_multi_input, kept_sets, prompt_paths
 from attsvm.problem import Problem
 from attsvm.solvers.front import solve
 from tests.claims.spoils.tampering import backwards, changed, rolled, scaled_up
@@ -58,7 +57,9 @@ def _pieces(config):
 
 
 def _contexts(config):
-    return [Problem.of(one.tokens, one.best) for one in contextual_instances(config, "given")]
+    return [
+        Problem.of(one.tokens, one.best) for one in a_contextual_data.instances(config, "given")
+    ]
 
 
 def tied_path(config, result):
