@@ -47,6 +47,11 @@ def _decade(place: int) -> tuple[int, ...]:
     return tuple(sorted(s for s in within if recorded(s)))
 
 
+def _joined(parts: list[Any]) -> Any:
+    """The parts one after the other; a long run is one part already."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 class Record:
     """What a run has seen so far: rows of a Path, and the state that each step updates.
 
@@ -112,10 +117,10 @@ class Record:
             weights.insert(0, {name: block[keep] for name, block in before.weights.items()})
         if not rows or self.changed is None:
             raise BadTokens("the loss is not a finite number at the start: scale tokens or head")
-        column = {name: np.concatenate([row[name] for row in rows]) for name in COLUMNS}
+        column = {name: _joined([row[name] for row in rows]) for name in COLUMNS}
         return Path(
             column["steps"],
-            {name: np.concatenate([part[name] for part in weights]) for name in weights[0]},
+            {name: _joined([part[name] for part in weights]) for name in weights[0]},
             column["loss"], column["log_gradient"], column["top"], column["sureness"],
             column["clock"], self.changed, config, state, diverged,
         )  # fmt: skip

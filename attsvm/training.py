@@ -215,6 +215,9 @@ def _fused(
     if last > first and (len(marks) == 0 or marks[-1] != last):
         marks = np.append(marks, last)
     most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * dq))))
+    R = len(marks)
+    weights, numbers = np.empty((R, B, d, dq)), np.empty((R, 3, B))
+    tops, sureness = np.empty((R, B, n), np.int64), np.empty((R, B, n))
     step = first
     while step <= last:
         ahead = range(step, min(step + most, last + 1))
@@ -224,32 +227,29 @@ def _fused(
         lr[last - step :] = np.nan
         if not (lr[: last - step] >= 0).all():
             break
-        at = marks[(marks >= step) & (marks < ahead.stop)]
-        R = len(at)
+        these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
         new_W, new_clock, new_top, new_changed = W.copy(), clock.copy(), top.copy(), changed.copy()
-        weights, numbers = np.empty((R, B, d, dq)), np.empty((3, R, B))
-        tops, sureness = np.empty((R, B, n), np.int64), np.empty((R, B, n))
         fine = fused.descend(
             batch.keys, batch.values, batch.queries, batch.present, batch.labels, v,
             fused.CODES.index(config["loss"]), lr, config["rule"] == "ngd", config["decay"],
-            step, at - step, new_W, new_clock, new_top, new_changed, weights, numbers, tops,
-            sureness,
+            step, marks[these] - step, new_W, new_clock, new_top, new_changed, weights[these],
+            numbers[these], tops[these], sureness[these],
         )  # fmt: skip
         if not fine.all():
             break
-        loss, size, clocks = numbers
         if step == 0:
-            _check_moving(size[0])
+            _check_moving(numbers[0, 1])
         W, clock, top, changed = new_W, new_clock, new_top, new_changed
-        record.extend(
-            {"steps": at, "loss": loss, "log_gradient": size, "clock": clocks, "top": tops,
-             "sureness": sureness},
-            {name: weights.reshape(R, *block.shape)},
-        )  # fmt: skip
         record.clock, record.top, record.changed = clock, top, changed
         step = ahead.stop
         if progress is not None:
             progress((min(step, last) - first) / max(last - first, 1))
+    done = int(np.searchsorted(marks, step))
+    record.extend(
+        {"steps": marks[:done], "loss": numbers[:done, 0], "log_gradient": numbers[:done, 1],
+         "clock": numbers[:done, 2], "top": tops[:done], "sureness": sureness[:done]},
+        {name: weights[:done].reshape(done, *block.shape)},
+    )  # fmt: skip
     return {name: W.reshape(block.shape)}, step
 
 

@@ -1,26 +1,27 @@
-"""The bench: every contestant answers the smallest size of its works, the judge is not fooled,
-and records are whole and never rewritten. Nothing here looks at a time."""
+"""The bench: every contestant answers the smallest size of its works, and the judge is not fooled.
+Nothing here looks at a time."""
 
-import importlib.util
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from attsvm.bench import CONTESTANTS, WORKS, instances, race, run, table
+from attsvm.bench import CONTESTANTS, WORKS, instances, table
 from attsvm.bench.judge import grade
-from attsvm.bench.machine import THREADS
 from attsvm.bench.measure import measure
-from attsvm.bench.record import record
 from attsvm.bench.standings import HEADS, row
 from attsvm.bench.task import Answer, Entry, Task
-from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import norm_of
+from attsvm.problem import Problem
+from attsvm.selection import Selection
+from attsvm.solvers.front import solve
+from attsvm.tokens import Tokens
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
 PAIRS = [(name, who) for name, work in WORKS.items() for who in work.entries]
+TRAINED = [pair for pair in PAIRS if pair[0].startswith("train")]
+SOLVED = [pair for pair in PAIRS if pair not in TRAINED]
 SEED = 1
 
 
@@ -31,7 +32,7 @@ def tiny(name, **changes):
     return replace(work, size=work.tiny, stack=min(work.stack, 3), entries=entries, **changes)
 
 
-@pytest.mark.parametrize(("name", "who"), PAIRS)
+@pytest.mark.parametrize(("name", "who"), SOLVED)
 def test_every_contestant_answers_the_smallest_size(name, who):
     work = WORKS[name]
     task = work.tiny_task(SEED)
@@ -39,6 +40,19 @@ def test_every_contestant_answers_the_smallest_size(name, who):
     promised = norm_of(work.norm).tolerance if work.tol is None else work.tol
     assert found.gap <= (promised if who == "ours" else ORACLE)
     assert found.bound == "own"
+
+
+@pytest.mark.parametrize(("name", "who"), TRAINED)
+def test_every_loop_trains_the_same_weight(name, who):
+    for package in CONTESTANTS[who].needs:
+        pytest.importorskip(package)
+    task = WORKS[name].tiny_task(SEED)
+    found = CONTESTANTS[who].answer(task)
+    expected = CONTESTANTS["numpy loop"].answer(task)
+    assert len(found) == task.stack
+    # So early the plain formula is right as well.
+    for one, other in zip(found, expected, strict=True):
+        assert np.abs(one.W - other.W).max() <= 1e-9 * np.abs(other.W).max()
 
 
 @pytest.mark.parametrize("name", WORKS)
@@ -54,6 +68,8 @@ def test_measurements_are_complete(name):
         assert found["repeats"] >= 1
         assert found["cpu_seconds"] > 0
         assert found["peak_mb"] > 0
+        trained = (found["steps"] is not None, found["correlation"] is not None)
+        assert trained == (name.startswith("train"),) * 2
 
 
 def test_registries_agree():
@@ -113,6 +129,20 @@ def test_one_bad_answer_spoils_a_stack():
     assert grade(task, answers).gap <= GAP
     answers[1] = Answer(-answers[1].W, answers[1].multipliers)
     assert grade(task, answers).gap == np.inf
+
+
+def test_a_trained_weight_is_graded_by_its_own_selection():
+    task = WORKS["train"].tiny_task(SEED)
+    best = []
+    for k in range(task.stack):
+        tokens = Tokens(task.X[k], queries=task.z[k])
+        alpha = np.einsum("ntd,dq,nq->nt", task.X[k], task.training.start[k], task.z[k]).argmax(1)
+        best.append(solve(Problem.of(tokens, Selection.of(tokens, alpha))).W)
+    assert grade(task, [Answer(5 * W, None) for W in best]).correlation == pytest.approx(1)
+    assert grade(task, [Answer(W + 0.5, None) for W in best]).correlation < 0.99
+    half = [Answer(W, None) if k == 0 else Answer(None, None) for k, W in enumerate(best)]
+    assert grade(task, half).correlation == 0.0  # the median of three
+    assert grade(task, half[:1]).correlation is None
 
 
 # Instances.
@@ -217,83 +247,22 @@ def test_nothing_measured_is_not_a_failure_and_other_sizes_are_not_judged():
     assert (quick["met"], quick["reach"], quick["ratio"]) == (None, [], 1.0)
 
 
+def test_a_row_of_training_gives_steps_a_second():
+    found = measured(2e-6, gap=None)
+    for m, correlation in zip(found, (0.9, 0.8), strict=True):
+        m |= {"problems": 100, "steps": 2000, "correlation": correlation}
+    work = WORKS["train"]
+    made = row("train", "ours", about=work, entry=work.entries["ours"],
+               measurements=found, ours=found)  # fmt: skip
+    assert made["correlation"] == pytest.approx(0.85)
+    line = table([made]).splitlines()[-1]
+    for words in ("2 × 100 × 2000", "2e-06 (500,000/s)", "correlation 0.8500"):
+        assert f" {words} " in line
+
+
 def test_the_table_has_a_line_a_row():
     mine = measured(1.0)
     lines = table([summary("ours", mine, mine), summary("daqp", measured(2.0), mine)]).splitlines()
     assert len(lines) == 4
     assert [cell.strip() for cell in lines[0].strip("|").split("|")] == list(HEADS)
     assert len({len(line) for line in lines}) == 1
-
-
-# Records and runs.
-
-MOMENT = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-def test_records_are_never_rewritten(tmp_path):
-    paths = []
-    for k in range(3):
-        with record(tmp_path, MOMENT) as lines:
-            lines.add("row", {"k": k})
-            assert not lines.path.exists()
-        paths.append(lines.path)
-    assert len(set(paths)) == 3
-    assert paths[0] == tmp_path / "2030-01-02" / "030405.jsonl"
-    assert [json.loads(p.read_text("utf-8")) for p in paths] == [
-        {"kind": "row", "k": k} for k in range(3)
-    ]
-
-
-def test_a_broken_run_leaves_no_record(tmp_path):
-    with pytest.raises(KeyError), record(tmp_path, MOMENT) as lines:
-        lines.add("row", {})
-        raise KeyError
-    assert [p.name for p in lines.path.parent.iterdir()] == ["030405.jsonl.part"]
-    (tmp_path / "file").touch()
-    with pytest.raises(BadTokens, match="no result can be written"):
-        run(quick=True, only=["choices"], out=tmp_path / "file")
-
-
-def test_a_run_measures_in_children_and_records_everything(tmp_path):
-    work = WORKS["frobenius-small"]
-    entries = {who: replace(work.entries[who], seeds=2) for who in ("scipy nnls", "ours")}
-    said = []
-    result = race.compete(
-        {"frobenius-small": replace(work, entries=entries)}, CONTESTANTS,
-        quick=False, only=None, out=tmp_path, progress=said.append,
-    )  # fmt: skip
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert [r["contestant"] for r in result["rows"]] == ["ours", "scipy nnls"]
-    assert all(r["gap"] <= 1e-9 and r["seeds"] == 2 and not r["note"] for r in result["rows"])
-    assert len(said) == 2
-    (file,) = tmp_path.rglob("*.jsonl")
-    assert str(file) == result["file"]
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    assert [line["kind"] for line in lines] == ["run", *(["measurement"] * 2 + ["row"]) * 2]
-    assert lines[0]["machine"]["cpu"]
-    assert lines[0]["machine"]["packages"]["numpy"] == np.__version__
-    assert lines[0]["machine"]["threads"] == THREADS
-    assert set(lines[1]["threads"].values()) == {"1"}
-
-
-def test_a_contestant_that_fails_or_takes_too_long_is_noted():
-    found, note = race._measure("frobenius-small", "nobody", 1, 60.0, quick=False)
-    assert (found, note) == ([], "failed: KeyError: 'nobody'")
-    found, note = race._measure("frobenius-small", "ours", 1, 0.01, quick=False)
-    assert (found, note) == ([], "ended after 0 s")
-    assert race._measure("frobenius-small", "ours", 1, 0.0, quick=True) == ([], "no time left")
-
-
-def test_what_cannot_run_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
-    with pytest.raises(Unsupported, match="unknown work 'cubic': known are frobenius-small"):
-        run(only=["cubic"], out=tmp_path)
-    with pytest.raises(Unsupported, match="'frobenius-huge' is too long for a quick run"):
-        run(quick=True, only=["frobenius-huge"], out=tmp_path)
-    find = importlib.util.find_spec
-    hidden = ("cvxpy", "daqp")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in hidden else find(name)
-    )
-    with pytest.raises(Unsupported, match=r"needs cvxpy, daqp: pip install 'attsvm\[bench\]'"):
-        run(quick=True, only=["frobenius-small"], out=tmp_path)
-    assert not list(tmp_path.iterdir())

@@ -191,8 +191,8 @@ WORKS: dict[str, Work] = {
         stack=100,
         entries={
             "ours": Entry(),
-            "numpy loop": Entry(seeds=1, first=10, reach=10),
-            "torch loop": Entry(seeds=1, first=3, reach=200),
+            "numpy loop": Entry(first=10, reach=10),
+            "torch loop": Entry(first=3, reach=200),
         },
     ),
     "train-one": Work(

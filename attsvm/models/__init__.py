@@ -15,7 +15,7 @@ MODELS: dict[str, Model] = {
 }
 
 # Modules of this folder that are not models themselves.
-SUPPORT = ("attention", "batch", "fused", "model", "one_input", "one_look", "twin")
+SUPPORT = ("attention", "batch", "fused", "model", "one_input", "one_look", "sums", "twin")
 
 
 def model_of(name: str) -> Model:

@@ -27,7 +27,6 @@ import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.models.one_input import (
-    HOT,
     LEAST,
     differences,
     distinct,
@@ -37,6 +36,7 @@ from attsvm.models.one_input import (
     top_token,
     untie,
 )
+from attsvm.models.sums import HOT
 from attsvm.tokens import Bools, Floats, Ints
 
 
@@ -44,10 +44,11 @@ from attsvm.tokens import Bools, Floats, Ints
 def assemble(
     part: Floats, height: Floats, slope: Floats, queries: Floats, shares: Floats, G: Floats
 ) -> float:
-    """The exponent of the sum −Σ_i slope_i e^height_i part_i z_iᵀ over inputs; writes G (d, dq).
+    """The exponent of the sum −Σ_i slope_i e^height_i part_i z_iᵀ over inputs; writes G (dq, d).
 
-    The sum is G e^exponent. part (n, d); height (n,) is −inf for inputs that add nothing; slope
-    (n,): that of the loss, up to what is in height; queries (n, dq); shares (n,) is room.
+    The sum is Gᵀ e^exponent. part (n, d), all finite; height (n,) is −inf for inputs that add
+    nothing; slope (n,): that of the loss, up to what is in height; queries (n, dq); shares (n,)
+    is room.
     """
     n, d = part.shape
     dq = queries.shape[1]
@@ -57,26 +58,32 @@ def assemble(
     for i in range(n):
         f = height[i] - peak
         shares[i] = -slope[i] * math.exp(f) if f > LEAST else 0.0
-    for r in range(d):
-        for c in range(dq):
-            G[r, c] = 0.0
     # Four inputs at a time: each entry of G is then fetched once for four of them.
     for i in range(0, n - 3, 4):
         f0, f1, f2, f3 = shares[i], shares[i + 1], shares[i + 2], shares[i + 3]
-        if f0 != 0.0 or f1 != 0.0 or f2 != 0.0 or f3 != 0.0:
-            for r in range(d):
-                p0, p1 = f0 * part[i, r], f1 * part[i + 1, r]
-                p2, p3 = f2 * part[i + 2, r], f3 * part[i + 3, r]
-                for c in range(dq):
-                    G[r, c] += (p0 * queries[i, c] + p1 * queries[i + 1, c]) + (
-                        p2 * queries[i + 2, c] + p3 * queries[i + 3, c]
+        if i > 0 and f0 == 0.0 and f1 == 0.0 and f2 == 0.0 and f3 == 0.0:
+            continue
+        for c in range(dq):
+            q0, q1 = f0 * queries[i, c], f1 * queries[i + 1, c]
+            q2, q3 = f2 * queries[i + 2, c], f3 * queries[i + 3, c]
+            if i == 0:
+                for r in range(d):
+                    G[c, r] = (q0 * part[i, r] + q1 * part[i + 1, r]) + (
+                        q2 * part[i + 2, r] + q3 * part[i + 3, r]
                     )
+            else:
+                for r in range(d):
+                    G[c, r] += (q0 * part[i, r] + q1 * part[i + 1, r]) + (
+                        q2 * part[i + 2, r] + q3 * part[i + 3, r]
+                    )
+    if n < 4:
+        G[:] = 0.0
     for i in range(n - n % 4, n):
         if shares[i] != 0.0:
-            for r in range(d):
-                f = shares[i] * part[i, r]
-                for c in range(dq):
-                    G[r, c] += f * queries[i, c]
+            for c in range(dq):
+                f = shares[i] * queries[i, c]
+                for r in range(d):
+                    G[c, r] += f * part[i, r]
     return peak
 
 
@@ -146,10 +153,10 @@ def pull(
         mass = np.empty(T)
         rises = np.empty(T)
         near = np.empty(e)
-        part = np.empty((n, d))
+        part = np.zeros((n, d))
         height = np.full(n, -np.inf)
         shares = np.empty(n)
-        G = np.empty((d, dq))
+        G = np.empty((dq, d))
         for i in range(n):
             live = False
             for c in range(dq):
@@ -177,14 +184,14 @@ def pull(
         if peak == -np.inf:
             continue
         most = 0.0
-        for r in range(d):
-            for c in range(dq):
-                most = max(most, abs(G[r, c]))
+        for c in range(dq):
+            for r in range(d):
+                most = max(most, abs(G[c, r]))
         if most > 0.0:
             power = math.frexp(most)[1]
             shrink = math.ldexp(1.0, -power)
             for r in range(d):
                 for c in range(dq):
-                    out[b, r, c] = G[r, c] * shrink
+                    out[b, r, c] = G[c, r] * shrink
             scale[b] = peak + power * math.log(2.0) - math.log(n)
     return out, scale

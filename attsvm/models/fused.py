@@ -10,13 +10,13 @@ whole arrays.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.models.attention import assemble
-from attsvm.models.one_input import BARE, HOT
 from attsvm.models.one_look import (
     CODES,
     FAR,
@@ -29,6 +29,7 @@ from attsvm.models.one_look import (
     slope_of,
     value_of,
 )
+from attsvm.models.sums import BARE, HOT
 from attsvm.tokens import Bools, Floats, Ints
 
 __all__ = ["CODES", "descend", "slope_of", "value_of"]
@@ -50,18 +51,20 @@ def _descend_one(
 ) -> bool:  # fmt: skip
     """The steps of instance b; see `descend`."""
     n, T, d = one.keys.shape
+    dq = W.shape[2]
     known = know(one)
     seen = Seen(
-        np.empty((n, d)), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((1, d)),
+        np.zeros((n, d)), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((1, d)),
         np.empty(T), np.empty(T), np.empty(T), np.empty(n), np.empty(len(one.v)),
     )  # fmt: skip
-    G = np.empty(W.shape[1:])
-    U = W[b : b + 1].copy()
+    G = np.empty((dq, d))
+    U = np.empty((1, dq, d))  # Wᵀ
+    U[0] = W[b].T
     fine = _march(
         one, known, seen, U, G, lr, normalized, decay, first, at, clock, top, changed, weights,
         columns, tops, sureness, b,
     )  # fmt: skip
-    W[b] = U[0]
+    W[b] = U[0].T
     return fine
 
 
@@ -71,23 +74,23 @@ def _march(
     decay: float, first: int, at: Ints, clock: Floats, top: Ints, changed: Ints, weights: Floats,
     columns: Floats, tops: Ints, sureness: Floats, b: int,
 ) -> bool:  # fmt: skip
-    """The steps of instance b from U (1, d, dq), which is changed; see `descend`."""
-    n, d, dq = len(one.keys), U.shape[1], U.shape[2]
+    """The steps of instance b from U (1, dq, d) = Wᵀ, which is changed; see `descend`."""
+    n, dq, d = len(one.keys), U.shape[1], U.shape[2]
     reach = 0.0  # no entry of U is larger
-    for r in range(d):
-        for c in range(dq):
-            reach = max(reach, abs(U[0, r, c]))
+    for c in range(dq):
+        for r in range(d):
+            reach = max(reach, abs(U[0, c, r]))
     written = 0
     for k in range(len(lr)):
         for i in range(n):
-            if not look(one, known, seen, U, i):
+            if not look(one, known, seen, U, reach, i):
                 return False
             a = known.held[i]
             if a != top[b, i]:
                 if top[b, i] >= 0:
                     changed[b, i] = first + k
                 top[b, i] = a
-        # The gradient is G e^scale.
+        # The gradient is Gᵀ e^scale.
         scale = assemble(seen.part, seen.height, seen.slope, one.queries, seen.shares, G)
         scale -= math.log(n)
         size = _squares(G)
@@ -99,15 +102,15 @@ def _march(
             loss = 0.0
             for i in range(n):
                 loss += value_of(one.code, seen.margin[i])
-            columns[0, written, b] = loss / n
-            columns[1, written, b] = log_size
-            columns[2, written, b] = clock[b]
+            columns[written, 0, b] = loss / n
+            columns[written, 1, b] = log_size
+            columns[written, 2, b] = clock[b]
             for i in range(n):
                 tops[written, b, i] = known.held[i]
                 sureness[written, b, i] = seen.sure[i]
             for r in range(d):
                 for c in range(dq):
-                    weights[written, b, r, c] = U[0, r, c]
+                    weights[written, b, r, c] = U[0, c, r]
             written += 1
         if not lr[k] >= 0.0:  # a last look without a step
             break
@@ -137,14 +140,29 @@ def _squares(G: Floats) -> float:
 
 @njit(**HOT)
 def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
-    """U ← U − f G − decay U, with U (1, d, dq)."""
+    """U ← U − f G − decay U, with U (1, dq, d)."""
     for r in range(G.shape[0]):
         for c in range(G.shape[1]):
             x = U[0, r, c] - f * G[r, c]
             U[0, r, c] = x if decay == 0.0 else x - decay * U[0, r, c]
 
 
-@njit(parallel=True)
+@njit(nogil=True)
+def _descend_some(
+    keys: Floats, values: Floats, queries: Floats, present: Bools, labels: Floats, v: Floats,
+    code: int, lr: Floats, normalized: bool, decay: float, first: int, at: Ints,
+    W: Floats, clock: Floats, top: Ints, changed: Ints, weights: Floats, columns: Floats,
+    tops: Ints, sureness: Floats, fine: Bools, begin: int, end: int,
+) -> None:  # fmt: skip
+    """The steps of the instances from begin to end; writes fine (B,); see `descend`."""
+    for b in range(begin, end):
+        fine[b] = _descend_one(
+            Instance(keys[b], values[b], queries[b], present[b], labels[b], v[b], code),
+            lr, normalized, decay, first, at, W, clock, top, changed, weights, columns, tops,
+            sureness, b,
+        )  # fmt: skip
+
+
 def descend(
     keys: Floats, values: Floats, queries: Floats, present: Bools, labels: Floats, v: Floats,
     code: int, lr: Floats, normalized: bool, decay: float, first: int, at: Ints,
@@ -156,14 +174,25 @@ def descend(
     v (B, e): the heads. code: the place of the loss in CODES. lr (K,): the step sizes of the steps
     first, first + 1, …; nan stands for a last look without a step. at (R,): which of them are
     recorded, counted from 0. Changed in place: W (B, d, dq), clock (B,), top (B, n), −1 before
-    the first step, and changed (B, n). Written: weights (R, B, d, dq), columns (3, R, B) with loss,
+    the first step, and changed (B, n). Written: weights (R, B, d, dq), columns (R, 3, B) with loss,
     log ‖g‖ and clock, tops and sureness (R, B, n).
     """
-    fine = np.zeros(len(keys), np.bool_)
-    for b in numba.prange(len(keys)):
-        fine[b] = _descend_one(
-            Instance(keys[b], values[b], queries[b], present[b], labels[b], v[b], code),
-            lr, normalized, decay, first, at, W, clock, top, changed, weights, columns, tops,
-            sureness, b,
+    B = len(keys)
+    fine = np.zeros(B, np.bool_)
+
+    def some(begin: int, end: int) -> None:
+        _descend_some(
+            keys, values, queries, present, labels, v, code, lr, normalized, decay, first, at, W,
+            clock, top, changed, weights, columns, tops, sureness, fine, begin, end,
         )  # fmt: skip
+
+    # Shares of the stack on threads of their own: instances have nothing to do with each other,
+    # and a parallel kernel would take three times as long to compile.
+    workers = min(numba.get_num_threads(), B)
+    if workers == 1:
+        some(0, B)
+        return fine
+    edges = np.linspace(0, B, workers + 1).astype(int).tolist()
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(some, edges[:-1], edges[1:]))
     return fine

@@ -14,9 +14,6 @@ import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.models.one_input import (
-    BARE,
-    HOT,
-    against,
     distinct,
     gaps,
     soften,
@@ -24,6 +21,7 @@ from attsvm.models.one_input import (
     top_token,
     untie,
 )
+from attsvm.models.sums import BARE, HOT, against, combine
 from attsvm.tokens import Bools, Floats, Ints
 
 # The losses the kernel knows, by their place.
@@ -32,7 +30,7 @@ CODES = ("logistic", "exponential", "linear", "squared")
 FAR = 1e150
 # Exponential losses are floats for margins above this, and e^x for x below it with the sign turned.
 LOWEST = -700.0
-# Rounding of a score, in units of d · |key| · |w|.
+# Rounding of a logit, in units of d · max |key| · Σ |w|.
 ROUND = 8 * 2.0**-52
 # Up to this margin 1 + e^x is a float with room to spare.
 MODERATE = 100.0
@@ -55,8 +53,8 @@ class Known(NamedTuple):
     """What is known of each input while its top token a stays: held (n,) = a, −1 for not yet;
     D (n, T, d), gap, order (n, T): see `one_input`; simple (n,): no ties; score (n,) = y v·x_a.
 
-    And for good: rounding (n,): of a logit, in units of Σ|w|; whole (n,): every token is there;
-    live (n,): the query is not zero.
+    And for good: rounding (n,): of a logit, in units of the largest entry of W; whole (n,): every
+    token is there; live (n,): the query is not zero.
     """
 
     held: Ints
@@ -128,9 +126,15 @@ def know(one: Instance) -> Known:
     whole = np.ones(n, np.bool_)
     live = np.zeros(n, np.bool_)
     for i in range(n):
-        rounding[i] = ROUND * (d + 2) * np.abs(one.keys[i]).max()
-        whole[i] = one.present[i].all()
-        live[i] = (one.queries[i] != 0.0).any()
+        key = query = 0.0
+        for t in range(T):
+            whole[i] = whole[i] and one.present[i, t]
+            for r in range(d):
+                key = max(key, abs(one.keys[i, t, r]))
+        for c in range(one.queries.shape[1]):
+            query += abs(one.queries[i, c])
+        rounding[i] = ROUND * (d + 2) * d * key * query
+        live[i] = query > 0.0
     return Known(
         np.full(n, -1), np.empty((n, T, d)), np.empty((n, T)), np.zeros((n, T)),
         np.zeros(n, np.bool_), np.zeros(n), rounding, whole, live,
@@ -154,16 +158,14 @@ def _turn(one: Instance, known: Known, seen: Seen, i: int, a: int) -> None:
 
 
 @njit(**HOT)
-def look(one: Instance, known: Known, seen: Seen, U: Floats, i: int) -> bool:
-    """Whether all numbers of input i are well inside the floats; writes what is seen at U (1, …).
+def look(one: Instance, known: Known, seen: Seen, U: Floats, reach: float, i: int) -> bool:
+    """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
-    A top token that no rounding could have made the wrong one is kept without asking again.
+    U (1, dq, d) is Wᵀ, and no entry of it is above reach. A top token that no rounding could have
+    made the wrong one is kept without asking again.
     """
     ahead, mass, w = seen.ahead, seen.mass, seen.w
-    against(U, 0, one.queries, i, w[0])
-    size = 0.0
-    for r in range(w.shape[1]):
-        size += abs(w[0, r])
+    combine(one.queries[i], U, 0, w, 0)
     a = known.held[i]
     lead = total = 0.0
     if a >= 0:
@@ -173,7 +175,7 @@ def look(one: Instance, known: Known, seen: Seen, U: Floats, i: int) -> bool:
                 if not one.present[i, t]:
                     ahead[t] = -np.inf
         lead, total = soften(ahead, a, mass)
-    if a < 0 or not lead < -known.rounding[i] * size:
+    if a < 0 or not lead < -known.rounding[i] * reach:
         a = top_token(one.keys, one.present, i, w, known.D, i, ahead)
         lead, total = soften(ahead, a, mass)
         if a != known.held[i]:
@@ -185,7 +187,7 @@ def look(one: Instance, known: Known, seen: Seen, U: Floats, i: int) -> bool:
         delta += mass[t] * known.gap[i, t]
     delta *= front * sure
     x = known.score[i] - delta
-    if not (x >= LOWEST if one.code == 1 else abs(x) <= FAR) or not size <= FAR:
+    if not (x >= LOWEST if one.code == 1 else abs(x) <= FAR):
         return False
     slope, height = slope_of(one.code, x)
     rise = -np.inf
