@@ -31,7 +31,8 @@ test: check  ## the gate: format, lint, types, then every test that is not slow
 test-slow: $(READY)  ## the slow tests alone
 	$(BIN)/python -m pytest -q -n 2 -m slow
 
-bench: $(READY)  ## side by side with the oracle, graded by the certificate
+bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate
+	@$(PIP) --no-build-isolation -e '.[bench,torch]'
 	$(BIN)/attsvm bench
 
 check: $(READY)  ## format, lint and types

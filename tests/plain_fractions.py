@@ -37,7 +37,8 @@ def reference(name: str, W: Exact) -> Fraction:
             p = {"frobenius": Fraction(2)}.get(name) or Fraction(name[1:])
             p = mpmath.mpf(p.numerator) / p.denominator
             out = mpmath.fsum(v**p for v in sizes) ** (1 / p)
-        return Fraction(*(int(v) for v in mpmath.mpf(out).as_integer_ratio()))
+        mantissa, exponent = mpmath.mpf(out).man_exp  # a norm is not negative
+        return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
 def rows_of(problem: Problem) -> tuple[list[list[Fraction]], list[Fraction]]:

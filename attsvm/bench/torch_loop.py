@@ -1,9 +1,16 @@
 """Training as the papers' code does it: PyTorch's automatic gradient, one instance at a time.
 
 loss = (1/n) Σ log(1 + exp(−y softmax(X W z)·X v)),   W ← W − η G/(‖G‖ + ε),   in float64
+
+The same work at each step as in the released notebook: a module whose linear layer maps every
+token, torch.optim.SGD, the gradient normalized in place, W and the mean top probability stored.
 """
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from attsvm.bench.task import EPS, Answer, Task
 from attsvm.errors import Unsupported
@@ -24,15 +31,37 @@ def _train(task: Task, k: int) -> Floats:
     X, z, y, v, first = (
         torch.tensor(a) for a in (task.X[k], task.z[k], run.y[k], run.v[k], run.start[k])
     )
-    W = first.requires_grad_(True)
-    for _ in range(run.steps):
-        s = torch.softmax(torch.bmm(X, (z @ W.T).unsqueeze(2)).squeeze(2), dim=1)
-        f = (s * (X @ v)).sum(dim=1)
-        loss = torch.nn.functional.softplus(-y * f).mean()
+    model = _module(torch, first, v)
+    optimizer = torch.optim.SGD([model.layer.weight], lr=run.lr)
+    stored = np.zeros((run.steps, *first.shape))
+    sure = np.zeros(run.steps)
+    for step in range(run.steps):
+        optimizer.zero_grad()
+        f = model(X, z)
+        loss = torch.log(1 + torch.exp(-y * f)).mean()
         loss.backward()
-        with torch.no_grad():
-            G = W.grad
-            W -= run.lr * G / (G.norm() + EPS)
-            W.grad = None
-    found: Floats = W.detach().numpy()
+        G = model.layer.weight.grad
+        G /= G.norm() + EPS
+        optimizer.step()
+        stored[step] = model.layer.weight.detach().T.numpy()
+        sure[step] = model.attention.detach().max(dim=-1)[0].mean()
+    found: Floats = stored[-1] if run.steps else first.numpy()
     return found
+
+
+def _module(torch: Any, W: Any, v: Any) -> Any:
+    """One attention layer with the weight W (d, dq) and the fixed decoder v."""
+
+    class Attention(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(*W.shape, bias=False).double()
+            self.layer.weight.data = W.T.clone()
+            self.v = torch.nn.Parameter(v)
+
+        def forward(self, X: Any, z: Any) -> Any:
+            keys = self.layer(X)  # (n, T, dq)
+            self.attention = torch.softmax(z.unsqueeze(1) @ keys.transpose(-2, -1), dim=-1)
+            return (self.attention @ X @ self.v).view(-1)
+
+    return Attention()

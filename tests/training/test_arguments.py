@@ -60,7 +60,8 @@ def test_tokens_of_another_kind_are_refused(tokens):
 def test_numpy_numbers_are_kept_as_plain_ones(tmp_path):
     tokens, v = instance()
     path = train(tokens, model="factored", head=v, width=np.int64(2), steps=np.int64(3),
-                 lr=np.float32(0.5), rule="muon", options={"momentum": np.float32(0.5)})  # fmt: skip
+                 lr=np.float32(0.5), rule="muon",
+                 options={"momentum": np.float32(0.5)})  # fmt: skip
     path.save(tmp_path / "run.npz")
     assert type(path.config["width"]) is int
     assert path.config["options"] == {"momentum": 0.5}
