@@ -52,7 +52,7 @@ def _train(task: Task, k: int) -> Floats:
 def _module(torch: Any, W: Any, v: Any) -> Any:
     """One attention layer with the weight W (d, dq) and the fixed decoder v."""
 
-    class Attention(torch.nn.Module):  # type: ignore[misc]
+    class Attention(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(*W.shape, bias=False).double()
