@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.joint_descent import instance, problems
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.landscape import label_margin_constant
@@ -47,7 +47,7 @@ def check(config: Config, result: Result) -> Finding:
     """Each path ends in the direction its speed calls for; v in that of the label margin."""
     tests = []
     gaps = []
-    for k, (case, (name, _, target)) in enumerate(CASES.items()):
+    for k, (case, (name, power, target)) in enumerate(CASES.items()):
         tokens, keep = instance(name)
         constant = label_margin_constant(tokens, keep)
         best = {
@@ -61,6 +61,10 @@ def check(config: Config, result: Result) -> Finding:
             at_least(f"{case}: cosine of p to the {target} problem",
                      cosine(p, best[target]) if right else float("nan"), 0.999),
             at_least(f"{case}: cosine of v", cosine(v, best["labels"]), 0.999),
+            equals(f"{case}: ‖p‖/R at the end", float(np.linalg.norm(p)) / config["radii"][-1], 1.0,
+                   within=1e-6),
+            equals(f"{case}: ‖v‖/r(R) at the end",
+                   float(np.linalg.norm(v)) / config["radii"][-1] ** power, 1.0, within=1e-6),
             noted(f"{case}: label-margin constant", constant.constant),
         ]  # fmt: skip
     tests.append(at_most("largest certified gap", max(gaps), 1e-9))

@@ -13,7 +13,10 @@ from attsvm.report.style import look
 from tests.claims.spoils import SPOILS
 
 # Claims whose statement does not hold as published, with what is found instead.
-KNOWN: dict[str, str] = {}
+KNOWN = {
+    # The mean over accepted runs is above the published one, the median is not.
+    "B.multi-token-relu": "fails",
+}
 
 
 @cache
@@ -35,7 +38,9 @@ def test_quick_run_has_its_verdict(name):
     assert found.verdict == "holds" or found.reason, "what does not hold needs a reason"
 
 
-@pytest.mark.parametrize(("name", "place"), [(name, k) for name in CLAIMS for k in range(3)])
+@pytest.mark.parametrize(
+    ("name", "place"), [(name, k) for name in CLAIMS for k in range(len(SPOILS[name]))]
+)
 def test_tampered_result_fails(name, place):
     claim = CLAIMS[name]
     what, spoil = SPOILS[name][place]

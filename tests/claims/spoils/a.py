@@ -118,7 +118,8 @@ SPOILS = {
     ),
     "A.joint-path": (
         ("the two speeds of the decoder swapped", swapped("2.p", "3.p")),
-        ("the path backwards", backwards("3.p")),
+        ("one path backwards", backwards("3.p")),
+        ("another path backwards", backwards("0.p")),
         ("the decoder turned", turned("1.v")),
         ("the unrelaxed solution as the relaxed one", swapped("3.relaxed.W", "3.whole.W")),
     ),
