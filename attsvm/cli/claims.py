@@ -99,7 +99,7 @@ def reproduce_command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small counts, the same checks.")] = False,
     out: Folder = HERE,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one a core.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one a core.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="Run even what is finished.")] = False,
     as_json: Json = False,
 ) -> None:
