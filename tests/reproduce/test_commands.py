@@ -42,7 +42,7 @@ def test_reproduce_as_json(run):
 
 
 def test_a_claim_that_fails_ends_with_5(run):
-    done = run("reproduce", "Z")
+    done = run("reproduce", "Z", "--jobs", "1")
     assert done.code == 5
     assert done.err.endswith(f"attsvm: 1 of 2 fail or could not be run: {FAILING}\n")
     assert "1 holds, 1 fails" in done.out
