@@ -180,7 +180,8 @@ def penalty_path(tokens: Tokens, penalties: Any, **options: Any) -> RegPath:
     (λ(‖K‖² + ‖Q‖²)/2 for factors.) A ball's minimiser is stationary for its own λ(R), see
     `log_penalty`; for each λ the radius with λ(R) = λ is sought. λ(R) falls where the least loss
     is convex in R, as it is for large R; where it is not, λ(R) may jump over λ, and the radius of
-    the jump is returned: `log_penalty` then differs from log λ. options: those of `regpath` without radii and second.
+    the jump is returned: `log_penalty` then differs from log λ. options: those of `regpath` without
+    radii and second.
     """
     wanted = np.log(numbers(penalties, "penalties").astype(np.float64))
     if wanted.ndim != 1 or not np.isfinite(wanted).all() or not (np.diff(wanted) < 0).all():
