@@ -114,7 +114,9 @@ def test_kinds_of_tokens(kind, lr):
         {"steps": 0},
         {"steps": 1},
     ],
-    ids=str,
+    ids=lambda how: ", ".join(
+        f"{k} function" if callable(a) else f"{k} {a}" for k, a in how.items()
+    ),
 )
 def test_schedules_decay_and_lengths(how):
     tokens, heads = stack(2)
