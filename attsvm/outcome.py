@@ -69,7 +69,9 @@ def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) 
     keep = Selection.of(tokens, alpha)
     joint = config["model"].startswith("joint")
     if joint:
+        # A trained decoder may be of any size; its scores are only compared with each other.
         head = path.weights["v"][-1] if "v" in path.weights else None
+        head = None if head is None else head / max(float(np.abs(head).max()), 1e-300)
     v = _vector(head, instance)
     sureness = float(path.sureness[-1, instance].min())
     certificate: Certificate | None = None

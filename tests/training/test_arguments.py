@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, train
+from attsvm.data import EXAMPLES
 from attsvm.data.sphere import sphere
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.outcome import outcome
@@ -102,3 +103,11 @@ def test_a_relu_head_is_trained(model):
     whole = train(tokens, start=half, steps=1300)
     assert np.array_equal(whole.weights["V"][-1], path.weights["V"][-1])
     assert outcome(path, tokens).optimality is None
+
+
+def test_a_huge_trained_decoder_is_judged_all_the_same():
+    arrays = EXAMPLES["joint-tight"]()
+    tokens = Tokens(arrays["X"], labels=arrays["y"])
+    path = train(tokens, model="joint-prompt", lr=0.1, steps=500)
+    path.weights["v"][-1] *= 1e200
+    assert outcome(path, tokens).optimality is not None
