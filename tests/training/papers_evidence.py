@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from attsvm import train
+from attsvm.claims.published import published_stack
 from attsvm.tokens import Floats
 from tests.training.finding import Finding, above, below, equal
 from tests.training.papers import (
@@ -25,7 +26,7 @@ from tests.training.papers import (
     reference_prompt,
 )
 from tests.training.plain import correlations, factored_run
-from tests.training.stacks import Stack, published_stack
+from tests.training.stacks import Stack
 
 # Tokens reached from the starts, as published.
 REACHED = {

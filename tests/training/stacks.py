@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from attsvm import Path, Tokens, outcome
 from attsvm.data.sphere import sphere
-from attsvm.data.torch_random import TorchRandom
 from attsvm.tokens import Bools, Floats
 
 Stack = tuple[list[Tokens], Floats]
-
-
-def _unit(a: Floats) -> Floats:
-    return a / np.linalg.norm(a, axis=-1, keepdims=True)
-
-
-def published(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[Tokens, Floats]:
-    """The tokens and the head of the papers' averaged runs, from torch's own stream of a seed.
-
-    v, y, X and z are drawn in this order in float32, y as the signs of n normals.
-    """
-    draw = TorchRandom(seed)
-    v = _unit(draw.randn(d))
-    y = np.where(draw.randn(n) > 0, 1.0, -1.0)
-    X = _unit(draw.randn(n, T, d))
-    return Tokens(X, queries=_unit(draw.randn(n, d)), labels=y), v
-
-
-def published_stack(seeds: Iterable[int]) -> Stack:
-    """The papers' instances of these seeds and their heads (B, d)."""
-    tokens, heads = zip(*(published(seed) for seed in seeds), strict=True)
-    return list(tokens), np.array(heads)
 
 
 def stack(seeds: int, *sizes: int, equal_scores: bool = False) -> Stack:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attsvm.claims.published import published_stack
 from tests.training.papers import ITERATIONS, JOINT_SELECTIONS, joint_mirror, mirror_runs
-from tests.training.stacks import published_stack
 
 
 def test_the_single_instance_ends_as_published():

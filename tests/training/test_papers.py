@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attsvm.claims.published import published, published_stack
 from tests.training.papers import (
     STARTS,
     cosine,
@@ -16,7 +17,6 @@ from tests.training.papers import (
     prompt_tokens,
     reference_prompt,
 )
-from tests.training.stacks import published, published_stack
 
 
 @pytest.mark.parametrize("start", STARTS)
