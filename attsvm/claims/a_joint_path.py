@@ -90,6 +90,7 @@ def plot(config: Config, result: Result) -> Figure:
             axes[k].loglog(result["radii"], np.maximum(away, 1e-9), ".-", color=CYCLE[j],
                            label=label)  # fmt: skip
         axes[k].set(xlabel="R", title=case)
+        axes[k].xaxis.set_minor_formatter("")
         axes[k].legend(frameon=False, fontsize=7.5)
     axes[0].set_ylabel("1 − cosine of p to the certified direction")
     return figure

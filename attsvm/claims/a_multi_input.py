@@ -93,7 +93,7 @@ def plot(config: Config, result: Result) -> Figure:
         p = result["p"][:, b]
         left.plot(p[early, 0], p[early, 1], color="#888888", linewidth=1)
         cosines = p @ ray / np.maximum(np.linalg.norm(p, axis=1), 1e-300)
-        right.loglog(result["steps"][1:], 1 - cosines[1:],
+        right.loglog(result["steps"][1:], 1 - cosines[1:], color=CYCLE[b],
                      label=f"from p₂ = {config['starts'][b]:g}")  # fmt: skip
     left.set(xlim=(-2.5, 7), ylim=(-2.5, 4), xlabel="p₁", ylabel="p₂", title="First 200 steps")
     left.legend(frameon=False, fontsize=7.5, loc="lower right")

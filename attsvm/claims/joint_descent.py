@@ -111,5 +111,6 @@ def plot(config: Config, result: Result) -> Figure:
     right.semilogx(steps, (1 / (1 + np.exp(-f))).mean(axis=1), color=CYCLE[1],
                    label="probability of the label")  # fmt: skip
     right.set(xlabel="step", ylabel="mean probability", title="Probabilities")
-    right.legend(frameon=False, fontsize=7.5, loc="center right")
+    right.set_ylim(top=1.25)  # room for the legend above the curves
+    right.legend(frameon=False, fontsize=7.5, loc="upper left")
     return figure
