@@ -26,9 +26,11 @@ from attsvm.outcome import Outcome, outcome
 from attsvm.path import Path
 from attsvm.problem import Problem
 from attsvm.selection import Selection
+from attsvm.sentences import Sentences
 from attsvm.solvers.front import solve
 from attsvm.solvers.many import solve_many
 from attsvm.stack import Stack
+from attsvm.stages import two_stages
 from attsvm.tokens import Tokens
 from attsvm.training import train
 from attsvm.version import __version__
@@ -48,6 +50,7 @@ __all__ = [
     "Path",
     "Problem",
     "Selection",
+    "Sentences",
     "Stack",
     "Tokens",
     "Unsupported",
@@ -64,6 +67,7 @@ __all__ = [
     "solve_many",
     "solve_sets",
     "train",
+    "two_stages",
 ]
 
 logging.getLogger("attsvm").addHandler(logging.NullHandler())

@@ -65,6 +65,11 @@ class Path:
         return self.top[-1]
 
     @property
+    def records(self) -> int:
+        """The records a decade of steps: fewer than PER_DECADE where they are large."""
+        return int(self.config.get("records", PER_DECADE))
+
+    @property
     def places(self) -> int:
         """The number of token places T of each input."""
         return int(self.config["places"])
@@ -110,12 +115,12 @@ class Path:
         )
 
 
-def recorded(step: int) -> bool:
-    """Whether this step is on the grid: all up to 10, then PER_DECADE a decade.
+def recorded(step: int, per_decade: int = PER_DECADE) -> bool:
+    """Whether this step is on the grid: all up to 10, then so many a decade.
 
     It does not depend on where a run ends, so that a continued run has the same records.
     """
     if step <= 10:
         return True
-    place = np.log10(step) * PER_DECADE
-    return bool(np.floor(place) != np.floor(np.log10(step - 1) * PER_DECADE))
+    place = np.log10(step) * per_decade
+    return bool(np.floor(place) != np.floor(np.log10(step - 1) * per_decade))

@@ -112,7 +112,7 @@ class Record:
         if self.before is not None:
             before = self.before
             # The end of the earlier run stays only if it is on the grid, or nothing follows it.
-            keep = np.array([not rows or recorded(int(s)) for s in before.steps])
+            keep = np.array([not rows or recorded(int(s), before.records) for s in before.steps])
             rows.insert(0, {name: getattr(before, name)[keep] for name in COLUMNS})
             weights.insert(0, {name: block[keep] for name, block in before.weights.items()})
         if not rows or self.changed is None:

@@ -19,18 +19,29 @@ def initial(
     d, dq = batch.shape
     columns = min(d, dq) if width is None else int(width)
     shapes = model.shapes(d, dq, columns, batch.values.shape[3])
+    if init != "default":
+        return begin(shapes, batch.size, init, seed=seed)
+    if model.name == "factored":
+        return begin(shapes, batch.size, "normal:0.1", seed=seed)
+    out = begin(shapes, batch.size, "zero", seed=seed)
+    if "V" in shapes:  # no unit of a zero network is active
+        drawn = begin({"V": shapes["V"]}, batch.size, "normal:0.1", seed=seed)
+        out = {name: drawn.get(name, block) for name, block in out.items()}
+    return out
+
+
+def begin(
+    shapes: dict[str, tuple[int, ...]], count: int, init: str | dict[str, Any], *, seed: int
+) -> Blocks:
+    """The blocks of these shapes for `count` instances: zero, normal:STD, uniform, or given."""
     if isinstance(init, dict):
-        return _given(init, shapes, batch.size)
+        return _given(init, shapes, count)
     kind, _, size = init.partition(":")
-    if kind == "default":
-        kind, size = ("normal", "0.1") if model.name == "factored" else ("zero", "")
     out: Blocks = {}
-    streams = [np.random.default_rng([seed, b]) for b in range(batch.size)]
+    streams = [np.random.default_rng([seed, b]) for b in range(count)]
     for name, shape in shapes.items():
-        if init == "default" and name == "V":  # no unit of a zero network is active
-            out[name] = 0.1 * np.stack([s.standard_normal(shape) for s in streams])
-        elif kind == "zero":
-            out[name] = np.zeros((batch.size, *shape))
+        if kind == "zero":
+            out[name] = np.zeros((count, *shape))
         elif kind == "normal":
             out[name] = _deviation(size) * np.stack([s.standard_normal(shape) for s in streams])
         elif kind == "uniform":

@@ -14,7 +14,7 @@ from tests.house.tree import modules
 LAYERS = (
     ("version", "errors", "references", "compiled", "lazy", "memory", "progress"),
     ("tokens", "norms"),
-    ("selection", "rows", "problem"),
+    ("selection", "rows", "problem", "numbering", "sentences", "embedding"),
     (
         "bounds",
         "extended",
@@ -33,9 +33,14 @@ LAYERS = (
     ("solvers", "losses", "heads", "models", "rules"),
     ("optima", "compound", "measures", "rates", "limits"),
     ("archive", "summary", "data"),
+    ("language",),
     ("path",),
     (
         "training",
+        "stages",
+        "loop",
+        "token_task",
+        "sentence_task",
         "arguments",
         "starting",
         "record",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from attsvm import BadTokens, ConvergenceWarning, Tokens, training
+from attsvm import BadTokens, ConvergenceWarning, Tokens, token_task
 from attsvm.data.sphere import sphere
 from attsvm.losses import LOSSES
 from attsvm.models import fused
@@ -83,7 +83,7 @@ def only_fused(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("the plain loop was used")
 
-    monkeypatch.setattr(training, "evaluate", refuse)
+    monkeypatch.setattr(token_task, "evaluate", refuse)
 
 
 @pytest.mark.parametrize("rule", ["gd", "ngd"])
@@ -141,7 +141,7 @@ def test_a_cut_run_is_the_whole_one_bit_for_bit(only_fused, monkeypatch, tmp_pat
     tokens, heads = stack(2, kind="tied")
     how = {"rule": rule, "head": heads, "init": "normal:0.5", "schedule": "sqrt"}
     whole = train(tokens, steps=137, **how)
-    monkeypatch.setattr(training, "_CALL", 3e4)  # a few steps a call
+    monkeypatch.setattr(token_task, "_CALL", 3e4)  # a few steps a call
     equal(train(tokens, steps=137, **how), whole)
     first = train(tokens, steps=cut, **how)
     rest = train(tokens, head=heads, steps=137 - cut, start=first)
@@ -188,7 +188,7 @@ def test_a_stationary_start_is_refused(only_fused):
 
 
 def test_progress_goes_up_to_one(only_fused, monkeypatch):
-    monkeypatch.setattr(training, "_CALL", 3e4)
+    monkeypatch.setattr(token_task, "_CALL", 3e4)
     tokens, heads = stack(2)
     seen = []
     train(tokens, head=heads, steps=100, progress=seen.append)

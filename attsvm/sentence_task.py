@@ -1,0 +1,118 @@
+"""The task of training on Sentences: a decoder, attention, or both at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attsvm.embedding import embedding_of
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.loop import Task
+from attsvm.models.contexts import Contexts
+from attsvm.models.next_token import (
+    READOUTS,
+    SENTENCE_MODELS,
+    Look,
+    attention_look,
+    decoder_look,
+    joint_look,
+)
+from attsvm.path import PER_DECADE, Path
+from attsvm.rules.rule import Blocks
+from attsvm.sentences import Sentences
+from attsvm.starting import begin
+from attsvm.tokens import Floats, floats
+
+WEIGHTS = ("empirical", "uniform")
+# Numbers that the records of a run may hold before they are thinned: half a gigabyte.
+_KEPT = 1 << 26
+
+
+def sentence_task(
+    sentences: Sentences, config: dict[str, Any], *, head: Any, embedding: Any
+) -> tuple[Task, dict[str, tuple[int, ...]]]:
+    """(the task, the shape of each block) of a run on sentences.
+
+    head: the frozen decoder W_ov (N, d), or the path that trained it; embedding: as in
+    `embedding_of`. config has model, readout and weights.
+    """
+    if config["model"] not in SENTENCE_MODELS:
+        raise Unsupported(
+            f"model {config['model']!r} trains on Tokens: known for sentences are "
+            f"{', '.join(SENTENCE_MODELS)}"
+        )
+    for key, known in (("readout", READOUTS), ("weights", WEIGHTS)):
+        if config[key] not in known:
+            raise Unsupported(f"unknown {key} {config[key]!r}: known are {', '.join(known)}")
+    E = embedding_of(sentences.vocabulary, embedding)
+    N, d = E.shape
+    model = SENTENCE_MODELS[config["model"]]
+    look = _look(sentences, config, E, head)
+    shapes = model.shapes(d, d, d, N)
+    return Task(1, look, np.zeros(1)), shapes
+
+
+def _look(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Look:
+    name, uniform = config["model"], config["weights"] == "uniform"
+    if name == "decoder":
+        return _first(sentences, E, uniform=uniform)
+    share = np.full(sentences.size, 1 / max(sentences.size, 1)) if uniform else None
+    contexts = Contexts.of(sentences, E, weights=share)
+    if name == "joint-next-token":
+        if head is not None:
+            raise Unsupported("joint-next-token trains its own decoder: leave head out")
+        both = config["readout"] == "softmax" and bool(config.get("collocations"))
+        if config["readout"] != "softmax":
+            raise Unsupported("the readout mass has no decoder to train: take model next-token")
+        return joint_look(contexts, _first(sentences, E, uniform=uniform) if both else None)
+    if config["readout"] == "mass":
+        if head is not None:
+            raise Unsupported("the readout mass has no decoder: leave head out")
+        return attention_look(contexts, None)
+    return attention_look(contexts, E @ decoder_of(head, E).T)
+
+
+def _first(sentences: Sentences, E: Floats, *, uniform: bool) -> Look:
+    """The first stage on the collocations of these sentences."""
+    tokens = np.flatnonzero(sentences.follows >= 0)
+    if not len(tokens):
+        raise BadTokens(
+            "there are no collocations to train a decoder on: add two-token lines, or give "
+            'collocations ("bigrams", "copy" or pairs)'
+        )
+    seen = np.maximum(sentences.follow_counts[tokens], 1).astype(np.float64)
+    weights = np.full(len(tokens), 1 / len(tokens)) if uniform else seen / seen.sum()
+    return decoder_look(E, tokens, sentences.follows[tokens], weights)
+
+
+def decoder_of(head: Any, E: Floats) -> Floats:
+    """The frozen decoder W_ov (N, d): an array, or the end of the path that trained it."""
+    if head is None:
+        raise BadTokens(
+            "model next-token needs a decoder: give head=W_ov or the path that trained it, or run "
+            "attsvm.two_stages"
+        )
+    if isinstance(head, Path):
+        if "W_ov" not in head.weights:
+            raise BadTokens(f"the path of model {head.config['model']!r} holds no W_ov")
+        head = head.weights["W_ov"][-1, 0]
+    W = floats(head, "W_ov").astype(np.float64)
+    if W.shape != E.shape:
+        raise BadTokens(f"W_ov has shape {W.shape}; it must be {E.shape}: vocabulary × dimension")
+    if not np.isfinite(W).all():
+        raise BadTokens("W_ov holds a number that is not finite")
+    return W
+
+
+def first_blocks(
+    shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed: int
+) -> Blocks:
+    """The first parameters: zero unless asked otherwise."""
+    return begin(shapes, 1, "zero" if init == "default" else init, seed=seed)
+
+
+def records_of(shapes: dict[str, tuple[int, ...]]) -> int:
+    """Records a decade: as many as half a gigabyte holds of five decades, at least two."""
+    size = sum(int(np.prod(shape)) for shape in shapes.values())
+    return int(np.clip(_KEPT // (5 * size), 2, PER_DECADE))
