@@ -113,6 +113,12 @@ REFERENCES: dict[str, Reference] = {
         "Accuracy and Stability of Numerical Algorithms",
         "SIAM, second edition",
     ),
+    "hunter2004mm": Reference(
+        "D. R. Hunter",
+        2004,
+        "MM Algorithms for Generalized Bradley-Terry Models",
+        "Annals of Statistics 32, 384-406",
+    ),
     "hsieh2008dual": Reference(
         "C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan",
         2008,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attsvm.embedding import embedding_of
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.language.finite_part import finite_part
+from attsvm.language.floor import floors
+from attsvm.language.orders import orders
 from attsvm.loop import Task
 from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import (
@@ -49,8 +53,27 @@ def sentence_task(
     N, d = E.shape
     model = SENTENCE_MODELS[config["model"]]
     look = _look(sentences, config, E, head)
-    shapes = model.shapes(d, d, d, N)
-    return Task(1, look, np.zeros(1)), shapes
+    least = _floor(sentences, config, E, head) if config["rule"] == "polyak" else 0.0
+    return Task(1, look, np.array([least])), model.shapes(d, d, d, N)
+
+
+def _floor(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> float:
+    """The infimum of the loss of attention over a frozen decoder, or of the readout mass."""
+    if config["model"] != "next-token":
+        return 0.0
+    if config["weights"] == "uniform":
+        sentences = replace(sentences, counts=np.ones_like(sentences.counts))
+    if config["readout"] == "mass":
+        return finite_part(sentences, orders(sentences)).floor
+    contexts = Contexts.of(sentences, E)
+    loss, least = floors(contexts, E @ decoder_of(head, E).T)
+    if not least.all():
+        s = int(np.flatnonzero(~least)[0])
+        raise Unsupported(
+            f"rule polyak needs the infimum of the loss, which is not known in "
+            f"{sentences.where(s)}: this decoder is better off its optimal token"
+        )
+    return float(contexts.weights @ loss)
 
 
 def _look(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Look:

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from attsvm.cli import claims, showing, solving, training
+from attsvm.cli import claims, sentences, showing, solving, training
 from attsvm.cli.options import app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.version import __version__
 
-__all__ = ["app", "claims", "main", "showing", "solving", "training"]
+__all__ = ["app", "claims", "main", "sentences", "showing", "solving", "training"]
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]

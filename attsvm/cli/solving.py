@@ -34,8 +34,9 @@ from attsvm.cli.options import (
     show,
 )
 from attsvm.compound import solve_sets
-from attsvm.data import EXAMPLES, FAMILIES
+from attsvm.data import EXAMPLES, FAMILIES, SENTENCES
 from attsvm.errors import BadTokens, Inseparable, Unsupported
+from attsvm.language.reading import write_lines
 from attsvm.norms import norm_of
 from attsvm.optima import count_selections, local_optima
 from attsvm.progress import bar, working
@@ -133,17 +134,28 @@ def certify_command(
 
 @app.command("example", epilog="Example: attsvm example multi-input --out tokens.npz")
 def example_command(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXAMPLES)}.")],
-    out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join((*EXAMPLES, *SENTENCES))}.")],
+    out: Annotated[Path, typer.Option("--out", help="The .npz file, or .txt of sentences.")],
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed, for random families.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write one of the papers' instances as a problem file."""
+    """Write one of the papers' instances as a problem file, or sentences as a text file."""
+    if name in SENTENCES:
+        lines = SENTENCES[name](seed=seed or 0)
+        write_lines(out, lines, force=force)
+        if as_json:
+            print_json({
+                "status": "optimal", "example": name, "file": str(out), "lines": len(lines),
+            })  # fmt: skip
+        else:
+            print(f"wrote {out}: {len(lines)} lines")
+        return
     if name not in EXAMPLES:
-        raise Unsupported(f"unknown example {name!r}: known are {', '.join(EXAMPLES)}")
+        known = ", ".join((*EXAMPLES, *SENTENCES))
+        raise Unsupported(f"unknown example {name!r}: known are {known}")
     if seed is not None and name not in FAMILIES:
         raise Unsupported(f"example {name!r} is fixed and takes no seed; {', '.join(FAMILIES)} do")
     arrays = EXAMPLES[name]() if seed is None else EXAMPLES[name](seed=seed)

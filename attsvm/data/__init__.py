@@ -9,6 +9,7 @@ from attsvm.data.contextual import contextual
 from attsvm.data.joint import joint_relaxed, joint_tight
 from attsvm.data.multi_input import multi_input, multi_input_planar
 from attsvm.data.path_picture import path_picture_1, path_picture_2
+from attsvm.data.sentences import cyclic, realizable
 from attsvm.data.single_input import single_input_global, single_input_local
 from attsvm.data.sphere import sphere
 from attsvm.data.vocabulary import vocabulary
@@ -30,5 +31,11 @@ EXAMPLES: dict[str, Callable[..., dict[str, Any]]] = {
 # The random ones: they take a seed.
 FAMILIES = ("sphere", "contextual")
 
-# Modules of this folder that are not instances themselves.
-SUPPORT = ("torch_random",)
+# Texts by name, each the lines of one file of sentences; all are random and take a seed.
+SENTENCES: dict[str, Callable[..., list[list[int]]]] = {
+    "sentences": realizable,
+    "sentences-cyclic": cyclic,
+}
+
+# Modules of this folder whose functions are no instances in arrays.
+SUPPORT = ("torch_random", "sentences")

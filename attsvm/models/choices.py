@@ -129,3 +129,38 @@ def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Float
         x[s, a] = -total
         height[s] = peak + log_slope[s]
     return x, height
+
+
+@njit()
+def choose(logs: Floats, right: Bools) -> tuple[Floats, Floats, Floats]:
+    """(ℓ (S,), x (S, K), height (S,)) of ℓ = −log Σ_{right} s_t; ∂ℓ/∂h_t = x_t e^height."""
+    S, K = logs.shape
+    loss, height = np.empty(S), np.empty(S)
+    x = np.zeros((S, K))
+    for s in range(S):
+        best, worst = -np.inf, -np.inf
+        for t in range(K):
+            if right[s, t]:
+                best = max(best, logs[s, t])
+            else:
+                worst = max(worst, logs[s, t])
+        inside, outside = 0.0, 0.0
+        for t in range(K):
+            if right[s, t]:
+                x[s, t] = -math.exp(logs[s, t] - best)
+                inside -= x[s, t]
+            elif logs[s, t] - worst > LEAST:
+                x[s, t] = math.exp(logs[s, t] - worst)
+                outside += x[s, t]
+        if worst == -np.inf:
+            loss[s], height[s] = 0.0, -np.inf
+            x[s] = 0.0
+            continue
+        for t in range(K):
+            x[s, t] /= inside if right[s, t] else outside
+        height[s] = worst + math.log(outside)
+        above = height[s] - best - math.log(inside)
+        loss[s] = math.log1p(math.exp(above)) if above < 0.0 else above + math.log1p(
+            math.exp(-above)
+        )  # fmt: skip
+    return loss, x, height

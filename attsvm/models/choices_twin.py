@@ -103,7 +103,8 @@ def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Float
 def choose(logs: Floats, right: Bools) -> tuple[Floats, Floats, Floats]:
     """(ℓ (S,), x (S, K), height (S,)) of ℓ = −log Σ_{right} s_t; ∂ℓ/∂h_t = x_t e^height.
 
-    Outside ∂ℓ/∂h_t = s_t, inside −(s_t/Σ_right s)(1 − Σ_right s): nothing cancels.
+    Outside ∂ℓ/∂h_t = s_t, inside −(s_t/Σ_right s)(1 − Σ_right s): nothing cancels. The height is
+    log(1 − Σ_right s).
     """
     inside = np.logaddexp.reduce(np.where(right, logs, -np.inf), axis=1)
     outside = np.logaddexp.reduce(np.where(right, -np.inf, logs), axis=1)

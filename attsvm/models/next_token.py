@@ -124,7 +124,7 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
     def look(params: Blocks) -> Evaluation:
         logs, top = kernels.attend(c.logits(params["W_kq"][0]))
         if V is None:
-            loss, x, slope = choices_twin.choose(logs, c.right)
+            loss, x, slope = kernels.choose(logs, c.right)
             height = slope
         else:
             if lifts is not None:

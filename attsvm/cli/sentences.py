@@ -1,0 +1,278 @@
+"""sentences."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from attsvm.archive import check_out
+from attsvm.cli.options import Force, Json, app, print_json
+from attsvm.errors import BadTokens
+from attsvm.language.chains import chains, longest_chain
+from attsvm.language.orders import KINDS, Order, orders
+from attsvm.language.reading import Reading, reading
+from attsvm.language.realizability import Realizability, realizability
+from attsvm.progress import working
+from attsvm.sentences import Sentences
+
+# What a reader is shown at most; --json has more.
+_REASONS = 5  # of each kind
+_QUERIES = 15
+_LETTERS = 30  # of a word in a table
+# The faults that --ties allows: counted, not told.
+_TIES = ("contradiction", "cycle")
+_HEADS = ("query", "sentences", "tokens", "edges", "covers", *KINDS[:3], "chain")
+
+
+@app.command("sentences", epilog="Example: attsvm sentences text.txt --collocations bigrams --json")
+def sentences_command(
+    file: Annotated[Path, typer.Argument(help="Text file, one sentence a line, its label last.")],
+    collocations: Annotated[
+        str | None,
+        typer.Option("--collocations", help="File of two-token lines, or bigrams, or copy."),
+    ] = None,
+    vocabulary: Annotated[
+        int | None,
+        typer.Option("--vocabulary", min=1, help="Number of tokens; of words the most frequent."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Read only so many lines.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", help="Show the order of this token in full.")
+    ] = None,
+    ties: Annotated[
+        bool, typer.Option("--ties", help="Take several labels and cycles as ties; count them.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the orders to this .svg, .png or .pdf.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Whether sentences are realizable, and the order of tokens that training learns by query."""
+    if figure is not None:
+        from attsvm.report.run import check_format
+
+        check_out(figure, force=force)
+        check_format(figure)
+    start = time.perf_counter()
+    with working(f"reading {file.name}"):
+        found = reading(file, collocations=collocations, vocabulary=vocabulary, limit=limit)
+    data = found.sentences
+    with working(f"comparing the tokens of {data.size} sentences"):
+        every = orders(data)
+        if figure is not None and not every:
+            raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
+        chosen = every if query is None else {q: every[q] for q in [_query(query, data, every)]}
+        finding = realizability(data, every)
+        # The sections of the report: each is a part of the object and of the tables below.
+        report: dict[str, Any] = {
+            **_facts(file, found, every),
+            **_finding(data, finding),
+            "kinds": _kinds(data, every),
+            "ties": _ties(data, every, finding) if ties else None,
+            "orders": _rows(data, chosen, full=query is not None),
+        }
+    if figure is not None:
+        from attsvm.report.hasse import draw_order, draw_orders
+
+        with working("drawing"):
+            if query is None:
+                draw_orders(every, data, figure)
+            else:
+                draw_order(next(iter(chosen.values())), data, figure)
+    report["figure"] = None if figure is None else str(figure)
+    report["seconds"] = time.perf_counter() - start
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _query(word: str, data: Sentences, every: Mapping[int, Order]) -> int:
+    """The token number of a query; an error unless it is one."""
+    if data.names is not None:
+        token = data.names.index(word) if word in data.names else -1
+    else:
+        token = int(word) if word.isdecimal() and len(word) < 19 else -1
+    if token not in every:
+        some = ", ".join(_cut(data.word(q)) for q in list(every)[:8])
+        more = ", …" if len(every) > 8 else ""
+        raise BadTokens(
+            f"--query {word!r} is the query of no sentence; queries are {some or 'none'}{more}"
+        )
+    return token
+
+
+def _facts(file: Path, found: Reading, every: Mapping[int, Order]) -> dict[str, Any]:
+    """What the file holds."""
+    data = found.sentences
+    return {
+        "file": str(file),
+        "sentences": int(data.counts.sum()),
+        "distinct": data.size,
+        "vocabulary": data.vocabulary,
+        "collocations": int((data.follows >= 0).sum()),
+        "queries": len(every),
+        "left_out": {
+            "words": found.left_out_words,
+            "tokens": found.left_out_tokens,
+            "lines": found.left_out_lines,
+            "collocations": found.left_out_collocations,
+        },
+    }
+
+
+def _finding(data: Sentences, finding: Realizability) -> dict[str, Any]:
+    """Whether the data are realizable, and why not."""
+    return {
+        "status": "realizable" if finding.realizable else "not-realizable",
+        "faults": finding.counts,
+        "reasons": [
+            {
+                "kind": fault.kind,
+                "message": fault.message,
+                "lines": [int(data.lines[s]) for s in fault.sentences],
+            }
+            for fault in finding.reasons
+        ],
+        "dominant": finding.dominant,
+        "exceptions": len(finding.exceptions),
+    }
+
+
+def _kinds(data: Sentences, every: Mapping[int, Order]) -> dict[str, int]:
+    """How many tokens there are of each kind, over all queries."""
+    counts: Counter[str] = Counter()
+    for order in every.values():
+        counts.update(order.kinds.tolist())
+    counts[KINDS[3]] = len(every) * data.vocabulary - counts.total()
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def _ties(data: Sentences, every: Mapping[int, Order], finding: Realizability) -> dict[str, Any]:
+    """What the ties are, once several labels of a context and cycles are allowed."""
+    sizes = [np.bincount(order.component) for order in every.values() if len(order.tokens)]
+    tied = [size[size > 1] for size in sizes]
+    return {
+        "contexts": finding.counts["contradiction"],
+        "queries": sum(bool(size.size) for size in tied),
+        "components": sum(map(len, sizes)),
+        "tied_components": sum(map(len, tied)),
+        "tied_tokens": sum(int(size.sum()) for size in tied),
+        "largest": max((int(size.max()) for size in tied if size.size), default=0),
+        # Nothing can be learnt from these: none of their tokens is followed by the label.
+        "sentences_without_optimal": int((~data.optimal.any(axis=1)).sum()),
+    }
+
+
+def _rows(data: Sentences, chosen: Mapping[int, Order], *, full: bool) -> list[dict[str, Any]]:
+    """Each query's order in numbers, and in full its chains: steps, each a list of tied words."""
+    times = np.bincount(data.queries, data.counts, minlength=data.vocabulary)
+    rows = []
+    for query, order in chosen.items():
+        kinds = Counter(order.kinds.tolist())
+        row = {
+            "query": data.word(query),
+            "sentences": int(times[query]),
+            "tokens": len(order.tokens),
+            "edges": len(order.hi),
+            "covers": len(order.covers[0]),
+            **{kind: kinds[kind] for kind in KINDS[:3]},
+            "chain": longest_chain(order),
+            "components": len(order.first),
+        }
+        if full:
+            row["chains"] = [[[data.word(x) for x in s] for s in c] for c in chains(order)]
+        rows.append(row)
+    return rows
+
+
+def _show(report: dict[str, Any]) -> None:
+    """Print the report for a reader."""
+    console = Console(markup=False, highlight=False)
+    console.print(_table(report))
+    for kind, number in report["faults"].items():
+        if report["ties"] is not None and kind in _TIES:
+            continue
+        told = [reason["message"] for reason in report["reasons"] if reason["kind"] == kind]
+        for message in told[:_REASONS]:
+            console.print(f"{kind}: {_plain(message)}", soft_wrap=True)
+        if number > _REASONS:
+            console.print(f"{kind}: {number - _REASONS} more", soft_wrap=True)
+    rows = report["orders"]
+    table = Table(box=None, pad_edge=False)
+    for head in _HEADS:
+        table.add_column(head, justify="left" if head == "query" else "right")
+    largest = rows if len(rows) <= _QUERIES else sorted(rows, key=lambda row: -row["tokens"])
+    for row in largest[:_QUERIES]:
+        table.add_row(*(_cut(str(row[head])) for head in _HEADS))
+    if rows:
+        console.print(table)
+    if len(rows) > _QUERIES:
+        console.print(
+            f"the {_QUERIES} queries with most tokens of {len(rows)}: --json lists all, --query "
+            "shows one",
+            soft_wrap=True,
+        )
+    for chain in [chain for row in rows for chain in row.get("chains", [])]:
+        steps = [_plain(s[0]) if len(s) == 1 else f"{{{_plain(' = '.join(s))}}}" for s in chain]
+        console.print(" > ".join(steps), soft_wrap=True)
+    if report["figure"] is not None:
+        console.print(f"figure: {_plain(report['figure'])}", soft_wrap=True)
+
+
+def _table(report: dict[str, Any]) -> Table:
+    """The file and what was found, a line each."""
+    table = Table(title=f"sentences of {_plain(Path(report['file']).name)}", show_header=False)
+    table.add_row("sentences", f"{report['sentences']} ({report['distinct']} distinct)")
+    for key in ("vocabulary", "collocations", "queries"):
+        table.add_row(key, str(report[key]))
+    left = report["left_out"]
+    if any(left.values()):
+        table.add_row(
+            "left out",
+            f"{left['words']} words ({left['tokens']} times), {left['lines']} lines, "
+            f"{left['collocations']} collocations",
+        )
+    faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
+    table.add_row("realizable", f"no: {faults}" if faults else "yes")
+    table.add_row("tokens by query", ", ".join(f"{n} {k}" for k, n in report["kinds"].items()))
+    rare = report["exceptions"]
+    table.add_row(
+        "optimal tokens occur most",
+        "yes" if report["dominant"] else f"no: a confused one occurs more in {rare} sentences",
+    )
+    ties = report["ties"]
+    if ties is not None:
+        table.add_row(
+            "ties",
+            f"{ties['contexts']} contexts with several labels; {ties['queries']} queries with "
+            f"cycles; {ties['tied_tokens']} tokens in {ties['tied_components']} tied components "
+            f"(largest {ties['largest']}) of {ties['components']}",
+        )
+    return table
+
+
+def _cut(word: str) -> str:
+    """A word for a table, shortened."""
+    return _plain(word if len(word) <= _LETTERS else f"{word[: _LETTERS - 1]}…")
+
+
+def _plain(text: str) -> str:
+    """The text with escapes for what a terminal would obey or cannot show."""
+    safe = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+    encoding = sys.stdout.encoding or "utf-8"
+    return safe.encode(encoding, "backslashreplace").decode(encoding)

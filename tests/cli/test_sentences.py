@@ -1,0 +1,261 @@
+"""`attsvm sentences` and the example texts: reports, figures, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from attsvm import Sentences
+from attsvm.data import EXAMPLES, SENTENCES
+from attsvm.language.orders import orders
+from attsvm.language.realizability import realizability
+from tests.cli.command import refused
+
+GOOD = "a A\nb B\nc C\nd D\na b d A\nb c d B\nc d c C\n\na a d A\n"
+TIED = "a A\nb B\nc C\na b c A\nb a c B\na b c A\nc c a C\n"
+KEYS = (
+    "status", "file", "sentences", "distinct", "vocabulary", "collocations", "queries", "left_out",
+    "faults", "reasons", "dominant", "exceptions", "kinds", "ties", "orders", "figure", "seconds",
+)  # fmt: skip
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A function that writes a file and gives its path."""
+
+    def write(content: str | bytes, name: str = "text.txt"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def test_a_realizable_file(run, text):
+    done = run("sentences", text(GOOD), "--json")
+    assert done.code == 0 and done.err == ""
+    report = done.report
+    assert set(KEYS) <= set(report)
+    assert report["status"] == "realizable" and report["reasons"] == []
+    assert (report["sentences"], report["distinct"], report["vocabulary"]) == (4, 4, 8)
+    assert (report["collocations"], report["queries"]) == (4, 2)
+    assert report["dominant"] and report["ties"] is None
+    # Query d: a > b > c and a > d, b > d; query c: c > d. Eight tokens each.
+    assert report["kinds"] == {
+        "optimal": 2, "confused": 1, "non-optimal": 3, "non-comparable": 10,
+    }  # fmt: skip
+    first, second = report["orders"]
+    assert first == {
+        "query": "c", "sentences": 1, "tokens": 2, "edges": 1, "covers": 1, "optimal": 1,
+        "confused": 0, "non-optimal": 1, "chain": 2, "components": 2,
+    }  # fmt: skip
+    assert (second["query"], second["tokens"], second["edges"], second["covers"]) == ("d", 4, 4, 3)
+
+
+def test_the_table(run, text):
+    done = run("sentences", text(GOOD))
+    assert done.code == 0 and done.err == ""
+    for word in ("4 (4 distinct)", "realizable", "yes", "10 non-comparable", "query", "chain"):
+        assert word in done.out
+    assert "ties" not in done.out and "left out" not in done.out
+
+
+def test_one_query_in_full(run, text):
+    done = run("sentences", text(GOOD), "--query", "d")
+    assert done.code == 0
+    # The covers are a > b, b > c and b > d: a > b > c, and b > d once more.
+    assert "\na > b > c\n" in done.out and "\nb > d\n" in done.out
+    report = run("sentences", "text.txt", "--query", "d", "--json").report
+    assert report["orders"][0]["chains"] == [[["a"], ["b"], ["c"]], [["b"], ["d"]]]
+    assert report["queries"] == 2 and len(report["orders"]) == 1
+
+
+def test_not_realizable_is_a_finding(run, text):
+    done = run("sentences", text(TIED), "--json")
+    assert done.code == 0 and done.err == ""
+    report = done.report
+    assert report["status"] == "not-realizable"
+    assert report["faults"]["contradiction"] == 1 and report["faults"]["cycle"] == 1
+    kinds = {reason["kind"]: reason for reason in report["reasons"]}
+    assert kinds["contradiction"]["lines"] == [4, 5]
+    assert "a > b > a" in kinds["cycle"]["message"]
+    shown = run("sentences", "text.txt")
+    assert shown.code == 0 and "no: 1 contradiction, 1 cycle" in shown.out
+    assert "contradiction: line 4 (a b c → A) and line 5 (b a c → B)" in shown.out
+    assert "--ties" in shown.out
+
+
+def test_ties(run, text):
+    report = run("sentences", text(TIED), "--ties", "--json").report
+    assert report["status"] == "not-realizable"
+    assert report["ties"] == {
+        "contexts": 1, "queries": 1, "components": 4, "tied_components": 1, "tied_tokens": 2,
+        "largest": 2, "sentences_without_optimal": 0,
+    }  # fmt: skip
+    shown = run("sentences", "text.txt", "--ties", "--query", "c")
+    assert "\n{a = b} > c\n" in shown.out
+    assert "1 contexts with several labels" in shown.out
+    assert "contradiction: line" not in shown.out and "cycle: with" not in shown.out
+
+
+def test_collocations_vocabulary_and_limit(run, text):
+    file = text("the cat sat on the mat\nthe dog sat on the cat\nrarely the dog sat on a mat\n")
+    report = run("sentences", file, "--collocations", "bigrams", "--json").report
+    assert report["status"] == "not-realizable" and report["vocabulary"] == 8
+    report = run("sentences", file, "--collocations", "copy", "--limit", 1, "--json").report
+    assert (report["sentences"], report["vocabulary"], report["collocations"]) == (1, 5, 5)
+    done = run("sentences", file, "--vocabulary", 6)
+    assert "2 words (2 times), 0 lines" in done.out and "no-collocations" in done.out
+    pairs = text("cat cat\nthe mat\n", "pairs.txt")
+    report = run("sentences", file, "--collocations", pairs, "--json").report
+    assert report["collocations"] == 2
+
+
+def test_a_figure(run, text, tmp_path):
+    done = run("sentences", text(GOOD), "--figure", "all.svg")
+    assert done.code == 0 and "figure: all.svg" in done.out
+    assert (tmp_path / "all.svg").read_text().lstrip().startswith("<?xml")
+    report = run("sentences", "text.txt", "--query", "d", "--figure", "d.png", "--json").report
+    assert report["figure"] == "d.png" and (tmp_path / "d.png").stat().st_size > 1000
+    refused(run("sentences", "text.txt", "--figure", "all.svg"), "all.svg exists", "--force")
+    assert run("sentences", "text.txt", "--figure", "all.svg", "--force").code == 0
+    refused(run("sentences", "text.txt", "--figure", "all.gif"), "all.gif", ".svg")
+    refused(run("sentences", "text.txt", "--figure", "no/all.svg"), "folder no does not exist")
+
+
+def test_collocations_alone(run, text, tmp_path):
+    done = run("sentences", text("0 1\n1 0\n"), "--json")
+    assert done.code == 0
+    assert done.report["status"] == "realizable" and done.report["orders"] == []
+    assert "0 (0 distinct)" in run("sentences", "text.txt").out
+    refused(run("sentences", "text.txt", "--figure", "none.svg"), "nothing to draw")
+    assert not (tmp_path / "none.svg").exists()
+
+
+def test_no_collocations(run, text, tmp_path):
+    """Nothing can be compared, and the picture says so."""
+    done = run("sentences", text("0 1 2\n1 2 0\n"), "--figure", "none.svg", "--json")
+    assert done.code == 0 and done.report["kinds"] == {
+        "optimal": 0, "confused": 0, "non-optimal": 0, "non-comparable": 6,
+    }  # fmt: skip
+    assert [reason["kind"] for reason in done.report["reasons"]] == ["no-collocations"]
+    assert (tmp_path / "none.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        (b"", "", ("text.txt is empty", "one sentence a line")),
+        (b" \n\r\n", "", ("only blank lines",)),
+        (b"a b\nc\n", "", ("line 2", "one token")),
+        (b"0 1 2\n0 1 9\n", "--vocabulary 9", ("token 9 in line 2", "0…8", "vocabulary 9")),
+        (b"0 1 -2\n", "", ("token -2 in line 1", "out of range")),
+        (b"0 1 99999999999999999999\n", "", ("in line 1", "out of range")),
+        (b"a b\nc \xe9 d\n", "", ("line 2", "UTF-8")),
+        ("a b c".encode("utf-16"), "", ("line 1", "UTF-8")),
+        (b"a b\na c\n", "", ("'a'", "'b' in line 1", "'c' in line 2", "bigrams")),
+        (b"a b\n", "--collocations text2.txt", ("text2.txt does not exist",)),
+        (b"a b\n", "--collocations .", ("is a folder",)),
+        (b"a b c\n", "--collocations text.txt", ("line 1 of text.txt has 3 tokens",)),
+        (b"a b c\n", "--vocabulary 0", ("--vocabulary",)),
+        (b"a b c\n", "--vocabulary some", ("--vocabulary",)),
+        (b"a b c\nd e f", "--vocabulary 1", ("1 most frequent", "raise")),
+        (b"a b c\n", "--limit 0", ("--limit",)),
+        (b"a b c\n", "--query z", ("'z' is the query of no sentence", "queries are b")),
+        (b"a b c\n", "--query a", ("queries are b",)),
+        (b"0 1 2\n", "--query one", ("queries are 1",)),
+        (b"0 1 2\n", "--query 7", ("queries are 1",)),
+        (b"0 1\n", "--query 0", ("queries are none",)),
+        (b"a b c\n", "--tie", ("--tie",)),
+    ],
+)
+def test_refusals(run, text, tmp_path, content, words, said):
+    text(content)
+    refused(run("sentences", "text.txt", *words.split()), *said)
+    refused(run("sentences", "text.txt", "--json", *words.split()), *said)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_files_that_are_none(run, tmp_path):
+    refused(run("sentences", "nowhere.txt"), "nowhere.txt does not exist")
+    refused(run("sentences", tmp_path), "is a folder", "text file")
+    refused(run("sentences"), "file")
+    os.mkfifo("pipe")
+    refused(run("sentences", "pipe"), "pipe is not a regular file")
+    refused(run("sentences", "n" * 300), "too long")
+
+
+def test_hostile_words(run, text):
+    """Escapes and markup are shown, not obeyed; in JSON the words are as they were."""
+    words = ["[red]", "\x1b[31mx", "\u202e", "a" * 3000, "{}", "\x07"]
+    lines = [f"{x} {y}" for x, y in zip(words, words[1:] + words[:1], strict=True)]
+    file = text("\n".join([*lines, " ".join([*words, words[1]]), " ".join([*words, "[/red]"])]))
+    done = run("sentences", file, "--query", "\x07")
+    assert done.code == 0 and done.err == ""
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+    assert "[red] > \\x1b[31mx" in done.out and "\\u202e" in done.out
+    report = run("sentences", file, "--query", "\x07", "--json").report
+    assert report["orders"][0]["query"] == "\x07"
+    clash = text("\x1b[1m b\n\x1b[1m c\n", "clash.txt")
+    done = run("sentences", clash)
+    refused(done, "\\x1b[1m")
+    assert "\x1b" not in done.err
+
+
+def test_a_terminal_without_these_letters(text):
+    """Standard output in ASCII: words are escaped, nothing breaks."""
+    file = text("é ü\nü é\né ü é ü\né ñ ñ\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "attsvm", "sentences", str(file)],
+        capture_output=True, env={"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    assert b"\\xf1" in done.stdout and b"\\xe9" in done.stdout
+
+
+def test_long_lists_are_cut_for_a_reader(run, text):
+    lines = [f"{k} {k + 50}" for k in range(50)]
+    lines += [f"{k} {(k + 1) % 50} 99" for k in range(40)]
+    file = text("\n".join(lines))
+    done = run("sentences", file)
+    assert done.out.count("no-optimal: line") == 5 and "no-optimal: 35 more" in done.out
+    assert "the 15 queries with most tokens of 40" in done.out
+    report = run("sentences", file, "--json").report
+    assert len(report["reasons"]) == 20 and report["faults"]["no-optimal"] == 40
+    assert len(report["orders"]) == 40
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("out", ["text.txt", "text"])
+def test_example_texts(run, tmp_path, name, out):
+    done = run("example", name, "--out", out, "--seed", 5)
+    assert done.code == 0 and f"wrote {out}" in done.out
+    lines = [[int(x) for x in line.split()] for line in (tmp_path / out).read_text().splitlines()]
+    assert lines == SENTENCES[name](seed=5)
+    report = run("sentences", out, "--json").report
+    finding = realizability(data := Sentences.of(lines))
+    assert report["faults"] == finding.counts and report["queries"] == len(orders(data))
+    assert (report["status"] == "realizable") == (name == "sentences")
+    refused(run("example", name, "--out", out), "exists", "--force")
+    again = run("example", name, "--out", out, "--force", "--json").report
+    assert again["lines"] == len(SENTENCES[name]())
+
+
+def test_example_refusals(run, tmp_path):
+    refused(run("example", "sentences", "--out", "text.npz"), "text.npz", ".txt")
+    refused(run("example", "sentences", "--out", "no/text.txt"), "folder no does not exist")
+    refused(run("example", "sentences", "--out", tmp_path), "is a folder")
+    known = (*EXAMPLES, *SENTENCES)
+    refused(run("example", "sentence", "--out", "x.txt"), "'sentence'", *known)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_is_one_object(text):
+    done = subprocess.run(
+        [sys.executable, "-m", "attsvm", "sentences", str(text(GOOD)), "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == ""
+    assert json.loads(done.stdout)["status"] == "realizable"
