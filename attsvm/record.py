@@ -18,7 +18,7 @@ from attsvm.tokens import Floats, Ints
 COLUMNS = ("steps", "loss", "log_gradient", "top", "sureness", "clock")
 
 
-def grid(first: int, last: int) -> Ints:
+def grid(first: int, last: int, per_decade: int = PER_DECADE) -> Ints:
     """The steps on the grid of records from `first` to `last`, both included.
 
     >>> grid(9, 14)
@@ -27,24 +27,24 @@ def grid(first: int, last: int) -> Ints:
     found = [0, *range(1, 11)]
     decade = 1
     while 10**decade <= last:
-        found.extend(_decade(decade))
+        found.extend(_decade(decade, per_decade))
         decade += 1
     steps = np.array(found, np.int64)
     return steps[(steps >= first) & (steps <= last)]
 
 
 @lru_cache(maxsize=32)
-def _decade(place: int) -> tuple[int, ...]:
+def _decade(place: int, per_decade: int) -> tuple[int, ...]:
     """The steps on the grid above 10^place, up to 10^(place + 1)."""
 
     def near() -> Iterator[int]:
-        # A step on the grid is the first beyond some 10^(k/PER_DECADE), up to rounding.
-        for k in range(PER_DECADE + 1):
-            middle = int(10 ** (place + k / PER_DECADE))
+        # A step on the grid is the first beyond some 10^(k/per_decade), up to rounding.
+        for k in range(per_decade + 1):
+            middle = int(10 ** (place + k / per_decade))
             yield from range(middle - 1, middle + 3)
 
     within = {s for s in near() if 10**place < s <= 10 ** (place + 1)}
-    return tuple(sorted(s for s in within if recorded(s)))
+    return tuple(sorted(s for s in within if recorded(s, per_decade)))
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from attsvm.ahead import go_ahead
 from attsvm.embedding import embedding_of
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.finite_part import finite_part
 from attsvm.language.floor import floors
 from attsvm.language.orders import orders
-from attsvm.loop import Task
+from attsvm.loop import Ahead, Task
 from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import (
     READOUTS,
@@ -21,7 +23,10 @@ from attsvm.models.next_token import (
     attention_look,
     decoder_look,
     joint_look,
+    lifts_of,
+    strengths,
 )
+from attsvm.models.sentence_descent import Descent
 from attsvm.path import PER_DECADE, Path
 from attsvm.rules.rule import Blocks
 from attsvm.sentences import Sentences
@@ -31,6 +36,8 @@ from attsvm.tokens import Floats, floats
 WEIGHTS = ("empirical", "uniform")
 # Numbers that the records of a run may hold before they are thinned: half a gigabyte.
 _KEPT = 1 << 26
+# Tokens looked at in one call of the kernel: well below a second.
+_CALL = 1e7
 
 
 def sentence_task(
@@ -54,7 +61,34 @@ def sentence_task(
     model = SENTENCE_MODELS[config["model"]]
     look = _look(sentences, config, E, head)
     least = _floor(sentences, config, E, head) if config["rule"] == "polyak" else 0.0
-    return Task(1, look, np.array([least])), model.shapes(d, d, d, N)
+    ahead = _ahead(sentences, config, E, head)
+    return Task(1, look, np.array([least]), ahead), model.shapes(d, d, d, N)
+
+
+def _contexts(sentences: Sentences, config: dict[str, Any], E: Floats) -> Contexts:
+    """The sentences with the weights asked for."""
+    uniform = config["weights"] == "uniform"
+    share = np.full(sentences.size, 1 / max(sentences.size, 1)) if uniform else None
+    return Contexts.of(sentences, E, weights=share)
+
+
+def _ahead(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Ahead | None:
+    """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
+    plain = config["rule"] in ("gd", "ngd") and not config["decay"] and not config.get("options")
+    if config["model"] != "next-token" or not plain:
+        return None
+    contexts = _contexts(sentences, config, E)
+    if not contexts.plain:
+        return None
+    lifts = None
+    if config["readout"] == "softmax":
+        strength = strengths(E @ decoder_of(head, E).T, sentences.follows)
+        if strength is None:
+            return None
+        lifts = lifts_of(contexts, strength)
+    kernel = Descent(contexts, lifts).descend
+    most = max(1, int(_CALL / contexts.tokens.size))
+    return partial(go_ahead, kernel, most, sentences.size, config)
 
 
 def _floor(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> float:
@@ -80,8 +114,7 @@ def _look(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) ->
     name, uniform = config["model"], config["weights"] == "uniform"
     if name == "decoder":
         return _first(sentences, E, uniform=uniform)
-    share = np.full(sentences.size, 1 / max(sentences.size, 1)) if uniform else None
-    contexts = Contexts.of(sentences, E, weights=share)
+    contexts = _contexts(sentences, config, E)
     if name == "joint-next-token":
         if head is not None:
             raise Unsupported("joint-next-token trains its own decoder: leave head out")

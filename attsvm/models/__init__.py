@@ -28,6 +28,7 @@ SUPPORT = (
     "next_token",
     "one_input",
     "one_look",
+    "sentence_descent",
     "sums",
     "twin",
 )

@@ -119,7 +119,7 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
             )
     else:
         strength = strengths(V, c.follows)
-    lifts = None if strength is None else np.where(c.slot >= 0, strength[c.tokens], 0.0)
+    lifts = None if strength is None else lifts_of(c, strength)
 
     def look(params: Blocks) -> Evaluation:
         logs, top = kernels.attend(c.logits(params["W_kq"][0]))
@@ -139,6 +139,11 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
         return _evaluation(float(c.weights @ loss), {"W_kq": G}, {"W_kq": peak}, logs, top, odds)
 
     return look
+
+
+def lifts_of(contexts: Contexts, strength: Floats) -> Floats:
+    """The strength of each token of each sentence (S, K), 0 where it has no follower."""
+    return np.where(contexts.slot >= 0, strength[contexts.tokens], 0.0)
 
 
 def joint_look(contexts: Contexts, first: Look | None) -> Look:

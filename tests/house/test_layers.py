@@ -39,6 +39,7 @@ LAYERS = (
         "training",
         "stages",
         "loop",
+        "ahead",
         "token_task",
         "sentence_task",
         "arguments",
