@@ -1,18 +1,19 @@
-"""The least loss in a norm ball: L-BFGS on a smooth parameterization of its sphere.
+"""The least loss in a norm ball: what is minimised, and where a descent ends.
 
 For large balls the loss is its infimum to all digits, so what is minimised is log(L − L(α)), taken
-without cancellation (see `excess`); with α the best tokens it tends to a soft worst margin.
+without cancellation (see `excess`); with α the best tokens it tends to a soft worst margin. A
+minimiser that leads with other tokens β lies on a plateau of that logarithm: L − L(α) is
+L(β) − L(α) to all digits there. It is followed by L − L(β) instead, which orders the points of the
+plateau as L does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
+from attsvm.descent import descend, settled
 from attsvm.errors import Unsupported
 from attsvm.excess import Excess, log_loss
 from attsvm.heads import Head
@@ -35,8 +36,13 @@ SADDLE = 1e-4
 ESCAPES = 5
 # Added to the log of an excess that may change sign, to make log |excess| monotone across 0.
 SHIFT = 2e5
-# x (d, dq) -> value and slope, to be minimised.
-Objective = Callable[[Floats], tuple[float, Floats]]
+# A point this stationary needs no more, one less stationary than the second is not near an end.
+ENOUGH = 1e-12
+NEAR = 1e-4
+# Changes of the tokens that lead, along one descent on plateaus.
+PLATEAUS = 8
+# What the objective, a logarithm, may rise by rounding in a step that makes a point stationary.
+ROUNDING = 1e-9
 
 
 def ball_norm(norm: str | Norm | None, model: str) -> Norm:
@@ -56,8 +62,10 @@ class Task:
     """What is minimised: the model on one instance, its blocks stacked in one matrix x.
 
     geometry: the norm of x. excess: over the reference tokens; None where there are none, then
-    the loss itself is minimised. columns: those of factors. shift: added to the log of an excess
-    that may change sign. cone: a unit direction and the tangent of the half-angle.
+    the loss itself is minimised. columns: those of factors. shift: for an excess e that may change
+    sign, ± log(1 + |e| e^shift) is minimised; 0 where it may not, then log e. cone: a unit
+    direction and the tangent of the half-angle. tokens: those of the batch, to change the
+    reference tokens; None where they may not change.
     """
 
     batch: Batch
@@ -69,6 +77,7 @@ class Task:
     excess: Excess | None = None
     shift: float = 0.0
     cone: tuple[Floats, float] | None = None
+    tokens: Tokens | None = None
 
     @property
     def factored(self) -> bool:
@@ -129,9 +138,13 @@ class Task:
         if self.excess is None:
             return float(found.loss[0]), G * np.exp(scale)
         above = self.excess(found.logs[0])
-        if not above.sign:
-            return 0.0, np.zeros_like(x)
-        return above.sign * (above.log + self.shift), G * np.exp(min(scale - above.log, 700.0))
+        if not self.shift:
+            if not above.sign:
+                return 0.0, np.zeros_like(x)
+            return above.sign * above.log, G * np.exp(min(scale - above.log, 700.0))
+        value = above.sign * float(np.logaddexp(0.0, above.log + self.shift))
+        size = float(np.logaddexp(above.log, -self.shift))
+        return value, G * np.exp(min(scale - size, 700.0))
 
     def slope(self, x: Floats) -> tuple[Floats, Floats, float]:
         """W, and the gradient in W (not in x) as direction and log scale."""
@@ -152,10 +165,46 @@ class Task:
         x = descend(self, start, radius, self.geometry, cone=self.cone)
         if self.factored and self.columns >= min(self.batch.shape):
             x = self._off_saddles(x, radius)
-        if self.cone is None and float(np.vdot(self(x)[1], x)) > 0:
+        if self.cone is not None:
+            return x
+        if float(np.vdot(self(x)[1], x)) > 0:
             # The loss falls inwards: look for a minimum in the interior too.
-            inner = descend(self, x, radius, self.geometry, inside=True)
-            return inner if self(inner)[0] < self(x)[0] else x
+            inner = descend(self, x, radius, self.geometry, reach="ball")
+            if self(inner)[0] < self(x)[0]:
+                return inner
+        return self._off_plateaus(x, radius)
+
+    def own(self, x: Floats) -> Task | None:
+        """The task with the excess over the tokens that lead at x; None where it has no meaning."""
+        if self.tokens is None or self.excess is None or not isinstance(self.head, Linear):
+            return None
+        found = self.at(x)[0]
+        excess = Excess.over(self.tokens, found.top[0], self.head.v[0], self.loss)
+        log = excess(found.logs[0]).log
+        # Twice as far down as x is, and the logarithm is still one: a longer way takes rounds.
+        shift = 40.0 - 2.0 * min(log, 0.0) if np.isfinite(log) else SHIFT
+        return replace(self, excess=excess, shift=shift)
+
+    def _off_plateaus(self, x: Floats, radius: float) -> Floats:
+        """A point that is stationary where x is so only because its objective is flat in floats."""
+
+        def wanted(y: Floats) -> Floats:
+            return radius * self.geometry.sharp(-self.at(y)[1])
+
+        away = self.residual(x)[0]
+        for _ in range(PLATEAUS):
+            own = self.own(x)
+            if away <= ENOUGH or own is None:
+                break
+            end = descend(own, x, radius, self.geometry) if away > NEAR else x
+            if not self.factored:
+                last = settled(wanted, end)
+                last = last * (radius / float(self.geometry.value(last)))
+                if _better(own, last, end):
+                    end = last
+            if not _better(own, end, x):
+                break
+            x, away = end, self.residual(end)[0]
         return x
 
     def _off_saddles(self, x: Floats, radius: float) -> Floats:
@@ -177,6 +226,14 @@ class Task:
                 break
             x = end
         return x
+
+
+def _better(task: Task, end: Floats, x: Floats) -> bool:
+    """Whether the end has the lower objective; the same to rounding, and is more stationary."""
+    rise = task(end)[0] - task(x)[0]
+    if abs(rise) > ROUNDING:
+        return rise < 0
+    return task.residual(end)[0] < task.residual(x)[0]
 
 
 def stationarity(norm: Norm, x: Floats, G: Floats) -> tuple[float, float]:
@@ -213,7 +270,7 @@ def decoder(task: Task, x: Floats, v: Floats, r: float) -> tuple[Floats, float]:
 
     end = descend(objective, v, r, task.norm)
     if float(np.vdot(slope(end)[0], end)) > 0:
-        end = descend(objective, end, r, task.norm, inside=True)
+        end = descend(objective, end, r, task.norm, reach="ball")
     return end, stationarity(task.norm, end, slope(end)[0])[0]
 
 
@@ -233,61 +290,3 @@ def joint_least(
         if away <= STILL:
             break
     return x, v, away
-
-
-def descend(
-    objective: Objective, start: Floats, radius: float, norm: Norm,
-    cone: tuple[Floats, float] | None = None, inside: bool = False,
-) -> Floats:  # fmt: skip
-    """A local minimiser of the objective over ‖x‖ = radius, by L-BFGS from the start.
-
-    With a cone, x/‖x‖ is c + tan·y/√(1 + ‖y‖²) for y ⟂ c, normalised. `inside` adds a shrinking
-    factor 1/(1 + s²): the whole ball, its boundary at s = 0.
-    """
-    shape = start.shape
-
-    def point(y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        s = float(y[-1]) if inside else 0.0
-        w = (y[:-1] if inside else y).reshape(shape)
-        if cone is not None:
-            c, tan = cone
-            flat = w - np.vdot(w, c) * c
-            root = np.sqrt(1 + np.vdot(flat, flat))
-            w = c + tan * flat / root
-        size = float(norm.value(w))
-        u = w / size
-        x = radius * u / (1 + s * s)
-
-        def back(g: Floats) -> Floats:
-            out = (g - np.vdot(g, u) * _normal(norm, u)) * (radius / size / (1 + s * s))
-            if cone is not None:
-                out = tan * (out / root - flat * (np.vdot(flat, out) / root**3))
-                out -= np.vdot(out, c) * c
-            if inside:
-                return np.append(out.ravel(), np.vdot(g, x) * (-2 * s / (1 + s * s)))
-            return out.ravel()
-
-        return x, back
-
-    def along(y: Floats) -> tuple[float, Floats]:
-        x, back = point(y)
-        value, g = objective(x)
-        return value, back(g)
-
-    size = float(norm.value(start))
-    y = (start / size).ravel()
-    if cone is not None:
-        c, tan = cone
-        w = y.reshape(shape) / np.vdot(y, c) - c
-        t = min(float(np.linalg.norm(w)) / tan, 0.9)
-        y = (w / max(float(np.linalg.norm(w)), 1e-300) * t / np.sqrt(1 - t * t)).ravel()
-    if inside:
-        y = np.append(y, np.sqrt(max(radius / size - 1, 0.01)))
-    options: Any = {"maxiter": 3000, "maxfun": 6000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
-    end = minimize(along, y, jac=True, method="L-BFGS-B", options=options)
-    return point(end.x)[0]
-
-
-def _normal(norm: Norm, u: Floats) -> Floats:
-    """The gradient of the norm at u of norm 1."""
-    return np.sign(u) * np.abs(u) ** (norm.p - 1) if isinstance(norm, Power) else u

@@ -14,27 +14,21 @@ Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm], [julistiono2024mirror].
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
-from attsvm.ball import SHIFT, Task, aimed, ball_norm, joint_least
+from attsvm.ball import aimed
 from attsvm.certificate import Certificate
-from attsvm.errors import BadTokens, Unsupported
-from attsvm.excess import Excess, log_loss
-from attsvm.heads import head_of
-from attsvm.heads.linear import Linear
-from attsvm.losses import Loss, loss_of
+from attsvm.errors import BadTokens
+from attsvm.losses import Loss
 from attsvm.measures import correlation, margin_share
 from attsvm.models import model_of
-from attsvm.models.batch import Batch
 from attsvm.norms import Norm
-from attsvm.problem import Problem
 from attsvm.rules.rule import Blocks
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
+from attsvm.sweep import Point, Setting, setting_of, sweep
 from attsvm.tokens import Floats, Tokens, numbers
 
 
@@ -83,17 +77,6 @@ class RegPath:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """A start or a minimiser: x, v (e, 1), the start it comes from, objective, stationarity."""
-
-    x: Floats
-    v: Floats
-    origin: str
-    value: float = np.inf
-    away: float = np.inf
-
-
 def regpath(
     tokens: Tokens,
     *,
@@ -105,6 +88,7 @@ def regpath(
     second: Callable[[float], float] | None = None,
     keep: Selection | None = None,
     starts: int = 4,
+    scouts: int = 32,
     local: Certificate | Any = None,
     cone: float = 1e-3,
     width: int | None = None,
@@ -117,7 +101,9 @@ def regpath(
     increasing; 13 from the least norm of the target to 10⁴ times it unless given. second: r(R) of
     the joint models, which need it: the limit of W depends on it. keep: the tokens of the target;
     the best ones under a linear head unless given, needed by joint models. starts: random starts
-    at the first radius, each followed to the last one. local: a Certificate or matrix; then W
+    at the first radius, each followed to the last one. scouts: under a linear head, so many
+    selections of least loss, and as many random directions, are tried at each radius in one batch,
+    and the best three minimised from. local: a Certificate or matrix; then W
     stays in the cone of cosine at least 1 − `cone` with it, on the sphere of radius R; a path that
     ends at that cosine is held by the cone, and the residual says nothing. The theorems hold for
     a small enough cone: margins of better tokens must stay above the tight ones inside it. width:
@@ -131,120 +117,11 @@ def regpath(
     >>> round(float(path.correlation[-1]), 3)
     1.0
     """
-    form, batch, geometry = model_of(model), Batch.of(tokens), ball_norm(norm, model)
-    if form.prompt and batch.shape[1] != 1:
-        raise Unsupported("a prompt model needs tokens without queries; use the weight model")
-    if form.trains_head != (second is not None) or form.trains_head == (head is not None):
-        raise Unsupported("joint models need second and no head; the others a head and no second")
-    if local is not None and (form.trains_head or form.name == "factored"):
-        raise Unsupported(f"a local path of the {model} model is not available: use weight")
-    if form.trains_head and keep is None:
-        raise BadTokens("a joint path needs keep, the tokens that v and W are to be compared with")
-    read = Linear(np.zeros((1, tokens.d))) if form.trains_head else head_of(head, tokens.d)
-    columns = min(batch.shape) if width is None else int(width)
-    inner = replace(form, trains_head=False) if form.trains_head else form
-    task = Task(batch, inner, geometry, loss_of(loss), read, columns)
-    if local is not None:
-        target, task = _local(tokens, task, local, cone)
-    else:
-        target, task = _target(tokens, task, keep)
-    known = task.cone[0] if task.cone is not None else None if target is None else target.W
-    grid = _radii(radii, target)
-    draw = np.random.default_rng(seed)
-    first = [_Point(task.random(draw), _unit(draw, tokens.d), "random") for _ in range(starts)]
-    extra = []
-    if known is not None:
-        v = _unit(draw, tokens.d)
-        if keep is not None and form.trains_head:
-            best = solve(Problem.of_labels(tokens, keep), geometry)
-            v = v if best.W is None else best.W
-        extra = [_Point(task.lift(known, draw), v, "certified")]
-    if not first and not extra:
-        raise BadTokens("there is no start: no certified direction, and starts is 0")
-    points: list[_Point] = []
-    for k, R in enumerate(grid):
-        r = np.nan if second is None else float(second(float(R)))
-        first = [_solve(tokens, task, p, float(R), r) for p in first + extra]
-        if points and task.cone is None and second is None:
-            first.append(points[-1])  # a smaller ball's minimiser is still allowed
-        points.append(min(first, key=lambda p: (p.value, p.away)))
-        first = [replace(p, origin="warm") for p in first[: starts + 1]]
-        if progress is not None:
-            progress((k + 1) / len(grid))
-    return _path(tokens, task, target, grid, points, extra, second)
-
-
-def penalty_path(tokens: Tokens, penalties: Any, **options: Any) -> RegPath:
-    """The RegPath of the penalised problems, min L + λ‖W‖²/2 for decreasing penalties λ.
-
-    (λ(‖K‖² + ‖Q‖²)/2 for factors.) A ball's minimiser is stationary for its own λ(R), see
-    `log_penalty`; for each λ the radius with λ(R) = λ is sought. λ(R) falls where the least loss
-    is convex in R, as it is for large R; where it is not, λ(R) may jump over λ, and the radius of
-    the jump is returned: `log_penalty` then differs from log λ. options: those of `regpath` without
-    radii and second.
-    """
-    wanted = np.log(numbers(penalties, "penalties").astype(np.float64))
-    if wanted.ndim != 1 or not np.isfinite(wanted).all() or not (np.diff(wanted) < 0).all():
-        raise BadTokens("penalties must be positive and decreasing")
-
-    def height(R: float) -> float:
-        return float(regpath(tokens, radii=[R], **options).log_penalty[0])
-
-    found = []
-    low, high = 1e-3, 1.0
-    for goal in wanted:
-        while height(high) > goal:
-            low, high = high, 2.0 * high
-        if height(low) <= goal:
-            raise Unsupported(f"penalty {np.exp(goal):g} is met only below radius {low:g}")
-        found.append(brentq(lambda R, goal=goal: height(R) - goal, low, high, rtol=1e-10))
-        low = found[-1] * (1 - 1e-9)
-    return regpath(tokens, radii=found, **options)
-
-
-def _solve(tokens: Tokens, task: Task, start: _Point, R: float, r: float) -> _Point:
-    """The minimiser that one start leads to."""
-    if np.isnan(r):
-        x = task.least(start.x, R)
-        return _Point(x, start.v, start.origin, task(x)[0], task.residual(x)[0])
-    x, v, away = joint_least(tokens, task, start.x, start.v, R, r)
-    margins = aimed(tokens, task, v).at(x)[0].margins[0]
-    # The loss to the digits that starts can differ in; the stationarity decides beyond.
-    return _Point(x, v, start.origin, round(log_loss(task.loss, margins), 11), away)
-
-
-def _unit(draw: np.random.Generator, d: int) -> Floats:
-    v = draw.standard_normal((d, 1))
-    return v / np.linalg.norm(v)
-
-
-def _target(tokens: Tokens, task: Task, keep: Selection | None) -> tuple[Certificate | None, Task]:
-    """The max-margin problem's certificate (None without a solution), and the task's excess."""
-    if isinstance(task.head, Linear) and task.head.v.any():
-        v = task.head.v[0]
-        alpha = tokens.scores(v).argmax(axis=1)
-        if task.loss.slope(tokens.scores(v).max(axis=1))[0].max() < 0:
-            task = replace(task, excess=Excess.over(tokens, alpha, v, task.loss))
-        keep = Selection.best(tokens, v) if keep is None else keep
-    if keep is None:
-        return None, task
-    found = solve(Problem.of(tokens, keep), task.norm)
-    return (None if found.W is None else found), task
-
-
-def _local(tokens: Tokens, task: Task, local: Any, cone: float) -> tuple[Certificate | None, Task]:
-    """The certificate if there is one, and the task in the cone around its direction."""
-    if not 0 < cone < 1:
-        raise Unsupported(f"cone is {cone}: it must be between 0 and 1")
-    target = local.require() if isinstance(local, Certificate) else None
-    W = np.asarray(local if target is None else target.W, dtype=np.float64)
-    W = W.reshape(task.batch.shape)
-    unit = W / np.linalg.norm(W)
-    if isinstance(task.head, Linear):
-        alpha = task.at(W)[0].top[0]
-        task = replace(task, excess=Excess.over(tokens, alpha, task.head.v[0], task.loss))
-    tangent = float(np.sqrt(1 - (1 - cone) ** 2) / (1 - cone))
-    return target, replace(task, cone=(unit, tangent), shift=SHIFT)
+    setting = setting_of(tokens, model=model, norm=norm, head=head, loss=loss, second=second,
+                         keep=keep, local=local, cone=cone, width=width, seed=seed)  # fmt: skip
+    grid = _radii(radii, setting.target)
+    points = sweep(setting, grid, starts=starts, scouts=scouts, progress=progress)
+    return record_of(setting, grid, points)
 
 
 def _radii(radii: Any, target: Certificate | None) -> Floats:
@@ -259,11 +136,10 @@ def _radii(radii: Any, target: Certificate | None) -> Floats:
     return grid
 
 
-def _path(
-    tokens: Tokens, task: Task, target: Certificate | None, grid: Floats, points: list[_Point],
-    extra: list[_Point], second: Callable[[float], float] | None,
-) -> RegPath:  # fmt: skip
+def record_of(setting: Setting, grid: Floats, points: list[Point]) -> RegPath:
     """The record of the minimisers."""
+    tokens, task, target = setting.tokens, setting.task, setting.target
+    extra, second = setting.extra, setting.second
     joint = second is not None
     tasks = [aimed(tokens, task, p.v) if joint else task for p in points]
     W = np.stack([task.matrix(p.x) for p in points])

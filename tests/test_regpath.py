@@ -15,8 +15,9 @@ from attsvm import (
     relaxed,
     solve,
 )
-from attsvm.ball import Task, descend, stationarity
+from attsvm.ball import Task, stationarity
 from attsvm.data import EXAMPLES
+from attsvm.descent import descend
 from attsvm.excess import Excess, log_loss
 from attsvm.heads import head_of
 from attsvm.heads.quadratic import Quadratic
@@ -25,7 +26,8 @@ from attsvm.measures import correlation
 from attsvm.models import model_of
 from attsvm.models.batch import Batch
 from attsvm.norms import norm_of
-from attsvm.regpath import penalty_path, regpath
+from attsvm.penalty import penalty_path
+from attsvm.regpath import regpath
 
 
 def sphere(seed, n=6, T=8, d=10):

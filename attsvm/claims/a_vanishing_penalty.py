@@ -6,22 +6,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
 from attsvm.claims.prompt_paths import Worth, instance, problem, separable, unsettled, worth
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
-from attsvm.regpath import penalty_path
+from attsvm.penalty import penalty_path
 from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The largest over the instances of each of these is held against its threshold.
+# The largest over the instances of each of these is held against its threshold. That the first two
+# and the loss vanish is the claim; the other two are exact at a minimiser, and their thresholds are
+# for rounding and the ends of iterations.
 _WORST = {
+    # An angle of 0.045. ‖p‖ is about log(1/λ) ‖p^mm‖, 690 times at the least penalty, and p is
+    # p^mm times that plus a constant: 31 times ‖p^mm‖ may stand across it.
     "away": ("1 − cosine at the least penalty", 1e-3),
+    # log(1/λ) grows 150 times in between; the angle falls as 1/log(1/λ), 1 − cosine as its square.
     "left": ("1 − cosine at the least penalty, over that at the largest", 0.01),
     "loss": ("log of the loss above its floor, least penalty", -20.0),
-    "still": ("‖∇L + λp‖ / ‖λp‖, penalties up to 1e-6", 1e-3),
+    # ∇L changes by the factor e^−1 while p grows by ‖p^mm‖: p is right to 1e-3 of that.
+    "still": ("‖∇L + λp‖ / ‖λp‖, all penalties", 1e-3),
     "above": ("L + λ‖p‖²/2 above that of the best multiple of p^mm, in λ‖p‖²/2", 1e-9),
 }
 
@@ -40,8 +46,8 @@ def run(config: Config) -> Result:
 
 
 def _unbalanced(found: Worth, p: Floats, penalties: Floats) -> Floats:
-    """‖∇L + λp‖/‖λp‖ at each prompt (R, d); the gradient over λ stays in the range of floats."""
-    size = np.exp(found.log_scale - np.log(penalties))
+    """‖∇L + λp‖/‖λp‖ at each prompt (R, d), cut off at sizes whose squares leave the floats."""
+    size = np.exp(np.minimum(found.log_scale - np.log(penalties), 300.0))
     rest = found.gradient * size[:, None] + p
     return np.linalg.norm(rest, axis=1) / np.linalg.norm(p, axis=1)
 
@@ -58,10 +64,7 @@ def check(config: Config, result: Result) -> Finding:
     gap = worst_gap([best[k] for k in inside])
     penalties = np.array(config["penalties"])
     rows: dict[str, list[float]] = {name: [] for name in _WORST}
-    # Between small and large balls the least loss may jump from one local minimiser to another:
-    # then no least one of a ball is stationary for the penalties in between.
-    small = penalties <= 1e-6
-    right = jumps = 0
+    right = 0
     for k in inside:
         p, seed = result["p"][k], config["seeds"][k]
         found = worth(config, seed, config["loss"], p)
@@ -76,15 +79,12 @@ def check(config: Config, result: Result) -> Finding:
         rows["away"].append(away[-1])
         rows["left"].append(away[-1] / max(away[0], 1e-300))
         rows["loss"].append(float(found.log_excess[-1]))
-        rest = _unbalanced(found, p, penalties)
-        rows["still"].append(float(rest[small].max()))
-        jumps += int((rest[~small] > 1e-3).sum())
+        rows["still"].append(float(_unbalanced(found, p, penalties).max()))
         rows["above"].append(float((np.max(above, axis=0) / (p**2).sum(axis=1) * 2).max()))
     tests = [equals("instances that select the best tokens", right, len(inside))]
     for name, (what, threshold) in _WORST.items():
         tests.append(at_most(what, float(np.max(rows[name] or [np.nan])), threshold))
     tests += [
-        noted("prompts at larger penalties that fall into a jump of the least loss", jumps),
         equals("problems neither solved nor proved inseparable", unsettled(best), 0),
         at_most("largest certified gap", gap, 1e-9),
     ]
@@ -120,7 +120,7 @@ def plot(config: Config, result: Result) -> Figure:
 
 _FULL = {
     "n": 5, "T": 5, "d": 8, "seeds": list(range(8)), "starts": 1, "loss": "logistic",
-    "penalties": [1e-2, 1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128],
+    "penalties": [1e-2, 1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128, 1e-300],
 }  # fmt: skip
 
 CLAIM = Claim(
@@ -132,7 +132,7 @@ CLAIM = Claim(
     "that minimises the loss plus λ‖p‖²/2 tends, for λ → 0, to the same direction as the prompt of "
     "least loss in a growing ball: the max-margin one. It is the least in its own ball.",
     full=_FULL,
-    quick={**_FULL, "seeds": [0, 1], "penalties": [1e-2, 1e-8, 1e-64]},
+    quick={**_FULL, "seeds": [0, 1], "penalties": [1e-2, 1e-8, 1e-300]},
     run=run,
     check=check,
     plot=plot,
