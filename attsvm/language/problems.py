@@ -14,18 +14,19 @@ Theory: [huang2024nexttoken], with ties [li2024mechanics].
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.embedding import orthonormal
 from attsvm.errors import BadTokens
+from attsvm.language.graph_solver import solve_graph
 from attsvm.language.orders import Order
 from attsvm.problem import Problem
 from attsvm.sentences import Sentences
 from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Ints
 
 _NONE = np.empty(0, np.int64)
@@ -152,12 +153,25 @@ def solve_attention(orders: Mapping[int, Order], E: Floats, *, tol: float | None
     if not orthonormal(E):
         return Columns.whole(solve(attention_problem(orders, E), "frobenius", tol=tol))
     asked = [order for order in orders.values() if len(order.tokens) and len(order.covers[0])]
-    found = solve_many([column_problem(order) for order in asked], "frobenius", tol=tol)
+    found = [_solve_column(order, tol) for order in asked]
     W = np.zeros((E.shape[1],) * 2)
     for order, piece in zip(asked, found, strict=True):
         if piece.W is not None:
             W[order.tokens, order.query] = (piece.W[:, 0] / _roots(order))[order.component]
     return Columns(W, tuple(found), (1,) * len(found))
+
+
+def _solve_column(order: Order, tol: float | None) -> Certificate:
+    """The Certificate of one query's problem, by descent on the graph, or by the general solver
+    where that does not reach the tolerance."""
+    problem = column_problem(order)
+    above, below = order.covers
+    size = _roots(order) ** 2
+    u, lam = solve_graph(order.component[above], order.component[below], size)
+    best = certify(problem, "frobenius", u * np.sqrt(size), lam, tol=tol)
+    if best.status != "optimal":
+        best = solve(problem, "frobenius", tol=tol)
+    return replace(best, problem=replace(problem))  # without the rows formed on the way
 
 
 def certify_whole(orders: Mapping[int, Order], E: Floats, columns: Columns) -> Certificate:
@@ -183,13 +197,20 @@ def column_problem(order: Order) -> Problem:
 
     x_i/√size_i − x_j/√size_j ≥ 1 over the covering edges; ‖x‖ is the norm of the column.
     """
-    place, root = order.component, _roots(order)
+    root = _roots(order)
     above, below = order.covers
-    D = np.zeros((len(above), len(root)))
-    rows = np.arange(len(above))
-    D[rows, place[above]] = 1 / root[place[above]]
-    D[rows, place[below]] = -1 / root[place[below]]
-    return Problem.from_rows(D)
+    C, m = len(root), len(above)
+    keys = _units(1 << (C - 1).bit_length())[:C, :C] if order.acyclic else np.diag(1 / root)
+    return Problem(
+        keys, np.ones((1, 1)), order.component[above], order.component[below],
+        np.zeros(m, np.int64), np.ones(m), _NONE, _NONE, _NONE, np.empty(0),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _units(n: int) -> Floats:
+    """The unit vectors of n dimensions, shared by all problems that need them."""
+    return np.eye(n)
 
 
 def _roots(order: Order) -> Floats:

@@ -113,7 +113,7 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
     drop = max(_DROP, 0.06 * float(np.ptp(np.append(x, 0.0))))
     y = top - (np.cumsum(tall + drop) - tall / 2 - drop)[row]
     if u is not None and n:
-        unit = min(tall.max() + drop, _HIGHEST / max(float(np.ptp(height)), 1.0))
+        unit = min(2 * tall.max() + drop, _HIGHEST / max(float(np.ptp(height)), 1.0))
         shift, left = top - (height * unit + size[:, 1] / 2).max(), 0.6
         y = height * unit + shift
         x[:n] = _apart(x[:n], y, size)
@@ -197,8 +197,7 @@ def _across(
     near = np.zeros((len(level), len(level)))
     near[a, b] = near[b, a] = 1
     layers = [np.flatnonzero(level == r) for r in range(level.max(initial=-1) + 1)]
-    at, x = np.arange(len(level), dtype=float), np.zeros(len(level))
-    fewest, best = np.inf, layers
+    at, x, fewest = np.arange(len(level), dtype=float), np.zeros(len(level)), np.inf
     for sweep in range(24):
         step = 1 if sweep % 2 == 0 else -1
         for r in range(len(layers))[::step]:
