@@ -16,6 +16,7 @@ from rich.table import Table
 
 from attsvm.archive import check_out
 from attsvm.cli.options import Force, Json, app, print_json
+from attsvm.cli.sentences_solved import levels, solved
 from attsvm.errors import BadTokens
 from attsvm.language.chains import chains, longest_chain
 from attsvm.language.orders import KINDS, Order, orders
@@ -25,6 +26,7 @@ from attsvm.progress import working
 from attsvm.sentences import Sentences
 
 # What a reader is shown at most; --json has more.
+_LEVEL = 12
 _REASONS = 5  # of each kind
 _QUERIES = 15
 _LETTERS = 30  # of a word in a table
@@ -83,6 +85,8 @@ def sentences_command(
             "ties": _ties(data, every, finding) if ties else None,
             "orders": _rows(data, chosen, full=query is not None),
         }
+    with working(f"solving the problems of {len(every)} queries"):
+        report["solved"] = solved(data, every, None if query is None else next(iter(chosen)))
     if figure is not None:
         from attsvm.report.hasse import draw_order, draw_orders
 
@@ -228,6 +232,10 @@ def _show(report: dict[str, Any]) -> None:
     for chain in [chain for row in rows for chain in row.get("chains", [])]:
         steps = [_plain(s[0]) if len(s) == 1 else f"{{{_plain(' = '.join(s))}}}" for s in chain]
         console.print(" > ".join(steps), soft_wrap=True)
+    for u, words in levels(report["solved"]["column"] or {}):
+        more = f" and {len(words) - _LEVEL} more" if len(words) > _LEVEL else ""
+        told = ", ".join(_cut(word) for word in words[:_LEVEL])
+        console.print(f"{u:9.5f}  {told}{more}", soft_wrap=True)
     if report["figure"] is not None:
         console.print(f"figure: {_plain(report['figure'])}", soft_wrap=True)
 
@@ -260,6 +268,17 @@ def _table(report: dict[str, Any]) -> Table:
             f"{ties['contexts']} contexts with several labels; {ties['queries']} queries with "
             f"cycles; {ties['tied_tokens']} tokens in {ties['tied_components']} tied components "
             f"(largest {ties['largest']}) of {ties['components']}",
+        )
+    found = report["solved"]
+    for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
+        if found[name] is not None:
+            table.add_row(f"{name} {matrix}", found[name]["message"])
+    if found["finite"]["components"]:
+        table.add_row(
+            "finite part",
+            f"log-odds up to {found['finite']['largest']:.4g} inside ties; the loss of "
+            f"{found['finite']['sentences']} sentences with one optimal token tends to "
+            f"{found['finite']['floor']:.6g} (entropy {found['finite']['entropy']:.6g})",
         )
     return table
 

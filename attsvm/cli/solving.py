@@ -34,7 +34,7 @@ from attsvm.cli.options import (
     show,
 )
 from attsvm.compound import solve_sets
-from attsvm.data import EXAMPLES, FAMILIES, SENTENCES
+from attsvm.data import EXAMPLES, FAMILIES, SENTENCES, TEXTS
 from attsvm.errors import BadTokens, Inseparable, Unsupported
 from attsvm.language.reading import write_lines
 from attsvm.norms import norm_of
@@ -132,9 +132,12 @@ def certify_command(
     leave(found)
 
 
+_EXAMPLES = (*EXAMPLES, *SENTENCES, *TEXTS)
+
+
 @app.command("example", epilog="Example: attsvm example multi-input --out tokens.npz")
 def example_command(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join((*EXAMPLES, *SENTENCES))}.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(_EXAMPLES)}.")],
     out: Annotated[Path, typer.Option("--out", help="The .npz file, or .txt of sentences.")],
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed, for random families.")
@@ -143,8 +146,8 @@ def example_command(
     as_json: Json = False,
 ) -> None:
     """Write one of the papers' instances as a problem file, or sentences as a text file."""
-    if name in SENTENCES:
-        lines = SENTENCES[name](seed=seed or 0)
+    if name in SENTENCES or (name in TEXTS and seed is None):
+        lines: list[Any] = TEXTS[name]() if name in TEXTS else SENTENCES[name](seed=seed or 0)
         write_lines(out, lines, force=force)
         if as_json:
             print_json({
@@ -153,11 +156,11 @@ def example_command(
         else:
             print(f"wrote {out}: {len(lines)} lines")
         return
-    if name not in EXAMPLES:
-        known = ", ".join((*EXAMPLES, *SENTENCES))
-        raise Unsupported(f"unknown example {name!r}: known are {known}")
+    if name not in _EXAMPLES:
+        raise Unsupported(f"unknown example {name!r}: known are {', '.join(_EXAMPLES)}")
     if seed is not None and name not in FAMILIES:
-        raise Unsupported(f"example {name!r} is fixed and takes no seed; {', '.join(FAMILIES)} do")
+        drawn = ", ".join((*FAMILIES, *SENTENCES))
+        raise Unsupported(f"example {name!r} is fixed and takes no seed; {drawn} do")
     arrays = EXAMPLES[name]() if seed is None else EXAMPLES[name](seed=seed)
     write_arrays(out, arrays, force=force)
     shapes = {key: list(np.shape(array)) for key, array in arrays.items()}

@@ -15,20 +15,62 @@ from rich.table import Table
 from attsvm import summary
 from attsvm.archive import Archive, check_out
 from attsvm.cli.inputs import KEPT, check_start, read_head, read_options, read_run, read_start
-from attsvm.cli.options import File, Force, Json, app, leave, print_json
+from attsvm.cli.options import Force, Json, app, leave, print_json
+from attsvm.cli.training_sentences import SENTENCES_ONLY, train_sentences
+from attsvm.embedding import KINDS
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.heads import HEADS, Head, head_of
 from attsvm.limits import predict
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS, model_of
+from attsvm.models.next_token import READOUTS, SENTENCE_MODELS
 from attsvm.outcome import Outcome, outcome, settled
 from attsvm.progress import bar
 from attsvm.rules import RULES
 from attsvm.rules.scaled import length
 from attsvm.rules.schedules import SCHEDULES
+from attsvm.sentence_task import WEIGHTS
 from attsvm.training import train
 
-ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="Problem file (.npz with X, and z, y, v, …); for next-token a text of sentences."
+    ),
+]
+ModelName = Annotated[
+    str,
+    typer.Option("--model", help=f"One of {', '.join(MODELS)}; of sentences: "
+                 f"{', '.join(SENTENCE_MODELS)}."),
+]  # fmt: skip
+# The options below are for sentences.
+Pairs = Annotated[
+    str | None,
+    typer.Option("--collocations", help="Sentences: two-token lines, or bigrams, or copy."),
+]
+Limit = Annotated[
+    int | None, typer.Option("--vocabulary", min=1, help="Sentences: how many tokens are kept.")
+]
+FirstRate = Annotated[
+    float | None, typer.Option("--decoder-lr", help="next-token: step size of the first stage.")
+]
+FirstSteps = Annotated[
+    int | None, typer.Option("--decoder-steps", min=0, help="next-token: steps of the first stage.")
+]
+Readout = Annotated[
+    str, typer.Option("--readout", help=f"next-token: one of {', '.join(READOUTS)}.")
+]
+Weights = Annotated[str, typer.Option("--weights", help=f"Sentences: {' or '.join(WEIGHTS)}.")]
+Vectors = Annotated[str, typer.Option("--embedding", help=f"Sentences: {' or '.join(KINDS)}.")]
+Dimension = Annotated[
+    int | None, typer.Option("--dimension", min=1, help="Sentences: size of the embedding.")
+]
+Ties = Annotated[
+    bool, typer.Option("--ties", help="Sentences: accept what is not realizable, cycles as ties.")
+]
+Both = Annotated[
+    bool, typer.Option("--add-collocations", help="joint-next-token: add the collocations' loss.")
+]
 RuleName = Annotated[str, typer.Option("--rule", help=f"One of {', '.join(RULES)}.")]
 HeadName = Annotated[
     str | None,
@@ -54,8 +96,10 @@ def train_command(
     rule: RuleName = "ngd",
     options: Options = None,
     head: HeadName = None,
-    lr: Annotated[float, typer.Option("--lr", help="Step size.")] = 0.1,
-    steps: Annotated[int, typer.Option("--steps", min=0, help="Number of steps.")] = 2000,
+    lr: Annotated[float, typer.Option("--lr", help="Step size; 0.05/√N on sentences.")] = 0.1,
+    steps: Annotated[
+        int, typer.Option("--steps", min=0, help="Number of steps; 4000 on sentences.")
+    ] = 2000,
     loss: Annotated[str, typer.Option("--loss", help=f"One of {', '.join(LOSSES)}.")] = "logistic",
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Seed of the starting point and of a drawn head.")
@@ -91,15 +135,36 @@ def train_command(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw the run (.svg, .png or .pdf).")
     ] = None,
+    collocations: Pairs = None,
+    vocabulary: Limit = None,
+    decoder_lr: FirstRate = None,
+    decoder_steps: FirstSteps = None,
+    readout: Readout = "softmax",
+    weights: Weights = "empirical",
+    embedding: Vectors = "orthonormal",
+    dimension: Dimension = None,
+    ties: Ties = False,
+    add_collocations: Both = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Train, then solve the predicted limit at the selected tokens and compare."""
+    """Train, then solve the predicted limit at the selected tokens and compare.
+
+    Sentences: --model next-token trains the decoder and then attention over it, decoder the first
+    stage alone, joint-next-token both matrices at once.
+    """
     _check_outputs(out, figure, force=force)
     if causal is not None and not sequence:
         raise Unsupported("--causal and --no-causal go with --sequence")
     if not 0 < lr < np.inf:
         raise Unsupported(f"--lr is {lr:g}: a step size is positive and finite")
+    given = {name for name in context.params if _given(context, name)}
+    if model in SENTENCE_MODELS:
+        train_sentences(context.params, given)
+        return
+    for name in SENTENCES_ONLY & given:
+        flag = name.replace("_", "-")
+        raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
     archive = read_run(file, queries=queries, sequence=sequence, causal=causal is not False)
     config: dict[str, Any] = {
         "model": model, "rule": rule, "options": read_options(options or []), "loss": loss,
@@ -108,7 +173,7 @@ def train_command(
     start = None
     if resume is not None:
         config["init"] = "given" if init == "file" else init
-        start = read_start(resume, {name: config[name] for name in KEPT if _given(context, name)})
+        start = read_start(resume, {name: config[name] for name in KEPT if name in given})
         config = start.config
     read = read_head(archive, head, model=config["model"], seed=config["seed"])
     if start is not None and resume is not None:

@@ -9,6 +9,7 @@ from attsvm.data.contextual import contextual
 from attsvm.data.joint import joint_relaxed, joint_tight
 from attsvm.data.multi_input import multi_input, multi_input_planar
 from attsvm.data.path_picture import path_picture_1, path_picture_2
+from attsvm.data.reviews import reviews
 from attsvm.data.sentences import cyclic, realizable
 from attsvm.data.single_input import single_input_global, single_input_local
 from attsvm.data.sphere import sphere
@@ -37,5 +38,8 @@ SENTENCES: dict[str, Callable[..., list[list[int]]]] = {
     "sentences-cyclic": cyclic,
 }
 
+# Real texts by name: lines of words, from packages that are installed apart.
+TEXTS: dict[str, Callable[..., list[list[str]]]] = {"reviews": reviews}
+
 # Modules of this folder whose functions are no instances in arrays.
-SUPPORT = ("torch_random", "sentences")
+SUPPORT = ("torch_random", "sentences", "reviews")

@@ -1,0 +1,74 @@
+"""What training on sentences tends to, solved and certified, for the report of `sentences`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from attsvm.embedding import embedding_of
+from attsvm.language.finite_part import entropy, finite_part
+from attsvm.language.orders import Order, orders
+from attsvm.language.problems import Columns, solve_attention, solve_decoder
+from attsvm.memory import require
+from attsvm.sentences import Sentences
+
+
+def solved(data: Sentences, every: Mapping[int, Order], query: int | None) -> dict[str, Any]:
+    """The decoder's and the attention's problem on orthonormal tokens, and the finite part.
+
+    query: the one whose column is listed, by word, or None.
+    """
+    N = data.vocabulary
+    require(5 * 8 * N * N, f"the matrices of {N} tokens")
+    E = embedding_of(N)
+    some = any(len(order.tokens) for order in every.values())
+    best = solve_attention(every, E) if some else None
+    decoder = solve_decoder(data, E) if N > 1 and (data.follows >= 0).any() else None
+    return {
+        "attention": None if best is None else _bounds(best),
+        "decoder": None if decoder is None else _bounds(decoder),
+        "finite": _finite(data),
+        "column": None if query is None or best is None else _column(data, best, every[query]),
+    }
+
+
+def _bounds(best: Columns) -> dict[str, Any]:
+    """A certificate in numbers."""
+    return {
+        "status": best.status, "lower": best.lower, "upper": best.upper, "gap": best.gap,
+        "columns": sum(best.times), "message": best.message,
+    }  # fmt: skip
+
+
+def _finite(data: Sentences) -> dict[str, Any]:
+    """The log-odds inside ties and the floor of the loss, over sentences with one optimal token."""
+    tokens, _ = data.distinct
+    right = (tokens >= 0) & (data.follows[tokens] == data.labels[:, None])
+    one = right.sum(axis=1) == 1
+    part = data.part(np.flatnonzero(one))
+    report: dict[str, Any] = {"sentences": int(part.counts.sum()), "components": 0}
+    if not part.size:
+        return report | {"floor": None, "entropy": None, "largest": None}
+    found = finite_part(part, orders(part))
+    return report | {
+        "components": found.components, "floor": found.floor, "entropy": entropy(part),
+        "largest": float(np.abs(found.W).max()), "residual": found.residual,
+    }  # fmt: skip
+
+
+def _column(data: Sentences, best: Columns, order: Order) -> dict[str, float]:
+    """u of each token in a relation, from the top; all others are 0."""
+    u = best.W[order.tokens, order.query]
+    return {data.word(order.tokens[k]): float(u[k]) for k in np.lexsort((order.tokens, -u))}
+
+
+def levels(column: dict[str, float]) -> list[tuple[float, list[str]]]:
+    """(u, its words) for each different u of a column, from the top; equal to nine digits."""
+    found: list[tuple[float, list[str]]] = []
+    for word, u in column.items():
+        if not found or found[-1][0] - u > 1e-9:
+            found.append((u, []))
+        found[-1][1].append(word)
+    return found
