@@ -188,9 +188,9 @@ def agreement(
     agrees = np.where(asked.label >= 0, answered.output == asked.label, attended)
     sure = asked.ahead(threshold)
     bounds = np.asarray(edges, np.float64)
-    gap = (asked.gap + asked.accuracy)[~tied]
-    place = np.clip(np.searchsorted(bounds, gap, side="right") - 1, 0, len(bounds) - 2)
-    inside = (gap >= bounds[0]) & (gap <= bounds[-1])
+    gap, off = asked.gap[~tied], asked.accuracy[~tied]
+    place = np.clip(np.searchsorted(bounds, gap + off, side="right") - 1, 0, len(bounds) - 2)
+    inside = (gap + off >= bounds[0]) & (gap - off <= bounds[-1])
     counts = np.bincount(place[inside], minlength=len(bounds) - 1)
     right = np.bincount(place[inside & agrees[~tied]], minlength=len(bounds) - 1)
     told = tuple(_told(asked, int(s), names) for s in np.flatnonzero(tied)[:listed])

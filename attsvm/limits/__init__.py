@@ -16,6 +16,7 @@ from attsvm.limits.premises import Case, Premise, premise
 from attsvm.limits.table import TABLE, Status
 from attsvm.losses import Loss, loss_of
 from attsvm.norms import norm_of
+from attsvm.sentences import Sentences
 from attsvm.tokens import Tokens
 
 # Models, rules without an exponent, and rules with one.
@@ -56,7 +57,7 @@ class Limit:
 def predict(
     model: str,
     rule: str,
-    tokens: Tokens | None = None,
+    tokens: Tokens | Sentences | None = None,
     *,
     head: Any = None,
     loss: str | Loss = "logistic",
@@ -66,7 +67,8 @@ def predict(
     model: prompt, weight, factored, joint-prompt, joint-weight or next-token. rule: gd, ngd,
     polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
     regularization path. With tokens and head (a vector or a Head) the premises that the data
-    decide are checked; for the joint models the head only names the best tokens.
+    decide are checked; for the joint models the head only names the best tokens. next-token takes
+    Sentences.
 
     >>> limit = predict("weight", "mirror:1.75")
     >>> limit.norm, limit.status
@@ -78,7 +80,10 @@ def predict(
         raise Unsupported(f"unknown model {model!r}: known are {', '.join(MODELS)}")
     family, power = _family(rule)
     row = TABLE[model, family]
-    case = Case(tokens, head, loss_of(loss).name)
+    read = tokens if isinstance(tokens, Sentences) else None
+    if read is not None and model != "next-token":
+        raise Unsupported(f"model {model!r} takes tokens; sentences go with next-token")
+    case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss).name, read)
     return Limit(
         model, rule, power if row.norm == "lP" else row.norm, row.status, row.statement,
         row.references, tuple(premise(name, case) for name in row.premises),

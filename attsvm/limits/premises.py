@@ -14,10 +14,12 @@ import numpy as np
 from attsvm.compound import support_inputs
 from attsvm.errors import BadSelection, Inseparable, NotConverged
 from attsvm.heads import Head, Linear, head_of
+from attsvm.language.realizability import realizability
 from attsvm.lazy import lazy
 from attsvm.optima import score_gaps
 from attsvm.problem import Problem
 from attsvm.selection import Selection
+from attsvm.sentences import Sentences
 from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
 
@@ -42,6 +44,7 @@ class Case:
     tokens: Tokens | None
     head: Any
     loss: str
+    sentences: Sentences | None = None
 
     @lazy
     def read(self) -> Head | None:
@@ -146,6 +149,16 @@ def _width(case: Case) -> Verdict:
     return None, f"the width is not known here; {most} columns always suffice"
 
 
+def _realizable(case: Case) -> Verdict:
+    if case.sentences is None:
+        return None, "give sentences to check it"
+    found = realizability(case.sentences)
+    if found.realizable:
+        return True, f"{case.sentences.size} sentences agree"
+    listed = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
+    return False, listed
+
+
 def _unchecked(detail: str) -> Callable[[Case], Verdict]:
     return lambda case: (None, detail)
 
@@ -183,7 +196,7 @@ CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
     ),
     "realizable": (
         "sentences agree with one strict order for each query",
-        _unchecked("checked on sentences, not on tokens"),
+        _realizable,
     ),
     "orthonormal": ("the embeddings are orthonormal", _unchecked("a property of the vocabulary")),
 }

@@ -70,9 +70,9 @@ def read_output(
     z_y = z[np.arange(S), labels]
     others = z.copy()
     others[np.arange(S), labels] = -np.inf
-    outside = np.logaddexp.reduce(others, axis=1)
+    share, outside = shares(others)
     loss = np.logaddexp(0.0, outside - z_y)
-    r = -np.exp(others - outside[:, None])
+    r = -share
     r[np.arange(S), labels] = 1.0
     first = tokens[np.arange(S), top]
     away = V[first][:, None, :] - V[tokens]
@@ -80,6 +80,17 @@ def read_output(
     size = np.sqrt(np.square(away).sum(axis=2) * np.square(r).sum(axis=1)[:, None])
     gap[~there | (np.abs(gap) <= TIED * size)] = 0.0
     return loss, gap, outside - z_y - loss, r, mass
+
+
+def shares(z: Floats) -> tuple[Floats, Floats]:
+    """(softmax of each row (S, N), log Σ e^z of each row (S,)); a row of −inf gives zeros."""
+    peak = z.max(axis=1, keepdims=True)
+    base = np.where(np.isneginf(peak), 0.0, peak)
+    e = np.exp(z - base)
+    total = e.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        log = np.log(total) + base
+    return e / np.where(total > 0, total, 1.0), log[:, 0]
 
 
 def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Floats, Floats]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from attsvm.embedding import orthonormal
 from attsvm.errors import BadTokens
 from attsvm.models import choices, choices_twin
 from attsvm.models.contexts import Contexts
@@ -82,16 +83,22 @@ def strengths(V: Floats, follows: Ints) -> Floats | None:
 def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
     """Loss L_0 and its gradient in W_ov: tokens (C,) and their followers (C,), weights π_0 (C,)."""
     X = E[tokens]
+    plain = E.shape[0] == E.shape[1] and orthonormal(E)
     rows = np.arange(len(tokens))
     log_weights = np.log(weights)
 
     def look(params: Blocks) -> Evaluation:
-        z = X @ params["W_ov"][0].T
+        W = params["W_ov"][0]
+        z = W.T[tokens] if plain else X @ W.T
         loss, residual, odds, others = _odds(z, after)
         height = log_weights - odds - loss
         peak = float(height.max())
         lifted = np.exp(height - peak)[:, None] * residual
-        G = lifted.T @ X
+        if plain:
+            G = np.zeros_like(W)
+            G[:, tokens] = lifted.T
+        else:
+            G = lifted.T @ X
         logs = others - loss[:, None] - z[rows, after][:, None]
         logs[rows, after] = -loss
         return _evaluation(
@@ -181,9 +188,8 @@ def _odds(z: Floats, labels: Ints) -> tuple[Floats, Floats, Floats, Floats]:
     rows = np.arange(len(z))
     others = z.copy()
     others[rows, labels] = -np.inf
-    outside = np.logaddexp.reduce(others, axis=1)
+    residual, outside = choices_twin.shares(others)
     odds = z[rows, labels] - outside
-    residual = np.exp(others - outside[:, None])
     residual[rows, labels] = -1.0
     return np.logaddexp(0.0, -odds), residual, odds, others
 

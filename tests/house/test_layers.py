@@ -31,9 +31,9 @@ LAYERS = (
     ("certificate",),
     ("stack",),
     ("solvers", "losses", "heads", "models", "rules"),
-    ("optima", "compound", "measures", "rates", "limits"),
+    ("optima", "compound", "measures", "rates"),
     ("archive", "summary", "data"),
-    ("language",),
+    ("language", "limits"),
     ("path",),
     (
         "training",

@@ -203,21 +203,21 @@ PARTS: dict[str, Part] = {
 }
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], parts: dict[str, Part] = PARTS) -> int:
     """Run and print; the exit code."""
     quick = "--quick" in arguments
-    chosen = [word for word in arguments if not word.startswith("-")] or list(PARTS)
-    unknown = [word for word in chosen if word not in PARTS]
+    chosen = [word for word in arguments if not word.startswith("-")] or list(parts)
+    unknown = [word for word in chosen if word not in parts]
     if unknown or any(word.startswith("-") and word != "--quick" for word in arguments):
-        print(f"usage: evidence [--quick] [PART ...]; parts: {', '.join(PARTS)}", file=sys.stderr)
+        print(f"usage: evidence [--quick] [PART ...]; parts: {', '.join(parts)}", file=sys.stderr)
         return 2
     start, missed = time.process_time(), 0
     for k, name in enumerate(chosen, start=1):
         print(f"part {k} of {len(chosen)}: {name}", file=sys.stderr, flush=True)
         began = time.process_time()
-        print(f"\n### {name}\n\n{(PARTS[name].__doc__ or '').splitlines()[0]}\n", flush=True)
+        print(f"\n### {name}\n\n{(parts[name].__doc__ or '').splitlines()[0]}\n", flush=True)
         print("| figure | found | asked | met |\n|---|---|---|---|", flush=True)
-        for finding in PARTS[name](quick):
+        for finding in parts[name](quick):
             missed += finding.met is False
             print(finding, flush=True)
         print(f"\n{time.process_time() - began:.1f} CPU s", flush=True)
