@@ -10,6 +10,7 @@ import logging
 from attsvm import measures
 from attsvm.certificate import Certificate, certify
 from attsvm.compound import relaxed, solve_sets
+from attsvm.embedding import embedding_of
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -19,6 +20,7 @@ from attsvm.errors import (
     NotConverged,
     Unsupported,
 )
+from attsvm.language.reading import read_sentences
 from attsvm.limits import Limit, predict
 from attsvm.norms import Norm, norm_of
 from attsvm.optima import Optimality, local_optima, optimality
@@ -56,12 +58,14 @@ __all__ = [
     "Unsupported",
     "__version__",
     "certify",
+    "embedding_of",
     "local_optima",
     "measures",
     "norm_of",
     "optimality",
     "outcome",
     "predict",
+    "read_sentences",
     "relaxed",
     "solve",
     "solve_many",

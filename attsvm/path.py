@@ -74,10 +74,8 @@ class Path:
         """The number of token places T of each input."""
         return int(self.config["places"])
 
-    def save(self, file: str | FilePath, *, force: bool = False) -> None:
-        """Write the path as an .npz file without pickles, in one move."""
-        from attsvm.archive import write_arrays
-
+    def arrays(self) -> dict[str, Any]:
+        """All that a saved path holds, by name."""
         arrays: dict[str, Any] = {
             "steps": self.steps, "loss": self.loss, "log_gradient": self.log_gradient,
             "top": self.top, "sureness": self.sureness, "clock": self.clock,
@@ -86,7 +84,13 @@ class Path:
         }  # fmt: skip
         arrays.update({f"weights.{name}": block for name, block in self.weights.items()})
         arrays.update({f"state.{name}": np.asarray(block) for name, block in self.state.items()})
-        write_arrays(FilePath(file), arrays, force=force)
+        return arrays
+
+    def save(self, file: str | FilePath, *, force: bool = False) -> None:
+        """Write the path as an .npz file without pickles, in one move."""
+        from attsvm.archive import write_arrays
+
+        write_arrays(FilePath(file), self.arrays(), force=force)
 
     @classmethod
     def load(cls, file: str | FilePath) -> Path:

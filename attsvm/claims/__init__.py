@@ -47,6 +47,12 @@ from attsvm.claims import (
     c_mirror_path,
     c_mirror_rates,
     c_single_instance,
+    d_cyclic_data,
+    d_generalization_on_unseen,
+    d_order_extension_ties,
+    d_rates,
+    d_two_stage_against_one_stage,
+    d_two_stages,
 )
 from attsvm.claims.claim import Claim
 from attsvm.errors import Unsupported
@@ -89,6 +95,12 @@ CLAIMS: dict[str, Claim] = {
     "C.mirror-rates": c_mirror_rates.CLAIM,
     "C.mirror-path": c_mirror_path.CLAIM,
     "C.joint-mirror-path": c_joint_mirror_path.CLAIM,
+    "D.two-stages": d_two_stages.CLAIM,
+    "D.rates": d_rates.CLAIM,
+    "D.two-stage-against-one-stage": d_two_stage_against_one_stage.CLAIM,
+    "D.generalization-on-unseen": d_generalization_on_unseen.CLAIM,
+    "D.order-extension-ties": d_order_extension_ties.CLAIM,
+    "D.cyclic-data": d_cyclic_data.CLAIM,
     "beyond.rules-against-norms": beyond_rules_against_norms.CLAIM,
     "beyond.factored-spectral": beyond_factored_spectral.CLAIM,
     "beyond.saturation-is-not-convergence": beyond_saturation_is_not_convergence.CLAIM,
@@ -113,6 +125,7 @@ SUPPORT = (
     "proof",
     "published",
     "random_instances",
+    "sentence_runs",
     "single_input",
     "steepest_runs",
 )

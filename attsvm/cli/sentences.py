@@ -86,7 +86,8 @@ def sentences_command(
             "orders": _rows(data, chosen, full=query is not None),
         }
     with working(f"solving the problems of {len(every)} queries"):
-        report["solved"] = solved(data, every, None if query is None else next(iter(chosen)))
+        asked = None if query is None else next(iter(chosen))
+        report["solved"], column = solved(data, every, asked)
     if figure is not None:
         from attsvm.report.hasse import draw_order, draw_orders
 
@@ -94,7 +95,7 @@ def sentences_command(
             if query is None:
                 draw_orders(every, data, figure)
             else:
-                draw_order(next(iter(chosen.values())), data, figure)
+                draw_order(next(iter(chosen.values())), data, figure, weights=column)
     report["figure"] = None if figure is None else str(figure)
     report["seconds"] = time.perf_counter() - start
     if as_json:
@@ -234,8 +235,8 @@ def _show(report: dict[str, Any]) -> None:
         console.print(" > ".join(steps), soft_wrap=True)
     for u, words in levels(report["solved"]["column"] or {}):
         more = f" and {len(words) - _LEVEL} more" if len(words) > _LEVEL else ""
-        told = ", ".join(_cut(word) for word in words[:_LEVEL])
-        console.print(f"{u:9.5f}  {told}{more}", soft_wrap=True)
+        some = ", ".join(_cut(word) for word in words[:_LEVEL])
+        console.print(f"{u:9.5f}  {some}{more}", soft_wrap=True)
     if report["figure"] is not None:
         console.print(f"figure: {_plain(report['figure'])}", soft_wrap=True)
 

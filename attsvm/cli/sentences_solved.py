@@ -13,12 +13,15 @@ from attsvm.language.orders import Order, orders
 from attsvm.language.problems import Columns, solve_attention, solve_decoder
 from attsvm.memory import require
 from attsvm.sentences import Sentences
+from attsvm.tokens import Floats
 
 
-def solved(data: Sentences, every: Mapping[int, Order], query: int | None) -> dict[str, Any]:
-    """The decoder's and the attention's problem on orthonormal tokens, and the finite part.
+def solved(
+    data: Sentences, every: Mapping[int, Order], query: int | None
+) -> tuple[dict[str, Any], Floats | None]:
+    """(report, column): both problems on orthonormal tokens, and the finite part.
 
-    query: the one whose column is listed, by word, or None.
+    query: the one whose column u (N,) is given, and listed by word, or None.
     """
     N = data.vocabulary
     require(5 * 8 * N * N, f"the matrices of {N} tokens")
@@ -26,12 +29,14 @@ def solved(data: Sentences, every: Mapping[int, Order], query: int | None) -> di
     some = any(len(order.tokens) for order in every.values())
     best = solve_attention(every, E) if some else None
     decoder = solve_decoder(data, E) if N > 1 and (data.follows >= 0).any() else None
-    return {
+    u = None if query is None or best is None else best.W[:, query]
+    report = {
         "attention": None if best is None else _bounds(best),
         "decoder": None if decoder is None else _bounds(decoder),
         "finite": _finite(data),
-        "column": None if query is None or best is None else _column(data, best, every[query]),
+        "column": None if u is None or query is None else _column(data, u, every[query]),
     }
+    return report, u
 
 
 def _bounds(best: Columns) -> dict[str, Any]:
@@ -58,9 +63,9 @@ def _finite(data: Sentences) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _column(data: Sentences, best: Columns, order: Order) -> dict[str, float]:
+def _column(data: Sentences, column: Floats, order: Order) -> dict[str, float]:
     """u of each token in a relation, from the top; all others are 0."""
-    u = best.W[order.tokens, order.query]
+    u = column[order.tokens]
     return {data.word(order.tokens[k]): float(u[k]) for k in np.lexsort((order.tokens, -u))}
 
 

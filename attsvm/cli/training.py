@@ -16,20 +16,31 @@ from attsvm import summary
 from attsvm.archive import Archive, check_out
 from attsvm.cli.inputs import KEPT, check_start, read_head, read_options, read_run, read_start
 from attsvm.cli.options import Force, Json, app, leave, print_json
-from attsvm.cli.training_sentences import SENTENCES_ONLY, train_sentences
-from attsvm.embedding import KINDS
+from attsvm.cli.sentence_options import (
+    SENTENCES_ONLY,
+    Both,
+    Dimension,
+    FirstRate,
+    FirstSteps,
+    Pairs,
+    Readout,
+    Size,
+    Ties,
+    Vectors,
+    Weights,
+)
+from attsvm.cli.training_sentences import train_sentences
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.heads import HEADS, Head, head_of
 from attsvm.limits import predict
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS, model_of
-from attsvm.models.next_token import READOUTS, SENTENCE_MODELS
+from attsvm.models.next_token import SENTENCE_MODELS
 from attsvm.outcome import Outcome, outcome, settled
 from attsvm.progress import bar
 from attsvm.rules import RULES
 from attsvm.rules.scaled import length
 from attsvm.rules.schedules import SCHEDULES
-from attsvm.sentence_task import WEIGHTS
 from attsvm.training import train
 
 File = Annotated[
@@ -43,34 +54,6 @@ ModelName = Annotated[
     typer.Option("--model", help=f"One of {', '.join(MODELS)}; of sentences: "
                  f"{', '.join(SENTENCE_MODELS)}."),
 ]  # fmt: skip
-# The options below are for sentences.
-Pairs = Annotated[
-    str | None,
-    typer.Option("--collocations", help="Sentences: two-token lines, or bigrams, or copy."),
-]
-Limit = Annotated[
-    int | None, typer.Option("--vocabulary", min=1, help="Sentences: how many tokens are kept.")
-]
-FirstRate = Annotated[
-    float | None, typer.Option("--decoder-lr", help="next-token: step size of the first stage.")
-]
-FirstSteps = Annotated[
-    int | None, typer.Option("--decoder-steps", min=0, help="next-token: steps of the first stage.")
-]
-Readout = Annotated[
-    str, typer.Option("--readout", help=f"next-token: one of {', '.join(READOUTS)}.")
-]
-Weights = Annotated[str, typer.Option("--weights", help=f"Sentences: {' or '.join(WEIGHTS)}.")]
-Vectors = Annotated[str, typer.Option("--embedding", help=f"Sentences: {' or '.join(KINDS)}.")]
-Dimension = Annotated[
-    int | None, typer.Option("--dimension", min=1, help="Sentences: size of the embedding.")
-]
-Ties = Annotated[
-    bool, typer.Option("--ties", help="Sentences: accept what is not realizable, cycles as ties.")
-]
-Both = Annotated[
-    bool, typer.Option("--add-collocations", help="joint-next-token: add the collocations' loss.")
-]
 RuleName = Annotated[str, typer.Option("--rule", help=f"One of {', '.join(RULES)}.")]
 HeadName = Annotated[
     str | None,
@@ -136,7 +119,7 @@ def train_command(
         Path | None, typer.Option("--figure", help="Draw the run (.svg, .png or .pdf).")
     ] = None,
     collocations: Pairs = None,
-    vocabulary: Limit = None,
+    vocabulary: Size = None,
     decoder_lr: FirstRate = None,
     decoder_steps: FirstSteps = None,
     readout: Readout = "softmax",

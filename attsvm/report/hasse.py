@@ -18,7 +18,7 @@ from scipy.optimize import isotonic_regression
 from attsvm.errors import BadTokens
 from attsvm.language.orders import Order
 from attsvm.report import style
-from attsvm.report.run import _write, check_format
+from attsvm.report.run import check_format, write_figure
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats, Ints
 
@@ -297,4 +297,4 @@ def _page(diagrams: list[Diagram], notes: list[str], file: FilePath) -> None:
         for artist in artists:
             artist.set_transform(Affine2D().translate(*corner) + ax.transData)
             ax.add_artist(artist)
-    _write(figure, file)
+    write_figure(figure, file)

@@ -37,7 +37,7 @@ def draw_run(path: Path, found: Outcome, file: FilePath, *, instance: int = 0) -
     """
     check_format(file)
     with style.look():
-        _write(picture(path, found, instance=instance), file)
+        write_figure(picture(path, found, instance=instance), file)
 
 
 def picture(path: Path, found: Outcome, *, instance: int = 0) -> Figure:
@@ -87,7 +87,7 @@ def check_format(file: FilePath) -> None:
         raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
 
 
-def _write(figure: Figure, file: FilePath) -> None:
+def write_figure(figure: Figure, file: FilePath) -> None:
     """Write the figure in one move: a whole file appears, or none."""
     handle, beside = tempfile.mkstemp(dir=file.parent, prefix=".attsvm-", suffix=file.suffix)
     os.close(handle)

@@ -16,6 +16,10 @@ from tests.claims.spoils import SPOILS
 KNOWN = {
     # The mean over accepted runs is above the published one, the median is not.
     "B.multi-token-relu": "fails",
+    # The strict ordering by kinds has ties and reversals, certified.
+    "D.order-extension-ties": "fails",
+    # One stage on both losses ends nearer to both solutions.
+    "D.two-stage-against-one-stage": "fails",
 }
 
 

@@ -259,3 +259,16 @@ def test_json_is_one_object(text):
     )  # fmt: skip
     assert done.returncode == 0 and done.stderr == ""
     assert json.loads(done.stdout)["status"] == "realizable"
+
+
+def test_the_problems_are_solved_in_the_report(run, tmp_path):
+    file = tmp_path / "s.txt"
+    file.write_text("0 0\n1 1\n2 2\n3 3\n0 1 2 0\n1 2 0 2 1\n", encoding="utf-8")
+    report = run("sentences", file, "--query", "2", "--json").report["solved"]
+    assert report["attention"]["status"] == "optimal" and report["attention"]["gap"] < 1e-10
+    assert report["decoder"]["upper"] == pytest.approx(3**0.5, rel=1e-9)
+    # 0 above 1 and 2, and 1 above 0 and 2: 0 and 1 tie at 1/3, 2 is at −2/3.
+    assert report["column"] == pytest.approx({"0": 1 / 3, "1": 1 / 3, "2": -2 / 3}, rel=1e-9)
+    assert report["finite"]["components"] == 1 and report["finite"]["sentences"] == 2
+    shown = run("sentences", file, "--query", "2", "--ties").out
+    assert "0.33333  0, 1" in shown and "finite part" in shown

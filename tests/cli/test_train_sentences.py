@@ -1,0 +1,239 @@
+"""`attsvm train` on sentences: reports, files, figures, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attsvm import Sentences, train
+from attsvm.data.sentences import cyclic, realizable
+from attsvm.language.orders import orders
+from attsvm.language.problems import solve_attention
+from attsvm.measures import correlation
+from attsvm.path import Path
+from tests.cli.command import refused
+
+GOOD = "a A\nb B\nc C\nd D\na b d A\nb c d B\nc d c C\na a d A\n"
+TORN = "a A\nb B\nc C\na b c A\nb a c B\n"
+ROUND = "a A\nb B\nc C\nd D\na b d A\nb c d B\nc a d C\n"
+SHORT = ("--steps", 200, "--decoder-steps", 100)
+
+
+def written(lines):
+    return "".join(" ".join(map(str, line)) + "\n" for line in lines)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A function that writes a file and gives its path."""
+
+    def write(content: str | bytes, name: str = "text.txt"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def leaves_nothing(run, folder, *words, said):
+    """The command is refused with a path and a figure asked for, and the folder is as before."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    refused(run("train", *words, "--out", "path.npz", "--figure", "run.svg"), *said)
+    refused(run("train", *words, "--json"), *said)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_published_figures(run, text):
+    file = text(written(realizable(20, 4, 68, 0)))
+    done = run("train", file, "--model", "next-token", "--json")
+    assert done.code == 0 and done.err == ""
+    report = done.report
+    assert report["status"] == "optimal" and report["realizable"]
+    # The generated file holds each collocation once: its weights are uniform.
+    assert report["norm"]["W_ov"] == pytest.approx(0.2 / np.sqrt(20) * 2000, rel=1e-9)
+    assert report["correlation"]["W_ov"] == pytest.approx(1, abs=1e-9)
+    assert report["margin_share"]["W_ov"] == pytest.approx(1, abs=1e-9)
+    best = report["certificates"]["W_ov"]
+    assert best["lower"] <= np.sqrt(19) <= best["upper"] and best["gap"] < 1e-9
+    assert report["decoder_loss"] == pytest.approx(2.3292648e-8, rel=1e-6)
+    assert report["floor"] == pytest.approx(report["decoder_loss"], rel=1e-9)
+    assert report["loss"] == pytest.approx(report["floor"] + report["excess"], rel=1e-9)
+    assert 0 < report["excess"] < 1e-8
+    assert report["correlation"]["W_kq"] > 0.98 and report["certificates"]["W_kq"]["gap"] < 1e-9
+    assert 0 < report["margin_share"]["W_kq"] < 1
+    assert report["top_optimal"] == pytest.approx(1)
+    assert report["steps"] == {"W_kq": 4000, "W_ov": 2000}
+
+
+def test_saved_run_is_both_stages(run, text):
+    lines = realizable(12, 3, 25, 1)
+    file = text(written(lines))
+    done = run("train", file, "--model", "next-token", *SHORT, "--out", "run.npz", "--json")
+    assert done.code == 0
+    data = Sentences.of(lines)
+    first = train(data, model="decoder", lr=0.2 / np.sqrt(12), steps=100)
+    second = train(data, model="next-token", head=first, lr=0.05 / np.sqrt(12), steps=200)
+    path = Path.load("run.npz")
+    assert path.config["model"] == "next-token" and int(path.steps[-1]) == 200
+    np.testing.assert_allclose(path.weights["W_kq"], second.weights["W_kq"], rtol=1e-12)
+    with np.load("run.npz", allow_pickle=False) as arrays:
+        np.testing.assert_allclose(arrays["W_ov"], first.weights["W_ov"][-1, 0], rtol=1e-12)
+        np.testing.assert_array_equal(arrays["decoder.steps"], first.steps)
+        np.testing.assert_array_equal(arrays["E"], np.eye(12))
+        # What is saved is enough to go on: the decoder again as a head.
+        again = train(data, model="next-token", head=arrays["W_ov"], lr=0.01, steps=1)
+    assert again.loss[0, 0] == pytest.approx(second.loss[0, 0], rel=1e-12)
+    found = orders(data)
+    best = solve_attention(found, np.eye(12))
+    wanted = float(correlation(second.weights["W_kq"][-1, 0], best.W))
+    assert done.report["correlation"]["W_kq"] == pytest.approx(wanted, rel=1e-9)
+    refused(run("train", file, "--model", "next-token", *SHORT, "--out", "run.npz"), "--force")
+    assert (
+        run("train", file, "--model", "next-token", *SHORT, "--out", "run.npz", "--force").code == 0
+    )
+
+
+def test_table_and_figure(run, text):
+    file = text(GOOD)
+    done = run("train", file, "--model", "next-token", *SHORT, "--figure", "run.svg")
+    assert done.code == 0 and done.err == ""
+    for word in ("realizable", "yes", "W_kq correlation", "W_ov certificate", "excess"):
+        assert word in done.out
+    with open("run.svg", encoding="utf-8") as stream:
+        assert stream.read(5) == "<?xml"
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("--model decoder --steps 60", {"W_ov": 60}),
+        ("--model joint-next-token --steps 60", {"W_kq": 60, "W_ov": 60}),
+        ("--model joint-next-token --steps 60 --add-collocations", {"W_kq": 60, "W_ov": 60}),
+        ("--model next-token --steps 60 --readout mass", {"W_kq": 60}),
+        ("--model next-token --steps 60 --decoder-steps 30 --decoder-lr 0.5 --lr 0.1 "
+         "--weights uniform --rule gd --schedule sqrt --init normal:0.1 --seed 3",
+         {"W_kq": 60, "W_ov": 30}),
+        ("--model next-token --steps 60 --decoder-steps 30 --embedding normal --dimension 9",
+         {"W_kq": 60, "W_ov": 30}),
+        ("--model next-token --steps 60 --decoder-steps 30 --dimension 11",
+         {"W_kq": 60, "W_ov": 30}),
+        ("--model next-token --steps 60 --decoder-steps 30 --rule sign",
+         {"W_kq": 60, "W_ov": 30}),
+    ],
+)  # fmt: skip
+def test_other_runs(run, text, words, steps):
+    done = run("train", text(GOOD), *words.split(), "--out", "o.npz", "--figure", "f.png", "--json")
+    assert done.code == 0, done
+    report = done.report
+    assert report["steps"] == steps and set(report["certificates"]) == set(steps)
+    assert all(best["status"] == "optimal" for best in report["certificates"].values())
+    assert Path.load("o.npz").config["model"] == words.split()[1]
+    if "--rule sign" in words:
+        assert report["certificates"]["W_kq"]["norm"] == "max"
+        assert "max norm" in report["certificates"]["W_kq"]["message"]
+    if "--dimension 11" in words:
+        assert report["dimension"] == 11 and report["vocabulary"] == 8
+
+
+def test_too_few_dimensions_are_inseparable(run, text):
+    file = text(written(realizable(12, 4, 60, 0)))
+    done = run("train", file, "--model", "next-token", *SHORT, "--embedding", "normal",
+               "--dimension", 2, "--json")  # fmt: skip
+    assert done.code == 3 and done.report["status"] == "inseparable"
+    assert done.err.startswith("attsvm: ") and done.err.count("\n") == 1
+    assert done.report["correlation"]["W_kq"] is None
+
+
+def test_ties_are_accepted_when_asked(run, text):
+    file = text(written(cyclic(12, 4, 30, 0)))
+    done = run("train", file, "--model", "next-token", "--ties", "--readout", "mass", "--schedule",
+               "sqrt", "--lr", 0.3, "--steps", 20000, "--json")  # fmt: skip
+    assert done.code == 0
+    report = done.report
+    assert not report["realizable"] and report["faults"]["cycle"] > 0
+    # The direction is that of the graph problem beside the finite part, the floor its loss.
+    assert report["correlation"]["W_kq"] > 0.99
+    assert 0 < report["excess"] < 1e-4 and report["floor"] > 0.1
+    assert report["margin_share"]["W_kq"] is None
+    soft = run("train", file, "--model", "next-token", "--ties", *SHORT, "--json").report
+    assert soft["floor"] is None and soft["excess"] is None and soft["loss"] > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        ("", "", ["text.txt is empty"]),
+        ("\n \n", "", ["only blank lines"]),
+        ("a A\nb\n", "", ["line 2", "one token"]),
+        ("0 1\n1 0\n0 1 7 1\n", "--vocabulary 3", ["token 7", "out of range", "0…2"]),
+        ("0 1\n1 0\n0 -1 1\n", "", ["token -1", "out of range"]),
+        (GOOD, "--dimension 5", ["8 tokens cannot be orthonormal in 5", "normal"]),
+        (TORN, "", ["line 4", "line 5", "two labels", "--ties"]),
+        (ROUND, "", ["goes round", "line 5", "line 6", "line 7", "--ties"]),
+        ("a A\nb B\na b B\na b A\nb b C\n", "", ["line 3", "line 4", "--ties", "more"]),
+        ("a b c\nb c a\n", "", ["no token has a known follower"]),
+        ("a b c\nb c a\n", "--ties", ["no token has a known follower"]),
+        ("a A\nb B\n", "", ["no sentence of three or more tokens"]),
+        ("a A\nb B\na b C\n", "", ["line 3", "followed by its label", "--ties"]),
+        ("a A\na B\na a A\n", "", ["line 1", "line 2", "one follower"]),
+        (b"a A\nb \xff\n", "", ["line 2", "not UTF-8"]),
+        (b"a A\nb \x00\n", "", ["line 2", "zero byte"]),
+        (GOOD, "--collocations nowhere.txt", ["nowhere.txt does not exist"]),
+        (GOOD, "--head linear", ["--head does not fit --model next-token"]),
+        (GOOD, "--queries last", ["--queries does not fit"]),
+        (GOOD, "--sequence", ["--sequence does not fit"]),
+        (GOOD, "--loss logistic", ["--loss does not fit"]),
+        (GOOD, "--width 3", ["--width does not fit"]),
+        (GOOD, "--until 0.9", ["--until does not fit"]),
+        (GOOD, "--resume path.npz", ["--resume does not fit"]),
+        (GOOD, "--init file", ["--init file needs a problem file"]),
+        (GOOD, "--init random", ["unknown init"]),
+        (GOOD, "--add-collocations", ["--add-collocations does not fit"]),
+        (GOOD, "--readout mass --decoder-lr 0.1", ["--decoder-lr does not fit", "mass"]),
+        (GOOD, "--decoder-lr 0", ["--decoder-lr is 0"]),
+        (GOOD, "--decoder-lr nan", ["--decoder-lr is nan"]),
+        (GOOD, "--decoder-steps -1", ["--decoder-steps"]),
+        (GOOD, "--lr -1", ["--lr is -1"]),
+        (GOOD, "--readout sum", ["unknown readout 'sum'", "softmax, mass"]),
+        (GOOD, "--weights equal", ["unknown weights 'equal'", "empirical, uniform"]),
+        (GOOD, "--embedding random", ["unknown embedding 'random'"]),
+        (GOOD, "--rule sgd", ["unknown rule 'sgd'"]),
+        (GOOD, "--schedule cosine", ["unknown schedule"]),
+        (GOOD, "--option eps=1", ["no option eps"]),
+    ],
+)
+def test_refused(run, text, tmp_path, content, words, said):
+    leaves_nothing(run, tmp_path, text(content), "--model", "next-token", *words.split(), said=said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--model decoder --decoder-steps 5", ["--decoder-steps does not fit --model decoder"]),
+        ("--model decoder --readout mass", ["--readout does not fit --model decoder"]),
+        ("--model joint-next-token --decoder-lr 1", ["--decoder-lr does not fit"]),
+        ("--model joint-next-token --readout mass", ["--readout does not fit"]),
+        ("--model weight --ties", ["--ties is for sentences", "next-token"]),
+        ("--model weight --embedding normal", ["--embedding is for sentences"]),
+        ("--model prompt --decoder-steps 5", ["--decoder-steps is for sentences"]),
+        ("--model weight", ["text.txt is not an .npz file"]),
+    ],
+)
+def test_options_of_other_models(run, text, tmp_path, words, said):
+    leaves_nothing(run, tmp_path, text(GOOD), *words.split(), said=said)
+
+
+def test_missing_file_and_folder(run, tmp_path):
+    leaves_nothing(run, tmp_path, "no.txt", "--model", "next-token", said=["no.txt does not exist"])
+    refused(run("train", tmp_path, "--model", "decoder"), "is a folder")
+
+
+def test_a_decoder_needs_no_sentences(run, text):
+    done = run("train", text("a A\nb B\n"), "--model", "decoder", "--steps", 50, "--json")
+    assert done.code == 0 and json.loads(done.out)["correlation"]["W_ov"] == pytest.approx(1)
+
+
+def test_a_diverging_run_says_so(run, text):
+    done = run("train", text(GOOD), "--model", "next-token", *SHORT, "--lr", 1e308, "--json")
+    assert done.report["diverged"]["W_kq"] >= 0
+    assert "diverged at step" in done.err and "smaller step size" in done.err

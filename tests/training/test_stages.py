@@ -1,0 +1,126 @@
+"""Both stages of next-token training: what they do step by step, and where they go."""
+
+import numpy as np
+import pytest
+
+from attsvm import Sentences, train, two_stages
+from attsvm.data.sentences import realizable
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.language.floor import excess, floors
+from attsvm.language.orders import orders
+from attsvm.language.problems import solve_attention, solve_decoder
+from attsvm.measures import correlation
+from attsvm.models.contexts import Contexts
+from attsvm.report.stages import Curves, Row, picture
+from attsvm.stages import Stages
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Sentences.of(realizable(8, 3, 20, 2))
+
+
+@pytest.fixture(scope="module")
+def stages(data):
+    return two_stages(data, steps=(400, 600))
+
+
+def test_the_first_stage_moves_straight_to_its_solution(data, stages):
+    path = stages.decoder
+    W = path.weights["W_ov"][1:, 0]
+    best = solve_decoder(data, np.eye(8)).W
+    assert np.linalg.norm(best) == pytest.approx(np.sqrt(7), rel=1e-12)
+    np.testing.assert_allclose(correlation(W, best), 1, atol=1e-12)
+    size = np.linalg.norm(W, axis=(1, 2))
+    np.testing.assert_allclose(size, 0.2 / np.sqrt(8) * path.steps[1:], rtol=1e-12)
+
+
+def test_each_stage_is_a_run_of_its_own(data, stages):
+    first = train(data, model="decoder", lr=0.2 / np.sqrt(8), steps=400)
+    second = train(data, model="next-token", head=first, lr=0.05 / np.sqrt(8), steps=600)
+    np.testing.assert_array_equal(stages.decoder.weights["W_ov"], first.weights["W_ov"])
+    np.testing.assert_array_equal(stages.attention.weights["W_kq"], second.weights["W_kq"])
+    np.testing.assert_array_equal(stages.W_ov, first.weights["W_ov"][-1, 0])
+    np.testing.assert_array_equal(stages.V, stages.E @ stages.W_ov.T)
+
+
+def test_the_second_stage_descends_on_the_written_loss(data, stages):
+    """The recorded loss and the first step's gradient by differences of the formula itself."""
+    V = stages.V
+
+    def loss(W):
+        total = 0.0
+        for s in range(data.size):
+            words = data.words[s, : data.lengths[s]]
+            a = np.exp(W[words, words[-1]])
+            z = (a / a.sum()) @ V[words]
+            total += data.weights[s] * (np.logaddexp.reduce(z) - z[data.labels[s]])
+        return total
+
+    path = stages.attention
+    assert path.loss[0, 0] == pytest.approx(loss(np.zeros((8, 8))), rel=1e-12)
+    assert path.loss[-1, 0] == pytest.approx(loss(stages.W_kq), rel=1e-9)
+    step = path.weights["W_kq"][1, 0]
+    slope = np.zeros((8, 8))
+    for i, j in np.ndindex(8, 8):
+        h = np.zeros((8, 8))
+        h[i, j] = 1e-5
+        slope[i, j] = (loss(h) - loss(-h)) / 2e-5
+    np.testing.assert_allclose(step, -0.05 / np.sqrt(8) * slope / np.linalg.norm(slope), atol=1e-9)
+
+
+def test_the_second_stage_turns_to_its_solution(data, stages):
+    best = solve_attention(orders(data), stages.E).W
+    late = two_stages(data, steps=(400, 6000))
+    near, nearer = (float(correlation(run.W_kq, best)) for run in (stages, late))
+    assert near < nearer and nearer > 0.99
+    contexts = Contexts.of(data, stages.E)
+    floor, lowest = floors(contexts, stages.V)
+    assert lowest.all()
+    above = [excess(contexts, stages.V, W) for W in stages.attention.weights["W_kq"][:, 0]]
+    assert (np.diff(above) < 0).all()
+    assert stages.attention.loss[-1, 0] == pytest.approx(
+        float(contexts.weights @ floor) + above[-1], rel=1e-10
+    )
+
+
+def test_uniform_weights_forget_the_counts():
+    lines = [[0, 1], [1, 2], [2, 0], [0, 1]]
+    data = Sentences.of([*lines, [0, 1, 2], [1, 0, 0, 2]])
+    best = solve_decoder(data, np.eye(3)).W
+    uniform = two_stages(data, steps=(50, 5), weights=("uniform", "empirical")).W_ov
+    empirical = two_stages(data, steps=(50, 5)).W_ov
+    assert float(correlation(uniform, best)) == pytest.approx(1, abs=1e-12)
+    assert float(correlation(empirical, best)) < 1 - 1e-4
+
+
+def test_progress_goes_from_none_to_all(data):
+    seen = []
+    two_stages(data, steps=(200, 400), progress=seen.append)
+    assert seen == sorted(seen) and seen[0] == 0.0
+    assert any(s < 1 / 3 for s in seen) and any(1 / 3 <= s <= 1 for s in seen)
+
+
+def test_data_that_cannot_be_trained():
+    with pytest.raises(BadTokens, match="no collocations"):
+        two_stages(Sentences.of([[0, 1, 2]]), steps=(1, 1))
+    with pytest.raises(BadTokens, match="no sentence"):
+        two_stages(Sentences.of([[0, 1], [1, 0]]), steps=(1, 1))
+    with pytest.raises(Unsupported, match="unknown weights"):
+        two_stages(Sentences.of([[0, 1], [1, 0], [0, 1, 1]]), steps=(1, 1), weights=("x", "x"))
+
+
+def test_six_panels(stages):
+    assert isinstance(stages, Stages)
+    rows = []
+    for name, path in (("W_ov", stages.decoder), ("W_kq", stages.attention)):
+        size = np.linalg.norm(path.weights[name], axis=(2, 3))
+        apart = size * 0 if name == "W_ov" else 1 / (1 + size)
+        rows.append(Row(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
+    figure = picture(rows, "both")
+    assert len(figure.axes) == 6
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
+        f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")
+    ]
+    assert "exact" in figure.axes[1].texts[0].get_text()  # nothing to draw: it is said
+    assert figure.axes[0].get_yscale() == "log" and figure.axes[4].get_xscale() == "log"
