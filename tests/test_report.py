@@ -196,7 +196,12 @@ def run(name, capsys):
 
 
 def test_every_example_is_run():
-    mine = {"certify_your_own_direction.py", "many_problems.py", "local_optima.py"}
+    mine = {
+        "certify_your_own_direction.py",
+        "local_optima.py",
+        "many_problems.py",
+        "next_token.py",
+    }
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == mine
     for name in mine:
         assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) < 60
@@ -231,3 +236,10 @@ def test_example_of_local_optima(capsys):
     kinds = [re.search(r"\] +(\w+)", line)[1] for line in lines]
     assert kinds.count("global") == 1 and kinds.count("local") == optimal - 1
     assert all(float(line.split()[-1]) > 0 for line in lines)
+
+
+def test_the_language_example_agrees_with_its_model(capsys):
+    lines = run("next_token.py", capsys)
+    assert lines[0].endswith("realizable: True")
+    assert "dog cat ant: theory says eel (gap 2.00), the model says eel" in lines
+    assert lines[-1] == "1 of 4 are ties; 2 of 2 wide gaps agree"

@@ -170,13 +170,13 @@ def plot(config: Config, result: Result) -> Figure:
                                     one.excess[name]), strict=True):  # fmt: skip
                 ax.loglog(steps[1:], np.maximum(y[1:], 1e-16), color=CYCLE[k], alpha=0.8,
                           linewidth=1.3, label=label)  # fmt: skip
-    for ax, title in zip(
-        axes, ("Direction: 1 − correlation of W − W_fin with W_mm",
-               "Finite part: 1 − correlation with the log-odds",
-               "Loss above its floor (nats)"), strict=True,
-    ):  # fmt: skip
-        ax.set(xlabel="iteration")
-        ax.set_title(title, fontsize=9)
+    words = (
+        ("Direction", "1 − correlation with the solution"),
+        ("Inside components", "1 − correlation with the log-odds"),
+        ("Loss", "above its floor (nats)"),
+    )
+    for ax, (title, up) in zip(axes, words, strict=True):
+        ax.set(xlabel="iteration", ylabel=up, title=title)
     axes[0].legend(frameon=False, fontsize=7.5)
     return figure
 
