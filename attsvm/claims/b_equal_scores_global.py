@@ -10,6 +10,9 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, stacked, standing
 from attsvm.landscape import equal_scores
+from attsvm.norms import norm_of
+from attsvm.selection import Selection
+from attsvm.solvers.front import solve
 from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
 from attsvm.training import train
@@ -29,6 +32,39 @@ def _smooth(tokens: Tokens, v: Floats) -> float:
     return float(np.mean(size**2 * z**2 * X**4 / 4 + 3 * size * z**2 * X**3))
 
 
+def _adverse(tokens: Tokens, v: Floats) -> Floats | None:
+    """A start from which the descent does not find the best tokens, where there is such a one.
+
+    Let V be the solution of the best tokens of all inputs but i. At r V those pull with w e^−r; if
+    some token of input i leads its best one by ρ > 1 under V, input i pulls with w_i e^−ρr only,
+    and the descent goes on along V. Here r is such that this is a hundredth of what the weakest of
+    the others has, and at least 30. The input with the largest ρ is taken; None without one.
+    """
+    X, z, labels = np.asarray(tokens.X), tokens.queries, np.asarray(tokens.labels)
+    top = Selection.best(tokens, v).indices
+    scores = np.sort(tokens.scores(v), axis=1)
+    pull = (scores[:, -1] - scores[:, 0]) / 4  # gap times |ℓ'|, which is a quarter at score 0
+    most, start = 1.0, None
+    for i in range(tokens.n):
+        rest = np.arange(tokens.n) != i
+        V = solve(best_problem(Tokens(X[rest], queries=z[rest], labels=labels[rest]), v)).W
+        lead = -np.inf if V is None else float(((X[i] - X[i, top[i]]) @ V @ z[i]).max())
+        if V is not None and lead > most:
+            ratio = max(float(pull[i] / pull[rest].min()), 1.0)
+            most, start = lead, max(30.0, np.log(100 * ratio) / (lead - 1)) * V
+    separable = start is not None and solve(best_problem(tokens, v)).status == "optimal"
+    return start if separable and equal_scores(tokens, v) else None
+
+
+def _adverse_starts(config: Config) -> tuple[list[int], Floats]:
+    """The instances, of those searched, that have such a start, and the starts (K, d, d)."""
+    stack, heads = stacked(config["shape"], range(config["searched"]), equal_scores=True)
+    found = [_adverse(t, v) for t, v in zip(stack, heads, strict=True)]
+    starts = [W for W in found if W is not None]
+    d = stack[0].d
+    return [b for b, W in enumerate(found) if W is not None], np.reshape(starts, (-1, d, d))
+
+
 def run(config: Config) -> Result:
     """Plain and normalized descent from starts of several sizes on every instance."""
     stack, heads = _instances(config)
@@ -42,6 +78,12 @@ def run(config: Config) -> Result:
             rows = np.unique(np.linspace(0, len(path.steps) - 1, 30).round().astype(int))
             out |= {f"{rule}.{k}.steps": path.steps[rows], f"{rule}.{k}.loss": path.loss[rows],
                     f"{rule}.{k}.W": path.weights["W"][rows]}  # fmt: skip
+    places, starts = _adverse_starts(config)
+    out["adverse.W"] = starts
+    if places:
+        found, tops = stacked(config["shape"], places, equal_scores=True)
+        path = train(found, head=tops, lr=0.1, steps=config["steps"], init={"W": starts})
+        out["adverse.W"] = path.weights["W"][-1]
     return out
 
 
@@ -71,7 +113,13 @@ def check(config: Config, result: Result) -> Finding:
             along = np.einsum("rij,ij->r", plain[:, b], D)
             shrinks += bool((np.diff(along) <= 0).any())
     gap = worst_gap([c for c, i in zip(best, inside, strict=True) if i])
+    places, _ = _adverse_starts(config)
+    ends = zip(*stacked(config["shape"], places, equal_scores=True), result["adverse.W"],
+               strict=True) if places else ()  # fmt: skip
+    strayed = sum(standing(t, v, W)[0] != "global" for t, v, W in ends)
     tests = (
+        noted(f"instances of {config['searched']} with a start that contradicts", len(places)),
+        equals("normalized runs from these starts that do not end at the best tokens", strayed, 0),
         equals("normalized runs that do not end at the best tokens", wrong, 0),
         at_least("normalized: least correlation to the certified direction",
                  float(np.min(cosines)), config["correlation"]),
@@ -79,13 +127,20 @@ def check(config: Config, result: Result) -> Finding:
         equals("plain runs whose loss rises", rises, 0),
         equals("plain runs whose part along the certified direction ever shrinks", shrinks, 0),
         noted("plain: median correlation to the certified direction", float(np.median(slow))),
-        at_most("largest certified gap", gap, 1e-8),
+        at_most("largest certified gap", gap, norm_of("frobenius").tolerance),
     )  # fmt: skip
     premises = (
         f"{sum(inside)} of {len(stack)} instances are separable and have equal scores; "
         f"{len(config['starts'])} starts each"
     )
-    return Finding(tests, premises, runs, gap)
+    reason = (
+        f"{strayed} runs from starts along the solution of all inputs but one, and {wrong} from "
+        "random starts, do not end at the best tokens: attention of one input on its best token "
+        "falls faster than what the others have left to gain, so that its pull never catches up"
+        if strayed + wrong
+        else ""
+    )
+    return Finding(tests, premises, runs + len(places), gap, reason)
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -108,7 +163,10 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {"shape": [4, 6, 10], "seeds": 30, "starts": [0.1, 1.0, 3.0], "steps": 10_000,
-         "gd_steps": 20_000, "correlation": 0.99}  # fmt: skip
+         "gd_steps": 20_000, "searched": 200,
+         # 10,000 steps of 0.1 are a way of 1,000. A start of length up to 30 and a tenth of the
+         # way spent on other tokens leave 0.13 across, a correlation of 0.99.
+         "correlation": 0.99}  # fmt: skip
 
 CLAIM = Claim(
     id="B.equal-scores-global",
@@ -117,11 +175,17 @@ CLAIM = Claim(
     trust="as recalled",
     statement="If all tokens of an input but its best share one score and the best tokens can be "
     "separated, gradient descent on W with a step of at most 1/L converges in direction to the "
-    "max-margin solution of the best tokens from every start.",
+    "max-margin solution of the best tokens from every start. Tested on random starts and on "
+    "starts made to contradict it.",
     full=_FULL,
     quick={**_FULL, "seeds": 8, "gd_steps": 5000},
     run=run,
     check=check,
     plot=plot,
+    differs="The statement, as recalled, does not hold from every start. Where the solution of all "
+    "inputs but one leaves the best token of that one behind by more than the margin, its pull is "
+    "the smaller the further W goes along it, and W keeps to that solution. On two such runs from "
+    "random starts, six times as many normalized steps changed nothing, and plain descent with "
+    "η = 1/L decided on the same tokens within 300,000 steps.",
     reference="tarzanagh2023svm",
 )

@@ -21,6 +21,7 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.random_instances import attention, stacked, standing
+from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
@@ -93,7 +94,7 @@ def check(config: Config, result: Result) -> Finding:
             noted(f"{model}: runs undecided or unknown",
                   places["undecided"] + places["unknown"]),
         ]  # fmt: skip
-    tests.append(at_most("largest certified gap", max(gaps), 2e-6))
+    tests.append(at_most("largest certified gap", max(gaps), norm_of("nuclear").tolerance))
     return Finding(tuple(tests), f"{len(stack)} seeds, each with the problems of the tokens it "
                    "selects at the end", len(stack), max(gaps))  # fmt: skip
 
@@ -138,17 +139,21 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-# Read off the figure (± 0.005): [least], [centre, within] or [-1, most]. Of the factored runs
-# only which solution they are near is known.
+# [least], [centre, within] or [-1, most]. At step 1000 read off the figure, 0.99 and 0.86, each
+# to 0.005; correlations to the nuclear solution spread by about 0.05 from seed to seed, and 0.02
+# is 0.005 and three standard errors of a mean of 100. At step 2000 an independent run of the same
+# experiment has 0.995 and more, and below 0.9 from the factors to the Frobenius solution: that to
+# the nuclear one lies on the other side of it.
 _ASKED = {
-    "weight frobenius 1000": [0.985], "weight nuclear 1000": [0.86, 0.03],
-    "weight frobenius 2000": [0.99], "factored nuclear 2000": [0.9],
+    "weight frobenius 1000": [0.985], "weight nuclear 1000": [0.86, 0.02],
+    "weight frobenius 2000": [0.995], "factored nuclear 2000": [0.9],
     "factored frobenius 2000": [-1.0, 0.9],
 }  # fmt: skip
 
 _FULL = {
     "shape": [6, 8, 10], "seeds": 100, "start": 0, "lr": 0.1, "steps": 2000, "read": [1000, 2000],
     "asked": _ASKED,
+    # Nearly all: nine in ten.
     "local": 0.9,
 }  # fmt: skip
 
@@ -162,8 +167,9 @@ CLAIM = Claim(
     "other way round. Nearly all runs end at locally optimal tokens.",
     full=_FULL,
     quick={**_FULL, "seeds": 20, "asked": {
-        # One late switch in 20 runs costs the mean 0.02 at step 1000.
-        **_ASKED, "weight frobenius 1000": [0.965], "weight nuclear 1000": [0.86, 0.05],
+        # A fifth of the seeds. A run that has yet to switch tokens is at about 0.6: one of 20
+        # costs the mean 0.02. Three standard errors are 0.034 now.
+        **_ASKED, "weight frobenius 1000": [0.965], "weight nuclear 1000": [0.86, 0.04],
     }},
     run=run,
     check=check,

@@ -10,6 +10,7 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.claims.random_instances import attention, best_problem, compact
 from attsvm.landscape import all_tight, descent_along, least_descent
+from attsvm.norms import norm_of
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
@@ -84,13 +85,16 @@ def check(config: Config, result: Result) -> Finding:
     tests = (
         at_least("all-tight instances", tight, 1),
         equals("of them with a point where the loss does not fall along W^mm", rising, 0),
-        at_most("largest difference from the derived formula", error, 1e-10),
+        # Both are sums of a dozen products of size up to 1: rounding of 1e-15 each.
+        at_most("largest difference from the derived formula", error, 1e-13),
         noted("least −⟨∇L, W^mm⟩ found on them", least),
-        at_least("instances with a loose margin", loose, 1),
-        at_least("of them with a point where the loss rises along W^mm, share",
-                 witnesses / max(loose, 1), 0.5),
+        # That it can fail is shown by one point.
+        at_least("instances with a loose margin and a point where the loss rises along W^mm",
+                 witnesses, 1),
+        noted("the same as a share of the instances with a loose margin",
+              witnesses / max(loose, 1)),
         noted("least −⟨∇L, W^mm⟩ found on those", edge),
-        at_most("largest certified gap", gap, 1e-8),
+        at_most("largest certified gap", gap, norm_of("frobenius").tolerance),
     )  # fmt: skip
     points = config["samples"] + 128 * config["rounds"]
     premises = (

@@ -12,6 +12,7 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.proof import cosine, worst_gap
 from attsvm.claims.random_instances import attention
 from attsvm.errors import AttsvmError
+from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
@@ -107,7 +108,8 @@ def check(config: Config, result: Result) -> Finding:
                  float(np.mean(to_limit)), config["correlation"]),
         noted("second layer: mean correlation to the problem on the first layer's inputs",
               float(np.mean(_to_inputs([stack[b] for b in inside], second, ends)))),
-        at_most("largest certified gap", worst_gap([*best, *again]), 1e-8),
+        at_most("largest certified gap", worst_gap([*best, *again]),
+                norm_of("frobenius").tolerance),
     ]  # fmt: skip
     premises = (
         f"{len(stack)} first layers; {len(inside)} second ones are judged, in the others two "
@@ -135,6 +137,8 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {"shape": [3, 6, 12], "seeds": 40, "start": 0, "lr": 0.1, "steps": 5000,
+         # 5,000 steps of 0.1 are a way of 500; a seventh of it spent on other tokens than the last
+         # ones leaves a correlation of 0.99. Nearly all: nine in ten.
          "correlation": 0.99, "local": 0.9}  # fmt: skip
 
 CLAIM = Claim(

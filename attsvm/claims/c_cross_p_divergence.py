@@ -8,6 +8,7 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.mirror_runs import compared, run
+from attsvm.norms import norm_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +27,7 @@ def check(config: Config, result: Result) -> Finding:
                     end[p].mean() / min(end[q].mean() for q in others), 1.0),
             at_most(f"p = {p}: own median over the least other median",
                     np.median(end[p]) / min(np.median(end[q]) for q in others), 1.0),
+            # There the three problems are of the same tokens, and each run tends to its own.
             equals(f"p = {p}: share with own p the nearest, where the selections agree",
                    found.own_nearest(p, found.agree), 1.0),
             noted(f"p = {p}: share with own p the nearest, of all",
@@ -35,20 +37,24 @@ def check(config: Config, result: Result) -> Finding:
         ]  # fmt: skip
     for q, mean in config["image"].items():
         name = f"{q}.own" if q in config["own_starts"] else q
+        ends = found.divergence["3", name][-1]
+        # The reading is good to 0.005, and both it (100 instances, starts unknown) and ours are
+        # means: three standard errors of their difference.
+        error = ends.std(ddof=1) * np.sqrt(1 / len(ends) + 1 / 100)
         tests.append(
             equals(f"p = 3: mean divergence to ℓ{q} against the picture, own starts",
-                   found.divergence["3", name][-1].mean(), mean, within=config["within"][q])
+                   ends.mean(), mean, within=round(0.005 + 3 * float(error), 4))
         )  # fmt: skip
     apart = [found.alpha[f"{q}.own"] == found.alpha["3"] for q in config["own_starts"]]
     tests += [
         noted("share of instances on which the exponents agree, own starts",
               np.all(apart, axis=(0, 2)).mean()),
-        equals("share of instances on which the exponents agree", found.agree.mean(),
-               config["agreement"], within=config["agreement_within"]),
+        noted("share of instances on which the exponents agree, shared start",
+              found.agree.mean()),
         at_least("instances with all solutions certified",
                  int(sum(np.isfinite(sum(found.divergence[p, p][-1] for p in exponents)))),
                  len(config["seeds"])),
-        at_most("largest certified gap", found.gap, 1e-6),
+        at_most("largest certified gap", found.gap, norm_of("l3").tolerance),
     ]  # fmt: skip
     premises = (
         f"{len(config['seeds'])} published instances, all separable at the tokens selected; the "
@@ -82,8 +88,6 @@ _FULL = {
     "init": "normal:1", "lr": 0.1,
     "steps": {"1.75": 1500, "2": 2000, "3": 20_000},
     "image": {"3": 0.008, "2": 0.18, "1.75": 0.21},
-    "within": {"3": 0.008, "2": 0.06, "1.75": 0.06},
-    "agreement": 0.68, "agreement_within": 0.15,
 }  # fmt: skip
 
 CLAIM = Claim(
@@ -99,8 +103,8 @@ CLAIM = Claim(
         **_FULL,
         "seeds": list(range(1, 11)),
         "steps": {"1.75": 1500, "2": 2000, "3": 4000},
-        "within": {"3": 0.02, "2": 0.15, "1.75": 0.15},
-        "agreement_within": 0.4,
+        # The reading of p = 3 to its own solution is of 20,000 iterations.
+        "image": {"2": 0.18, "1.75": 0.21},
     },
     run=run,
     check=check,
@@ -109,6 +113,7 @@ CLAIM = Claim(
     "means mix instances on which the exponents select different tokens. With own starts the "
     "means of the picture (p = 3 to ℓ2 and ℓ1.75) come out again; with one W(0) for all exponents "
     "they are smaller by about a third to a half, and the exponents agree about twice as often. "
-    "The share that is judged is the one with a shared start.",
+    "How often they agree depends on the starts and is not judged: a share of 0.68 has been "
+    "reported, without its starts.",
     reference="julistiono2024mirror",
 )

@@ -12,6 +12,7 @@ from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.compound import support_inputs
 from attsvm.measures import bregman
+from attsvm.norms import norm_of
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.training import train
@@ -71,7 +72,7 @@ def check(config: Config, result: Result) -> Finding:
                     at_least(f"p = {p}: least other divergence of W over the own",
                              others / away[p], 1.0)
                 )  # fmt: skip
-    tests.append(at_most("largest certified gap", max(gaps), 1e-6))
+    tests.append(at_most("largest certified gap", max(gaps), norm_of("l3").tolerance))
     premises = (
         f"the published instance and start; all inputs support the decoder at the tokens of "
         f"{supported} of the {len(EXPONENTS)} runs, so the unrelaxed problem is the right one"
@@ -117,7 +118,10 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "lr": 0.1, "steps": {"1.75": 1500, "2": 2000, "3": 20_000}, "cosine": 0.999,
+    "lr": 0.1, "steps": {"1.75": 1500, "2": 2000, "3": 20_000},
+    # A run from zero grows slowest at p = 3, to about √(ηt) = 45. Logits off by about 1, the logs
+    # of the weights' ratios, leave 1/45 across: 1 − cosine of 2.5e-4; four times that is allowed.
+    "cosine": 0.999,
     "alpha": {"1.75": [1, 0], "2": [1, 0], "3": [0, 0]},
 }  # fmt: skip
 

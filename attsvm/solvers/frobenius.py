@@ -27,6 +27,10 @@ _DENSE = 2_000_000
 _ROUNDING = 2e-16
 # The gap that a polish on the support may still improve.
 _POLISH = 1e-12
+# The share of a margin that may be missed before the polish.
+_MISSED = 1e-9
+# Rounds of a polish, each with fewer rows of the support.
+_TURNS = 5
 
 
 def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
@@ -48,7 +52,7 @@ def active_set(problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float 
             problem.differences(), problem.queries, problem.query, problem.row_norms, problem.b,
             np.zeros(problem.m, dtype=bool),
         )  # fmt: skip
-        if status != NO_SOLUTION and short <= _POLISH:
+        if status != NO_SOLUTION and _met(short, W, problem.row_norms, problem.b):
             return Answer(W, lam, np.empty(0))
     return _small(Rows.of(problem))
 
@@ -114,10 +118,21 @@ def _small(rows: Rows) -> Answer:
         proof = sharpen(rows, lam)
         found = least_distance(rows, proof)
         return proof if found is None else found
-    if short > _POLISH:
+    if not _met(short, W, rows.norms, rows.b):
         lam, W = _polish(rows, lam, W)
     margins, ties = rows.spread(lam)
     return Answer(W, margins, ties)
+
+
+def _met(short: float, W: Floats, norms: Floats, b: Floats) -> bool:
+    """Whether margins missed by `short`, in shares of ‖Δ‖‖z‖‖W‖, are nothing to a polish.
+
+    A margin b is a small share of ‖Δ‖‖z‖‖W‖ where ‖W‖ is large, and missed by more of itself.
+    """
+    if short > _POLISH:
+        return False
+    reach = float(np.linalg.norm(W)) * float((norms / np.where(b > 0, b, np.inf)).max(initial=0.0))
+    return short * reach <= _MISSED
 
 
 def least_distance(rows: Rows, proof: Answer) -> Answer | None:
@@ -167,26 +182,42 @@ def least_distance(rows: Rows, proof: Answer) -> Answer | None:
 def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     """The least-norm solution of the support's equalities, from the rows instead of their Gram.
 
-    The Gram squares the condition number; a QR of the rows themselves does not.
+    The Gram squares the condition number; a QR of the rows themselves does not. A row of the
+    support whose multiplier turns out negative does not belong to it: it is taken out, and the
+    result is kept only if it is the better one.
     """
     support = (lam != 0).nonzero()[0]
-    part = Rows(
-        rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
-        rows.free[support], support, rows.m, rows.total,
-    )  # fmt: skip
-    F = part.features()
-    if not len(support) or F.size > 2.5e7:
-        return lam, W
-    goal = part.b / part.norms
-    # W = Fᵀ y with F W = goal: y from two triangular solves, refined once in W.
-    Q, R = np.linalg.qr(F.T)
-    if float(np.abs(np.diag(R)).min(initial=1.0)) < 1e-11:
-        return lam, W
-    w = Q @ np.linalg.solve(R.T, goal)
-    w = w + Q @ np.linalg.solve(R.T, goal - F @ w)
-    y = np.linalg.solve(R, Q.T @ w)
-    if bool((y < 0)[~part.free].any()):
-        return lam, W
-    better = np.zeros(len(lam))
-    better[support] = y / part.norms
-    return better, w.reshape(W.shape)
+    for turn in range(_TURNS):
+        part = Rows(
+            rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
+            rows.free[support], support, rows.m, rows.total,
+        )  # fmt: skip
+        F = part.features()
+        if not len(support) or F.size > 2.5e7:
+            return lam, W
+        goal = part.b / part.norms
+        # W = Fᵀ y with F W = goal: y from two triangular solves, refined once in W.
+        Q, R = np.linalg.qr(F.T)
+        if float(np.abs(np.diag(R)).min(initial=1.0)) < 1e-11:
+            return lam, W
+        w = Q @ np.linalg.solve(R.T, goal)
+        w = w + Q @ np.linalg.solve(R.T, goal - F @ w)
+        y = np.linalg.solve(R, Q.T @ w)
+        wrong = ~part.free & (y < 0)
+        if wrong.any():
+            support = support[~wrong]
+            continue
+        if turn and not _norm_above(rows, w) < _norm_above(rows, W.ravel()):
+            return lam, W
+        better = np.zeros(len(lam))
+        better[support] = y / part.norms
+        return better, w.reshape(W.shape)
+    return lam, W
+
+
+def _norm_above(rows: Rows, w: Floats) -> float:
+    """‖w‖ over its worst margin: what scaling it up would give; inf where that is not enough."""
+    if rows.free.any() or not (rows.b > 0).all():
+        return np.inf
+    worst = float((rows.features() @ w * rows.norms / rows.b).min())
+    return float(np.linalg.norm(w)) / worst if worst > 0 else np.inf

@@ -41,10 +41,12 @@ def judged(name: str, seed: int, *, quick: bool = False) -> Finding:
 
 
 def main(seed: int, names: list[str]) -> None:
-    """Print the verdict of each claim, and the tests that are not met."""
+    """Print the verdict of each claim, what was judged, and the tests that are not met."""
     for name in names or CLAIMS:
         found = judged(name, seed)
-        print(f"{name}: {found.verdict}", flush=True)
+        print(f"{name}: {found.verdict} ({found.premises})", flush=True)
+        if found.reason:
+            print(f"    {found.reason}", flush=True)
         for test in found.tests:
             if test.met is False:
                 print(f"    {test.what}: {test.seen:.6g}, asked {test.asked}", flush=True)

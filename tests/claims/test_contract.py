@@ -16,6 +16,8 @@ from tests.claims.spoils import SPOILS
 KNOWN = {
     # The mean over accepted runs is above the published one, the median is not.
     "B.multi-token-relu": "fails",
+    # Started where all inputs but one are met, descent stays there.
+    "B.equal-scores-global": "fails",
     # The strict ordering by kinds has ties and reversals, certified.
     "D.order-extension-ties": "fails",
     # One stage on both losses ends nearer to both solutions.
