@@ -75,7 +75,7 @@ def show_command(
         Text(KINDS[found.kind], "dim"), Text(TRUST[found.trust], "dim"),
     ]  # fmt: skip
     if found.differs:
-        parts += [Text(), Text(f"Differs from the published figure: {found.differs}")]
+        parts += [Text(), Text(f"Differs from what is published: {found.differs}")]
     if record is None:
         parts += [Text(), Text("Not run yet. Its config:")]
         parts += [Text(f"  {key} = {json.dumps(value)}") for key, value in found.full.items()]

@@ -156,7 +156,7 @@ def _table(records: list[Record], papers: list[str]) -> str:
             str(record.get(part, "")) for part in ("id", "title", "statement", "reason", "differs")
         )
         mark = (
-            ' <span class="tag" title="Differs from the published figure">differs</span>'
+            ' <span class="tag" title="Differs from what is published">differs</span>'
             if record.get("differs")
             else ""
         )

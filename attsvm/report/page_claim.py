@@ -86,7 +86,7 @@ def _differs(record: Record) -> str:
     if not record.get("differs"):
         return ""
     return (
-        '<aside class="differs"><h4>Differs from the published figure</h4>'
+        '<aside class="differs"><h4>Differs from what is published</h4>'
         f"<p>{text(record['differs'])}</p></aside>"
     )
 

@@ -50,7 +50,7 @@ def claims_page(claims: Iterable[Stated]) -> str:
         lines += ["| claim | kind | known from | statement |", "|---|---|---|---|"]
         for claim in (claim for claim in listed if claim.paper == paper):
             said = cell(claim.statement)
-            said += " *Differs from the published figure.*" if claim.differs else ""
+            said += " *Differs from what is published.*" if claim.differs else ""
             lines.append(f"| `{claim.id}` | {claim.kind} | {claim.trust} | {said} |")
     return "\n".join(lines) + "\n"
 
@@ -63,7 +63,7 @@ def verdict_table(records: Iterable[Record]) -> str:
     lines = [f"{len(listed)} claims: {said}.", "", "| claim | title | kind | verdict |"]
     lines += ["|---|---|---|---|"]
     for record in listed:
-        differs = ", differs from the published figure" if record.get("differs") else ""
+        differs = ", differs from what is published" if record.get("differs") else ""
         lines.append(
             f"| `{cell(record['id'])}` | {cell(record['title'])} | {cell(record['kind'])} "
             f"| {cell(record['verdict'])}{differs} |"

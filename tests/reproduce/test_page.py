@@ -102,7 +102,7 @@ def test_every_part_of_a_record_is_told(html):
     for words in (
         "3 of 4 instances", "0.99999", "≥ 0.9", "inf", KINDS["figure"],
         TRUST["code"], "gap at most 1.0e-12", "not certified", "attsvm reproduce A.paths --quick",
-        "Differs from the published figure", "Max-Margin Token Selection", "Beyond the papers",
+        "Differs from what is published", "Max-Margin Token Selection", "Beyond the papers",
         "0.0.1", "No picture is on file.", "4.2 s",
     ):  # fmt: skip
         assert words in text, words

@@ -12,7 +12,7 @@ def problems():
         m = int(rng.integers(6, 14))
         rows = rng.standard_normal((m, m))
         mixed = rows[:-1].T @ rng.dirichlet(np.ones(m - 1))
-        rows[-1] = mixed + 1e-4 * rng.standard_normal(m)
+        rows[-1] = -mixed + 1e-4 * rng.standard_normal(m)
         yield Problem.from_rows(rows, b=rng.random(m) + 0.5)
 
 
