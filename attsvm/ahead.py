@@ -67,7 +67,7 @@ def go_ahead(
         )  # fmt: skip
         if not fine:
             break
-        if step == 0:
+        if step == 0 and fresh:
             check_moving(numbers[0, 1])
         W, clock, top, changed = new_W, new_clock, new_top, new_changed
         record.clock, record.top, record.changed = clock, top, changed

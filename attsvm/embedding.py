@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.memory import require
 from attsvm.tokens import Floats, floats
 
 KINDS = ("orthonormal", "normal")
@@ -26,14 +27,17 @@ def embedding_of(
     """
     if not isinstance(given, str):
         E = np.ascontiguousarray(floats(given, "the embedding").astype(np.float64))
-        if E.ndim != 2 or len(E) != vocabulary:
-            raise BadTokens(f"the embedding has shape {E.shape}; it must be ({vocabulary}, d)")
+        if E.ndim != 2 or len(E) != vocabulary or not E.shape[1]:
+            raise BadTokens(
+                f"the embedding has shape {E.shape}; it must be ({vocabulary}, d), d at least 1"
+            )
         if dimension is not None and dimension != E.shape[1]:
             raise BadTokens(f"the embedding has {E.shape[1]} columns, not {dimension}")
         return E
     if given not in KINDS:
         raise Unsupported(f"unknown embedding {given!r}: give an array, or {' or '.join(KINDS)}")
     d = vocabulary if dimension is None else int(dimension)
+    require(8.0 * vocabulary * d, f"the embedding of {vocabulary} tokens in {d} dimensions")
     if d < 1:
         raise BadTokens(f"the embedding has dimension {d}: it must be at least 1")
     if given == "orthonormal":

@@ -32,13 +32,14 @@ class Task:
     """What a loop descends on: `size` instances, look(params) their loss and gradient.
 
     floor (B,): the infimum of the loss, for rules that need it. ahead: a kernel that takes the
-    steps it can by itself, or None.
+    steps it can by itself, or None. inputs: n, where a run that goes on is checked against it here.
     """
 
     size: int
     look: Callable[[Blocks], Evaluation]
     floor: Floats
     ahead: Ahead | None = None
+    inputs: int | None = None
 
 
 def run(
@@ -53,6 +54,11 @@ def run(
     factor = schedule_of(schedule if callable(schedule) else config["schedule"])
     first = 0 if start is None else int(start.steps[-1])
     state = rule.init(params) if start is None else dict(start.state)
+    if start is not None and task.inputs not in (None, start.top.shape[2]):
+        raise BadTokens(
+            f"the path to go on from is a run on {start.top.shape[2]} inputs, not {task.inputs}: "
+            "give it the data it came from"
+        )
     record = Record(start)
     reached = first
     if stop is None and task.ahead is not None:

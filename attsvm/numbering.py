@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -92,6 +92,10 @@ def numbered(
         raise BadTokens(f"the vocabulary is {vocabulary}: it needs at least one token")
     if isinstance(vocabulary, np.integer):
         vocabulary = int(vocabulary)
+    if not (vocabulary is None or isinstance(vocabulary, int | Iterable)):
+        raise BadTokens(f"the vocabulary is {vocabulary!r}: give its size, or its words")
+    if len(place) != len(lines):
+        raise BadTokens(f"there are {len(place)} numbers of lines for {len(lines)} lines")
     some = next((w for line in lines for w in line), pairs[0][0] if pairs else 0)
     if isinstance(some, str) or not (vocabulary is None or isinstance(vocabulary, int)):
         return _worded(lines, pairs, vocabulary, place)

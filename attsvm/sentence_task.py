@@ -11,10 +11,12 @@ import numpy as np
 from attsvm.ahead import go_ahead
 from attsvm.embedding import embedding_of
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.language.finite_part import finite_part
+from attsvm.language.finite_part import entropy, finite_part
 from attsvm.language.floor import floors
 from attsvm.language.orders import orders
+from attsvm.language.realizability import quoted
 from attsvm.loop import Ahead, Task
+from attsvm.memory import require
 from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import (
     READOUTS,
@@ -56,13 +58,31 @@ def sentence_task(
     for key, known in (("readout", READOUTS), ("weights", WEIGHTS)):
         if config[key] not in known:
             raise Unsupported(f"unknown {key} {config[key]!r}: known are {', '.join(known)}")
+    _check_fit(config, head)
     E = embedding_of(sentences.vocabulary, embedding)
     N, d = E.shape
     model = SENTENCE_MODELS[config["model"]]
+    shapes = model.shapes(d, d, d, N)
+    # The first ten steps are always kept, and a step takes a few arrays of that size.
+    size = sum(int(np.prod(shape)) for shape in shapes.values())
+    require(8.0 * size * (16 + 5 * records_of(shapes)), f"the run of {N} tokens in {d} dimensions")
     look = _look(sentences, config, E, head)
     least = _floor(sentences, config, E, head) if config["rule"] == "polyak" else 0.0
     ahead = _ahead(sentences, config, E, head)
-    return Task(1, look, np.array([least]), ahead), model.shapes(d, d, d, N)
+    # A decoder's inputs are the collocations.
+    inputs = int((sentences.follows >= 0).sum()) if model.name == "decoder" else sentences.size
+    return Task(1, look, np.array([least]), ahead, inputs), shapes
+
+
+def _check_fit(config: dict[str, Any], head: Any) -> None:
+    """Nothing; an error for what these models would not look at."""
+    name = config["model"]
+    if config["loss"] != "logistic" or config["width"] is not None:
+        raise Unsupported(f"model {name} has a loss and a width of its own: leave them out")
+    if name == "decoder" and head is not None:
+        raise Unsupported("model decoder trains the decoder: leave head out")
+    if config.get("collocations") and name != "joint-next-token":
+        raise Unsupported(f"collocations is for joint-next-token, not {name}: leave it out")
 
 
 def _contexts(sentences: Sentences, config: dict[str, Any], E: Floats) -> Contexts:
@@ -92,14 +112,25 @@ def _ahead(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -
 
 
 def _floor(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> float:
-    """The infimum of the loss of attention over a frozen decoder, or of the readout mass."""
-    if config["model"] != "next-token":
+    """The infimum of the loss of attention over a frozen decoder, or of the readout mass.
+
+    Of both matrices together: the entropy of the labels, which no model is below.
+    """
+    if config["model"] == "decoder":
         return 0.0
     if config["weights"] == "uniform":
         sentences = replace(sentences, counts=np.ones_like(sentences.counts))
+    if config["model"] != "next-token":
+        return entropy(sentences)
     if config["readout"] == "mass":
         return finite_part(sentences, orders(sentences)).floor
     contexts = Contexts.of(sentences, E)
+    several = np.flatnonzero(contexts.right.sum(axis=1) != 1)
+    if len(several):
+        raise BadTokens(
+            f"{quoted(sentences, int(several[0]))} does not have exactly one token that its label "
+            "follows: rule polyak needs the infimum of the loss, which is not known there"
+        )
     loss, least = floors(contexts, E @ decoder_of(head, E).T)
     if not least.all():
         s = int(np.flatnonzero(~least)[0])
@@ -121,12 +152,29 @@ def _look(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) ->
         both = config["readout"] == "softmax" and bool(config.get("collocations"))
         if config["readout"] != "softmax":
             raise Unsupported("the readout mass has no decoder to train: take model next-token")
+        _require_outputs(contexts)
         return joint_look(contexts, _first(sentences, E, uniform=uniform) if both else None)
     if config["readout"] == "mass":
         if head is not None:
             raise Unsupported("the readout mass has no decoder: leave head out")
+        wrong = np.flatnonzero(~contexts.right.any(axis=1))
+        if len(wrong):
+            raise BadTokens(
+                f"{quoted(sentences, int(wrong[0]))} has no token that its label follows: the "
+                "readout mass needs one; leave such sentences out, or take the readout softmax"
+            )
         return attention_look(contexts, None)
-    return attention_look(contexts, E @ decoder_of(head, E).T)
+    V = E @ decoder_of(head, E).T
+    if strengths(V, sentences.follows) is None:
+        _require_outputs(contexts)
+    return attention_look(contexts, V)
+
+
+def _require_outputs(contexts: Contexts) -> None:
+    """Nothing; an error when the outputs of all tokens (S, K, N), three times, do not fit."""
+    S, K = contexts.tokens.shape
+    need = 24.0 * S * K * contexts.vocabulary
+    require(need, f"a step on {S} sentences of {K} tokens over {contexts.vocabulary}")
 
 
 def _first(sentences: Sentences, E: Floats, *, uniform: bool) -> Look:

@@ -66,7 +66,9 @@ class Sentences:
         "bigrams": n(x) is what comes most often right after x; "copy": n(x) = x. numbers: the
         number of each line in its source; first: the number of the first line.
         """
-        given = [line.split() if isinstance(line, str) else list(line) for line in lines]
+        if isinstance(lines, str):
+            raise BadTokens("sentences are given as one text: give its lines, text.splitlines()")
+        given = [_listed(line) for line in lines]
         place = list(range(first, first + len(given))) if numbers is None else list(numbers)
         pairs, mode = pairs_of(collocations)
         ids, extra, names, N = numbered(given, pairs, vocabulary, place)
@@ -182,6 +184,8 @@ class Sentences:
 
     def part(self, index: Any) -> Sentences:
         """The sentences of `index`, with every collocation."""
+        if isinstance(index, int | np.integer):
+            index = [index]
         return Sentences(
             self.words[index], self.labels[index], self.counts[index], self.lines[index],
             self.follows, self.follow_counts, self.names, self.first,
@@ -192,3 +196,12 @@ class Sentences:
             f"Sentences({self.size} distinct of {int(self.counts.sum())}, {self.vocabulary} "
             f"tokens, {int((self.follows >= 0).sum())} collocations)"
         )
+
+
+def _listed(line: Any) -> list[Any]:
+    """The tokens of one line."""
+    if isinstance(line, str):
+        return line.split()
+    if not isinstance(line, Iterable):
+        raise BadTokens(f"a line is {line!r}: it must be a list of token numbers, or of words")
+    return list(line)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.embedding import embedding_of
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.path import Path
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats
@@ -65,6 +66,11 @@ def two_stages(
     >>> int(run.attention.steps[-1]), run.W_ov.shape, run.W_kq.shape
     (300, (3, 3), (3, 3))
     """
+    if not isinstance(sentences, Sentences):
+        raise BadTokens("two_stages needs Sentences: build them with Sentences.of(lines)")
+    for name, pair in (("lr", lr), ("steps", steps), ("weights", weights)):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise Unsupported(f"{name} is {pair!r}: give two, one for each stage")
     root = np.sqrt(sentences.vocabulary)
     E = embedding_of(sentences.vocabulary, embedding)
     share = steps[0] / max(sum(steps), 1)

@@ -9,7 +9,7 @@ from attsvm.arguments import instances, setting, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.heads import Head, head_of
 from attsvm.loop import Progress, Stop, run
-from attsvm.models import model_of
+from attsvm.models import SENTENCE_MODELS, model_of
 from attsvm.models.batch import Batch
 from attsvm.models.joint import with_head
 from attsvm.models.model import Model
@@ -88,6 +88,8 @@ def train(
             task, config, first, steps, schedule=schedule, start=start, stop=stop,
             progress=progress,
         )  # fmt: skip
+    if config["model"] in SENTENCE_MODELS:
+        raise Unsupported(f"model {config['model']!r} trains on Sentences, not on Tokens")
     batch = Batch.of(instances(tokens))
     if start is None:
         config["places"] = int(batch.keys.shape[2])

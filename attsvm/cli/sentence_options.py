@@ -20,6 +20,7 @@ Pairs = Annotated[
 Size = Annotated[
     int | None, typer.Option("--vocabulary", min=1, help="Sentences: how many tokens are kept.")
 ]
+Lines = Annotated[int | None, typer.Option("--limit", min=1, help="Sentences: lines read.")]
 FirstRate = Annotated[
     float | None, typer.Option("--decoder-lr", help="next-token: step size of the first stage.")
 ]
@@ -42,8 +43,8 @@ Both = Annotated[
 ]
 # Options that only sentences have, and those that they do not have.
 SENTENCES_ONLY = {
-    "collocations", "vocabulary", "decoder_lr", "decoder_steps", "readout", "weights", "embedding",
-    "dimension", "ties", "add_collocations",
+    "collocations", "vocabulary", "limit", "decoder_lr", "decoder_steps", "readout", "weights",
+    "embedding", "dimension", "ties", "add_collocations",
 }  # fmt: skip
 _TOKENS_ONLY = {"head", "loss", "width", "queries", "sequence", "causal", "until", "resume"}
 # Which options the models of sentences do not share.

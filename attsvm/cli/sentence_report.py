@@ -68,7 +68,7 @@ def describe_run(
     """What a report of a run holds; what is not known is None."""
     states = {best.status for best in problems.values()}
     finite = _finite(run, every, found)
-    loss, floor, above = _losses(run, found, finite)
+    loss, floor, above = _losses(run, found, finite, known="inseparable" not in states)
     paths = {"W_kq": run.attention, "W_ov": run.decoder}
     ends = run.ends
     shares = {"W_kq": _attention_share(run, problems, every, ends),
@@ -130,14 +130,17 @@ def _finite(
 
 
 def _losses(
-    run: SentenceRun, found: Realizability, finite: FinitePart | None
+    run: SentenceRun, found: Realizability, finite: FinitePart | None, *, known: bool
 ) -> tuple[float, float | None, float | None]:
     """(the loss at the end, its infimum, how far it is above it): None where it is not known.
 
-    Over a frozen decoder the infimum is that of attention alone.
+    Over a frozen decoder the infimum is that of attention alone. known: it is, unless a problem
+    has no solution, as where the embedding has too few dimensions to part the tokens.
     """
     path = run.decoder if run.attention is None else run.attention
     loss = float("nan") if path is None else float(path.loss[-1, 0])
+    if not known:
+        return loss, None, None
     if run.attention is None:
         return loss, 0.0, loss  # one follower a token: L_0 goes to 0
     if finite is not None:

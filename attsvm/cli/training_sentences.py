@@ -24,7 +24,7 @@ from attsvm.cli.sentence_report import (
     save_run,
 )
 from attsvm.embedding import embedding_of
-from attsvm.errors import BadTokens
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.orders import Order, orders
 from attsvm.language.problems import (
     Columns,
@@ -56,10 +56,16 @@ def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     check_options(asked, given)
     options = read_options(asked["options"] or [])
     file = FilePath(asked["file"])
+    for kind in ("out", "figure"):  # even --force does not replace what is being read
+        if asked[kind] is not None and FilePath(asked[kind]).resolve() == file.resolve():
+            raise Unsupported(f"--{kind} names {file}, the file of the sentences: give another")
     begin = time.perf_counter()
     with working(f"reading {file.name}"):
         data = read_sentences(
-            file, collocations=asked["collocations"], vocabulary=asked["vocabulary"]
+            file,
+            collocations=asked["collocations"],
+            vocabulary=asked["vocabulary"],
+            limit=asked["limit"],
         )
         E = embedding_of(
             data.vocabulary, asked["embedding"], dimension=asked["dimension"], seed=asked["seed"]

@@ -4,11 +4,11 @@ Tokens on a common cycle of a query's order stay at finite distances while every
 without bound. With the readout "mass" these distances maximize the likelihood of the choices that
 are left when each sentence keeps only the tokens of its label's component:
 
-    min_θ  Σ π(X) log Σ_{t ∈ X∩C} c_t e^(θ_t − θ_y),       Σ_{t ∈ C} θ_t = 0
+    min_θ  Σ π(X) log Σ_{t ∈ X∩C} (c_t/c_o) e^(θ_t − θ_o),       Σ_{t ∈ C} θ_t = 0
 
-(c_t: how often t occurs). Each component is strongly connected, so the minimum is attained and
-unique; its value is the infimum of the loss. The loss of any model is at least the entropy of the
-label given the context.
+(o: the token that the label follows; c_t: how often t occurs). Each component is strongly
+connected, so the minimum is attained and unique; its value is the infimum of the loss. The loss of
+any model is at least the entropy of the label given the context.
 
 Theory: [li2024mechanics], [hunter2004mm].
 """
@@ -22,13 +22,14 @@ import numpy as np
 
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.language.orders import Order
+from attsvm.language.realizability import quoted
 from attsvm.sentences import Sentences
 from attsvm.tokens import Bools, Floats, Ints
 
-# Newton steps on one component, and the gradient at which it is settled: rounding of a sum of
-# probabilities.
+# Newton steps on one component, and where it is settled: what the two sides of the gradient may
+# differ by, as a share of them.
 _ROUNDS = 100
-_SETTLED = 1e-13
+_SETTLED = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +94,8 @@ def _check(sentences: Sentences, right: Bools) -> None:
     if len(bad):
         s = int(bad[0])
         raise BadTokens(
-            f"{sentences.where(s)} ({sentences.text(s)}) has {int(right[s].sum())} tokens that its "
-            "label follows: the finite part needs exactly one; leave such sentences out"
+            f"{quoted(sentences, s)} has {int(right[s].sum())} tokens that its label follows: the "
+            " finite part needs exactly one; leave such sentences out"
         )
 
 
@@ -108,6 +109,8 @@ def _kept(
         table = np.full(sentences.vocabulary + 1, -1, np.int64)  # the last: beyond the end
         table[order.tokens] = order.component
         component[rows] = table[tokens[rows]]
+    if not len(tokens):
+        return np.zeros(tokens.shape, bool), np.zeros(0, np.int64)
     own = np.take_along_axis(component, right.argmax(axis=1)[:, None], 1)
     # A token in no relation at all: its sentence has no other token, and asks for nothing.
     return (component == own) & (own >= 0) & (tokens >= 0), np.maximum(own[:, 0], 0)
@@ -127,30 +130,38 @@ def _likeliest(
     share = weights / scale
     theta = np.zeros(k)
 
-    def look(theta: Floats) -> tuple[float, Floats]:
+    def look(theta: Floats) -> tuple[float, Floats, Floats]:
+        """(the mean loss, the shares of what was not chosen (S, K), those of what was (S,)): none
+        is 1 minus another, so that rare choices keep their digits."""
         h = theta[place] + base
         h -= h[rows, chosen][:, None]
-        total = np.logaddexp.reduce(h, axis=1)
-        return float(share @ total), np.exp(h - total[:, None])
+        h[rows, chosen] = -np.inf
+        total = np.logaddexp(0.0, np.logaddexp.reduce(h, axis=1))
+        return float(share @ total), np.exp(h - total[:, None]), np.exp(-total)
 
-    value, p = look(theta)
+    value, others, own = look(theta)
     for _ in range(_ROUNDS):
         dense = np.zeros((S, k))
-        np.add.at(dense, (rows[:, None], place), p)
-        gradient = share @ dense
-        np.subtract.at(gradient, place[rows, chosen], share)
-        if np.abs(gradient).max() <= _SETTLED:
+        np.add.at(dense, (rows[:, None], place), others)
+        into = share @ dense
+        out_of = np.bincount(place[rows, chosen], share * others.sum(axis=1), k)
+        gradient = into - out_of
+        if (np.abs(gradient) <= _SETTLED * (into + out_of)).all():
             break
-        hessian = np.diag(share @ dense) - dense.T @ (share[:, None] * dense)
-        step = np.linalg.solve(hessian + 1.0 / k, gradient)  # + 11ᵀ/k: the sum stays 0
+        dense[rows, place[rows, chosen]] = own
+        hessian = -dense.T @ (share[:, None] * dense)
+        np.fill_diagonal(hessian, 0.0)
+        np.fill_diagonal(hessian, -hessian.sum(axis=1))
+        # + 11ᵀ of the same size: the sum stays 0.
+        step = np.linalg.solve(hessian + np.trace(hessian) / k**2, gradient)
         step -= step.mean()
         size, slope = 1.0, float(gradient @ step)
         while True:
-            new, moved = look(theta - size * step)
+            new, *moved = look(theta - size * step)
             if new <= value - 1e-4 * size * slope + 1e-15 * abs(value) or size < 1e-6:
                 break
             size /= 2
-        theta, value, p = theta - size * step, new, moved
+        theta, value, (others, own) = theta - size * step, new, moved
     else:
         if np.abs(gradient).max() > 1e-8:
             raise NotConverged(

@@ -58,8 +58,14 @@ def excess(contexts: Contexts, V: Floats, W: Floats) -> float:
     np.add.at(mass, (np.nonzero(there)[0], contexts.tokens[there]), away[there])
     delta = mass @ V - away.sum(axis=1)[:, None] * V[best]
     y = contexts.labels
-    rise = np.expm1(delta - delta[rows, y][:, None])
+    rise = delta - delta[rows, y][:, None]
     log_q = V[best] - np.logaddexp.reduce(V[best], axis=1)[:, None]
-    terms = np.exp(log_q) * rise
+    q = np.exp(log_q)
+    with np.errstate(over="ignore"):
+        terms = np.where(rise > 1, np.exp(log_q + rise) - q, q * np.expm1(np.minimum(rise, 1)))
     terms[rows, y] = 0.0
-    return float(contexts.weights @ np.log1p(terms.sum(axis=1)))
+    total = terms.sum(axis=1)
+    # Far from the floor 1 + Σ may cancel or overflow, and its log is a sum of all v without harm.
+    near = np.abs(total) < 0.5
+    far = np.logaddexp.reduce(log_q + rise, axis=1)
+    return float(contexts.weights @ np.where(near, np.log1p(np.where(near, total, 0.0)), far))

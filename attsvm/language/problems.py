@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from attsvm.certificate import Certificate, certify
-from attsvm.embedding import orthonormal
+from attsvm.embedding import embedding_of, orthonormal
 from attsvm.errors import BadTokens
 from attsvm.language.graph_solver import solve_graph
 from attsvm.language.orders import Order
@@ -61,7 +61,9 @@ class Columns:
 
     @property
     def gap(self) -> float:
-        """upper/lower − 1."""
+        """upper/lower − 1; 0 where nothing is asked for and 0 is the solution."""
+        if self.upper == 0:
+            return 0.0
         return self.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
 
     @property
@@ -84,7 +86,9 @@ class Columns:
     def _sum(self, values: list[float], *, down: bool) -> float:
         """√Σ times·value², rounded down or up: a sum of k squares errs by k + 2 units at most."""
         slack = (len(values) + 4) * 2.0**-53
-        total = float(np.sqrt(np.dot(self.times, np.square(values))))
+        # In parts of a power of two near the largest: a square may leave the range of floats.
+        unit = 2.0 ** (np.frexp(max(values, default=1.0))[1] - 1)
+        total = float(np.sqrt(np.dot(self.times, np.square(np.divide(values, unit))))) * unit
         return total * (1 - slack if down else 1 + slack)
 
     def __repr__(self) -> str:
@@ -94,6 +98,7 @@ class Columns:
 def decoder_problem(sentences: Sentences, E: Floats) -> Problem:
     """The problem of W_ov (N, d): each token's follower beats every other token."""
     N = sentences.vocabulary
+    E = embedding_of(N, E)
     tokens = np.flatnonzero(sentences.follows >= 0)
     if not len(tokens) or N < 2:
         raise BadTokens("the decoder's problem needs a collocation and at least two tokens")
@@ -112,6 +117,7 @@ def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) 
 
     All columns are then alike up to the order of tokens, and one certificate serves for all.
     """
+    E = embedding_of(sentences.vocabulary, E)
     if not orthonormal(E):
         return Columns.whole(solve(decoder_problem(sentences, E), "frobenius", tol=tol))
     N = sentences.vocabulary
@@ -128,6 +134,7 @@ def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) 
 def attention_problem(orders: Mapping[int, Order], E: Floats) -> Problem:
     """The problem of W_kq (d, d): margins over the covering edges of every order, ties inside
     components."""
+    E = _embedding(orders, E)
     hi, lo, tie_hi, tie_lo, margin_query, tie_query = [], [], [], [], [], []
     asked = [order for order in orders.values() if len(order.tokens)]
     for place, order in enumerate(asked):
@@ -150,6 +157,7 @@ def attention_problem(orders: Mapping[int, Order], E: Floats) -> Problem:
 
 def solve_attention(orders: Mapping[int, Order], E: Floats, *, tol: float | None = None) -> Columns:
     """The solution of the attention's problem, query by query where tokens are orthonormal."""
+    E = _embedding(orders, E)
     if not orthonormal(E):
         return Columns.whole(solve(attention_problem(orders, E), "frobenius", tol=tol))
     asked = [order for order in orders.values() if len(order.tokens) and len(order.covers[0])]
@@ -205,6 +213,13 @@ def column_problem(order: Order) -> Problem:
         keys, np.ones((1, 1)), order.component[above], order.component[below],
         np.zeros(m, np.int64), np.ones(m), _NONE, _NONE, _NONE, np.empty(0),
     )  # fmt: skip
+
+
+def _embedding(orders: Mapping[int, Order], E: Floats) -> Floats:
+    """E (N, d) as an array; an error unless it has a row for each token of the orders."""
+    if not isinstance(orders, Mapping):
+        raise BadTokens("the attention's problem needs orders: give orders(sentences)")
+    return embedding_of(next((o.vocabulary for o in orders.values()), len(E)), E)
 
 
 @lru_cache(maxsize=16)

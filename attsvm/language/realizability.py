@@ -164,7 +164,7 @@ def _no_optimal(sentences: Sentences, s: int) -> Fault:
     known = f"follows {_listed(sentences, before)}" if before.size else "is no token's follower"
     return Fault(
         "no-optimal",
-        f"{_quoted(sentences, s)}: no token of it is followed by its label, which {known}",
+        f"{quoted(sentences, s)}: no token of it is followed by its label, which {known}",
         (s,),
     )
 
@@ -172,7 +172,7 @@ def _no_optimal(sentences: Sentences, s: int) -> Fault:
 def _several(sentences: Sentences, s: int, best: Ints) -> Fault:
     return Fault(
         "several-optimal",
-        f"{_quoted(sentences, s)}: its label follows {_listed(sentences, best)}, all in it, where "
+        f"{quoted(sentences, s)}: its label follows {_listed(sentences, best)}, all in it, where "
         "one must be optimal",
         (s,),
     )
@@ -184,9 +184,9 @@ def _contradiction(sentences: Sentences, group: Ints) -> Fault:
     number = len(np.unique(labels))
     return Fault(
         "contradiction",
-        f"{_quoted(sentences, first)} and {_quoted(sentences, second)} have the same tokens before "
+        f"{quoted(sentences, first)} and {quoted(sentences, second)} have the same tokens before "
         f"the same query and {'two' if number == 2 else number} labels: allow several labels of "
-        "one context with --ties (ties=True)",
+        "one context with --ties",
         (first, second),
     )
 
@@ -198,15 +198,18 @@ def _cycle(sentences: Sentences, order: Order) -> Fault:
     return Fault(
         "cycle",
         f"with the query {_word(sentences, order.query)} the order goes round, {words}, by "
-        f"{places}: allow cycles as ties with --ties (ties=True)",
+        f"{places}: allow cycles as ties with --ties",
         tuple(made),
     )
 
 
 def _word(sentences: Sentences, token: int) -> str:
-    """A token's name, cut when it is long."""
+    """A token's name, cut when it is long, with escapes for what a terminal would obey."""
     name = sentences.word(token)
-    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+    shown = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown
+    )
 
 
 def _listed(sentences: Sentences, tokens: Iterable[int]) -> str:
@@ -219,7 +222,7 @@ def _listed(sentences: Sentences, tokens: Iterable[int]) -> str:
     return f"{', '.join(shown)} and {rest}"
 
 
-def _quoted(sentences: Sentences, s: int) -> str:
+def quoted(sentences: Sentences, s: int) -> str:
     """Where a sentence stands and what it says, its middle left out when it is long."""
     words = [_word(sentences, x) for x in sentences.words[s, : sentences.lengths[s]]]
     if len(words) > _TOKENS:

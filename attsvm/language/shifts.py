@@ -35,7 +35,7 @@ def draw_unseen(
     each is the query, as in training without; repeats: tokens are drawn one by one, and may come
     twice. −1 beyond the end.
     """
-    low, high = (length, length) if isinstance(length, int) else length
+    low, high = (length, length) if isinstance(length, int | np.integer) else length
     N = sentences.vocabulary
     most = high if repeats else min(high, N)
     if not (2 <= low <= most == high and count >= 0):
@@ -43,6 +43,8 @@ def draw_unseen(
     share = np.ones(N) if frequencies is None else _weights(frequencies, N, "frequencies")
     seen = np.bincount(sentences.queries, sentences.counts, N)
     mixture = seen if queries is None else _weights(queries, N, "queries")
+    if not mixture.any():
+        raise BadTokens("there is no sentence whose query could be drawn: give queries (N,)")
     tokens, _ = sentences.distinct
     known = {
         (int(q), frozenset(row[row >= 0].tolist()))

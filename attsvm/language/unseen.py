@@ -114,6 +114,12 @@ def predicted(
     (N,): n(x), −1 where it is not known; accuracy: of a difference of two logits, one number or
     one for each query (N,), as `logit_accuracy` gives it.
     """
+    follows = np.asarray(follows, np.int64)
+    if np.shape(W) != (E.shape[1],) * 2 or len(E) != len(follows):
+        raise BadTokens(
+            f"W {np.shape(W)}, E {E.shape} and {len(follows)} followers do not fit: they are "
+            "(d, d), (N, d) and N"
+        )
     given = _sentences(words, follows)
     tokens, _ = given.distinct
     U = W if orthonormal(E) and E.shape[0] == E.shape[1] else E @ W @ E.T
@@ -202,7 +208,10 @@ def agreement(
 
 def _sentences(words: Any, follows: Ints) -> Sentences:
     """The sentences without labels, for their distinct tokens and queries."""
-    table = np.asarray(words)
+    try:
+        table = np.asarray(words)
+    except ValueError:  # lines of several lengths
+        table = np.empty(0)
     N = len(follows)
     if table.ndim != 2 or table.dtype.kind not in "iu" or not table.size:
         raise BadTokens("unseen sentences are a table of token numbers (M, L), −1 beyond the end")

@@ -237,3 +237,24 @@ def test_a_diverging_run_says_so(run, text):
     done = run("train", text(GOOD), "--model", "next-token", *SHORT, "--lr", 1e308, "--json")
     assert done.report["diverged"]["W_kq"] >= 0
     assert "diverged at step" in done.err and "smaller step size" in done.err
+
+
+def test_no_floor_is_told_where_no_solution_is(run, text):
+    good = text("0 1\n1 2\n2 3\n3 0\n0 2 3 1\n2 1 3 3\n")
+    for model in ("decoder", "joint-next-token"):
+        result = run("train", good, "--model", model, "--embedding", "normal", "--dimension", 1,
+                     "--steps", 20, "--json")  # fmt: skip
+        report = result.report
+        assert (result.code, report["status"]) == (3, "inseparable")
+        assert report["floor"] is None and report["excess"] is None and report["loss"] > 0
+
+
+def test_the_sentences_are_not_replaced(run, text, tmp_path):
+    good = text(GOOD)
+    refused(run("train", good, "--model", "next-token", "--out", good, "--force"), "--out", "text")
+    assert good.read_bytes() == GOOD.encode() and len(list(tmp_path.iterdir())) == 1
+
+
+def test_words_that_a_terminal_would_obey_are_told_with_escapes(run, text):
+    torn = text(TORN.replace("a", "\x1b[31m"))
+    refused(run("train", torn, "--model", "next-token"), r"\x1b[31m b c → A")

@@ -1,5 +1,7 @@
 """The finite part: log-odds in closed form, the floor of the loss, and what training reaches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,3 +113,18 @@ def test_a_decoder_that_prefers_another_token_is_seen():
     V = np.array([[0.0, 1.0], [0.0, 5.0]])  # token 1 says "1" louder than token 0, whose it is
     _, least = floors(Contexts.of(data, np.eye(2)), V)
     assert not least.any()
+
+
+@pytest.mark.parametrize("times", [10**6, 10**9, 10**13, 10**16])
+def test_rare_choices_keep_their_log_odds(times):
+    lines = [[x, x + 1, 4, y] for x in range(3) for y in (x, x + 1)]
+    data = Sentences.of(lines, collocations="copy")
+    data = replace(data, counts=np.array([times, 1] * 3))
+    theta = finite_part(data, orders(data)).W[:4, 4]
+    np.testing.assert_allclose(-np.diff(theta), np.log(times), rtol=1e-11)
+
+
+def test_no_sentence_has_no_finite_part():
+    data = two_labels(2, 1)
+    part = finite_part(data.part([]), orders(data))
+    assert part.components == 0 and part.floor == 0 and not part.W.any()

@@ -1,5 +1,7 @@
 """The two problems of next-token training: closed forms, whole against columns, embeddings."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from attsvm.embedding import embedding_of
 from attsvm.language.graph_solver import descend, levels, solve_graph
 from attsvm.language.orders import orders
 from attsvm.language.problems import (
+    Columns,
     attention_problem,
     certify_whole,
     column_problem,
@@ -156,3 +159,32 @@ def test_nothing_to_separate_is_said():
     assert solve_attention(orders(data), np.eye(2)).upper == 0
     with pytest.raises(BadTokens, match="needs a collocation"):
         decoder_problem(Sentences.of([[0, 1, 0]]), np.eye(2))
+
+
+def test_the_bounds_of_columns_near_the_end_of_the_range():
+    for size in (1e-200, 1e-310, 1e200, 1.7e307):
+        pieces = tuple(SimpleNamespace(lower=k * size, upper=k * size) for k in (3.0, 4.0))
+        found = Columns(np.zeros((1, 1)), pieces, (1, 1))
+        assert found.lower <= 5 * size <= found.upper
+        assert found.upper - found.lower <= 1e-14 * found.upper + 1e-322
+
+
+def test_nothing_to_part_is_solved_without_a_gap():
+    tied = orders(Sentences.of([[0, 1, 0], [0, 1, 1]], collocations="copy"))
+    for E in (np.eye(2), 2 * np.eye(2)):
+        found = solve_attention(tied, E)
+        assert (found.lower, found.upper, found.gap) == (0, 0, 0)
+
+
+def test_an_embedding_of_other_tokens_is_refused():
+    data = star(3)
+    for E in (np.eye(3), np.ones((3, 2)), np.eye(9)):
+        for call in (solve_attention, attention_problem):
+            with pytest.raises(BadTokens, match=r"must be \(6, d\)"):
+                call(orders(data), E)
+        for call in (solve_decoder, decoder_problem):
+            with pytest.raises(BadTokens, match=r"must be \(6, d\)"):
+                call(data, E)
+    with pytest.raises(BadTokens, match="orders"):
+        solve_attention(data, np.eye(6))
+    assert solve_attention(orders(data), np.eye(6).tolist()).status == "optimal"

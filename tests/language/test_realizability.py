@@ -40,7 +40,7 @@ def test_a_contradiction():
     assert finding.counts["contradiction"] == 1 and finding.counts["cycle"] == 1
     fault = next(fault for fault in finding.reasons if fault.kind == "contradiction")
     assert [data.text(s) for s in fault.sentences] == ["d a b → A", "a d b → B"]
-    for word in ("line 5 (d a b → A)", "line 7 (a d b → B)", "two labels", "--ties", "ties=True"):
+    for word in ("line 5 (d a b → A)", "line 7 (a d b → B)", "two labels", "--ties"):
         assert word in fault.message
     _, three = found(PAIRS + "a b c A\na b c B\nb a c C\na c b A\nc b a B")
     told = [fault.message for fault in three.reasons if fault.kind == "contradiction"]

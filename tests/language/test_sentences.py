@@ -129,3 +129,23 @@ def test_one_long_sentence_does_not_fill_the_memory(monkeypatch):
     lines = [[0] * 1000, *([k % 7, 1 + k // 7, 2] for k in range(100))]
     with pytest.raises(BadTokens, match="101 sentences of 999 tokens would need"):
         Sentences.of(lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "more", "says"),
+    [
+        ("0 1 2\n1 2", {}, "splitlines"),
+        ([1, 2, 3], {}, "a list of token numbers"),
+        ([[0, 1, 2]], {"vocabulary": 3.0}, "its size, or its words"),
+        ([[0, 1, 2]], {"numbers": [1, 2]}, "2 numbers of lines for 1 lines"),
+    ],
+)
+def test_what_is_no_list_of_lines(lines, more, says):
+    with pytest.raises(BadTokens, match=says):
+        Sentences.of(lines, **more)
+
+
+def test_a_part_of_one_sentence():
+    data = drawn(0)
+    one = data.part(3)
+    assert one.size == 1 and one.text(0) == data.text(3)

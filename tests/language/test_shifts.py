@@ -63,3 +63,12 @@ def test_what_cannot_be_drawn_is_named(options, error, says):
     rest = {name: value for name, value in options.items() if name != "count"}
     with pytest.raises(error, match=says):
         draw_unseen(data, count, seed=0, **rest)
+
+
+def test_a_length_of_numpy_and_data_without_sentences():
+    data = Sentences.of(realizable(6, 3, 40, seed=3))
+    assert draw_unseen(data, 5, length=np.int64(4), seed=0).shape == (5, 4)
+    pairs = Sentences.of([[0, 1], [1, 0]])
+    with pytest.raises(BadTokens, match="no sentence"):
+        draw_unseen(pairs, 1, length=2, seed=0)
+    assert draw_unseen(pairs, 1, length=2, seed=0, queries=[1, 0]).tolist() == [[1, 0]]

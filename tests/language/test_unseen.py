@@ -253,6 +253,8 @@ def test_coverage_of_ties_and_of_long_sentences():
         (lambda d: predicted([[1, 6]], np.eye(6), np.eye(6), d.follows), BadTokens, "within 0…5"),
         (lambda d: predicted([[-1, 1]], np.eye(6), np.eye(6), d.follows), BadTokens, "left"),
         (lambda d: predicted([1, 2], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
+        (lambda d: predicted([[1, 2], [1]], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
+        (lambda d: predicted([[1, 2]], np.eye(5), np.eye(6), d.follows), BadTokens, "do not fit"),
         (lambda d: trained([[0.5, 1.0]], np.eye(6), np.eye(6), np.eye(6)), BadTokens, "table"),
         (lambda d: coverage(orders(d)[4], np.zeros(5), 3), BadTokens, "shape"),
         (lambda d: coverage(orders(d)[4], np.zeros(6), 0), Unsupported, "length is 0"),

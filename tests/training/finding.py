@@ -26,14 +26,14 @@ Part = Callable[[bool], Iterator[Finding]]
 
 def below(what: str, value: float, most: float) -> Finding:
     """A figure that may be at most this large."""
-    return Finding(what, f"{value:.2g}", f"≤ {most:.0e}", value <= most)
+    return Finding(what, f"{value:.2g}", f"≤ {most:.0e}", bool(value <= most))
 
 
 def above(what: str, value: float, least: float, digits: int = 4) -> Finding:
     """A figure that must be at least this large."""
-    return Finding(what, f"{value:.{digits}f}", f"≥ {least:g}", value >= least)
+    return Finding(what, f"{value:.{digits}f}", f"≥ {least:g}", bool(value >= least))
 
 
 def equal(what: str, value: object, asked: object) -> Finding:
     """A figure that must be this one."""
-    return Finding(what, str(value), str(asked), value == asked)
+    return Finding(what, str(value), str(asked), bool(value == asked))

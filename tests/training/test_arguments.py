@@ -8,7 +8,7 @@ import pytest
 from attsvm import Tokens, train
 from attsvm.data import EXAMPLES
 from attsvm.data.sphere import sphere
-from attsvm.errors import AttsvmError, ConvergenceWarning
+from attsvm.errors import AttsvmError, ConvergenceWarning, Unsupported
 from attsvm.outcome import outcome
 
 
@@ -111,3 +111,10 @@ def test_a_huge_trained_decoder_is_judged_all_the_same():
     path = train(tokens, model="joint-prompt", lr=0.1, steps=500)
     path.weights["v"][-1] *= 1e200
     assert outcome(path, tokens).optimality is not None
+
+
+def test_models_of_sentences_refuse_tokens():
+    tokens = Tokens(np.eye(3)[None], labels=[1])
+    for model in ("next-token", "decoder", "joint-next-token"):
+        with pytest.raises(Unsupported, match="trains on Sentences"):
+            train(tokens, model=model, head=[1.0, 0.0, 0.0], steps=1)

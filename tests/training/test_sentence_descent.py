@@ -97,3 +97,21 @@ def test_nothing_to_learn_is_refused():
     data = Sentences.of([[0, 0, 1]], vocabulary=2, collocations={0: 1})
     with pytest.raises(BadTokens, match="exactly zero at the start"):
         train(data, model="next-token", readout="mass", steps=5)
+
+
+@pytest.mark.parametrize("stop", [None, lambda *_: False])
+def test_a_run_does_not_go_on_with_another_number_of_sentences(stop):
+    data = Sentences.of(realizable(6, 3, 20, 1))
+    path = train(data, model="next-token", readout="mass", steps=5)
+    for other in (data.part([0]), Sentences.of(realizable(6, 3, 90, 1))):
+        assert other.size != data.size
+        with pytest.raises(BadTokens, match="give it the data it came from"):
+            train(other, start=path, steps=5, stop=stop)
+
+
+def test_a_run_of_no_steps_goes_on():
+    data = Sentences.of(realizable(6, 3, 20, 1))
+    start = train(data, model="next-token", readout="mass", steps=0)
+    assert train(data, start=start, steps=0).steps.tolist() == [0]
+    whole = train(data, model="next-token", readout="mass", steps=4)
+    np.testing.assert_array_equal(train(data, start=start, steps=4).loss, whole.loss)

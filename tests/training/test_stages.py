@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm import Sentences, train, two_stages
+from attsvm import Sentences, memory, sentence_task, train, two_stages
 from attsvm.data.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.floor import excess, floors
@@ -124,3 +124,63 @@ def test_six_panels(stages):
     ]
     assert "exact" in figure.axes[1].texts[0].get_text()  # nothing to draw: it is said
     assert figure.axes[0].get_yscale() == "log" and figure.axes[4].get_xscale() == "log"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"model": "decoder", "head": np.eye(8)}, "leave head out"),
+        ({"model": "next-token", "readout": "mass", "collocations": True}, "joint-next-token"),
+        ({"model": "decoder", "loss": "squared"}, "loss"),
+        ({"model": "decoder", "width": 3}, "width"),
+    ],
+)
+def test_what_a_model_would_not_look_at_is_refused(data, more, says):
+    with pytest.raises(Unsupported, match=says):
+        train(data, steps=2, **more)
+
+
+@pytest.mark.parametrize("more", [{"steps": 10}, {"lr": 0.1}, {"weights": "uniform"},
+                                  {"steps": (1, 2, 3)}])  # fmt: skip
+def test_each_stage_needs_its_own(data, more):
+    with pytest.raises(Unsupported, match="one for each stage"):
+        two_stages(data, **more)
+    with pytest.raises(BadTokens, match="needs Sentences"):
+        two_stages([[0, 1, 2]])
+
+
+def test_polyak_and_mass_name_the_line():
+    data = Sentences.of([[0, 1], [2, 1], [1, 0], [0, 2, 1, 1], [0, 1, 2]], first=1)
+    with pytest.raises(BadTokens, match=r"line 4 \(0 2 1 → 1\)"):
+        train(data, model="next-token", head=np.eye(3), rule="polyak", steps=2)
+    with pytest.raises(BadTokens, match=r"line 5 \(0 1 → 2\)"):
+        train(data, model="next-token", readout="mass", steps=2)
+
+
+def test_a_run_that_does_not_fit_in_memory_is_refused():
+    lines = [[x, x + 1] for x in range(200_000)]
+    with pytest.raises(BadTokens, match="GB"):
+        train(Sentences.of(lines), model="decoder", steps=1)
+
+
+def test_a_step_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    data = Sentences.of(realizable(8, 4, 120, 2))
+    S, K = data.distinct[0].shape
+    monkeypatch.setattr(memory, "available", lambda: 24.0 * S * K * 8 - 1)
+    monkeypatch.setattr(sentence_task, "records_of", lambda shapes: 0)
+    for more in ({"model": "joint-next-token"}, {"model": "next-token", "head": np.diag(range(8))}):
+        with pytest.raises(BadTokens, match=f"a step on {S} sentences of {K} tokens over 8"):
+            train(data, steps=1, **more)
+
+
+@pytest.mark.parametrize("size", [1.0, 300.0, 1e4])
+def test_the_excess_of_a_strong_decoder(size):
+    # Two tokens a and b, V = size·e_n: with attention s on b, ℓ − ℓ⋆ in closed form.
+    data = Sentences.of([[0, 1], [1, 0], [0, 1, 1]])
+    contexts = Contexts.of(data, np.eye(2))
+    V = size * np.array([[0.0, 1.0], [1.0, 0.0]])
+    for h in (0.0, 3.0, -3.0):
+        s = 1 / (1 + np.exp(h))
+        W = np.array([[0.0, h], [0.0, 0.0]])
+        loss = np.logaddexp(0.0, size * (2 * s - 1)) - np.logaddexp(0.0, -size)
+        np.testing.assert_allclose(excess(contexts, V, W), loss, rtol=1e-9)
