@@ -212,7 +212,8 @@ def check(config: Config, result: Result) -> Finding:
         equals(f"W_ov, uniform: largest L₀ after {early} updates", most["loss"], 0.10654,
                within=5e-6),
         at_most("‖W_ov⋆‖ against √(N − 1), certified bounds", most["least"], 1e-9),
-        at_most("W_ov, empirical: largest cos after the first step", most["begins"], 0.95),
+        # Not there at once, as with uniform weights: away from it by more than the end is.
+        at_most("W_ov, empirical: largest cos after the first step", most["begins"], 0.98),
         at_least("W_ov, empirical: least cos at the end", least["ends"], 0.999),
         at_least("W_ov, empirical: least R² of log L₀ over t, late", least["first"], 0.99),
         at_least(f"W_kq: median cos at step {last}", middle["cosine"], 0.985),
