@@ -182,7 +182,11 @@ CLAIM = Claim(
     run=run,
     check=check,
     plot=plot,
-    differs="The statement, as recalled, does not hold from every start. Where the solution of all "
+    differs="The statement, as recalled, does not hold from every start. The smallest case is two "
+    "inputs of two tokens with key differences (1, 0) and (−2, 1) and a prompt started at (R, 0): "
+    "input 1 pulls by e^−r, input 2, whose best token is 2r behind, by e^−2r, so that the second "
+    "coordinate grows by no more than about e^−R for ever, and the direction stays at (1, 0), "
+    "where (1, 3) is the solution. In general, where the solution of all "
     "inputs but one leaves the best token of that one behind by more than the margin, its pull is "
     "the smaller the further W goes along it, and W keeps to that solution. On two such runs from "
     "random starts, six times as many normalized steps changed nothing, and plain descent with "

@@ -44,8 +44,9 @@ _TWO = ("realizable", "orthonormal")
 
 _DESCENT = (
     "The norm diverges and the direction tends to the least-norm solution at locally optimal "
-    "tokens when started near it; from any start, at the best tokens, when the other tokens of "
-    "an input share one score."
+    "tokens when started near it. When the other tokens of an input share one score the theorem, "
+    "as recalled, says so of the best tokens from any start; with several inputs far starts "
+    "contradict it (claim B.equal-scores-global)."
 )
 _MIRROR = (
     "Started near the least ℓp-norm solution of locally optimal tokens, the norm diverges and "

@@ -69,7 +69,7 @@ def stages(quick: bool) -> Iterator[Finding]:
                 float(np.median(ends)), 0.985)  # fmt: skip
     yield Finding("the same, least and largest, and sets that reach .985",
                   f"{min(ends):.4f}, {max(ends):.4f}, {sum(c >= 0.985 for c in ends)}")  # fmt: skip
-    slope = ", ".join(f"{rate:.4f} ± {error:.4f}" for rate, error, _ in slopes)
+    slope = ", ".join(f"{rate:.6f} ± {error:.6f}" for rate, error, _ in slopes)
     yield Finding("log(L − L⋆) over t, steps 10,000 to 30,000: slope / (−η/‖W_kq⋆‖)", slope)
     yield above("the same: R², least", min(line[2] for line in slopes), 0.999)
     yield Finding("steps 500 to 4,000, before the knee is past: R²",
