@@ -116,7 +116,7 @@ def _equal_others(case: Case) -> Verdict:
         i, t = (int(k) for k in np.argwhere(wrong)[0])
         detail = f"tokens {int(first[i])} and {t} of input {i} differ in score: the start decides"
         return False, detail
-    if case.tokens.n == 1:
+    if tokens.n == 1:
         return True, "then any start will do"
     return True, "then most starts will do; far ones can hold to the solution of fewer inputs"
 
