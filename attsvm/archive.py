@@ -92,14 +92,19 @@ class Archive:
         return Problem.of(tokens, keep, b=self.arrays.get("b"))
 
 
-def load_arrays(path: Path) -> dict[str, Any]:
-    """The arrays of an `.npz` file, by name."""
+def check_in(path: Path, wanted: str) -> None:
+    """Nothing; an error when there is no regular file to read. wanted: what to give instead."""
     if not path.exists():
         raise BadTokens(f"{path} does not exist")
     if path.is_dir():
-        raise BadTokens(f"{path} is a folder; give an .npz file")
+        raise BadTokens(f"{path} is a folder; give {wanted}")
     if not path.is_file():  # reading from a pipe would wait for ever
-        raise BadTokens(f"{path} is not a regular file; give an .npz file")
+        raise BadTokens(f"{path} is not a regular file; give {wanted}")
+
+
+def load_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an `.npz` file, by name."""
+    check_in(path, "an .npz file")
     if not zipfile.is_zipfile(path):
         raise BadTokens(f"{path} is not an .npz file; write it with numpy.savez")
     try:

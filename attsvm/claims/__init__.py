@@ -127,6 +127,7 @@ SUPPORT = (
     "random_instances",
     "sentence_runs",
     "single_input",
+    "stage_records",
     "steepest_runs",
 )
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.claims.d_two_stages import (
+from attsvm.claims.sentence_runs import inside
+from attsvm.claims.stage_records import (
     away,
     decay,
     drawn,
@@ -23,7 +24,6 @@ from attsvm.claims.d_two_stages import (
     targets,
     worst,
 )
-from attsvm.claims.sentence_runs import inside
 from attsvm.language.orders import orders
 from attsvm.language.problems import Columns
 from attsvm.path import Path

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.claims.d_two_stages import (
+from attsvm.claims.sentence_runs import inside
+from attsvm.claims.stage_records import (
     away,
     drawn,
     first_look,
@@ -19,7 +20,6 @@ from attsvm.claims.d_two_stages import (
     targets,
     worst,
 )
-from attsvm.claims.sentence_runs import inside
 from attsvm.language.orders import orders
 from attsvm.models.choices_twin import attend
 from attsvm.models.contexts import Contexts

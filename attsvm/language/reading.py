@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attsvm.archive import check_out
+from attsvm.archive import check_in, check_out
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.memory import require
 from attsvm.numbering import INFERRED
@@ -152,12 +152,7 @@ def _most_frequent(
 
 def _lines(file: Path, tokenizer: Tokenizer | None, limit: int | None = None) -> Iterator[Line]:
     """(number, tokens) of the lines of a text file that are not blank, counted from 1."""
-    if not file.exists():
-        raise BadTokens(f"{file} does not exist")
-    if file.is_dir():
-        raise BadTokens(f"{file} is a folder; give a text file, one sentence a line")
-    if not file.is_file():  # reading from a pipe would wait for ever
-        raise BadTokens(f"{file} is not a regular file; give a text file, one sentence a line")
+    check_in(file, "a text file, one sentence a line")
     found = number = 0
     with file.open("rb") as stream:
         for block in stream:

@@ -11,3 +11,15 @@ def run(capsys, monkeypatch, tmp_path) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return runner(capsys, monkeypatch)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A function that writes a file and gives its path."""
+
+    def write(content: str | bytes, name: str = "text.txt"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write

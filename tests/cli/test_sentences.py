@@ -21,18 +21,6 @@ KEYS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def text(tmp_path):
-    """A function that writes a file and gives its path."""
-
-    def write(content: str | bytes, name: str = "text.txt"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def test_a_realizable_file(run, text):
     done = run("sentences", text(GOOD), "--json")
     assert done.code == 0 and done.err == ""

@@ -23,18 +23,6 @@ def written(lines):
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
 
 
-@pytest.fixture
-def text(tmp_path):
-    """A function that writes a file and gives its path."""
-
-    def write(content: str | bytes, name: str = "text.txt"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def leaves_nothing(run, folder, *words, said):
     """The command is refused with a path and a figure asked for, and the folder is as before."""
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attsvm.claims.d_two_stages import drawn
+from attsvm.claims.stage_records import drawn
 from attsvm.language.orders import orders
 from attsvm.language.problems import attention_problem
 from attsvm.solvers.front import solve
