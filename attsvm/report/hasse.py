@@ -7,6 +7,7 @@ them. Places are in inches, with y upwards.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path as FilePath
 from textwrap import wrap
 from typing import Any
