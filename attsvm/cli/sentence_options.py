@@ -21,6 +21,12 @@ Size = Annotated[
     int | None, typer.Option("--vocabulary", min=1, help="Sentences: how many tokens are kept.")
 ]
 Lines = Annotated[int | None, typer.Option("--limit", min=1, help="Sentences: lines read.")]
+Unseen = Annotated[
+    int | None,
+    typer.Option(
+        "--unseen", min=1, max=1_000_000, help="Sentences: ask so many that training did not see."
+    ),
+]
 FirstRate = Annotated[
     float | None, typer.Option("--decoder-lr", help="next-token: step size of the first stage.")
 ]
@@ -44,7 +50,7 @@ Both = Annotated[
 # Options that only sentences have, and those that they do not have.
 SENTENCES_ONLY = {
     "collocations", "vocabulary", "limit", "decoder_lr", "decoder_steps", "readout", "weights",
-    "embedding", "dimension", "ties", "add_collocations",
+    "embedding", "dimension", "ties", "add_collocations", "unseen",
 }  # fmt: skip
 _TOKENS_ONLY = {"head", "loss", "width", "queries", "sequence", "causal", "until", "resume"}
 # Which options the models of sentences do not share.
@@ -59,6 +65,10 @@ def check_options(asked: Mapping[str, Any], given: set[str]) -> None:
         unfit |= _OF_STAGES
     if model != "joint-next-token":
         unfit.add("add_collocations")
+    if model == "decoder":
+        unfit.add("unseen")
+    if asked["unseen"] is not None and asked["readout"] == "mass":
+        raise Unsupported("--unseen asks the decoder, which the readout mass does not have")
     if asked["readout"] == "mass":
         unfit |= {"decoder_lr", "decoder_steps"}
     for name in sorted(unfit & given):

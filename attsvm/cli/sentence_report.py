@@ -282,5 +282,12 @@ def run_table(report: dict[str, Any], title: str) -> Table:
                 shown = f"{value:.8g}" if isinstance(value, float) else str(value)
                 table.add_row(f"{name} {key.replace('_', ' ')}", shown)
         table.add_row(f"{name} certificate", best["message"])
+    seen = report["unseen"]
+    if seen is not None:
+        table.add_row(
+            "unseen sentences",
+            f"{seen['sentences']}: {seen['wide']} have a gap of {seen['gap']:g} or more, "
+            f"{seen['agreed']} of these are answered as the solution says; {seen['ties']} are ties",
+        )
     table.add_row("seconds", f"{report['seconds']:.3g}")
     return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -11,12 +10,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from attsvm.archive import check_out
 from attsvm.cli.options import Force, Json, app, print_json
-from attsvm.cli.sentences_solved import levels, solved
+from attsvm.cli.sentences_shown import cut, show_sentences
+from attsvm.cli.sentences_solved import solved
 from attsvm.errors import BadTokens
 from attsvm.language.chains import chains, longest_chain
 from attsvm.language.orders import KINDS, Order, orders
@@ -24,15 +22,6 @@ from attsvm.language.reading import Reading, reading
 from attsvm.language.realizability import Realizability, realizability
 from attsvm.progress import working
 from attsvm.sentences import Sentences
-
-# What a reader is shown at most; --json has more.
-_LEVEL = 12
-_REASONS = 5  # of each kind
-_QUERIES = 15
-_LETTERS = 30  # of a word in a table
-# The faults that --ties allows: counted, not told.
-_TIES = ("contradiction", "cycle")
-_HEADS = ("query", "sentences", "tokens", "edges", "covers", *KINDS[:3], "chain")
 
 
 @app.command("sentences", epilog="Example: attsvm sentences text.txt --collocations bigrams --json")
@@ -51,6 +40,10 @@ def sentences_command(
     ] = None,
     query: Annotated[
         str | None, typer.Option("--query", help="Show the order of this token in full.")
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option("--length", min=2, help="Count what is decided up to this many tokens."),
     ] = None,
     ties: Annotated[
         bool, typer.Option("--ties", help="Take several labels and cycles as ties; count them.")
@@ -87,7 +80,7 @@ def sentences_command(
         }
     with working(f"solving the problems of {len(every)} queries"):
         asked = None if query is None else next(iter(chosen))
-        report["solved"], column = solved(data, every, asked)
+        report["solved"], column = solved(data, every, asked, length)
     if figure is not None:
         from attsvm.report.hasse import draw_order, draw_orders
 
@@ -101,7 +94,7 @@ def sentences_command(
     if as_json:
         print_json(report)
     else:
-        _show(report)
+        show_sentences(report)
 
 
 def _query(word: str, data: Sentences, every: Mapping[int, Order]) -> int:
@@ -111,7 +104,7 @@ def _query(word: str, data: Sentences, every: Mapping[int, Order]) -> int:
     else:
         token = int(word) if word.isdecimal() and len(word) < 19 else -1
     if token not in every:
-        some = ", ".join(_cut(data.word(q)) for q in list(every)[:8])
+        some = ", ".join(cut(data.word(q)) for q in list(every)[:8])
         more = ", …" if len(every) > 8 else ""
         raise BadTokens(
             f"--query {word!r} is the query of no sentence; queries are {some or 'none'}{more}"
@@ -201,98 +194,3 @@ def _rows(data: Sentences, chosen: Mapping[int, Order], *, full: bool) -> list[d
             row["chains"] = [[[data.word(x) for x in s] for s in c] for c in chains(order)]
         rows.append(row)
     return rows
-
-
-def _show(report: dict[str, Any]) -> None:
-    """Print the report for a reader."""
-    console = Console(markup=False, highlight=False)
-    console.print(_table(report))
-    for kind, number in report["faults"].items():
-        if report["ties"] is not None and kind in _TIES:
-            continue
-        told = [reason["message"] for reason in report["reasons"] if reason["kind"] == kind]
-        for message in told[:_REASONS]:
-            console.print(f"{kind}: {_plain(message)}", soft_wrap=True)
-        if number > _REASONS:
-            console.print(f"{kind}: {number - _REASONS} more", soft_wrap=True)
-    rows = report["orders"]
-    table = Table(box=None, pad_edge=False)
-    for head in _HEADS:
-        table.add_column(head, justify="left" if head == "query" else "right")
-    largest = rows if len(rows) <= _QUERIES else sorted(rows, key=lambda row: -row["tokens"])
-    for row in largest[:_QUERIES]:
-        table.add_row(*(_cut(str(row[head])) for head in _HEADS))
-    if rows:
-        console.print(table)
-    if len(rows) > _QUERIES:
-        console.print(
-            f"the {_QUERIES} queries with most tokens of {len(rows)}: --json lists all, --query "
-            "shows one",
-            soft_wrap=True,
-        )
-    for chain in [chain for row in rows for chain in row.get("chains", [])]:
-        steps = [_plain(s[0]) if len(s) == 1 else f"{{{_plain(' = '.join(s))}}}" for s in chain]
-        console.print(" > ".join(steps), soft_wrap=True)
-    for u, words in levels(report["solved"]["column"] or {}):
-        more = f" and {len(words) - _LEVEL} more" if len(words) > _LEVEL else ""
-        some = ", ".join(_cut(word) for word in words[:_LEVEL])
-        console.print(f"{u:9.5f}  {some}{more}", soft_wrap=True)
-    if report["figure"] is not None:
-        console.print(f"figure: {_plain(report['figure'])}", soft_wrap=True)
-
-
-def _table(report: dict[str, Any]) -> Table:
-    """The file and what was found, a line each."""
-    table = Table(title=f"sentences of {_plain(Path(report['file']).name)}", show_header=False)
-    table.add_row("sentences", f"{report['sentences']} ({report['distinct']} distinct)")
-    for key in ("vocabulary", "collocations", "queries"):
-        table.add_row(key, str(report[key]))
-    left = report["left_out"]
-    if any(left.values()):
-        table.add_row(
-            "left out",
-            f"{left['words']} words ({left['tokens']} times), {left['lines']} lines, "
-            f"{left['collocations']} collocations",
-        )
-    faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
-    table.add_row("realizable", f"no: {faults}" if faults else "yes")
-    table.add_row("tokens by query", ", ".join(f"{n} {k}" for k, n in report["kinds"].items()))
-    rare = report["exceptions"]
-    table.add_row(
-        "optimal tokens occur most",
-        "yes" if report["dominant"] else f"no: a confused one occurs more in {rare} sentences",
-    )
-    ties = report["ties"]
-    if ties is not None:
-        table.add_row(
-            "ties",
-            f"{ties['contexts']} contexts with several labels; {ties['queries']} queries with "
-            f"cycles; {ties['tied_tokens']} tokens in {ties['tied_components']} tied components "
-            f"(largest {ties['largest']}) of {ties['components']}",
-        )
-    found = report["solved"]
-    for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
-        if found[name] is not None:
-            table.add_row(f"{name} {matrix}", found[name]["message"])
-    if found["finite"]["components"]:
-        table.add_row(
-            "finite part",
-            f"log-odds up to {found['finite']['largest']:.4g} inside ties; the loss of "
-            f"{found['finite']['sentences']} sentences with one optimal token tends to "
-            f"{found['finite']['floor']:.6g} (entropy {found['finite']['entropy']:.6g})",
-        )
-    return table
-
-
-def _cut(word: str) -> str:
-    """A word for a table, shortened."""
-    return _plain(word if len(word) <= _LETTERS else f"{word[: _LETTERS - 1]}…")
-
-
-def _plain(text: str) -> str:
-    """The text with escapes for what a terminal would obey or cannot show."""
-    safe = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
-    encoding = sys.stdout.encoding or "utf-8"
-    return safe.encode(encoding, "backslashreplace").decode(encoding)

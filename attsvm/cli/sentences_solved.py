@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.embedding import embedding_of
+from attsvm.language.coverage import Coverage, coverage
 from attsvm.language.finite_part import entropy, finite_part
 from attsvm.language.orders import Order, orders
 from attsvm.language.problems import Columns, solve_attention, solve_decoder
@@ -15,13 +16,19 @@ from attsvm.memory import require
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats
 
+# A gap that training of ordinary length has made clear.
+GAP = 0.25
+# Pairs of tokens that are compared to count what is decided: a second or two.
+_PAIRS = 3e8
+
 
 def solved(
-    data: Sentences, every: Mapping[int, Order], query: int | None
+    data: Sentences, every: Mapping[int, Order], query: int | None, length: int | None
 ) -> tuple[dict[str, Any], Floats | None]:
     """(report, column): both problems on orthonormal tokens, and the finite part.
 
-    query: the one whose column u (N,) is given, and listed by word, or None.
+    query: the one whose column u (N,) is given, and listed by word, or None. length: up to how
+    many tokens all sentences are counted that the solution decides, those of the data without it.
     """
     N = data.vocabulary
     require(5 * 8 * N * N, f"the matrices of {N} tokens")
@@ -34,6 +41,7 @@ def solved(
         "attention": None if best is None else _bounds(best),
         "decoder": None if decoder is None else _bounds(decoder),
         "finite": _finite(data),
+        "coverage": None if best is None else _coverage(data, every, best, length),
         "column": None if u is None or query is None else _column(data, u, every[query]),
     }
     return report, u
@@ -60,6 +68,29 @@ def _finite(data: Sentences) -> dict[str, Any]:
     return report | {
         "components": found.components, "floor": found.floor, "entropy": entropy(part),
         "largest": float(np.abs(found.W).max()), "residual": found.residual,
+    }  # fmt: skip
+
+
+def _coverage(
+    data: Sentences, every: Mapping[int, Order], best: Columns, length: int | None
+) -> dict[str, Any] | None:
+    """The share of all sentences with a query of the data that the solution decides.
+
+    None where counting would take long: N² pairs of tokens for each query.
+    """
+    if data.vocabulary**2 * len(every) > _PAIRS:
+        return None
+    most = int(data.lengths.max(initial=2)) if length is None else length
+    decided, wide = (
+        sum(
+            (coverage(order, best.W[: data.vocabulary, q], most, gap=gap, up_to=True)
+             for q, order in every.items()), Coverage(0, 0, 0),
+        )
+        for gap in (0.0, GAP)
+    )  # fmt: skip
+    return {
+        "length": most, "gap": GAP, "decided": decided.share, "wide": wide.share,
+        "ordered": decided.ordered_share,
     }  # fmt: skip
 
 

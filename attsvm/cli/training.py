@@ -27,6 +27,7 @@ from attsvm.cli.sentence_options import (
     Readout,
     Size,
     Ties,
+    Unseen,
     Vectors,
     Weights,
 )
@@ -130,6 +131,7 @@ def train_command(
     dimension: Dimension = None,
     ties: Ties = False,
     add_collocations: Both = False,
+    unseen: Unseen = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

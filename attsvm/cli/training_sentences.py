@@ -23,6 +23,7 @@ from attsvm.cli.sentence_report import (
     run_table,
     save_run,
 )
+from attsvm.cli.sentence_unseen import unseen_report
 from attsvm.embedding import embedding_of
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.orders import Order, orders
@@ -83,6 +84,13 @@ def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     report["figure"] = None if asked["figure"] is None else str(asked["figure"])
     if asked["out"] is not None:
         save_run(run, asked["out"], force=asked["force"])
+    report["unseen"] = None
+    if asked["unseen"] is not None:
+        if problems["W_kq"].status == "inseparable":
+            raise Unsupported("--unseen compares with the solution, and there is none here")
+        report["unseen"] = unseen_report(
+            run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
+        )
     if asked["figure"] is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             draw_run(run, problems, report["floor"], asked["figure"])

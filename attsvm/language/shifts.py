@@ -15,6 +15,8 @@ from attsvm.tokens import Floats, Ints
 
 # Rounds of drawing, each as large as what was asked, before it is said that there are too few.
 _ROUNDS = 100
+# A round that finds less than this share of what is asked is the last: nearly all have been found.
+_FEW = 1e-3
 
 
 def draw_unseen(
@@ -53,13 +55,16 @@ def draw_unseen(
     rng = np.random.default_rng(seed)
     found: dict[tuple[int, ...], None] = {}
     for _ in range(_ROUNDS):
-        if len(found) == count:
+        before = len(found)
+        if before == count:
             break
         ends = rng.choice(N, count, p=mixture / mixture.sum())
         sizes = rng.integers(low, high + 1, count)
         for q, front in zip(ends.tolist(), _fronts(rng, ends, share, sizes, repeats), strict=True):
             if len(found) < count and (q, frozenset([*front, q])) not in known:
                 found[(*sorted(front), q)] = None
+        if len(found) - before < count * _FEW:
+            break
     if len(found) < count:
         raise Unsupported(
             f"{len(found)} unseen sentences were found where {count} were asked for: ask for fewer "

@@ -246,3 +246,26 @@ def test_the_sentences_are_not_replaced(run, text, tmp_path):
 def test_words_that_a_terminal_would_obey_are_told_with_escapes(run, text):
     torn = text(TORN.replace("a", "\x1b[31m"))
     refused(run("train", torn, "--model", "next-token"), r"\x1b[31m b c → A")
+
+
+def test_unseen_sentences_are_asked(run, text):
+    file = text(written(realizable(8, 3, 25, 0)))
+    done = run("train", file, "--model", "next-token", "--unseen", "60", "--json")
+    seen = done.report["unseen"]
+    assert seen["sentences"] == 60 and seen["agreed"] == seen["wide"] > 10
+    assert sum(b["sentences"] for b in seen["bins"]) + seen["ties"] == 60
+    shown = run("train", file, "--model", "next-token", "--unseen", "60").out
+    assert "unseen sentences" in shown and f"{seen['ties']} are ties" in shown
+    plain = run("train", file, "--model", "next-token", "--steps", "10", "--json")
+    assert plain.report["unseen"] is None
+
+
+def test_unseen_sentences_that_cannot_be_asked(run, text):
+    file = text(written(realizable(8, 3, 25, 0)))
+    few = run("train", file, "--model", "next-token", "--steps", "5", "--unseen", "100000")
+    assert few.code == 2 and "unseen sentences were found where 100000 were asked" in few.err
+    mass = ("--readout", "mass", "--steps", "5")
+    none = run("train", file, "--model", "next-token", *mass, "--unseen", "5")
+    assert none.code == 2 and "readout mass does not have" in none.err
+    first = run("train", file, "--model", "decoder", "--unseen", "5")
+    assert first.code == 2 and "--unseen" in first.err
