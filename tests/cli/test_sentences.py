@@ -48,7 +48,6 @@ def test_the_table(run, text):
     for word in ("4 (4 distinct)", "realizable", "yes", "10 non-comparable", "query", "chain"):
         assert word in done.out
     assert "several labels" not in done.out and "left out" not in done.out
-    # Of 2 to 3 tokens over 5: worked out by counting all fillings, tests/language/test_unseen.py.
     assert "generalizes" in done.out and "the orders alone" in done.out
 
 
