@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -83,6 +84,20 @@ def _check_fit(config: dict[str, Any], head: Any) -> None:
         raise Unsupported("model decoder trains the decoder: leave head out")
     if config.get("collocations") and name != "joint-next-token":
         raise Unsupported(f"collocations is for joint-next-token, not {name}: leave it out")
+
+
+def trace_of(sentences: Sentences, E: Any, head: Any) -> str:
+    """Twelve hex digits that change with the sentences, their embedding or the frozen decoder."""
+    E = embedding_of(sentences.vocabulary, E)
+    parts = [sentences.words, sentences.labels, sentences.counts, sentences.follows,
+             sentences.follow_counts, E]  # fmt: skip
+    if head is not None:
+        parts.append(decoder_of(head, E))
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(str(part.shape).encode())
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()[:12]
 
 
 def _contexts(sentences: Sentences, config: dict[str, Any], E: Floats) -> Contexts:

@@ -15,7 +15,7 @@ from attsvm.models.joint import with_head
 from attsvm.models.model import Model
 from attsvm.path import Path
 from attsvm.rules.rule import Blocks
-from attsvm.sentence_task import first_blocks, records_of, sentence_task
+from attsvm.sentence_task import first_blocks, records_of, sentence_task, trace_of
 from attsvm.sentences import Sentences
 from attsvm.starting import initial
 from attsvm.token_task import token_task
@@ -81,6 +81,12 @@ def train(
         if start is None:
             config |= {"readout": readout, "weights": weights, "collocations": collocations}
         task, shapes = sentence_task(tokens, config, head=head, embedding=embedding)
+        trace = trace_of(tokens, embedding, head)
+        if config.setdefault("data", trace) != trace:
+            raise BadTokens(
+                "the path to go on from was trained on other sentences, or with another embedding "
+                "or decoder: give the same ones"
+            )
         config.setdefault("records", records_of(shapes))
         config.setdefault("places", int(tokens.distinct[0].shape[1]))
         first = first_blocks(shapes, init, config["seed"]) if start is None else _fit(start, shapes)

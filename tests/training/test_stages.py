@@ -184,3 +184,17 @@ def test_the_excess_of_a_strong_decoder(size):
         W = np.array([[0.0, h], [0.0, 0.0]])
         loss = np.logaddexp(0.0, size * (2 * s - 1)) - np.logaddexp(0.0, -size)
         np.testing.assert_allclose(excess(contexts, V, W), loss, rtol=1e-9)
+
+
+def test_a_run_goes_on_with_its_own_data_only():
+    data, other = (Sentences.of(realizable(6, 3, 12, seed)) for seed in (0, 1))
+    first = train(data, model="decoder", steps=30)
+    path = train(data, model="next-token", head=first, steps=5)
+    train(data, model="next-token", head=first, start=path, steps=5)
+    for given, how in (
+        (other, {"head": first}),
+        (data, {"head": 2 * first.weights["W_ov"][-1, 0]}),
+        (data, {"head": first, "embedding": np.eye(6)[::-1]}),
+    ):
+        with pytest.raises(BadTokens, match="was trained on other sentences"):
+            train(given, model="next-token", start=path, steps=5, **how)
