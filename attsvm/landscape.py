@@ -20,7 +20,6 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
-from attsvm.excess import Signed
 from attsvm.heads import Head, head_of
 from attsvm.losses import Loss, loss_of
 from attsvm.models import model_of
@@ -29,6 +28,7 @@ from attsvm.models.model import Evaluation, evaluate, log_norm
 from attsvm.norms import Norm
 from attsvm.optima import score_gaps
 from attsvm.problem import Problem
+from attsvm.regularization.excess import Signed
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens

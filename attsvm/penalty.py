@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ball import ROUNDING, Task
-from attsvm.descent import Objective, descend, normal, settled
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.regpath import RegPath, record_of
-from attsvm.sweep import Point, Setting, setting_of, sweep
+from attsvm.regularization.ball import ROUNDING, Task
+from attsvm.regularization.descent import Objective, descend, normal, settled
+from attsvm.regularization.sweep import Point, Setting, setting_of, sweep
 from attsvm.tokens import Floats, Tokens, numbers
 
 # Ratio of neighbouring radii at which balls are searched, larger where there would be more RADII.

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ball import aimed
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
 from attsvm.losses import Loss
 from attsvm.measures import correlation, margin_share
 from attsvm.models import model_of
 from attsvm.norms import Norm
+from attsvm.regularization.ball import aimed
+from attsvm.regularization.sweep import Point, Setting, setting_of, sweep
 from attsvm.rules.rule import Blocks
 from attsvm.selection import Selection
-from attsvm.sweep import Point, Setting, setting_of, sweep
 from attsvm.tokens import Floats, Tokens, numbers
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attsvm.arguments import instances, setting, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.heads import Head, head_of
-from attsvm.loop import Progress, Stop, run
 from attsvm.models import SENTENCE_MODELS, model_of
 from attsvm.models.batch import Batch
 from attsvm.models.joint import with_head
 from attsvm.models.model import Model
 from attsvm.path import Path
 from attsvm.rules.rule import Blocks
-from attsvm.sentence_task import first_blocks, records_of, sentence_task, trace_of
+from attsvm.runs.arguments import instances, setting, whole
+from attsvm.runs.loop import Progress, Stop, run
+from attsvm.runs.sentence_task import first_blocks, records_of, sentence_task, trace_of
+from attsvm.runs.starting import initial
+from attsvm.runs.token_task import token_task
 from attsvm.sentences import Sentences
-from attsvm.starting import initial
-from attsvm.token_task import token_task
 from attsvm.tokens import Tokens
 
 

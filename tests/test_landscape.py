@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 
 from attsvm import Inseparable, Problem, Selection, Tokens, solve
 from attsvm.data import EXAMPLES
-from attsvm.excess import Signed
 from attsvm.landscape import (
     all_tight,
     descent_along,
@@ -15,6 +14,7 @@ from attsvm.landscape import (
     label_margin_constant,
     least_descent,
 )
+from attsvm.regularization.excess import Signed
 
 
 def sphere(seed, n=6, T=8, d=10):

@@ -15,10 +15,7 @@ from attsvm import (
     relaxed,
     solve,
 )
-from attsvm.ball import Task, stationarity
 from attsvm.data import EXAMPLES
-from attsvm.descent import descend
-from attsvm.excess import Excess, log_loss
 from attsvm.heads import head_of
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import loss_of
@@ -28,6 +25,9 @@ from attsvm.models.batch import Batch
 from attsvm.norms import norm_of
 from attsvm.penalty import penalty_path
 from attsvm.regpath import regpath
+from attsvm.regularization.ball import Task, stationarity
+from attsvm.regularization.descent import descend
+from attsvm.regularization.excess import Excess, log_loss
 
 
 def sphere(seed, n=6, T=8, d=10):

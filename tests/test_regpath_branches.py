@@ -12,10 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from attsvm import Problem, Selection, Tokens, Unsupported, solve
-from attsvm.ball import Task
 from attsvm.data import EXAMPLES
-from attsvm.descent import descend
-from attsvm.excess import Excess
 from attsvm.heads import head_of
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import loss_of
@@ -25,7 +22,10 @@ from attsvm.models.model import evaluate
 from attsvm.norms import norm_of
 from attsvm.penalty import penalty_path
 from attsvm.regpath import regpath
-from attsvm.scouts import least_selections, sure_excess
+from attsvm.regularization.ball import Task
+from attsvm.regularization.descent import descend
+from attsvm.regularization.excess import Excess
+from attsvm.regularization.scouts import least_selections, sure_excess
 
 KEYS = np.array([[40.0, 0.0], [-2.0, 0.0], [0.0, 5.0], [0.0, -3.0]])
 SCORES = np.array([0.9, 1.0, 0.0, 0.0])

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.ball import stationarity
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.published import published
-from attsvm.excess import Excess
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of
@@ -20,6 +18,8 @@ from attsvm.models.model import Evaluation, evaluate
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.regpath import regpath
+from attsvm.regularization.ball import stationarity
+from attsvm.regularization.excess import Excess
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens

@@ -7,15 +7,15 @@ from itertools import product
 
 import numpy as np
 
-from attsvm.ball import Task
 from attsvm.claims.claim import Config
-from attsvm.excess import Excess, Signed
 from attsvm.heads.relu import Relu
 from attsvm.losses import loss_of
 from attsvm.models import model_of
 from attsvm.models.batch import Batch
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
+from attsvm.regularization.ball import Task
+from attsvm.regularization.excess import Excess, Signed
 from attsvm.selection import Selection
 from attsvm.tokens import Bools, Floats, Tokens
 

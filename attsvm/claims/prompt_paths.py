@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm.ball import stationarity
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config
 from attsvm.claims.proof import selected
 from attsvm.data.sphere import sphere
-from attsvm.excess import Excess
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of
@@ -20,6 +18,8 @@ from attsvm.models.batch import Batch
 from attsvm.models.model import evaluate
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
+from attsvm.regularization.ball import stationarity
+from attsvm.regularization.excess import Excess
 from attsvm.selection import Selection
 from attsvm.tokens import Bools, Floats, Tokens
 

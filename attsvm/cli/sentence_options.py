@@ -11,7 +11,7 @@ import typer
 from attsvm.embedding import KINDS
 from attsvm.errors import Unsupported
 from attsvm.models.next_token import READOUTS
-from attsvm.sentence_task import WEIGHTS
+from attsvm.runs.sentence_task import WEIGHTS
 
 Pairs = Annotated[
     str | None,

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from attsvm import BadTokens, ConvergenceWarning, Tokens, token_task
+from attsvm import BadTokens, ConvergenceWarning, Tokens
 from attsvm.data.sphere import sphere
 from attsvm.losses import LOSSES
 from attsvm.models import fused
 from attsvm.path import recorded
-from attsvm.record import COLUMNS, grid
+from attsvm.runs import token_task
+from attsvm.runs.record import COLUMNS, grid
 from attsvm.training import train
 from tests.tolerances import ROUNDING
 

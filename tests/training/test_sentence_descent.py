@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attsvm import BadTokens, Sentences, sentence_task, train
+from attsvm import BadTokens, Sentences, train
 from attsvm.data.sentences import cyclic, realizable
+from attsvm.runs import sentence_task
 
 SETS = {
     "realizable": Sentences.of(realizable(8, (3, 5), 30, 1)),

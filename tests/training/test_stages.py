@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm import Sentences, memory, sentence_task, train, two_stages
+from attsvm import Sentences, memory, train, two_stages
 from attsvm.data.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.floor import excess, floors
@@ -12,6 +12,7 @@ from attsvm.language.problems import solve_attention, solve_decoder
 from attsvm.measures import correlation
 from attsvm.models.contexts import Contexts
 from attsvm.report.stages import Curves, Row, picture
+from attsvm.runs import sentence_task
 from attsvm.stages import Stages
 
 

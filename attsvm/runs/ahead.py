@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attsvm.loop import Progress, check_moving
 from attsvm.path import PER_DECADE
-from attsvm.record import Record, grid
 from attsvm.rules import Schedule
 from attsvm.rules.rule import Blocks
 from attsvm.rules.schedules import constant
+from attsvm.runs.loop import Progress, check_moving
+from attsvm.runs.record import Record, grid
 from attsvm.tokens import Floats, Ints
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ahead import go_ahead
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
-from attsvm.loop import Ahead, Task
 from attsvm.losses import Loss, loss_of
 from attsvm.models import fused
 from attsvm.models.batch import Batch
 from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.rules.rule import Blocks
+from attsvm.runs.ahead import go_ahead
+from attsvm.runs.loop import Ahead, Task
 from attsvm.tokens import Floats, Ints
 
 # Multiplications of one call of the fused kernel: well below a second, so that a run can be

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ahead import go_ahead
 from attsvm.embedding import embedding_of
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.finite_part import entropy, finite_part
 from attsvm.language.floor import floors
 from attsvm.language.orders import orders
 from attsvm.language.realizability import quoted
-from attsvm.loop import Ahead, Task
 from attsvm.memory import require
 from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import (
@@ -32,8 +30,10 @@ from attsvm.models.next_token import (
 from attsvm.models.sentence_descent import Descent
 from attsvm.path import PER_DECADE, Path
 from attsvm.rules.rule import Blocks
+from attsvm.runs.ahead import go_ahead
+from attsvm.runs.loop import Ahead, Task
+from attsvm.runs.starting import begin
 from attsvm.sentences import Sentences
-from attsvm.starting import begin
 from attsvm.tokens import Floats, floats
 
 WEIGHTS = ("empirical", "uniform")

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attsvm.descent import descend, settled
 from attsvm.errors import Unsupported
-from attsvm.excess import Excess, log_loss
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
@@ -25,6 +23,8 @@ from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import Power
 from attsvm.norms.frobenius import Frobenius
+from attsvm.regularization.descent import descend, settled
+from attsvm.regularization.excess import Excess, log_loss
 from attsvm.rules.rule import Blocks
 from attsvm.tokens import Floats, Tokens
 

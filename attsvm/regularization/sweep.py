@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ball import ROUNDING, SHIFT, Task, aimed, ball_norm, joint_least
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.excess import Excess, log_loss
 from attsvm.heads import head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
@@ -24,7 +22,9 @@ from attsvm.models import model_of
 from attsvm.models.batch import Batch
 from attsvm.norms import Norm
 from attsvm.problem import Problem
-from attsvm.scouts import Scouts
+from attsvm.regularization.ball import ROUNDING, SHIFT, Task, aimed, ball_norm, joint_least
+from attsvm.regularization.excess import Excess, log_loss
+from attsvm.regularization.scouts import Scouts
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm.ball import Task
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
 from attsvm.models.batch import Batch
 from attsvm.models.model import Evaluation, evaluate
 from attsvm.problem import Problem
+from attsvm.regularization.ball import Task
 from attsvm.selection import Selection
 from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Ints, Tokens

@@ -13,9 +13,9 @@ from attsvm.compiled import threads
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.models.model import Evaluation, log_norm
 from attsvm.path import PER_DECADE, Path, recorded
-from attsvm.record import Record
 from attsvm.rules import Schedule, rule_of, schedule_of, with_decay
 from attsvm.rules.rule import Blocks
+from attsvm.runs.record import Record
 from attsvm.tokens import Floats
 
 # Instances that keep one thread busy between two steps.

@@ -1,0 +1,1 @@
+"""What the regularization path is made of: balls, their minimisers, and lower branches."""

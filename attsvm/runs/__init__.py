@@ -1,0 +1,1 @@
+"""What a training run is made of: its task, its start, the loop, and what it records."""
