@@ -25,6 +25,9 @@ def embedding_of(
     array([[1., 0.],
            [0., 1.]])
     """
+    for name, value, least in (("vocabulary", vocabulary, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise Unsupported(f"{name} is {value!r}: it must be a whole number, at least {least}")
     if not isinstance(given, str):
         E = np.ascontiguousarray(floats(given, "the embedding").astype(np.float64))
         if E.ndim != 2 or len(E) != vocabulary or not E.shape[1]:

@@ -73,9 +73,13 @@ def pairs_of(collocations: Any) -> tuple[list[tuple[Any, Any]], str | None]:
             )
         return [], collocations
     listed = collocations.items() if isinstance(collocations, Mapping) else collocations
+    if not isinstance(listed, Iterable):
+        raise Unsupported(
+            f"collocations is {collocations!r}: give pairs, or one of {', '.join(INFERRED)}"
+        )
     out = []
     for pair in listed:
-        both = list(pair)
+        both = list(pair) if isinstance(pair, Iterable) else [pair]
         if len(both) != 2:
             raise BadTokens(f"collocation {both} is no pair: give a token and its follower")
         out.append((both[0], both[1]))

@@ -68,6 +68,8 @@ class Sentences:
         """
         if isinstance(lines, str):
             raise BadTokens("sentences are given as one text: give its lines, text.splitlines()")
+        if not isinstance(lines, Iterable):
+            raise BadTokens(f"sentences are {lines!r}: give lines, each a list of tokens")
         given = [_listed(line) for line in lines]
         place = list(range(first, first + len(given))) if numbers is None else list(numbers)
         pairs, mode = pairs_of(collocations)

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from attsvm import BadTokens, Sentences, Unsupported
+from attsvm import BadTokens, Sentences, Unsupported, embedding_of
 
 
 def drawn(seed: int) -> Sentences:
@@ -149,3 +149,15 @@ def test_a_part_of_one_sentence():
     data = drawn(0)
     one = data.part(3)
     assert one.size == 1 and one.text(0) == data.text(3)
+
+
+def test_odd_arguments_get_a_sentence():
+    for given in (None, 7):
+        with pytest.raises(BadTokens, match="lines"):
+            Sentences.of(given)
+    for given in (5, [3, 4]):
+        with pytest.raises((Unsupported, BadTokens), match="pair"):
+            Sentences.of([[0, 1, 0]], collocations=given)
+    for size, seed in ((3.0, 0), (None, 0), (0, 0), (3, -1)):
+        with pytest.raises(Unsupported, match="whole number"):
+            embedding_of(size, "normal", seed=seed)
