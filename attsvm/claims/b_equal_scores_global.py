@@ -79,11 +79,14 @@ def run(config: Config) -> Result:
             out |= {f"{rule}.{k}.steps": path.steps[rows], f"{rule}.{k}.loss": path.loss[rows],
                     f"{rule}.{k}.W": path.weights["W"][rows]}  # fmt: skip
     places, starts = _adverse_starts(config)
-    out["adverse.W"] = starts
+    out["adverse.W"] = starts[None]
     if places:
         found, tops = stacked(config["shape"], places, equal_scores=True)
         path = train(found, head=tops, lr=0.1, steps=config["steps"], init={"W": starts})
-        out["adverse.W"] = path.weights["W"][-1]
+        rows = np.unique(np.linspace(0, len(path.steps) - 1, 30).round().astype(int))
+        out |= {"adverse.steps": path.steps[rows], "adverse.W": path.weights["W"][rows],
+                **kept("adverse.best", solve_many([best_problem(t, v) for t, v in
+                                                   zip(found, tops, strict=True)]))}  # fmt: skip
     return out
 
 
@@ -114,7 +117,7 @@ def check(config: Config, result: Result) -> Finding:
             shrinks += bool((np.diff(along) <= 0).any())
     gap = worst_gap([c for c, i in zip(best, inside, strict=True) if i])
     places, _ = _adverse_starts(config)
-    ends = zip(*stacked(config["shape"], places, equal_scores=True), result["adverse.W"],
+    ends = zip(*stacked(config["shape"], places, equal_scores=True), result["adverse.W"][-1],
                strict=True) if places else ()  # fmt: skip
     strayed = sum(standing(t, v, W)[0] != "global" for t, v, W in ends)
     tests = (
@@ -143,22 +146,31 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tests, premises, runs + len(places), gap, reason)
 
 
+def _away(W: Floats, best: Floats) -> Floats:
+    """1 − correlation (R, B) of the records W (R, B, d, d) to the solutions (B, d, d)."""
+    norms = np.linalg.norm(W, axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
+    return 1 - np.einsum("rbij,bij->rb", W, best) / norms
+
+
 def plot(config: Config, result: Result) -> Figure:
-    """1 − correlation to the certified direction over the steps, by rule and size of the start."""
+    """1 − correlation to the certified direction over the steps: by rule and size of the start,
+    and from the starts that contradict the statement."""
     from attsvm.claims.drawing import CYCLE, band, panels
 
-    figure, axes = panels(2, sharey=True)
-    best = result["best.W"]
+    figure, axes = panels(3, sharey=True, figsize=(10.5, 3.9))
     for ax, rule, title in zip(axes, ("ngd", "gd"), ("Normalized steps", "Plain steps, η = 1/L"),
-                               strict=True):  # fmt: skip
+                               strict=False):  # fmt: skip
         for k, size in enumerate(config["starts"]):
-            W, steps = result[f"{rule}.{k}.W"], np.maximum(result[f"{rule}.{k}.steps"], 0.5)
-            norms = np.linalg.norm(W, axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
-            away = 1 - np.einsum("rbij,bij->rb", W, best) / norms
+            steps = np.maximum(result[f"{rule}.{k}.steps"], 0.5)
+            away = _away(result[f"{rule}.{k}.W"], result["best.W"])
             band(ax, steps, away, colour=CYCLE[k], label=f"start of deviation {size:g}")
         ax.set(xscale="log", yscale="log", xlabel="step", title=title)
+    if "adverse.steps" in result:
+        away = _away(result["adverse.W"], result["adverse.best.W"])
+        axes[2].plot(np.maximum(result["adverse.steps"], 0.5), away, color=CYCLE[6], linewidth=1)
+    axes[2].set(xscale="log", yscale="log", xlabel="step", title="Contradicting starts")
     axes[0].set_ylabel("1 − correlation (median, middle half)")
-    axes[0].legend(frameon=False, fontsize=7.5)
+    axes[0].legend(frameon=False, fontsize=7.5, loc="lower left")
     return figure
 
 

@@ -185,7 +185,7 @@ def plot(config: Config, result: Result) -> Figure:
              title="Saturated, then gone")  # fmt: skip
     right.set(xlabel="iteration (bars: at probability 1.000000)", ylabel="lead in logits",
               title="The lead grows, turns and falls")  # fmt: skip
-    left.legend(frameon=False, fontsize=7.5, loc="center left")
+    left.legend(frameon=False, fontsize=7.5, loc="upper left")
     right.legend(frameon=False, fontsize=7.5, loc="upper left")
     return figure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 
 import numpy as np
@@ -13,8 +12,6 @@ from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.solvers.answer import Answer, Solver, zero_row
-
-logger = logging.getLogger("attsvm")
 
 
 def solve(
