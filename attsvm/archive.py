@@ -11,7 +11,8 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -183,14 +184,21 @@ def check_out(path: Path, *, force: bool = False) -> None:
 def write_arrays(path: Path, arrays: dict[str, Any], *, force: bool = False) -> None:
     """Write an `.npz` file in one move: a whole file appears, or none."""
     check_out(path, force=force)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".attsvm-", suffix=".part")
+    with beside(path) as target, target.open("wb") as stream:
+        np.savez(stream, **arrays)
+
+
+@contextmanager
+def beside(file: Path) -> Iterator[Path]:
+    """A new file to write to, which takes the place of `file` when the writing went well."""
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".attsvm-", suffix=".part")
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, **arrays)
-        os.chmod(beside, 0o644)
-        os.replace(beside, path)
+        yield Path(name)
+        os.chmod(name, 0o644)
+        os.replace(name, file)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(name)
         raise
 
 

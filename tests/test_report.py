@@ -16,6 +16,7 @@ import attsvm
 from attsvm.data import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.report import draw, style
+from attsvm.report.run import write_figure
 from attsvm.report.tour import NORMS, _picture, tour
 from tests.house.tree import ROOT
 from tests.tolerances import GAP, GAP_SPECTRUM, ORACLE
@@ -243,3 +244,13 @@ def test_the_language_example_agrees_with_its_model(capsys):
     assert lines[0].endswith("realizable: True")
     assert "dog cat ant: theory says eel (gap 2.00), the model says eel" in lines
     assert lines[-1] == "1 of 4 are ties; 2 of 2 wide gaps agree"
+
+
+def test_nothing_lies_beside_a_figure_while_it_is_drawn(tmp_path):
+    class Slow(Figure):
+        def savefig(self, *given, **options):
+            assert not list(tmp_path.iterdir())  # a run killed here leaves nothing
+            super().savefig(*given, **options)
+
+    write_figure(Slow(), tmp_path / "run.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.png"]

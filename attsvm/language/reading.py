@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attsvm.archive import check_in, check_out
+from attsvm.archive import beside, check_in, check_out
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.memory import require
 from attsvm.numbering import INFERRED
@@ -254,12 +252,5 @@ def write_lines(file: Path, lines: Iterable[Sequence[Any]], *, force: bool = Fal
         raise BadTokens(f"{file} is a folder; give the name of a text file")
     check_out(file, force=force)
     text = "".join(f"{' '.join(map(str, line))}\n" for line in lines)
-    handle, beside = tempfile.mkstemp(dir=file.parent, prefix=".attsvm-", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.chmod(beside, 0o644)
-        os.replace(beside, file)
-    except BaseException:
-        os.unlink(beside)
-        raise
+    with beside(file) as target:
+        target.write_text(text, encoding="utf-8", newline="\n")

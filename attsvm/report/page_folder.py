@@ -15,13 +15,13 @@ import errno
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from attsvm.archive import beside
 from attsvm.errors import BadTokens
 
 # The layout of the folder; a folder of another layout is not touched.
@@ -162,20 +162,6 @@ def write_text(file: Path, text: str) -> None:
     """Write the file in one move: a whole file appears, or none."""
     with beside(file) as target:
         target.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def beside(file: Path) -> Iterator[Path]:
-    """A new file to write to, which takes the place of `file` when the writing went well."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".attsvm-", suffix=".part")
-    os.close(handle)
-    try:
-        yield Path(name)
-        os.chmod(name, 0o644)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def finite(value: Any) -> Any:

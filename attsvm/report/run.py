@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from io import BytesIO
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attsvm import measures
+from attsvm.archive import beside
 from attsvm.errors import Unsupported
 from attsvm.outcome import DECIDED, Outcome
 from attsvm.path import Path
@@ -89,16 +89,13 @@ def check_format(file: FilePath) -> None:
 
 def write_figure(figure: Figure, file: FilePath) -> None:
     """Write the figure in one move: a whole file appears, or none."""
-    handle, beside = tempfile.mkstemp(dir=file.parent, prefix=".attsvm-", suffix=file.suffix)
-    os.close(handle)
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    try:
-        figure.savefig(beside, dpi=style.DPI, metadata=undated.get(file.suffix, {}))
-        os.chmod(beside, 0o644)
-        os.replace(beside, file)
-    except BaseException:
-        os.unlink(beside)
-        raise
+    drawn = BytesIO()  # drawing takes a second or two, writing does not
+    figure.savefig(
+        drawn, format=file.suffix[1:], dpi=style.DPI, metadata=undated.get(file.suffix, {})
+    )
+    with beside(file) as target:
+        target.write_bytes(drawn.getvalue())
 
 
 def _loss(ax: Axes, path: Path, b: int) -> None:

@@ -15,7 +15,6 @@ from attsvm.errors import AttsvmError
 from attsvm.report.page_folder import (
     Record,
     Say,
-    beside,
     gather,
     opened,
     read_record,
@@ -82,6 +81,7 @@ def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
 
 def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
     """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
+    from attsvm.report.run import write_figure
     from attsvm.report.style import QUIET, look
 
     with look():
@@ -95,9 +95,7 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
             fontsize=7.5, color=QUIET,
         )  # fmt: skip
         for kind in ("svg", "png"):
-            with beside(folder / "figures" / f"{claim.id}.{kind}") as target:
-                undated = {"Date": None} if kind == "svg" else None
-                figure.savefig(target, format=kind, metadata=undated)
+            write_figure(figure, folder / "figures" / f"{claim.id}.{kind}")
     motion = folder / "claims" / f"{claim.id}.motion.json"
     if claim.motion is not None:
         write_json(motion, asdict(claim.motion(config, result)), indent=None)
