@@ -16,8 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from attsvm.bounds import above, margin_error, worst_margin
 from attsvm.certificate import Certificate
+from attsvm.certificate.bounds import above, margin_error, worst_margin
 from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm

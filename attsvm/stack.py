@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from attsvm.bounds import above, below, margin_error, measure
 from attsvm.certificate import Certificate
+from attsvm.certificate.bounds import above, below, margin_error, measure
 from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of

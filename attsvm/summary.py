@@ -9,12 +9,12 @@ import numpy as np
 from rich.table import Table
 
 from attsvm.certificate import Certificate
+from attsvm.certificate.verify import Check
 from attsvm.errors import BadTokens
 from attsvm.norms import Norm
 from attsvm.optima import Optima
 from attsvm.problem import Problem
 from attsvm.tokens import numbers
-from attsvm.verify import Check
 
 
 def describe(best: Certificate) -> dict[str, Any]:

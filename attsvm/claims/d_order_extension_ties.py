@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.certificate import Certificate
+from attsvm.certificate.exact.bounds import exact_tight
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
 from attsvm.claims.sentence_runs import (
     columns_again,
@@ -18,7 +19,6 @@ from attsvm.claims.sentence_runs import (
     paths_kept,
     staged,
 )
-from attsvm.exact import exact_tight
 from attsvm.language.coverage import PAIRS, kinds_in_order
 from attsvm.language.orders import KINDS, Order, orders
 from attsvm.language.problems import solve_attention

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.bounds import combine
+from attsvm.certificate.bounds import combine
 from attsvm.compiled import njit
 from attsvm.solvers.inverse import append, apply, freshen, gram, lower, refine, remove, settle
 from attsvm.tokens import Bools, Floats, Ints

@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
+from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import Power, Sum
 from attsvm.problem import Problem
-from attsvm.soft import soft_lower, soft_upper
 from attsvm.solvers import frobenius, linear, soft_cone, soft_power
 from attsvm.solvers.answer import Answer, zero_row
 from attsvm.solvers.answer import Rows as Listed

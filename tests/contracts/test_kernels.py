@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm.bounds import margin_error, measure, worst_margin
+from attsvm.certificate.bounds import margin_error, measure, worst_margin
 from attsvm.solvers import active_set, enumeration, inverse
 from attsvm.solvers.active_set import DONE, NO_SOLUTION
 from attsvm.solvers.answer import Rows

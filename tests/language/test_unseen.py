@@ -8,9 +8,9 @@ import pytest
 
 from attsvm import Sentences, two_stages
 from attsvm.certificate import certify
+from attsvm.certificate.exact.bounds import exact_tight
 from attsvm.data.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.exact import exact_tight
 from attsvm.language.coverage import Coverage, coverage, kinds_in_order, whole_coverage
 from attsvm.language.orders import Order, orders
 from attsvm.language.problems import Columns, solve_attention

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-import attsvm.extended as extended
-from attsvm.bounds import Below, above, below, margin_error, measure, worst_margin
-from attsvm.correction import Corrected, correct
+from attsvm.certificate import longer
+from attsvm.certificate.bounds import Below, above, below, margin_error, measure, worst_margin
+from attsvm.certificate.correction import Corrected, correct
+from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
 from attsvm.lazy import lazy
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
-from attsvm.soft import soft_lower, soft_upper
 from attsvm.tokens import Floats, numbers
 
 if TYPE_CHECKING:
-    from attsvm.tight import Tight
-    from attsvm.verify import Check
+    from attsvm.certificate.tight import Tight
+    from attsvm.certificate.verify import Check
 
 Status = Literal["optimal", "inseparable", "stalled"]
 # Products up to which both bounds are taken in one compiled pass.
@@ -75,7 +75,7 @@ class Certificate:
     @lazy
     def tight(self) -> Tight:
         """Which margins are surely met with equality, surely not, or undecided."""
-        from attsvm.tight import tight_rows
+        from attsvm.certificate.tight import tight_rows
 
         return tight_rows(self)
 
@@ -122,7 +122,7 @@ class Certificate:
 
     def verify(self, *, exact: bool = False) -> Check:
         """The verdict of a recomputation from the data alone, in floats or exact rationals."""
-        from attsvm.verify import compare, verify_exactly
+        from attsvm.certificate.verify import compare, verify_exactly
 
         if exact:
             return verify_exactly(self)
@@ -136,7 +136,7 @@ class Certificate:
         return f"Certificate({self.message})"
 
     def _repr_html_(self) -> str:
-        from attsvm.notebook import certificate_table
+        from attsvm.certificate.table import certificate_table
 
         return certificate_table(self)
 
@@ -271,14 +271,14 @@ def _longer(
     problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: Below, high: Corrected
 ) -> tuple[Below, Corrected]:
     """The better of these bounds and those evaluated in longer numbers, where that can help."""
-    if W is None or high.norm > float(low.value) * 1.01 or not extended.fits(problem):
+    if W is None or high.norm > float(low.value) * 1.01 or not longer.fits(problem):
         return low, high
-    worst = extended.worst_margin(problem, W)
+    worst = longer.worst_margin(problem, W)
     value = float(above(norm, problem.shape, W, worst))
     if value < high.norm:
         high = Corrected(W / worst, value)
-    longer = extended.lower(problem, norm, lam)
-    return (longer if longer.value > low.value else low), high
+    found = longer.lower(problem, norm, lam)
+    return (found if found.value > low.value else low), high
 
 
 def _above(problem: Problem, norm: Norm, W: Floats | None) -> Corrected:

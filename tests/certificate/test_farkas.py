@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attsvm.exact import exact_lower, exact_upper
-from attsvm.farkas import exact_infeasibility
-from attsvm.lifting import PRIMES
+from attsvm.certificate.exact.bounds import exact_lower, exact_upper
+from attsvm.certificate.exact.farkas import exact_infeasibility
+from attsvm.certificate.exact.lifting import PRIMES
 from attsvm.problem import Problem
 from tests.plain_fractions import (
     drawn,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.bounds import Below, below
+from attsvm.certificate.bounds import Below, below
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.problem import Problem

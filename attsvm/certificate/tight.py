@@ -80,7 +80,7 @@ def tight_rows(certificate: Certificate) -> Tight:
     undecided = ~(loose | tight)
     how = "the gap"
     if undecided.any() and certificate.norm.name == "frobenius" and m <= _EXACT:
-        from attsvm.exact import exact_tight
+        from attsvm.certificate.exact.bounds import exact_tight
 
         settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)
         if settled is not None:

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from attsvm.certificate.exact.bounds import exact_lower, exact_tight, exact_upper
+from attsvm.certificate.exact.farkas import exact_infeasibility
+from attsvm.certificate.exact.rows import IntegerRows
 from attsvm.errors import BadTokens
-from attsvm.exact import exact_lower, exact_tight, exact_upper
-from attsvm.farkas import exact_infeasibility
-from attsvm.integer_rows import IntegerRows
 from attsvm.norms import norm_of
 from attsvm.norms.rational import Exact
 from attsvm.problem import Problem

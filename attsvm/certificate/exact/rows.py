@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm.certificate.exact.lifting import modulo
 from attsvm.errors import BadTokens
-from attsvm.lifting import modulo
 from attsvm.norms.rational import Exact, Integers
 
 if TYPE_CHECKING:

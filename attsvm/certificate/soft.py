@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.correction import restore_ties
+from attsvm.certificate.correction import restore_ties
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.problem import Problem

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from attsvm.certificate.exact.bounds import exact_lower, exact_upper
+from attsvm.certificate.exact.farkas import exact_infeasibility
 from attsvm.errors import Unsupported
-from attsvm.exact import exact_lower, exact_upper
-from attsvm.farkas import exact_infeasibility
 from attsvm.norms.rational import float_above, float_below
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm.certificate.exact.farkas import vertex
+from attsvm.certificate.exact.lifting import PRIMES, independent, solve
+from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.errors import BadTokens
-from attsvm.farkas import vertex
-from attsvm.integer_rows import Index, IntegerRows
-from attsvm.lifting import PRIMES, independent, solve
 from attsvm.norms import norm_of
 from attsvm.norms.rational import Exact
 

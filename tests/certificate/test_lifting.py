@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attsvm.exact import exact_lower
-from attsvm.integer_rows import IntegerRows
-from attsvm.lifting import PRIMES, independent, modulo, solve
+from attsvm.certificate.exact.bounds import exact_lower
+from attsvm.certificate.exact.lifting import PRIMES, independent, modulo, solve
+from attsvm.certificate.exact.rows import IntegerRows
 from attsvm.norms.rational import Exact
 from attsvm.problem import Problem
 from tests.plain_fractions import (

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from attsvm.integer_rows import Index, IntegerRows
-from attsvm.lifting import PRIMES, independent, solve
+from attsvm.certificate.exact.lifting import PRIMES, independent, solve
+from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.norms.rational import Exact
 
 if TYPE_CHECKING:

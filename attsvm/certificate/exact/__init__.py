@@ -1,0 +1,1 @@
+"""The same bounds and proofs in exact rational arithmetic."""
