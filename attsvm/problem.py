@@ -2,7 +2,8 @@
 
     min ‖W‖   s.t.   Δ_kᵀ W z_k ≥ b_k  (margins, b ≥ 0),      Δ_lᵀ W z_l = c_l  (ties)
 
-Every row is rank one, Δ_k z_kᵀ, and Δ_k is a difference of two entries of one pool of keys:
+Ties may be known only up to an error: then |Δ_lᵀ W z_l − c_l| ≤ c_error_l. Every row is rank one,
+Δ_k z_kᵀ, and Δ_k is a difference of two entries of one pool of keys:
 
     Δ_k = keys[hi_k] − keys[lo_k]   (lo_k = −1: nothing is subtracted),      z_k = queries[query_k]
 
@@ -12,7 +13,7 @@ not as a difference of two scores, which would cancel for tokens that lie close 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from attsvm.rows import (
     right_sides,
     rows_and_norms,
     tie_chains,
+    tie_errors,
 )
 from attsvm.selection import Selection
 from attsvm.tokens import Floats, Ints, Tokens
@@ -39,13 +41,18 @@ _NONE = np.empty(0, np.int64)
 _NO_LEVELS = np.empty(0)
 
 
+def _no_levels() -> Floats:
+    return _NO_LEVELS
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """Margins Δ_kᵀ W z_k ≥ b_k and ties Δ_lᵀ W z_l = c_l on a matrix W (d, dq).
 
     keys (N, d), queries (g, dq); hi, lo, query, b (m,): the margins; tie_hi, tie_lo, tie_query,
-    c (l,): the ties. `width` is T when the keys are tokens of inputs of T places (then `rows`
-    names input and tokens), else 0.
+    c (l,): the ties; c_error (l,): how far each tie may be from its c, 0 unless c is rounded data
+    (a logarithm, say) that no W may meet to the last digit. `width` is T when the keys are tokens
+    of inputs of T places (then `rows` names input and tokens), else 0.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -65,6 +72,11 @@ class Problem:
     tie_query: Ints
     c: Floats
     width: int = 0
+    c_error: Floats = field(default_factory=_no_levels)
+
+    def __post_init__(self) -> None:
+        if len(self.c_error) != len(self.c):
+            object.__setattr__(self, "c_error", np.zeros(len(self.c)))
 
     @classmethod
     def of(cls, tokens: Tokens, keep: Selection, *, b: Any = None) -> Problem:
@@ -98,13 +110,15 @@ class Problem:
         """The equalities of the finite part: logit differences of kept tokens are log-ratios.
 
         (k_it − k_iτ)ᵀ W z_i = log(s_it / s_iτ) for kept t, τ, with attention s (n, T), positive
-        on the kept tokens.
+        on the kept tokens. The logarithms are rounded, so ties that depend on each other may
+        contradict each other in the last digits: c_error says how far they may be moved.
         """
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
-        hi, lo, query, c = log_ratio_ties(tokens, keep, attention)
+        hi, lo, query, c, error = log_ratio_ties(tokens, keep, attention)
         return cls(
-            flat, tokens.queries, _NONE, _NONE, _NONE, np.empty(0), hi, lo, query, c, tokens.T
-        )
+            flat, tokens.queries, _NONE, _NONE, _NONE, np.empty(0), hi, lo, query, c, tokens.T,
+            error,
+        )  # fmt: skip
 
     @classmethod
     def any_of(cls, tokens: Tokens, keep: Selection, winners: Any) -> Problem:
@@ -147,17 +161,20 @@ class Problem:
         ties: Any = None,
         tie_queries: Any = None,
         c: Any = None,
+        c_error: Any = None,
     ) -> Problem:
         """The problem with rows given directly: Δ (m, d), z (m, dq), b (m,); ties (l, d) likewise.
 
-        Without queries they are 1 (the prompt form); without b and c these are 1 and 0.
+        Without queries they are 1 (the prompt form); without b and c these are 1 and 0. Numbers
+        are taken as they stand: give c_error (l,), or one number, where c is rounded.
         """
         D, Z, right, E, Y, level = given_rows(differences, queries, b, ties, tie_queries, c)
+        error = tie_errors(c_error, len(E))
         m, place = len(D), np.arange(len(D) + len(E))
         none = np.full(len(place), -1)
         return cls(
             np.concatenate([D, E]), np.concatenate([Z, Y]), place[:m], none[:m], place[:m], right,
-            place[m:], none[m:], place[m:], level,
+            place[m:], none[m:], place[m:], level, 0, error,
         )  # fmt: skip
 
     @property
@@ -179,6 +196,11 @@ class Problem:
     def scalable(self) -> bool:
         """Whether scaling up makes any W with positive margins feasible: no tie, no zero b."""
         return not len(self.tie_hi) and bool(self.b.all())
+
+    @lazy
+    def homogeneous(self) -> bool:
+        """Whether every tie has right-hand side 0, exactly: then scaling keeps them."""
+        return not (self.c.any() or self.c_error.any())
 
     @property
     def rows(self) -> Ints:
@@ -226,6 +248,11 @@ class Problem:
     def is_zero(self, k: int) -> bool:
         """Whether margin k is exactly zero: the key difference or the query is."""
         return not (self.differences([k]).any() and self.queries[self.query[k]].any())
+
+    def tie_is_zero(self, l: int) -> bool:
+        """Whether tie l is exactly zero."""
+        D = pairwise(self.keys, self.tie_hi[[l]], self.tie_lo[[l]])
+        return not (D.any() and self.queries[self.tie_query[l]].any())
 
     @lazy
     def smallest(self) -> float:

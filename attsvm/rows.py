@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.selection import Selection
-from attsvm.tokens import Floats, Ints, Tokens, floats, numbers
+from attsvm.tokens import LARGEST, Floats, Ints, Tokens, floats, numbers
 
 
 def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
@@ -91,6 +91,8 @@ def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
     return base[rows] + first[rows], base[rows] + t, rows
 
 
+# How far a log-ratio of attention may be off, next to the size of its logarithms.
+_LOG_ERROR = 2.0**-40
 # A sum of squares below this has lost digits to underflow.
 _TINY = 1e-270
 
@@ -129,8 +131,11 @@ def right_sides(b: Any, n: int, T: int) -> Floats:
 
 def log_ratio_ties(
     tokens: Tokens, keep: Selection, attention: Any
-) -> tuple[Ints, Ints, Ints, Floats]:
-    """The ties of the finite part, (hi, lo, query) and their log-ratios log(s_it / s_iτ) (l,)."""
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    """The ties of the finite part: (hi, lo, query), log-ratios log(s_it / s_iτ) (l,), their errors.
+
+    The error is what attention known to about twelve digits allows.
+    """
     check_fit(tokens, keep)
     s = numbers(attention, "attention").astype(np.float64, copy=False)
     if s.shape != keep.kept.shape:
@@ -144,8 +149,19 @@ def log_ratio_ties(
     if not len(hi):
         raise BadSelection("each input keeps one token: the finite part has no equality")
     log = np.log(np.where(keep.kept, s, 1.0))
-    c = log[query, hi - base[query]] - log[query, lo - base[query]]
-    return hi, lo, query, c
+    first, second = log[query, hi - base[query]], log[query, lo - base[query]]
+    return hi, lo, query, first - second, _LOG_ERROR * (1 + np.abs(first) + np.abs(second))
+
+
+def tie_errors(c_error: Any, l: int) -> Floats:
+    """How far each of l ties may be from its right-hand side, (l,): none, one number, or (l,)."""
+    if c_error is None:
+        return np.zeros(l)
+    array = numbers(c_error, "c_error").astype(np.float64, copy=False)
+    array = np.full(l, float(array)) if array.ndim == 0 else array
+    if array.shape != (l,) or not ((array >= 0) & (array <= LARGEST)).all():
+        raise BadTokens(f"c_error must be one number, or ({l},), finite and not negative")
+    return array
 
 
 def given_rows(

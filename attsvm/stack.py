@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from attsvm.certificate import Certificate
+from attsvm.certificate import Certificate, certify
 from attsvm.certificate.bounds import above, below, margin_error, measure
+from attsvm.certificate.certificate import PLAIN, seal
 from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of
@@ -99,7 +100,7 @@ class Stack:
         place = np.tile(query, (B, 1))
         shared = {
             "query": query, "tie_hi": none, "tie_lo": none, "tie_query": none, "c": empty,
-            "width": T, "b": ones[0], "scalable": True,
+            "c_error": empty, "width": T, "b": ones[0], "scalable": True,
         }  # fmt: skip
         columns = zip(keys, self.queries, hi, lo, D, norms, strict=True)
         out = [
@@ -173,40 +174,44 @@ def certify_stack(
     """The Certificates of a stack of problems of one size, all without ties and with b > 0.
 
     W (B, d, dq), multipliers (B, m), rows the problems' margins if they are at hand. The same
-    bounds as `certify`, in one pass.
+    bounds as `certify`, in one pass; what has no feasible W, or lies near the ends of the float
+    range, is handed to `certify` itself.
     """
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else tol
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
-    if not np.isfinite(W.sum()):
-        finite = np.asarray(np.isfinite(W).all(axis=(1, 2)))
-        W = np.where(finite.reshape(-1, 1, 1), W, 0.0)  # 0 is never feasible
     worth, size, used, G, worst = measure_stack(
         rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
     )
+    square = np.einsum("bij,bij->b", W, W)
+    # What is not plain is judged alone, and its numbers are kept from the others' way.
+    plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > 0) & (worst < np.inf)
+    plain &= (PLAIN[0] < square) & (square < PLAIN[1])
+    worst = np.where(plain, worst, 1.0)
+    if not plain.all():
+        worth, size, G = worth * plain, np.where(plain, size, 1.0), _without(G, ~plain)
     low = below(geometry, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
-    high = above(geometry, shape, W, worst)
-    scaled = W / np.where(worst > 0, worst, 1.0)[:, None, None]
-    lam = lam / np.where(low.null | (low.dual == 0), 1.0, low.dual)[:, None]
-    met: Bools = np.asarray(high <= low.value * (1 + goal))
-    shared = {
-        "norm": geometry, "tie_multipliers": np.empty(0), "tolerance": goal, "budget": np.inf,
-    }  # fmt: skip
+    high = above(geometry, shape, W if plain.all() else _without(W, ~plain), worst)
+    scaled = W / worst[:, None, None]
+    weights = lam / np.where(low.dual > 0, low.dual, 1.0)[:, None]
+    none = np.empty(0)
     columns = zip(
-        problems, scaled, lam, low.value.tolist(), high.tolist(), low.residual.tolist(),
-        low.null.tolist(), met.tolist(), strict=True,
+        problems, scaled, weights, low.value.tolist(), high.tolist(), low.residual.tolist(),
+        plain.tolist(), strict=True,
     )  # fmt: skip
     return [
-        _filled(Certificate, {
-            **shared, "problem": problem, "W": None if null or upper == np.inf else matrix,
-            "multipliers": weights, "lower": lower, "upper": np.inf if null else upper,
-            "status": "inseparable" if null else "optimal" if good else "stalled",
-            "residual": residual, "proof": "numerical" if null else None,
-        })
-        for problem, matrix, weights, lower, upper, residual, null, good in columns
-    ]  # fmt: skip
+        seal(problem, geometry, matrix, share, none, lower, upper, goal, residual=residual)
+        if good
+        else certify(problem, geometry, W[k], lam[k], tol=goal)
+        for k, (problem, matrix, share, lower, upper, residual, good) in enumerate(columns)
+    ]
+
+
+def _without(stack: Floats, places: Bools) -> Floats:
+    """The stack (B, d, dq) with zeros in these places (B,)."""
+    return np.where(places[:, None, None], 0.0, stack)
 
 
 def _filled(kind: type[T], fields: dict[str, Any]) -> T:

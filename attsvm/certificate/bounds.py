@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.certificate.scale import length, value_above
 from attsvm.compiled import njit
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.tokens import Floats, Ints
 
-# Sizes below this have underflowed somewhere: nothing is proved with them.
-_UNDERFLOW = 1e-280
 # A residual of this many times its rounding bound still counts as zero in a proof.
 _RESIDUAL = 4.0
 
@@ -29,7 +28,8 @@ _RESIDUAL = 4.0
 class Below:
     """A lower bound `value`; `dual` the plain dual norm; `residual` ‖A*λ‖_F / Σ λ‖Δ‖‖z‖.
 
-    `null`: the residual is rounding alone and the numerator positive, so no W exists.
+    `null`: the residual may be rounding alone and the numerator is positive, so that λ may prove
+    that no W exists; what is proved is that none has a norm below `value`.
     """
 
     value: Any
@@ -56,37 +56,43 @@ def below(
     if np.ndim(worth):
         positive = worth > 0
         value = np.where(positive, worth * (1 - 4 * UNIT) / np.where(safe > 0, safe, 1.0), 0.0)
-        value = np.where(positive & (safe == 0), np.inf, value)
+        value = np.where(positive & (safe == 0), 0.0, value)
         residual = plain / np.where(size > 0, size, 1.0)
-        null = positive & (plain <= _RESIDUAL * error) & ((size > _UNDERFLOW) | (size == 0))
+        null = positive & (safe > 0) & (plain <= _RESIDUAL * error)
         return Below(value, dual, residual, null)
-    if worth <= 0:
+    if worth <= 0 or not safe > 0:  # rows of size zero prove nothing by their rounding
         return Below(0.0, dual, plain / size if size > 0 else 0.0, False)
-    value = worth * (1 - 4 * UNIT) / safe if safe > 0 else np.inf
-    null = plain <= _RESIDUAL * error and (size > _UNDERFLOW or size == 0)
+    value = worth * (1 - 4 * UNIT) / safe
+    null = plain <= _RESIDUAL * error
     return Below(value, dual, plain / size if size > 0 else 0.0, null)
 
 
 def margin_error(shape: tuple[int, int]) -> float:
-    """The rounding error of a margin, as a share of ‖Δ‖‖z‖‖W‖.
+    """The rounding error of a margin, as a share of ‖Δ‖‖z‖‖W‖: the one place that says it.
 
     Each margin is a sum of d·dq products taken as two dot products from a rounded Δ; two more
-    units for a scaling of W afterwards.
+    units for a scaling of W afterwards, and a hundredth for the rounding of the norms.
     """
     return (shape[0] + shape[1] + 7) * UNIT * 1.01
 
 
 def worst_margin(shape: tuple[int, int], W: Any, *, margins: Any, row_norms: Any, b: Any) -> Any:
     """The least margin over b, rounded down; all b positive. Not positive: W is not feasible."""
-    plain = np.sqrt(np.einsum("...ij,...ij->...", W, W))
+    plain: Any
+    if W.ndim == 2:
+        plain = np.float64(length(W))
+    else:
+        plain = np.sqrt(np.einsum("...ij,...ij->...", W, W))
     error = margin_error(shape) * plain
     return ((margins - error[..., None] * row_norms) / b).min(axis=-1)
 
 
 def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
     """upper = ‖W‖/worst for a positive worst margin, inf otherwise."""
-    value = sqrt(np.vdot(W, W)) if norm.name == "frobenius" and W.ndim == 2 else norm.value(W)
-    value = value * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
+    if W.ndim == 2:
+        value: Any = value_above(norm, W) * (1 + 8 * UNIT)
+    else:
+        value = norm.value(W) * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
     if np.ndim(worst):
         return np.where(worst > 0, value / np.where(worst > 0, worst, 1.0), np.inf)
     return value / worst if worst > 0 else np.inf

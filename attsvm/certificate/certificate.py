@@ -4,37 +4,46 @@ For multipliers λ ≥ 0 (μ free in sign on ties) and any feasible W,
 
     lower = (Σ b λ + Σ c μ) / ‖Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ‖_dual  ≤  least norm  ≤  ‖W‖ = upper
 
-A solver hands over an untrusted (W, λ); only this module turns it into a Certificate. Both bounds
-carry the rounding error of their own computation, so `gap` is never below it.
+A solver hands over an untrusted (W, λ) at any scale; only `seal`, in this module, turns bounds into
+a Certificate. Both bounds carry the rounding error of their own computation, so `gap` is never
+below it.
 
 Theory: weak duality; the rounding bounds are the standard model of [higham2002accuracy].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attsvm.certificate import longer
 from attsvm.certificate.bounds import Below, above, below, margin_error, measure, worst_margin
 from attsvm.certificate.correction import Corrected, correct
+from attsvm.certificate.scale import centred, exponent
 from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
 from attsvm.lazy import lazy
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
-from attsvm.tokens import Floats, numbers
+from attsvm.tokens import Floats, Ints, numbers
 
 if TYPE_CHECKING:
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
 
 Status = Literal["optimal", "inseparable", "stalled"]
+Proof = Literal["numerical", "exact"]
 # Products up to which both bounds are taken in one compiled pass.
 _ONE_PASS = 100_000
+# Squares of W, and sums of λ‖Δ‖‖z‖, between these are left as they come: no bound under- or
+# overflows. Others are scaled first.
+PLAIN = (1e-100, 1e100)
+# Rows, and numbers in them, up to which an exact proof of infeasibility is tried.
+_EXACT_ROWS, _EXACT_NUMBERS = 150, 30_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +54,12 @@ class Certificate:
     and tie_multipliers (l,), scaled so that the combined rows have dual norm 1: then `lower` is
     Σ bλ + Σ cμ, and λ_k is the growth of the least norm with b_k. `upper` is inf without a
     feasible W. With a budget C the bounds are of ½‖W‖² + C Σ ξ instead, and λ is not scaled.
+
+    An `inseparable` problem has no W at all when `proof` is "exact": then `lower` is inf and
+    `farkas` (m + l,) holds whole numbers, not negative on margins, that combine the rows to exactly
+    zero and their right-hand sides to more. With a "numerical" proof no W of norm below `lower`
+    exists, which is all that is known. Where the ties carry an error, `problem` is the consistent
+    one that was certified, and `moved` says how far its right-hand sides may be from those given.
     """
 
     problem: Problem
@@ -59,6 +74,7 @@ class Certificate:
     residual: float
     proof: Literal["numerical", "exact"] | None = None
     budget: float = np.inf
+    farkas: NDArray[np.object_] | None = None
 
     @property
     def gap(self) -> float:
@@ -99,9 +115,12 @@ class Certificate:
     def message(self) -> str:
         """One sentence on what is proved."""
         if self.status == "inseparable":
+            if self.proof == "exact":
+                return "no W meets the rows (exact proof: whole numbers combine them to zero)"
             return (
-                f"no W meets the rows ({self.proof} proof: multipliers combine them to "
-                f"{self.residual:.1e} of their size); no solution of norm below {self.lower:.3g}"
+                f"no W of norm below {self.lower:.3g} meets the rows; whether a larger one does is "
+                f"not decided (numerical proof: multipliers combine them to {self.residual:.1e} of "
+                "their size)"
             )
         if not np.isfinite(self.upper):
             return f"no feasible W was found; the norm is at least {self.lower:.6g}"
@@ -110,7 +129,13 @@ class Certificate:
         return (
             f"{word}: {self.norm.name} {what} in [{self.lower:.12g}, {self.upper:.12g}], "
             f"gap {self.gap:.1e}"
+            + (f", ties moved by up to {self.moved:.1e}" if self.moved else "")
         )
+
+    @property
+    def moved(self) -> float:
+        """How far the certified ties may be from the right-hand sides given: 0, or rounding."""
+        return float(self.problem.c_error.max(initial=0.0))
 
     def require(self) -> Certificate:
         """The certificate itself when it is optimal; Inseparable or NotConverged otherwise."""
@@ -121,7 +146,12 @@ class Certificate:
         return self
 
     def verify(self, *, exact: bool = False) -> Check:
-        """The verdict of a recomputation from the data alone, in floats or exact rationals."""
+        """The verdict of a recomputation from the data alone, in floats or exact rationals.
+
+        In floats the bounds are computed again, rounding included, and claims within 1e-12 of
+        them pass: good against a wrong W or λ, not against a bound off in its last digits. The
+        exact verdict has no tolerance.
+        """
         from attsvm.certificate.verify import compare, verify_exactly
 
         if exact:
@@ -153,9 +183,9 @@ def certify(
 ) -> Certificate:
     """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
 
-    W may be None (nothing feasible is claimed); negative λ count as 0; W is scaled to worst
-    margin 1 and, with ties or zero right-hand sides, corrected by the least change that restores
-    them, whose norm enters `upper`.
+    W may be None (nothing feasible is claimed); negative λ count as 0; both may come at any scale
+    of floats. W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by
+    the least change that restores them, whose norm enters `upper`.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -168,34 +198,72 @@ def certify(
     goal = geometry.tolerance if tol is None else tol
     if not goal > 0 or not budget > 0:
         raise Unsupported(f"tol is {goal} and the budget {budget}: both must be positive")
-    lam = _finite(multipliers, "multipliers")
-    lam = np.maximum(lam, 0.0)
-    if budget < np.inf:
-        lam = np.minimum(lam, budget)
+    lam = np.maximum(_finite(multipliers, "multipliers"), 0.0)
     mu = np.zeros(problem.ties) if tie_multipliers is None else _finite(tie_multipliers, "ties")
     if lam.shape != (problem.m,) or mu.shape != (problem.ties,):
         raise BadTokens(
             f"{lam.size} multipliers for {problem.m} margins and {mu.size} for {problem.ties} ties"
         )
-    if np.isfinite(budget):
-        return _soft(problem, geometry, W, lam, mu, goal, budget)
     matrix = _matrix(problem, W)
-    low, high = _bounds(problem, geometry, matrix, lam, mu)
+    if np.isfinite(budget):
+        return _soft(problem, geometry, matrix, np.minimum(lam, budget), mu, goal, budget)
+    given = lam, mu
+    low, high, lam, mu = _bounds(problem, geometry, matrix, lam, mu)
     if high.W is not None and high.norm > float(low.value) * (1 + goal):
         low, high = _longer(problem, geometry, matrix, lam, low, high)
-    lower, null = float(low.value), bool(low.null)
-    status: Status = "stalled"
-    proof: Literal["numerical", "exact"] | None = None
     scale = 1.0 / float(low.dual) if low.dual > 0 else 1.0
-    if null:
-        status, proof = "inseparable", "exact" if _exactly_zero(problem, lam, mu) else "numerical"
-        high, scale = Corrected(None, np.inf), 1.0
-    elif high.norm == 0.0 or high.norm <= lower * (1 + goal):
-        status = "optimal"
-    return Certificate(
-        problem, geometry, high.W, lam * scale, mu * scale,
-        lower, high.norm, status, goal, float(low.residual), proof,
+    if high.c_error is not None and high.c_error.any():
+        problem = replace(problem, c_error=high.c_error)
+    if high.W is None:
+        farkas = _contradiction(problem, *given)
+        if farkas is not None:
+            return seal(
+                problem, geometry, None, lam, mu, np.inf, np.inf, goal, proof="exact", farkas=farkas
+            )
+        if low.null:
+            return seal(
+                problem, geometry, None, lam, mu, float(low.value), np.inf, goal,
+                residual=float(low.residual), proof="numerical",
+            )  # fmt: skip
+    return seal(
+        problem, geometry, high.W, lam * scale, mu * scale, float(low.value), high.norm, goal,
+        residual=float(low.residual),
     )  # fmt: skip
+
+
+def seal(
+    problem: Problem,
+    norm: Norm,
+    W: Floats | None,
+    multipliers: Floats,
+    tie_multipliers: Floats,
+    lower: float,
+    upper: float,
+    tolerance: float,
+    *,
+    residual: float = 0.0,
+    proof: Proof | None = None,
+    budget: float = np.inf,
+    farkas: NDArray[np.object_] | None = None,
+) -> Certificate:
+    """The one place where a Certificate is made: its status follows from what is proved."""
+    status: Status = "stalled"
+    if proof is not None:
+        status = "inseparable"
+    elif upper == 0.0 or upper <= lower * (1 + tolerance):
+        status = "optimal"
+    record: Certificate = object.__new__(Certificate)
+    # All fields at once: a stack makes thousands, and setting them one by one costs more than
+    # the bounds.
+    fields = {
+        "problem": problem, "norm": norm, "W": W if upper < np.inf else None,
+        "multipliers": multipliers, "tie_multipliers": tie_multipliers,
+        "lower": lower if lower <= upper else upper, "upper": upper, "status": status,
+        "tolerance": tolerance, "residual": residual, "proof": proof, "budget": budget,
+        "farkas": farkas,
+    }  # fmt: skip
+    object.__setattr__(record, "__dict__", fields)
+    return record
 
 
 def _finite(multipliers: Any, name: str) -> Floats:
@@ -208,19 +276,56 @@ def _finite(multipliers: Any, name: str) -> Floats:
 
 
 def _soft(
-    problem: Problem, norm: Norm, W: Any, lam: Floats, mu: Floats, tol: float, budget: float
-) -> Certificate:
+    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, mu: Floats, tol: float,
+    budget: float,
+) -> Certificate:  # fmt: skip
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
+    matrix, upper, moved = soft_upper(problem, norm, W, budget)
+    if moved.any():
+        problem = replace(problem, c_error=moved)
     lower = soft_lower(problem, norm, lam, mu)
-    matrix, upper = soft_upper(problem, norm, _matrix(problem, W), budget)
-    status: Status = "optimal" if upper <= lower * (1 + tol) or upper == 0 else "stalled"
-    return Certificate(problem, norm, matrix, lam, mu, lower, upper, status, tol, 0.0, None, budget)
+    return seal(problem, norm, matrix, lam, mu, lower, upper, tol, budget=budget)
 
 
-def _exactly_zero(problem: Problem, lam: Floats, mu: Floats) -> bool:
-    """Whether the proof is a single margin that is exactly zero: it stands as it is."""
+def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:
+    """Whole numbers (m + l,) that prove exactly that no W exists, sought near (λ, μ), or None.
+
+    Rows are few enough to be tried when only those with a multiplier are looked at.
+    """
+    if not (lam.any() or mu.any()):
+        return None
     used = lam.nonzero()[0]
-    return len(used) == 1 and not mu.any() and problem.is_zero(int(used[0]))
+    single = _zero_row(problem, used, mu)
+    if single is not None:
+        return single
+    count = len(used) + problem.ties
+    if count > _EXACT_ROWS or count * sum(problem.shape) > _EXACT_NUMBERS:
+        return None
+    from attsvm.certificate.exact.farkas import exact_infeasibility
+
+    found = exact_infeasibility(problem.part(used), lam[used], mu)
+    if found is None:
+        return None
+    # λ and μ of a proof share one denominator: the numerators alone are one, too.
+    out = np.zeros(problem.m + problem.ties, dtype=object)
+    out[used] = found.multipliers.numerators
+    out[problem.m :] = found.tie_multipliers.numerators
+    return out
+
+
+def _zero_row(problem: Problem, used: Ints, mu: Floats) -> NDArray[np.object_] | None:
+    """The proof that one exactly zero row with a right-hand side gives: 0 ≥ b > 0, or 0 = c ≠ 0."""
+    out = np.zeros(problem.m + problem.ties, dtype=object)
+    for k in used[(problem.row_norms[used] == 0) & (problem.b[used] > 0)]:
+        if problem.is_zero(int(k)):
+            out[k] = 1
+            return out
+    off = np.abs(problem.c) > problem.c_error
+    for l in (off & (problem.tie_norms == 0) & (mu != 0)).nonzero()[0]:
+        if problem.tie_is_zero(int(l)):
+            out[problem.m + l] = 1 if problem.c[l] > 0 else -1
+            return out
+    return None
 
 
 def _matrix(problem: Problem, W: Any) -> Floats | None:
@@ -232,39 +337,67 @@ def _matrix(problem: Problem, W: Any) -> Floats | None:
         matrix = matrix[:, None]
     if matrix.shape != problem.shape:
         return None
-    finite = isfinite(np.vdot(matrix, matrix)) or bool(np.isfinite(matrix).all())
-    return matrix if finite else None
+    square = float(np.vdot(matrix, matrix))
+    if PLAIN[0] < square < PLAIN[1]:
+        return matrix
+    if not np.isfinite(matrix).all():
+        return None
+    if problem.homogeneous:  # any multiple serves as well
+        return np.ldexp(matrix, -exponent(matrix))
+    # Logits beyond the floats say nothing.
+    rows = np.concatenate([problem.row_norms, problem.tie_norms])
+    return matrix if exponent(matrix) + exponent(rows) < 1000 else None
 
 
 def _bounds(
     problem: Problem, norm: Norm, W: Floats | None, lam: Floats, mu: Floats
-) -> tuple[Below, Corrected]:
-    """Both bounds; in one compiled pass when the problem is small and plain."""
+) -> tuple[Below, Corrected, Floats, Floats]:
+    """Both bounds, and the multipliers (λ, μ) that the lower one is of.
+
+    In one compiled pass when the problem is small and plain.
+    """
     shape = problem.shape
     if W is None or not problem.scalable or problem.m * shape[0] * shape[1] > _ONE_PASS:
-        return _below(problem, norm, lam, mu), _above(problem, norm, W)
+        high = _above(problem, norm, W)
+        low, lam, mu = _below(problem, norm, lam, mu, high.c_error)
+        return low, high, lam, mu
     worth, size, used, G, worst = measure(
         problem.differences(), problem.queries, problem.query, problem.b, problem.row_norms,
         lam, np.ascontiguousarray(W), margin_error(shape),
     )  # fmt: skip
-    low = below(norm, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
-    if not worst > 0:
-        return low, Corrected(None, np.inf)
-    return low, Corrected(W / worst, float(above(norm, shape, W, worst)))
+    high = Corrected(None, np.inf)
+    if 0 < worst < np.inf:
+        high = Corrected(W / worst, float(above(norm, shape, W, worst)))
+    if PLAIN[0] < size < PLAIN[1]:
+        low = below(norm, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
+    else:
+        low, lam, mu = _below(problem, norm, lam, mu, None)
+    return low, high, lam, mu
 
 
-def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> Below:
-    """The lower bound of (λ, μ)."""
+def _below(
+    problem: Problem, norm: Norm, lam: Floats, mu: Floats, error: Floats | None
+) -> tuple[Below, Floats, Floats]:
+    """The lower bound of (λ, μ), and these as they were scaled for it.
+
+    error (l,): how far ties may be from c; each costs as much of what its multiplier is worth.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
+    if not PLAIN[0] < size < PLAIN[1]:
+        lam, mu = centred(lam, problem.row_norms, mu, problem.tie_norms)
+        size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
     worth = problem.b @ lam
-    absolute, size = worth, problem.row_norms @ lam
+    absolute = worth
     used = np.count_nonzero(lam)
     if problem.ties:
-        worth = worth + problem.c @ mu
-        absolute = absolute + np.abs(problem.c) @ np.abs(mu)
-        size = size + problem.tie_norms @ np.abs(mu)
+        off = 0.0 if error is None else error @ np.abs(mu)
+        worth = worth + problem.c @ mu - off
+        absolute = absolute + np.abs(problem.c) @ np.abs(mu) + off
         used += np.count_nonzero(mu)
     G = problem.adjoint(lam, mu)
-    return below(norm, problem.shape, worth=worth, absolute=absolute, size=size, used=used, G=G)
+    low = below(norm, problem.shape, worth=worth, absolute=absolute, size=size, used=used, G=G)
+    return low, lam, mu
 
 
 def _longer(
@@ -292,6 +425,6 @@ def _above(problem: Problem, norm: Norm, W: Floats | None) -> Corrected:
             problem.shape, W, margins=problem.margins(W), row_norms=problem.row_norms, b=problem.b
         )
     )
-    if not worst > 0:
+    if not 0 < worst < np.inf:
         return Corrected(None, np.inf)
     return Corrected(W / worst, float(above(norm, problem.shape, W, worst)))

@@ -193,7 +193,8 @@ def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
             rows.free[support], support, rows.m, rows.total,
         )  # fmt: skip
         F = part.features()
-        if not len(support) or F.size > 2.5e7:
+        # More rows than unknowns depend on each other: there is no one solution to polish.
+        if not 0 < len(support) <= F.shape[1] or F.size > 2.5e7:
             return lam, W
         goal = part.b / part.norms
         # W = Fᵀ y with F W = goal: y from two triangular solves, refined once in W.

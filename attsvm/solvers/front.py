@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from math import ldexp
 
 import numpy as np
 
 from attsvm import solvers
 from attsvm.certificate import Certificate, certify
+from attsvm.certificate.scale import exponent
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.solvers.answer import Answer, Solver, zero_row
+
+# Sizes that a solver takes as they are; others are scaled first. A budget stays between the others:
+# beyond them it is as good as none, or as zero.
+_MIDDLE, _CAP = (1e-60, 1e60), (1e-250, 1e250)
 
 
 def solve(
@@ -45,11 +52,39 @@ def solve(
     method = pick(geometry, solver, budget)
     answer = None if np.isfinite(budget) else zero_row(problem)
     if answer is None:
-        answer = method.run(problem, geometry, tol=goal, budget=budget)
+        answer = _run(method, problem, geometry, goal, budget)
     result = judge(problem, geometry, answer, goal, budget)
     if result.status == "stalled":
         warnings.warn(f"{result.message} (asked for {goal:.1e})", ConvergenceWarning, stacklevel=2)
     return result
+
+
+def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
+    """The answer of a solver, which sees keys, queries and right-hand sides of a middling size.
+
+    With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
+    solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C.
+    """
+    sizes = [problem.row_norms, problem.tie_norms, problem.b, problem.c] if problem.ties else [
+        problem.row_norms, problem.b
+    ]  # fmt: skip
+    largest = [float(np.abs(x).max(initial=0.0)) for x in sizes]
+    if all(x == 0.0 or _MIDDLE[0] < x < _MIDDLE[1] for x in largest):
+        return method.run(problem, norm, tol=tol, budget=budget)
+    a, q = exponent(problem.keys), exponent(problem.queries)
+    s = exponent(np.concatenate([problem.b, problem.c]))
+    scaled = replace(
+        problem, keys=np.ldexp(problem.keys, -a), queries=np.ldexp(problem.queries, -q),
+        b=np.ldexp(problem.b, -s), c=np.ldexp(problem.c, -s),
+        c_error=np.ldexp(problem.c_error, -s),
+    )  # fmt: skip
+    soft = np.isfinite(budget)
+    cap = min(max(ldexp(budget, 2 * (a + q) - s), _CAP[0]), _CAP[1]) if soft else np.inf
+    found = method.run(scaled, norm, tol=tol, budget=cap)
+    W = None if found.W is None else np.ldexp(found.W, s - a - q)
+    back = s - 2 * (a + q) if soft else 0  # without a budget any multiple of λ serves
+    lam, mu = np.ldexp(found.multipliers, back), np.ldexp(found.tie_multipliers, back)
+    return Answer(W, lam, mu, found.proof)
 
 
 def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: float) -> Certificate:

@@ -119,11 +119,14 @@ def test_a_solvable_problem_is_not_passed_off_as_inseparable():
 @pytest.mark.parametrize("case", inseparable())
 def test_require_raises_with_the_proof_in_words(case):
     end = solve(inseparable()[case])
-    with pytest.raises(Inseparable, match="no W meets the rows"):
+    # Rounding has broken the dependence of these two: floats of norm 1e14 and more might do.
+    broken = case in ("queries", "simplex")
+    said = "no W of norm below .* not decided" if broken else "no W meets the rows"
+    with pytest.raises(Inseparable, match=said):
         end.require()
     assert end.gap == np.inf and end.rank is None and end.margins.size == 0
-    assert end.proof == ("exact" if case in ("same token", "zero query") else "numerical")
-    assert end.lower >= 1 / FORGED
+    assert end.proof == ("numerical" if broken else "exact")
+    assert 1 / FORGED <= end.lower < np.inf if broken else end.lower == np.inf
 
 
 def test_stalled_warns_and_require_raises():

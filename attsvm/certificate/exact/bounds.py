@@ -22,7 +22,7 @@ from attsvm.certificate.exact.lifting import PRIMES, independent, solve
 from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
-from attsvm.norms.rational import Exact
+from attsvm.norms.rational import Exact, float_above, frobenius_above
 
 if TYPE_CHECKING:
     from attsvm.norms.norm import Norm
@@ -99,7 +99,7 @@ def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
     """
     rows = IntegerRows.of(problem)
     matrix = _matrix(rows, W)
-    homogeneous = not rows.right.numerators[rows.m :].any()
+    homogeneous = not rows.right.numerators[rows.m :].any() and rows.error.zero
     repaired, reason = _repaired(rows, matrix, rows.positive & homogeneous)
     if repaired is None:
         return Upper(None, None, reason)
@@ -117,6 +117,21 @@ def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
     return Upper(norm_of(norm).value_above(repaired), repaired)
 
 
+def exact_repair(problem: Problem, W: Any) -> tuple[NDArray[np.float64], float] | None:
+    """The float matrix nearest to the least change of W that meets every row, and the Frobenius
+    size of that change, rounded up. None when there is no such change, or it is not found."""
+    rows = IntegerRows.of(problem)
+    matrix = _matrix(rows, W)
+    repaired, _ = _repaired(rows, matrix, np.zeros(len(rows.delta), dtype=bool))
+    if repaired is None:
+        return None
+    near = repaired.floats()
+    if not np.isfinite(near).all():
+        return None
+    change = repaired.plus(Exact(-matrix.numerators, matrix.denominator))
+    return near, float_above(frobenius_above(change))
+
+
 def exact_tight(
     problem: Problem, lam: Any, mu: Any = None, *, limit: int = 256
 ) -> ExactSolution | None:
@@ -128,6 +143,8 @@ def exact_tight(
     More than `limit` rows in S are not tried.
     """
     rows = IntegerRows.of(problem)
+    if not rows.error.zero:
+        return None  # ties within an error are no equalities
     guess = rows.multipliers(lam, mu).floats()
     found = _active_set(rows, guess[: rows.m], limit)
     if found is None and len(guess) <= limit:
@@ -169,11 +186,10 @@ def _active_set(rows: IntegerRows, guess: NDArray[np.float64], limit: int) -> Ex
 def _repaired(rows: IntegerRows, W: Exact, exempt: NDArray[np.bool_]) -> tuple[Exact | None, str]:
     """W with the least change that meets every row but the exempt ones, or None and why not."""
     equal = np.arange(len(rows.delta)) >= rows.m
-    active = equal.copy()
+    active = equal & ~rows.error.numerators.astype(bool)
     matrix = W
     for _ in range(_ROUNDS):
-        slack = rows.slack(matrix)
-        violated = np.where(equal, slack != 0, slack < 0).astype(bool) & ~exempt
+        violated = rows.missed(matrix) & ~exempt
         if not violated.any():
             return matrix, ""
         stuck = (violated & active).nonzero()[0]

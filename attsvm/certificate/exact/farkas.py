@@ -1,6 +1,6 @@
 """Exact proofs of infeasibility: rational multipliers that no W can survive.
 
-    λ ≥ 0,   Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ = 0,   Σ b λ + Σ c μ > 0      (Farkas)
+    λ ≥ 0,   Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ = 0,   Σ b λ + Σ c μ − Σ c_error |μ| > 0     (Farkas)
 
 A float λ meets the equation up to rounding only. The exact vector is sought near it: on a maximal
 independent subset of its rows the equation is solved over the rationals, the rest is kept.
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Multipliers below this share of the largest are taken as rounding noise at first.
 _NOISE = 1e-9
+# Ties that depend on others and are looked at one by one.
+_CLASHES = 64
 
 
 @final
@@ -53,7 +55,12 @@ def exact_infeasibility(
     if len(alone):  # 0 ≥ b > 0, or 0 = c ≠ 0
         single = np.zeros(len(rows.delta), dtype=object)
         single[alone[0]] = 1 if rows.right.numerators[alone[0]] > 0 else -1
-        return _proof(rows, Exact(single))
+        found = _proof(rows, Exact(single))
+        if found is not None:
+            return found
+    found = _clash(rows)
+    if found is not None:
+        return found
     guess = rows.multipliers(lam, mu).floats()
     top = guess[: rows.m].max(initial=0.0)
     ties = len(guess) - rows.m
@@ -68,6 +75,28 @@ def exact_infeasibility(
                 found = _completed(rows, refined, (refined[: rows.m] > 0).nonzero()[0])
         if found is not None:
             return found
+    return None
+
+
+def _clash(rows: IntegerRows) -> Infeasibility | None:
+    """The proof that ties alone give: one that depends on others and asks for something else."""
+    ties = np.arange(rows.m, len(rows.delta))
+    if not rows.right.numerators[rows.m :].any():
+        return None
+    chosen, columns = independent(rows.residues(ties, PRIMES[0]), PRIMES[0])
+    basis, rest = ties[chosen], np.delete(ties, chosen)
+    for tie in rest[:_CLASHES]:
+        one = np.array([tie])
+        solution = solve(rows.dense(basis, columns).T, rows.dense(one, columns)[0])
+        if solution is None:
+            return None
+        spread = np.zeros(len(rows.delta), dtype=object)
+        spread[basis] = -solution.numerators
+        spread[tie] = solution.denominator
+        for sign in (1, -1):
+            found = _proof(rows, Exact(sign * spread))
+            if found is not None:
+                return found
     return None
 
 

@@ -36,7 +36,8 @@ _BLOCK = 1 << 12
 class IntegerRows:
     """delta (m + l, d) and queries (g, dq), integers; row k is delta_k queries[query_k]ᵀ / unit.
 
-    right (m + l,) holds the right-hand sides b and c exactly; the first m rows are margins.
+    right (m + l,) holds the right-hand sides b and c exactly, error (m + l,) how far a tie may be
+    from c (0 on margins); the first m rows are margins.
     """
 
     delta: Integers
@@ -44,6 +45,7 @@ class IntegerRows:
     query: Index
     unit: int
     right: Exact
+    error: Exact
     m: int
 
     @classmethod
@@ -62,6 +64,7 @@ class IntegerRows:
             np.concatenate([problem.query, problem.tie_query]).astype(np.int64),
             keys.denominator * queries.denominator,
             Exact.of(np.concatenate([problem.b, problem.c])),
+            Exact.of(np.concatenate([np.zeros(problem.m), problem.c_error])),
             len(problem.hi),
         )
 
@@ -98,6 +101,17 @@ class IntegerRows:
         values, right = self.values(W), self.right
         return values.numerators * right.denominator - right.numerators * values.denominator
 
+    def missed(self, W: Exact) -> NDArray[np.bool_]:
+        """Which rows (m + l,) W misses: margins below b, ties further from c than allowed."""
+        slack = self.slack(W)
+        # slack = (value − right) · unit · W.denominator · right.denominator
+        factor = self.unit * W.denominator * self.right.denominator
+        allowed = self.error.numerators * factor
+        out = np.where(
+            np.arange(len(slack)) < self.m, slack < 0, abs(slack) * self.error.denominator > allowed
+        )
+        return out.astype(bool)
+
     def adjoint(self, multipliers: Exact) -> Exact:
         """Σ_k λ_k Δ_k z_kᵀ (d, dq), for multipliers (m + l,)."""
         pooled = np.zeros((len(self.queries), self.shape[0]), dtype=object)  # Σ λ Δ of each query
@@ -110,9 +124,13 @@ class IntegerRows:
         return Exact(out, self.unit * multipliers.denominator)
 
     def numerator(self, multipliers: Exact) -> Fraction:
-        """Σ b λ + Σ c μ, for multipliers (m + l,)."""
+        """Σ b λ + Σ c μ − Σ c_error |μ|, for multipliers (m + l,)."""
         total = int(self.right.numerators @ multipliers.numerators)
-        return Fraction(total, self.right.denominator * multipliers.denominator)
+        off = int(self.error.numerators @ abs(multipliers.numerators))
+        below = multipliers.denominator
+        return Fraction(total, self.right.denominator * below) - Fraction(
+            off, self.error.denominator * below
+        )
 
     def gram(self, index: Index) -> Integers:
         """Inner products (k, k) of the rows in `index`, times unit²."""
