@@ -18,6 +18,7 @@ from attsvm.errors import (
     ConvergenceWarning,
     Inseparable,
     NotConverged,
+    TooLarge,
     Unsupported,
 )
 from attsvm.language.reading import read_sentences
@@ -55,6 +56,7 @@ __all__ = [
     "Sentences",
     "Stack",
     "Tokens",
+    "TooLarge",
     "Unsupported",
     "__version__",
     "certify",

@@ -1,4 +1,4 @@
-"""The errors attsvm raises: one root, five kinds.
+"""The errors attsvm raises: one root, six kinds.
 
 Each message is one sentence that says what is wrong, where (input 3, token 7), and what to try.
 The command line prints the sentence and leaves with the exit code of the kind.
@@ -31,6 +31,10 @@ class NotConverged(AttsvmError):
     """The certified gap stayed above the tolerance: `Certificate.require` raises it."""
 
     exit_code = 4
+
+
+class TooLarge(AttsvmError, MemoryError):
+    """A computation that would need more memory than there is; nothing was allocated."""
 
 
 class Unsupported(AttsvmError, ValueError):

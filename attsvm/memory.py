@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from attsvm.errors import BadTokens
+from attsvm.errors import TooLarge
+
+# The share of free memory that a computation may plan with: estimates are rough, and the system
+# ends a process that takes the last of it without a word.
+HEADROOM = 0.8
 
 
 def available() -> float:
     """Bytes that can be had without swapping; inf where the system does not say."""
+    return min(_of_the_machine(), _of_the_group())
+
+
+def _of_the_machine() -> float:
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -22,11 +31,25 @@ def available() -> float:
         return float("inf")
 
 
+def _of_the_group(folder: Path = Path("/sys/fs/cgroup")) -> float:
+    """What a container's own limit leaves; inf without one."""
+    for most, now in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            limit = float((folder / most).read_text("ascii"))
+            return max(limit - float((folder / now).read_text("ascii")), 0.0)
+        except (OSError, ValueError):  # no such file, or the word max
+            continue
+    return float("inf")
+
+
 def require(need: float, what: str) -> None:
-    """Nothing; an error with both figures when `need` bytes are not to be had."""
+    """Raises TooLarge, with both figures, unless `need` bytes are to be had with room to spare."""
     free = available()
-    if need > free:
-        raise BadTokens(
+    if need > HEADROOM * free:
+        raise TooLarge(
             f"{what} would need about {need / 1e9:.3g} GB of memory and {free / 1e9:.3g} GB are "
             "free; use fewer inputs or features"
         )

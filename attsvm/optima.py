@@ -46,6 +46,8 @@ class Witness:
 class Optimality:
     """Whether a selection is globally or locally optimal, and what shows it.
 
+    kind is "infeasible" when it is proved exactly that no W selects these tokens, "undecided" when
+    a neighbour is, or when only a bound on the norm of such a W is known: `message` says which.
     score_gap: the least γ_kept − γ_neighbour over tight neighbours (inf without any); positive
     exactly when locally optimal. witnesses: the neighbours that forbid or leave it undecided.
     """
@@ -57,6 +59,20 @@ class Optimality:
     neighbours: tuple[Witness, ...]
     witnesses: tuple[Witness, ...]
     certificate: Certificate
+
+    @property
+    def message(self) -> str:
+        """One sentence on what is known."""
+        if self.certificate.W is None:
+            return self.certificate.message
+        said = ", ".join(f"token {w.token} of input {w.input}" for w in self.witnesses[:3])
+        more = " and more" if len(self.witnesses) > 3 else ""
+        return {
+            "global": "the kept tokens have the highest scores",
+            "local": "every tight neighbour has a lower score than the kept token",
+            "neither": f"a tight neighbour scores at least as high as the kept token: {said}{more}",
+            "undecided": f"it is not known whether better-scoring tokens are tight: {said}{more}",
+        }[self.kind]
 
 
 def optimality(
@@ -78,7 +94,7 @@ def optimality(
     rivals = present & ~keep.kept
     best = not bool((rivals & (tied | (gaps <= 0))).any())
     if certificate.W is None:
-        kind: Kind = "infeasible" if certificate.status == "inseparable" else "undecided"
+        kind: Kind = "infeasible" if certificate.proof == "exact" else "undecided"
         return Optimality(kind, best, None, np.nan, (), (), certificate)
     verdict = certificate.tight
     rows = certificate.problem.rows

@@ -50,7 +50,8 @@ _EXACT_ROWS, _EXACT_NUMBERS = 150, 30_000
 class Certificate:
     """What is known about the least norm of a problem, and the pair that shows it.
 
-    W (d, dq): feasible up to rounding, worst margin 1 (None when there is none); multipliers (m,)
+    W (d, dq): worst margin 1, up to rounding, and within `reach`, in Frobenius norm, of a matrix
+    that is feasible exactly (None when there is none; ties give a reach); multipliers (m,)
     and tie_multipliers (l,), scaled so that the combined rows have dual norm 1: then `lower` is
     Σ bλ + Σ cμ, and λ_k is the growth of the least norm with b_k. `upper` is inf without a
     feasible W. With a budget C the bounds are of ½‖W‖² + C Σ ξ instead, and λ is not scaled.
@@ -75,6 +76,7 @@ class Certificate:
     proof: Literal["numerical", "exact"] | None = None
     budget: float = np.inf
     farkas: NDArray[np.object_] | None = None
+    reach: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -227,7 +229,7 @@ def certify(
             )  # fmt: skip
     return seal(
         problem, geometry, high.W, lam * scale, mu * scale, float(low.value), high.norm, goal,
-        residual=float(low.residual),
+        residual=float(low.residual), reach=high.reach,
     )  # fmt: skip
 
 
@@ -245,6 +247,7 @@ def seal(
     proof: Proof | None = None,
     budget: float = np.inf,
     farkas: NDArray[np.object_] | None = None,
+    reach: float = 0.0,
 ) -> Certificate:
     """The one place where a Certificate is made: its status follows from what is proved."""
     status: Status = "stalled"
@@ -260,7 +263,7 @@ def seal(
         "multipliers": multipliers, "tie_multipliers": tie_multipliers,
         "lower": lower if lower <= upper else upper, "upper": upper, "status": status,
         "tolerance": tolerance, "residual": residual, "proof": proof, "budget": budget,
-        "farkas": farkas,
+        "farkas": farkas, "reach": reach,
     }  # fmt: skip
     object.__setattr__(record, "__dict__", fields)
     return record

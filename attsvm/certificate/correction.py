@@ -39,11 +39,13 @@ class Corrected:
     """A matrix that is feasible up to a bounded change, and a bound on the norm; None and inf.
 
     c_error (l,): how far from c the ties of the feasible matrix may lie; None stands for zeros.
+    reach: how far from W, in Frobenius norm, the feasible matrix may lie.
     """
 
     W: Floats | None
     norm: float
     c_error: Floats | None = None
+    reach: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     if not worst > 0:
         return _NOTHING
     value = (value_above(norm, W) + norm.spread(problem.shape)[0] * reach) / worst * (1 + 8 * UNIT)
-    return Corrected(W if found.exact else W / worst, value, moved)
+    return Corrected(W if found.exact else W / worst, value, moved, reach / worst * (1 + 8 * UNIT))
 
 
 def _scaled(problem: Problem, W: Floats) -> Floats:

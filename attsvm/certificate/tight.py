@@ -14,10 +14,14 @@ solution: these are of the one at hand, tight when λ_k forces every solution's 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ldexp
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attsvm.certificate.bounds import margin_error
+from attsvm.certificate.rank import independence
+from attsvm.certificate.scale import exponent, length
 from attsvm.norms.norm import UNIT
 from attsvm.tokens import Bools, Floats, Ints
 
@@ -30,6 +34,8 @@ _MET = 1e-4
 _MOST = 3000
 # Margins up to which undecided rows are settled exactly.
 _EXACT = 60
+# The rounding of a radius itself, generously.
+_ROUNDED = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +73,17 @@ def tight_rows(certificate: Certificate) -> Tight:
         return Tight(problem.b == 0, problem.b > 0, nothing, 0.0, "the solution is zero")
     if np.isfinite(certificate.budget):
         return Tight(nothing, nothing, ~nothing, np.inf, "soft margin")
-    W = certificate.W
-    d, dq = problem.shape
-    slack = certificate.margins - problem.b
-    error = (d + dq + 7) * UNIT * float(np.linalg.norm(W)) * problem.row_norms
+    # In units of a power of two near the size of W: squares of 1e-225 would be zero.
+    e = exponent(certificate.W)
+    W, b = np.ldexp(certificate.W, -e), np.ldexp(problem.b, -e)
+    slack = problem.margins(W) - b
+    away = margin_error(problem.shape) * length(W) + 1.01 * ldexp(certificate.reach, -e)
+    error = away * problem.row_norms + 2 * UNIT * b
     if not certificate.norm.unique:
-        return _at_this_solution(certificate, slack, error)
+        return _at_this_solution(certificate, ldexp(1.0, e) * slack, ldexp(1.0, e) * error)
     to_value, to_dual = certificate.norm.spread(problem.shape)
-    radius = certificate.norm.ball(certificate.upper, certificate.lower) * to_dual
+    upper, lower = ldexp(certificate.upper, -e), ldexp(certificate.lower, -e)
+    radius = certificate.norm.ball(upper, lower) * to_dual * (1 + _ROUNDED)
     loose = slack - error > radius * problem.row_norms
     tight = _surely_positive(certificate, ~loose, to_value)
     undecided = ~(loose | tight)
@@ -85,7 +94,7 @@ def tight_rows(certificate: Certificate) -> Tight:
         settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)
         if settled is not None:
             return Tight(settled.tight, ~settled.tight, nothing, 0.0, "exact arithmetic")
-    return Tight(tight, loose, undecided, radius, how)
+    return Tight(tight, loose, undecided, ldexp(radius, e), how)
 
 
 def _surely_positive(certificate: Certificate, may: Bools, to_value: float) -> Bools:
@@ -101,14 +110,14 @@ def _surely_positive(certificate: Certificate, may: Bools, to_value: float) -> B
         return out
     D = np.concatenate([problem.differences(rows), problem.tie_differences()]) / size[:, None]
     Z = problem.queries[np.concatenate([problem.query[rows], problem.tie_query])]
-    smallest = float(np.linalg.eigvalsh((D @ D.T) * (Z @ Z.T))[0]) - 8 * count * UNIT * count
+    smallest = independence(D, Z).sigma
     if not smallest > 0:
         return out
     unit: Floats = certificate.multipliers * problem.row_norms
     outside = float(unit[~may].sum())
     ratio = certificate.lower / certificate.upper
     reach = certificate.norm.dual_ball(ratio) * to_value + outside
-    out[rows] = unit[rows] > 1.01 * reach / np.sqrt(smallest)
+    out[rows] = unit[rows] > 1.01 * reach / smallest
     return out
 
 

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from attsvm.certificate.exact.bounds import exact_lower, exact_upper
-from attsvm.certificate.exact.farkas import exact_infeasibility
+from attsvm.certificate.exact.bounds import (
+    Upper,
+    exact_lower,
+    exact_soft_lower,
+    exact_soft_upper,
+    exact_upper,
+)
+from attsvm.certificate.exact.farkas import exact_infeasibility, proves
 from attsvm.errors import Unsupported
 from attsvm.norms.rational import float_above, float_below
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
 
-# Multipliers are stored scaled, so a float recomputation may differ from the claim by rounding.
+# Multipliers are stored scaled, so a float recomputation may differ from the claim by rounding: a
+# claim that is wrong by less passes the float check, and only the exact one has no such slack.
 _SLACK = 1e-12
-# Rows times entries of W beyond which exact arithmetic would take minutes.
-_LARGEST = 2_000_000
+# Products of integers beyond which exact arithmetic would take minutes.
+_LARGEST = 40_000_000
 
 
 @dataclass(frozen=True)
@@ -59,35 +66,29 @@ def verify_exactly(certificate: Certificate) -> Check:
 
     Every float is taken as the rational it is; roots, powers and singular values are bounded by
     rationals on the safe side. A lower bound is refused when it exceeds what λ proves, an upper
-    bound when it is below the norm of the exactly feasible matrix next to W.
+    bound when it is below the norm (or objective, for a soft margin) of the exactly feasible matrix
+    next to W.
     """
-    problem, norm = certificate.problem, certificate.norm
-    if np.isfinite(certificate.budget):
-        raise Unsupported("exact verification is for hard margins: verify the soft one in floats")
-    size = (problem.m + problem.ties) * problem.shape[0] * problem.shape[1]
-    if size > _LARGEST:
+    problem = certificate.problem
+    d, dq = problem.shape
+    numbers = (problem.m + problem.ties + len(problem.queries) * dq + dq * min(d, dq)) * d
+    if numbers > _LARGEST:
         raise Unsupported(
-            f"exact verification of {problem.m} margins on a {problem.shape[0]} x "
-            f"{problem.shape[1]} matrix would take too long; it is meant for small problems"
+            f"exact verification of {problem.m} margins on a {d} x {dq} matrix would take minutes; "
+            "verify() without exact=True recomputes both bounds in floats, with the rounding of "
+            "every step on the safe side"
         )
-    lam, mu = certificate.multipliers, certificate.tie_multipliers
     if certificate.status == "inseparable":
-        proof = exact_infeasibility(problem, lam, mu)
-        if proof is None:
-            reason = "no exact combination of the rows to zero was found near the multipliers"
-            return Check(False, reason, certificate.lower, np.inf, "exact")
-        return Check(True, "", np.inf, np.inf, "exact")
-    below = exact_lower(problem, norm, lam, mu)
-    if below.infeasible:
-        return Check(False, "the multipliers prove that no W exists", np.inf, np.inf, "exact")
-    least = Fraction(0) if below.value is None else below.value
+        return _inseparable(certificate)
+    soft = np.isfinite(certificate.budget)
+    least, said = (_soft_lower if soft else _lower)(certificate)
     lower = float_below(least)
-    reason = ""
-    if Fraction(certificate.lower) > least:
+    reason = said
+    if not reason and Fraction(certificate.lower) > least:
         reason = f"lower is {certificate.lower!r}, the multipliers prove only {lower!r}"
     upper = np.inf
     if certificate.W is not None:
-        above = exact_upper(problem, norm, certificate.W)
+        above = _upper(certificate)
         if above.value is None:
             reason = reason or f"no exactly feasible matrix near W: {above.reason}"
         else:
@@ -101,3 +102,50 @@ def verify_exactly(certificate: Certificate) -> Check:
         if gap > certificate.tolerance:
             reason = f"the gap is {gap:.3e}, not within {certificate.tolerance:.1e}"
     return Check(not reason, reason, lower, upper, "exact")
+
+
+def _lower(certificate: Certificate) -> tuple[Fraction, str]:
+    """What the multipliers prove, and what is wrong with them."""
+    below = exact_lower(
+        certificate.problem, certificate.norm, certificate.multipliers, certificate.tie_multipliers
+    )
+    if below.infeasible:
+        return Fraction(0), "the multipliers prove that no W exists"
+    return Fraction(0) if below.value is None else below.value, ""
+
+
+def _soft_lower(certificate: Certificate) -> tuple[Fraction, str]:
+    """The same for a soft margin."""
+    below = exact_soft_lower(
+        certificate.problem, certificate.norm, certificate.multipliers,
+        certificate.tie_multipliers, certificate.budget,
+    )  # fmt: skip
+    if below is None:
+        return Fraction(0), f"a multiplier is above the budget C = {certificate.budget!r}"
+    return below, ""
+
+
+def _upper(certificate: Certificate) -> Upper:
+    """What W proves."""
+    if np.isfinite(certificate.budget):
+        return exact_soft_upper(
+            certificate.problem, certificate.norm, certificate.W, certificate.budget
+        )
+    return exact_upper(certificate.problem, certificate.norm, certificate.W)
+
+
+def _inseparable(certificate: Certificate) -> Check:
+    """The Check of a claim that no W exists, or (numerical) none of norm below `lower`."""
+    problem, lam, mu = certificate.problem, certificate.multipliers, certificate.tie_multipliers
+    if certificate.proof == "exact":
+        if certificate.farkas is not None and proves(problem, certificate.farkas):
+            return Check(True, "", np.inf, np.inf, "exact")
+        reason = "the whole numbers do not combine the rows to zero and b to more"
+        return Check(False, reason, 0.0, np.inf, "exact")
+    if exact_infeasibility(problem, lam, mu) is not None:
+        return Check(True, "", np.inf, np.inf, "exact")
+    least, reason = _lower(certificate)
+    lower = float_below(least)
+    if not reason and Fraction(certificate.lower) > least:
+        reason = f"lower is {certificate.lower!r}, the multipliers prove only {lower!r}"
+    return Check(not reason, reason, lower, np.inf, "exact")

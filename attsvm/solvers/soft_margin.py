@@ -23,7 +23,7 @@ from attsvm.solvers.answer import Answer, zero_row
 from attsvm.solvers.answer import Rows as Listed
 from attsvm.solvers.cone import Rows
 from attsvm.solvers.soft_rows import Soft
-from attsvm.solvers.working_set import Span
+from attsvm.solvers.working_set import Span, fits
 from attsvm.tokens import Floats, Ints
 
 # inner(soft, tol=…, W0=…, lam0=…) -> (W, λ), untrusted
@@ -68,7 +68,7 @@ def solve(
     start = frobenius.solve(problem, norm, tol=min(tol, 1e-9), budget=budget)
     answers = [start]
     if float(start.multipliers.max(initial=0.0)) < LOOSE * budget:
-        firm = hard(problem, norm, tol=tol)
+        firm = hard(problem, norm, tol=0.4 * tol)  # the gap of ½‖W‖² is twice that of ‖W‖
         if not firm.proof:
             answers.append(firm)
     best = _merged(problem, norm, answers, budget=budget)
@@ -208,6 +208,7 @@ def _round(
     heavy = cap > WEIGHTLESS / max(len(cap), 1)
     D, Z, b = rows.D / rows.norms[:, None], rows.Z, rows.b / (rows.norms * size)
     span = Span.of(rows) if norm.rotational else Span(None, None)
+    fits(norm, span, len(rows.D), problem.shape)
     D, Z, first = span.down(D, Z, W0 / size)
     warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
     # Rows of norm zero are missed by all of b.

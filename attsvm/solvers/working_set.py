@@ -21,8 +21,6 @@ from attsvm.tokens import Bools, Floats, Ints
 # inner(D, Z, b, free, *, tol, W0, lam0) -> (W, λ): unit rows, least Frobenius norm 1.
 Inner = Callable[..., tuple[Floats, Floats]]
 
-# Dense copies of rows × unknowns that an inner solver may hold.
-_COPIES = 4
 # Up to this many margins all of them go in at once; beyond, a rough solve chooses.
 SMALL = 200
 ALL = 600
@@ -83,14 +81,11 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     rough = len(working) > SMALL
     if len(working) > SMALL:
         working = _near(slack, start.multipliers, live, CLOSE[norm.rotational][0])
+    require(16.0 * problem.m * problem.shape[0], f"{problem.m} rows in norm {norm.name}")
     span = Span.of(Rows.of(problem)) if norm.rotational else Span(None, None)
     answer, W, lam = start, W0, start.multipliers
     for _ in range(_ROUNDS):
-        unknowns = problem.shape[0] * problem.shape[1]
-        require(
-            8.0 * _COPIES * len(working) * unknowns,
-            f"{len(working)} rows of {unknowns} unknowns in norm {norm.name}",
-        )
+        fits(norm, span, len(working) + problem.ties, problem.shape)
         rows = Rows.of(problem, working)
         D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
@@ -115,6 +110,25 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
             break
         working = _grow(working, new, slack, lam)
     return answer
+
+
+def fits(norm: Norm, span: Span, k: int, shape: tuple[int, int]) -> None:
+    """Raises TooLarge when k rows would not fit into memory while an inner solver works on them.
+
+    Measured peaks: a linear program holds 180 bytes for each number of its dense matrix (its own
+    copies, the sparse ones, the simplex's factors); the others six k × k matrices and four copies
+    of the rows, in the span's coordinates.
+    """
+    left = shape[0] if span.left is None else span.left.shape[1]
+    right = shape[1] if span.right is None else span.right.shape[1]
+    N = left * right
+    if norm.name in ("l1", "max"):
+        one = norm.name == "l1"
+        numbers = min(k * 2 * N, N * (k + N)) if one else (k * N if k <= N else N * (k + 2 * N))
+        need = 180.0 * numbers
+    else:
+        need = 8.0 * (6.0 * k * k + 4.0 * k * N)
+    require(need, f"{k} rows of {N} unknowns in norm {norm.name}")
 
 
 def _slack(problem: Problem, W: Floats, length: Floats, size: float) -> Floats:

@@ -117,6 +117,34 @@ def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
     return Upper(norm_of(norm).value_above(repaired), repaired)
 
 
+def exact_soft_lower(
+    problem: Problem, norm: Norm | str, lam: Any, mu: Any, budget: float
+) -> Fraction | None:
+    """Σ bλ + Σ cμ − Σ c_error |μ| − ½‖A*λ + C*μ‖²_dual, not above it; None unless λ ≤ budget."""
+    rows = IntegerRows.of(problem)
+    multipliers = rows.multipliers(lam, mu)
+    largest = max(multipliers.numerators[: rows.m], default=0)
+    if Fraction(largest, multipliers.denominator) > Fraction(budget):
+        return None
+    dual = norm_of(norm).dual_above(rows.adjoint(multipliers))
+    return max(rows.numerator(multipliers) - dual**2 / 2, Fraction(0))
+
+
+def exact_soft_upper(problem: Problem, norm: Norm | str, W: Any, budget: float) -> Upper:
+    """½‖W'‖² + C Σ max(0, b − margin) of the W' nearest to W (d, dq) that meets the ties."""
+    rows = IntegerRows.of(problem)
+    matrix = _matrix(rows, W)
+    margins = np.arange(len(rows.delta)) < rows.m
+    repaired, reason = _repaired(rows, matrix, margins)
+    if repaired is None:
+        return Upper(None, None, reason)
+    values = rows.values(repaired).fractions()[: rows.m]
+    right = rows.right.fractions()[: rows.m]
+    short = sum((max(b - v, Fraction(0)) for b, v in zip(right, values, strict=True)), Fraction(0))
+    value = norm_of(norm).value_above(repaired)
+    return Upper(value**2 / 2 + Fraction(budget) * short, repaired)
+
+
 def exact_repair(problem: Problem, W: Any) -> tuple[NDArray[np.float64], float] | None:
     """The float matrix nearest to the least change of W that meets every row, and the Frobenius
     size of that change, rounded up. None when there is no such change, or it is not found."""

@@ -78,6 +78,12 @@ def exact_infeasibility(
     return None
 
 
+def proves(problem: Problem, farkas: NDArray[np.object_]) -> bool:
+    """Whether whole numbers (m + l,) prove exactly that no W exists."""
+    rows = IntegerRows.of(problem)
+    return len(farkas) == len(rows.delta) and _proof(rows, Exact(farkas)) is not None
+
+
 def _clash(rows: IntegerRows) -> Infeasibility | None:
     """The proof that ties alone give: one that depends on others and asks for something else."""
     ties = np.arange(rows.m, len(rows.delta))
