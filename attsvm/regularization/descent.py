@@ -24,6 +24,8 @@ Reach = Literal["sphere", "ball", "free"]
 UNKNOWNS = 256
 # A free size stays within this factor e^FAR of the start's: a line search may try any.
 FAR = 30.0
+# The relative step by which the change of a size is measured.
+STEP = 1e-4
 
 
 def descend(
@@ -89,15 +91,28 @@ def settled(wanted: Callable[[Floats], Floats], start: Floats) -> Floats:
 
     wanted(x): the point that would be stationary if the slope at x were that of everywhere; at a
     stationary point it is x itself. The caller judges whether the end is better than the start.
+    Directions are compared as they are and sizes by their logarithms: a slope of e^−4000 changes
+    its size by a large factor where x hardly moves.
     """
     if start.size > UNKNOWNS:
         return start
     size = float(np.linalg.norm(start))
 
-    def off(u: Floats) -> Floats:
-        return u - wanted((size * u).reshape(start.shape)).ravel() / size
+    def apart(u: Floats) -> tuple[Floats, Floats, float]:
+        x, aim = size * u, wanted((size * u).reshape(start.shape)).ravel()
+        here, there = float(np.linalg.norm(x)), float(np.linalg.norm(aim))
+        if not (here > 0 and 0 < there < np.inf):
+            return u, np.zeros_like(u), 0.0
+        return x / here, aim / there, float(np.log(here) - np.log(there))
 
-    end = root(off, start.ravel() / size, method="hybr", options={"xtol": 1e-14})
+    first = start.ravel() / size
+    steep = 1 + abs(apart(first * (1 + STEP))[2] - apart(first)[2]) / STEP
+
+    def off(u: Floats) -> Floats:
+        unit, aim, longer = apart(u)
+        return unit - aim + unit * (longer / steep)
+
+    end = root(off, first, method="hybr", options={"xtol": 1e-14})
     # A root of another size is not near.
     if not 0.5 < float(np.linalg.norm(end.x)) < 2.0:
         return start
