@@ -11,7 +11,8 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.certificate.bounds import above, below, margin_error, measure
-from attsvm.certificate.certificate import PLAIN, seal
+from attsvm.certificate.certificate import seal
+from attsvm.certificate.judging import PLAIN
 from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of

@@ -38,7 +38,7 @@ _EXACT_ROWS, _EXACT_NUMBERS = 120, 20_000
 class Corrected:
     """A matrix that is feasible up to a bounded change, and a bound on the norm; None and inf.
 
-    c_error (l,): how far from c the ties of the feasible matrix may lie; None stands for zeros.
+    c_error (l,): how far from c the ties of the feasible matrix may lie; None without one.
     reach: how far from W, in Frobenius norm, the feasible matrix may lie.
     """
 
@@ -98,7 +98,7 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     scalable = not problem.c.any() and bool(pinned.all())
     zero = problem.b == 0
     if scalable and bool(zero.all()):
-        return Corrected(np.zeros(problem.shape), 0.0)
+        return Corrected(np.zeros(problem.shape), 0.0, np.zeros(problem.ties))
     fixed = zero if scalable else np.ones(problem.m, dtype=bool)
     W = _scaled(problem, W) if scalable else W
     missed = np.zeros(problem.m, dtype=bool)

@@ -19,6 +19,9 @@ from attsvm.norms.norm import UNIT
 from attsvm.problem import Problem
 from attsvm.tokens import Floats
 
+# W = 0 is taken where it is better by more than rounding.
+_SAVED = 1e-9
+
 
 def soft_lower(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> float:
     """Σ bλ + Σ cμ − Σ c_error |μ| − ½‖A*λ + C*μ‖²_dual, rounded down; never below 0, which λ = 0
@@ -62,7 +65,7 @@ def soft_upper(
     if not problem.homogeneous:
         return found, total, moved
     nothing = budget * float(problem.b.sum()) * (1 + (problem.m + 2) * UNIT)
-    if nothing < total:
+    if nothing < total * (1 - _SAVED):
         return np.zeros(problem.shape), nothing, none
     if found is None or share == 0.0:
         return found, total, moved

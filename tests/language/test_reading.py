@@ -154,7 +154,7 @@ def test_a_tokenizer(tmp_path):
     ],
 )
 def test_files_that_are_refused(tmp_path, raw, said):
-    with pytest.raises(BadTokens, match=said):
+    with pytest.raises(TooLarge if "GB" in said else BadTokens, match=said):
         read_sentences(written(tmp_path, raw))
 
 
@@ -205,7 +205,7 @@ def test_no_file(tmp_path):
 def test_a_file_too_large_for_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("attsvm.memory.available", lambda: 1e4)
     file = written(tmp_path, "a b c\n" * 1000)
-    with pytest.raises(BadTokens, match=r"text\.txt would need"):
+    with pytest.raises(TooLarge, match=r"text\.txt would need"):
         read_sentences(file)
     assert read_sentences(file, limit=3).counts.tolist() == [3]
 

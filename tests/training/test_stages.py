@@ -5,7 +5,7 @@ import pytest
 
 from attsvm import Sentences, memory, train, two_stages
 from attsvm.data.sentences import realizable
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import BadTokens, TooLarge, Unsupported
 from attsvm.language.floor import excess, floors
 from attsvm.language.orders import orders
 from attsvm.language.problems import solve_attention, solve_decoder
@@ -160,7 +160,7 @@ def test_polyak_and_mass_name_the_line():
 
 def test_a_run_that_does_not_fit_in_memory_is_refused():
     lines = [[x, x + 1] for x in range(200_000)]
-    with pytest.raises(BadTokens, match="GB"):
+    with pytest.raises(TooLarge, match="GB"):
         train(Sentences.of(lines), model="decoder", steps=1)
 
 
@@ -170,7 +170,7 @@ def test_a_step_that_does_not_fit_in_memory_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 24.0 * S * K * 8 - 1)
     monkeypatch.setattr(sentence_task, "records_of", lambda shapes: 0)
     for more in ({"model": "joint-next-token"}, {"model": "next-token", "head": np.diag(range(8))}):
-        with pytest.raises(BadTokens, match=f"a step on {S} sentences of {K} tokens over 8"):
+        with pytest.raises(TooLarge, match=f"a step on {S} sentences of {K} tokens over 8"):
             train(data, steps=1, **more)
 
 
