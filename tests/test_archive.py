@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attsvm import AttsvmError, BadSelection, BadTokens, Unsupported, solve
+from attsvm import AttsvmError, BadSelection, BadTokens, TooLarge, Unsupported, memory, solve
 from attsvm.archive import (
     KNOWN,
     PROBLEMS,
@@ -144,8 +144,18 @@ def test_memory_is_asked_for_before_it_is_used(monkeypatch):
     assert free > 0
     require(1.0, "a byte")
     monkeypatch.setattr("attsvm.memory.available", lambda: 2e9)
-    with pytest.raises(BadTokens, match=r"^X would need about 3 GB of memory and 2 GB are free"):
-        require(3e9, "X")
+    with pytest.raises(TooLarge, match=r"^X would need about 1.9 GB of memory and 2 GB are free"):
+        require(1.9e9, "X")  # not the last of it
+    require(1e9, "X")
+
+
+def test_a_container_has_its_own_limit(tmp_path):
+    assert memory._of_the_group(tmp_path) == float("inf")
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    assert memory._of_the_group(tmp_path) == 3000.0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory._of_the_group(tmp_path) == float("inf")
 
 
 def test_a_system_that_does_not_say_how_much_memory_is_free(monkeypatch):
@@ -153,6 +163,7 @@ def test_a_system_that_does_not_say_how_much_memory_is_free(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", no_file)
+    monkeypatch.setattr(memory, "_of_the_group", lambda: float("inf"))
     monkeypatch.setattr(os, "sysconf", lambda name: 3)
     assert available() == 9.0
     monkeypatch.delattr(os, "sysconf")

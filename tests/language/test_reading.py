@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm import BadTokens, Sentences, Unsupported
+from attsvm import BadTokens, Sentences, TooLarge, Unsupported
 from attsvm.language.reading import read_sentences, reading, write_lines
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from attsvm import BadTokens, Sentences, Unsupported, embedding_of
+from attsvm import BadTokens, Sentences, TooLarge, Unsupported, embedding_of
 
 
 def drawn(seed: int) -> Sentences:
@@ -127,7 +127,7 @@ def test_one_long_sentence_does_not_fill_the_memory(monkeypatch):
     """The table has the width of the longest sentence: it is refused before it is made."""
     monkeypatch.setattr("attsvm.memory.available", lambda: 1e6)
     lines = [[0] * 1000, *([k % 7, 1 + k // 7, 2] for k in range(100))]
-    with pytest.raises(BadTokens, match="101 sentences of 999 tokens would need"):
+    with pytest.raises(TooLarge, match="101 sentences of 999 tokens would need"):
         Sentences.of(lines)
 
 
