@@ -25,6 +25,7 @@ from tests.certificate.case import Case
 from tests.certificate.families import case
 from tests.certificate.independent import judge, tight_claim
 from tests.certificate.truth import FALSE, UNPROVEN, Claim, Truth
+from tests.certificate.whole import combined, power
 
 NORMS = (
     "frobenius", "nuclear", "spectral", "max", "l1", "l1.1", "l1.5", "l1.75", "l2", "l3", "l10"
@@ -74,13 +75,19 @@ class Attack:
         if seed != self.seed:
             self.seed, self.made = seed, case(seed)
             made = self.made
-            self.truth = (
-                None
-                if made.problem is None
-                else Truth(made.problem, feasible=made.feasible, points=made.points)
-            )
+            self.truth = None if made.problem is None else truth_of(made)
         assert self.made is not None
         return outcome(pair, self.made, self.truth, norm)
+
+
+def truth_of(made: Case) -> Truth:
+    """What is known of a case; an AssertionError when it is not what it was built to be."""
+    truth = Truth(made.problem, feasible=made.feasible, points=made.points, weights=made.weights)
+    if made.least is not None:
+        G, worth, exponent = combined(truth.rows, made.weights[0])
+        W = np.array([int(v) for v in made.least.flat], dtype=object)
+        assert all(G * power(exponent) == W) and worth * power(exponent) == W.dot(W)
+    return truth
 
 
 def certificate_of(made: Case, norm: str) -> tuple[Any, Any]:

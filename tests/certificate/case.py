@@ -16,15 +16,19 @@ Pair = tuple[Any, Any, Any]  # W, multipliers, tie multipliers
 
 @dataclass
 class Case:
-    """A problem; `feasible` and `points` are known of it from how it was built.
+    """A problem; `feasible`, `points` and `weights` are known of it from how it was built.
 
-    hand: for a norm, the pair given to `certify`; without it the problem is solved. budget: the C
-    of a soft margin. refused: the sentence with which the library would not take the data.
+    points: matrices that meet every row. weights: multipliers of the rows in whole numbers. least:
+    the matrix of least norm in every norm, where it is known. hand: for a norm, the pair given to
+    `certify`; without it the problem is solved. budget: the C of a soft margin. refused: the
+    sentence with which the library would not take the data.
     """
 
     problem: Problem | None
     feasible: bool | None = None
     points: list[Any] = field(default_factory=list)
+    weights: list[Any] = field(default_factory=list)
+    least: Any = None
     hand: Callable[[str], Pair] | None = None
     budget: float | None = None
     note: str = ""

@@ -14,6 +14,7 @@ import numpy as np
 from attsvm import Problem, Selection, Tokens
 from tests.certificate.case import Case, distances, whole_normal
 from tests.certificate.families_pairs import PAIRS
+from tests.certificate.families_signs import SIGNS, copied_ties
 from tests.torture.instances import KINDS as TORTURE
 from tests.torture.instances import case as torture_case
 
@@ -263,23 +264,6 @@ def torture(draw: Any) -> Case:
         seed += len(TORTURE)
 
 
-def copied_ties(draw: Any) -> Case:
-    """Many ties, half of them copies of the others at 1e-9.
-
-    Built backwards: W is zero on the coordinates that ties use, and the multiplier of the one
-    margin is 1, so the least Frobenius norm is known.
-    """
-    half = int(draw.choice([10, 10, 10, 20, 20, 40, 300]))
-    d = 2 * half + 3
-    E = np.zeros((half, d))
-    E[:, : 2 * half] = draw.standard_normal((half, 2 * half)) / np.sqrt(2 * half)
-    noise = np.zeros_like(E)
-    noise[:, : 2 * half] = draw.standard_normal((half, 2 * half))
-    copies = E + 1e-9 * noise
-    D = draw.standard_normal((1, d))
-    return Case(Problem.from_rows(D, ties=np.concatenate([E, copies])), feasible=None)
-
-
 def planted(draw: Any) -> Case:
     """Plain problems with a known W: the ground on which nothing may stall."""
     d, dq = int(draw.integers(1, 5)), int(draw.choice([1, 2, 3]))
@@ -300,7 +284,7 @@ FAMILIES = {
     for maker in (
         near_ties, contradicting_ties, near_zero_rows, twin_inputs, dependent_ties,
         levelled_ties, finite_part, opposite_rows, grid_noise, huge_norms, extreme_scales,
-        soft_margins, torture, planted, *PAIRS,
+        soft_margins, torture, planted, *PAIRS, *SIGNS,
     )
 }  # fmt: skip
 # Families whose problems are large: one case in so many is taken from them.

@@ -75,6 +75,8 @@ def _lower(certificate: Any, truth: Truth, norm: Norm) -> Claim:
         return Claim("lower", FALSE, "lower is NaN")
     if lower <= 0:
         return Claim("lower", TRUE, "")
+    if not all(np.isfinite(certificate.multipliers)):
+        return Claim("lower", FALSE, "a multiplier is not finite")
     if np.isinf(lower):
         if is_proof(truth.rows, weights) or truth.feasible is False:
             return Claim("lower", TRUE, "")

@@ -35,13 +35,13 @@ class Truth:
     """What is known of a problem without any solver.
 
     feasible: None when not known. points: matrices (floats) that may meet the rows; each is
-    tested. multipliers: (λ, μ) in floats that may bound the least norm from below.
+    tested. weights: multipliers in whole numbers that bound the least norm from below.
     """
 
     problem: Any
     feasible: bool | None = None
     points: list[Any] = field(default_factory=list)
-    multipliers: list[Any] = field(default_factory=list)
+    weights: list[Whole] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rows: Rows = rows_of(self.problem)
@@ -75,8 +75,10 @@ class Truth:
                 ],
                 dtype=object,
             )
-        for lam, mu in self.multipliers:
-            yield weights_of(lam, mu)
+        for weights in self.weights:
+            if min(weights[: self.rows.m], default=0) < 0:
+                raise AssertionError("a multiplier that the instance was built from is negative")
+            yield weights
 
 
 def weights_of(multipliers: Any, tie_multipliers: Any) -> Whole:
