@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm import certify, solve
+from attsvm import certify, solve, solve_many
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from tests.certificate.case import Case
 from tests.certificate.families import case
@@ -95,15 +95,22 @@ def certificate_of(made: Case, norm: str) -> tuple[Any, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if made.hand is None:
+        if made.hand is not None:
+            W, lam, mu = made.hand(norm)
+            budget = np.inf if made.budget is None else made.budget
+            found = certify(made.problem, norm, W, lam, mu, budget=budget)
+            return found, np.asarray(W, dtype=float)
+        if norm != "frobenius" or made.budget is not None or not made.route:
             return solve(made.problem, norm, C=made.budget), None
-        W, lam, mu = made.hand(norm)
-        return certify(made.problem, norm, W, lam, mu), np.asarray(W, dtype=float)
+        if made.route == "many":
+            return solve_many([made.problem, made.problem])[1], None
+        return solve(made.problem, norm, solver=made.route), None
 
 
 def outcome(pair: int, made: Case, truth: Truth | None, norm: str) -> Outcome:
     """Solve or certify, and judge."""
-    name = made.family + (f" {made.note}" if made.note else "")
+    route = made.route if norm == "frobenius" and made.hand is None else ""
+    name = " ".join(word for word in (made.family, made.note, route) if word)
     if truth is None:
         return Outcome(pair, name, norm, "refused", detail=made.refused)
     try:

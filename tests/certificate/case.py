@@ -20,8 +20,9 @@ class Case:
 
     points: matrices that meet every row. weights: multipliers of the rows in whole numbers. least:
     the matrix of least norm in every norm, where it is known. hand: for a norm, the pair given to
-    `certify`; without it the problem is solved. budget: the C of a soft margin. refused: the
-    sentence with which the library would not take the data.
+    `certify`; without it the problem is solved. budget: the C of a soft margin. route: another
+    way to the Frobenius solution than the default. refused: the sentence with which the library
+    would not take the data.
     """
 
     problem: Problem | None
@@ -31,6 +32,7 @@ class Case:
     least: Any = None
     hand: Callable[[str], Pair] | None = None
     budget: float | None = None
+    route: str = ""
     note: str = ""
     refused: str = ""
     family: str = ""

@@ -292,6 +292,10 @@ LARGE = {"copied-ties": copied_ties}
 RARE = 199
 
 
+# The ways to the Frobenius solution that cases take in turn; '' is the default.
+ROUTES = ("", "many", "", "active-set", "", "cutting-plane", "newton")
+
+
 def case(seed: int) -> Case:
     """The case of this seed: family and numbers are drawn from it."""
     names = list(FAMILIES)
@@ -301,4 +305,5 @@ def case(seed: int) -> Case:
         name, maker = next(iter(LARGE.items()))
     made = maker(np.random.default_rng([31, seed]))
     made.family, made.seed = name, seed
+    made.route = ROUTES[seed // len(names) % len(ROUTES)]
     return made

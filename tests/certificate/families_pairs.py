@@ -131,4 +131,17 @@ def mixed_matrices(draw: Any) -> Case:
     return Case(problem, feasible=True, points=[point], hand=hand)
 
 
-PAIRS = (scaled_pairs, unit_pairs, garbage_pairs, half_right_pairs, mixed_matrices)
+def soft_pairs(draw: Any) -> Case:
+    """Pairs of every size for a soft margin with a budget of any size."""
+    problem, point = _small(draw)
+    C = float(10.0 ** draw.choice([-300, -150, -20, 0, 3, 20, 150, 300]))
+    left = float(draw.choice(FACTORS))
+    share = draw.choice([0.0, 1e-320, 0.5, 1.0, 2.0], problem.m)
+    mu = draw.standard_normal(problem.ties) * draw.choice([0.0, 1e-310, 1.0, 1e100])
+    with np.errstate(all="ignore"):
+        W = point * left if draw.random() < 0.6 else draw.standard_normal(problem.shape) * left
+        lam = share * (C if draw.random() < 0.5 else left)
+    return Case(problem, feasible=True, points=[point], hand=lambda norm: (W, lam, mu), budget=C)
+
+
+PAIRS = (scaled_pairs, unit_pairs, garbage_pairs, half_right_pairs, mixed_matrices, soft_pairs)

@@ -31,6 +31,7 @@ from tests.certificate.truth import (
     closed,
     is_proof,
     proves,
+    retied,
     weights_of,
 )
 from tests.certificate.whole import combined
@@ -109,7 +110,8 @@ def _upper(certificate: Any, truth: Truth, norm: Norm) -> Claim:
         if _within(point, norm, bound):
             return Claim("upper", TRUE, "by another matrix than W")
     own = weights_of(certificate.multipliers, certificate.tie_multipliers)
-    for weights in (own, *truth.bounds()):
+    other = retied(truth.rows, own, 0) if not any(truth.rows.low[truth.rows.m :]) else None
+    for weights in (own, *truth.bounds(), *(() if other is None else other[:1])):
         positive = combined(truth.rows, weights)[1] > 0
         if positive if upper == 0 else proves(truth.rows, weights, norm, _bigger(upper)):
             return Claim("upper", FALSE, f"upper is {upper!r}, the least norm {_about(truth)}")

@@ -23,6 +23,7 @@ from tests.certificate.truth import (
     Claim,
     Truth,
     closed,
+    retied,
     weights_and_exponent,
 )
 from tests.certificate.whole import combined, power
@@ -34,13 +35,24 @@ def judge_soft(certificate: Any, truth: Truth, norm: Norm) -> list[Claim]:
     return [lower, upper, _status(certificate, lower, upper)]
 
 
-def _dual_reaches(certificate: Any, truth: Truth, norm: Norm, bound: Fraction) -> bool:
-    """Whether the multipliers, cut at C, show that the least value is at least `bound`."""
+def _dual_reaches(
+    certificate: Any, truth: Truth, norm: Norm, bound: Fraction, *, other_ties: bool = False
+) -> bool:
+    """Whether the multipliers, cut at C, show that the least value is at least `bound`.
+
+    other_ties: with the multipliers of ties that suit the Frobenius norm best.
+    """
     weights, exponent = weights_and_exponent(
         certificate.multipliers, certificate.tie_multipliers, float(certificate.budget)
     )
+    factor = power(exponent)
+    if other_ties:
+        found = retied(truth.rows, weights, exponent)
+        if found is None:
+            return False
+        weights, factor = found
     G, worth, least = combined(truth.rows, weights)
-    unit = power(exponent + least)
+    unit = factor * power(least)
     room = 2 * (worth * unit - bound) / unit**2
     return at_most(dual_of(norm), G.reshape(truth.rows.shape), room)
 
@@ -97,8 +109,10 @@ def _upper(certificate: Any, truth: Truth, norm: Norm) -> Claim:
     for point in _points(certificate, truth):
         if _primal_within(certificate, truth, norm, point, Fraction(upper)):
             return Claim("upper", TRUE, "")
-    if _dual_reaches(certificate, truth, norm, Fraction(upper) * (1 + SHARE)):
-        return Claim("upper", FALSE, f"the multipliers show more than {upper!r}")
+    for other in (False, True):
+        bound = Fraction(upper) * (1 + SHARE)
+        if _dual_reaches(certificate, truth, norm, bound, other_ties=other):
+            return Claim("upper", FALSE, f"multipliers show more than {upper!r}")
     if _ties_contradict(truth):
         return Claim("upper", FALSE, f"upper is {upper!r}, and no W meets the ties")
     return Claim("upper", UNPROVEN, f"no matrix found with an objective of {upper!r}")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tests.certificate.least_frobenius import Least, least_frobenius
-from tests.certificate.repair import Point, meets, point_of
+from tests.certificate.repair import MOST, Point, meets, point_of
 from tests.certificate.sizes import Norm, at_most, dual_of
-from tests.certificate.whole import Rows, Whole, combined, rows_of, whole
+from tests.certificate.whole import Rows, Whole, combined, power, rows_of, solve_gram, whole
 
 TRUE, FALSE, UNPROVEN = "TRUE", "FALSE", "UNPROVEN"
 # A gap may exceed the tolerance by this share of it: the tolerance itself is a rounded number.
@@ -109,6 +109,33 @@ def is_proof(rows: Rows, weights: Whole) -> bool:
     """Whether these multipliers show exactly that no W exists."""
     G, worth, _ = combined(rows, weights)
     return worth > 0 and not G.any() and min(weights[: rows.m], default=0) >= 0
+
+
+def retied(rows: Rows, weights: Whole, exponent: int) -> tuple[Whole, Fraction] | None:
+    """The same multipliers of margins with the best ones of ties for the Frobenius norm.
+
+    weights · 2^exponent are multipliers; with G = A*λ + C*μ the best μ has C G = c. Returns whole
+    numbers and the factor that makes multipliers of them, None where ties are many or contradict.
+    """
+    ties = list(range(rows.m, rows.count))
+    if not ties or len(ties) > MOST:
+        return None
+    margins = np.array([*weights[: rows.m], *[0] * len(ties)], dtype=object)
+    G, _, least = combined(rows, margins)
+    A = rows.a[ties]
+    unit = power(exponent + least)
+    right = [
+        rows.low[k] * unit.denominator - unit.numerator * int(v)
+        for k, v in zip(ties, A.dot(G), strict=True)
+    ]
+    found = solve_gram([list(line) for line in A.dot(A.T)], right)
+    if found.contradiction is not None:
+        return None
+    share = found.denominator * unit.denominator
+    base = min(exponent, -max(rows.shift[k] for k in ties))
+    out = [int(v) * share << (exponent - base) for v in weights[: rows.m]]
+    out += [v << (-rows.shift[k] - base) for k, v in zip(ties, found.numerators, strict=True)]
+    return np.array(out, dtype=object), power(base) / share
 
 
 def closed(certificate: Any) -> bool:
