@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from attsvm import Problem
-from attsvm.errors import AttsvmError
 
 Pair = tuple[Any, Any, Any]  # W, multipliers, tie multipliers
 
@@ -37,14 +36,6 @@ class Case:
     refused: str = ""
     family: str = ""
     seed: int = -1
-
-    @classmethod
-    def made(cls, build: Callable[[], Problem]) -> Case:
-        """The case of data that the library may refuse."""
-        try:
-            return cls(build())
-        except AttsvmError as error:
-            return cls(None, refused=str(error))
 
 
 def distances(draw: Any, base: Any, noise: Any) -> Any:
