@@ -16,24 +16,29 @@ BLOCK, GATE = 100, 2_000
 SLOW_BLOCK, SLOW = 2_500, 100_000
 
 
-def wrong(first: int, count: int) -> str:
-    """A line for each pair with a false claim or a crash."""
+# Pairs in a hundred of which the judge may know neither: more would hide what is false.
+OPEN = 2
+
+
+def check(first: int, count: int) -> None:
+    """No false claim and no crash, and hardly a claim that stays open."""
     attack = Attack()
-    found = (attack.run(pair) for pair in range(first, first + count))
-    return "\n".join(str(one) for one in found if one.wrong)
+    found = [attack.run(pair) for pair in range(first, first + count)]
+    faults = "\n".join(str(one) for one in found if one.wrong)
+    assert not faults, faults
+    undecided = [str(one) for one in found if one.claims]
+    assert len(undecided) * 100 <= OPEN * count, "\n".join(undecided)
 
 
 @pytest.mark.parametrize("first", range(0, GATE, BLOCK))
 def test_no_claim_is_false(first: int) -> None:
-    faults = wrong(first, BLOCK)
-    assert not faults, faults
+    check(first, BLOCK)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(GATE, GATE + SLOW, SLOW_BLOCK))
 def test_no_claim_of_many_is_false(first: int) -> None:
-    faults = wrong(first, SLOW_BLOCK)
-    assert not faults, faults
+    check(first, SLOW_BLOCK)
 
 
 @pytest.mark.slow
