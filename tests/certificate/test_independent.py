@@ -11,6 +11,7 @@ import pytest
 
 from attsvm import Certificate, Problem, certify, solve
 from tests.certificate.attack import NORMS
+from tests.certificate.families import case
 from tests.certificate.independent import judge, tight_claim
 from tests.certificate.least_frobenius import least_frobenius
 from tests.certificate.sizes import at_most, dual_of, norm_called, value
@@ -183,6 +184,25 @@ def test_the_exact_solution_against_one_by_hand() -> None:
     assert [Fraction(int(v), found.denominator) for v in found.x] == [1, Fraction(1, 2)]
     nothing = least_frobenius(rows_of(IMPOSSIBLE))
     assert nothing.feasible is False and list(nothing.multipliers) == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_exact_solution_is_its_own_bound(seed: int) -> None:
+    # Strong duality, exactly: Σ bλ + Σ cμ = ‖x‖² with x the combination of the rows.
+    problem = case(seed).problem
+    if problem is None:
+        return
+    rows = rows_of(problem)
+    found = least_frobenius(rows)
+    if found.feasible:
+        combination = found.multipliers.dot(rows.a)
+        right = [
+            rows.low[k] if y > 0 or rows.high[k] is None else rows.high[k]
+            for k, y in enumerate(found.multipliers)
+        ]
+        assert all(combination == found.x)
+        assert found.multipliers.dot(right) * found.denominator == found.x.dot(found.x)
+        assert min(found.multipliers[: rows.m], default=0) >= 0
 
 
 @pytest.mark.parametrize("norm", NORMS)

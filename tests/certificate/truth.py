@@ -47,6 +47,8 @@ class Truth:
         self.rows: Rows = rows_of(self.problem)
         self.least: Least = least_frobenius(self.rows)
         premise, self.found = self.feasible, list(self._witnesses())
+        if self.least.feasible is False and not is_proof(self.rows, next(self.bounds())):
+            raise AssertionError("the exact method ended with a vector that proves nothing")
         if self.least.feasible is not None:
             self.feasible = self.least.feasible
         elif self.found:
@@ -57,7 +59,10 @@ class Truth:
     def _witnesses(self) -> Iterator[Point]:
         """Matrices that meet every row exactly."""
         if self.least.feasible:
-            yield Point(self.least.x.reshape(self.rows.shape), self.least.denominator)
+            point = Point(self.least.x.reshape(self.rows.shape), self.least.denominator)
+            if not meets(self.rows, point):
+                raise AssertionError("the exact method ended with a matrix that misses a row")
+            yield point
         for W in self.points:
             point = point_of(W)
             if not meets(self.rows, point):
