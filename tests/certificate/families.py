@@ -14,6 +14,7 @@ import numpy as np
 from attsvm import Problem, Selection, Tokens
 from attsvm.errors import AttsvmError
 from tests.certificate.case import Case, distances, whole_normal
+from tests.certificate.families_levels import LEVELS
 from tests.certificate.families_pairs import PAIRS
 from tests.certificate.families_signs import SIGNS, copied_ties
 from tests.torture.instances import KINDS as TORTURE
@@ -108,48 +109,6 @@ def dependent_ties(draw: Any) -> Case:
     z[:, 0] = np.where(z[:, 0] == 0, 1.0, z[:, 0])
     tokens = Tokens(X, queries=z)
     return Case(Problem.of(tokens, Selection.of(tokens, kept)))
-
-
-def levelled_ties(draw: Any) -> Case:
-    """Ties e_i, e_j and whole combinations of them, with decimal right-hand sides.
-
-    The sums of decimals are not exact in floats: (.1, .2, .3) on e1, e2, e1 + e2 contradict.
-    With right-hand sides taken in quarters they are consistent exactly.
-    """
-    d = int(draw.integers(2, 5))
-    exact = draw.random() < 0.4
-    w = draw.integers(-8, 9, d) / (4.0 if exact else 10.0)
-    if draw.random() < 0.2:
-        w, exact = np.array([0.1, 0.2, *w[2:]]), False
-    mix = draw.integers(-2, 3, (int(draw.integers(1, 4)), d)).astype(float)
-    mix[0] = np.arange(d) < 2
-    ties = np.concatenate([np.eye(d), mix])
-    c = ties @ w
-    if not exact:
-        c = np.round(c, 6)
-    m = int(draw.integers(0, 3))
-    if m == 0:
-        problem = Problem.from_rows(np.empty((0, d)), ties=ties, c=c)
-        return Case(problem, points=[w[:, None]] if exact else [])
-    D = draw.standard_normal((m, d))
-    return Case(Problem.from_rows(D, ties=ties, c=c, b=np.full(m, draw.choice([0.0, 1.0]))))
-
-
-def finite_part(draw: Any) -> Case:
-    """Log-ratios as right-hand sides on whole-number tokens, more kept than dimensions."""
-    d, n = int(draw.integers(1, 4)), int(draw.integers(1, 3))
-    T = d + int(draw.integers(1, 4))
-    X = draw.integers(-2, 3, (n, T, d)).astype(float)
-    if draw.random() < 0.4:
-        X = draw.standard_normal(X.shape)
-    z = draw.integers(1, 3, (n, 1)).astype(float)
-    W = draw.standard_normal((d, 1))
-    score = np.einsum("ntd,de,ne->nt", X, W, z)
-    attention = np.exp(score - score.max(axis=1, keepdims=True))
-    attention /= attention.sum(axis=1, keepdims=True)
-    tokens = Tokens(X, queries=z)
-    kept = Selection.of(tokens, np.ones((n, T), dtype=bool))
-    return Case(Problem.finite(tokens, kept, attention))
 
 
 def opposite_rows(draw: Any) -> Case:
@@ -281,8 +240,8 @@ FAMILIES = {
     maker.__name__.replace("_", "-"): maker
     for maker in (
         near_ties, contradicting_ties, near_zero_rows, twin_inputs, dependent_ties,
-        levelled_ties, finite_part, opposite_rows, grid_noise, huge_norms, extreme_scales,
-        soft_margins, torture, planted, *PAIRS, *SIGNS,
+        opposite_rows, grid_noise, huge_norms, extreme_scales,
+        soft_margins, torture, planted, *LEVELS, *PAIRS, *SIGNS,
     )
 }  # fmt: skip
 # Families whose problems are large: one case in so many is taken from them.
