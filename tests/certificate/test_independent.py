@@ -1,0 +1,231 @@
+"""The judge itself can fail a certificate: forged ones are never called true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attsvm import Certificate, Problem, certify, solve
+from tests.certificate.attack import NORMS
+from tests.certificate.families import case
+from tests.certificate.independent import judge, tight_claim
+from tests.certificate.least_frobenius import least_frobenius
+from tests.certificate.sizes import at_most, dual_of, norm_called, value
+from tests.certificate.truth import FALSE, TRUE, Truth
+from tests.certificate.whole import is_psd, power, rows_of, solve_gram, whole
+
+# What a forger adds; far above rounding, and below every gap that is asked for.
+FORGED = 1e-10
+# x ≥ 1 and −x ≥ 1, and a problem with the solution (1, 1).
+IMPOSSIBLE = Problem.from_rows([[1.0], [-1.0]])
+POSSIBLE = Problem.from_rows([[1.0, 0.0], [0.0, 1.0]])
+
+
+def verdicts(certificate: Certificate, truth: Truth, **more: Any) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in judge(certificate, truth, **more)}
+
+
+def honest(norm: str) -> tuple[Certificate, Truth, float]:
+    """A true certificate, the truth, and the least norm, which is known exactly.
+
+    w·x ≥ w·w with w of entries ±1 has the solution w in every norm.
+    """
+    w = np.array([[1.0], [-1.0], [1.0]])
+    problem = Problem.from_rows(w.T, b=[3.0])
+    found = certify(problem, norm, w, [1.0])
+    return found, Truth(problem), float(value(norm_called(norm), whole(w)[0]))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_honest_certificate_is_true(norm: str) -> None:
+    found, truth, _ = honest(norm)
+    assert found.status == "optimal"
+    assert set(verdicts(found, truth).values()) == {TRUE}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_raised_lower_bound_is_false(norm: str) -> None:
+    found, truth, least = honest(norm)
+    forged = replace(found, lower=least * (1 + FORGED), upper=least * (1 + 2 * FORGED))
+    assert verdicts(forged, truth)["lower"] == FALSE
+    assert verdicts(forged, truth)["status"] == FALSE
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_lowered_upper_bound_is_false(norm: str) -> None:
+    found, truth, least = honest(norm)
+    forged = replace(found, upper=least * (1 - FORGED))
+    assert verdicts(forged, truth)["upper"] == FALSE
+    assert verdicts(forged, truth)["status"] == FALSE
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_wide_gap_called_optimal_is_false(norm: str) -> None:
+    found, truth, _ = honest(norm)
+    forged = replace(found, lower=found.lower * (1 - 1e-3))
+    assert verdicts(forged, truth)["status"] == FALSE
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_impossible_problem_called_optimal_is_false(norm: str) -> None:
+    found = certify(POSSIBLE, norm, [[1.0], [1.0]], [1.0, 1.0])
+    forged = replace(found, problem=IMPOSSIBLE, W=np.array([[1.0]]))
+    assert verdicts(forged, Truth(IMPOSSIBLE)) == {"lower": TRUE, "upper": FALSE, "status": FALSE}
+
+
+@pytest.mark.parametrize("proof", ["exact", "numerical", None])
+def test_a_possible_problem_called_inseparable_is_false(proof: Any) -> None:
+    found = solve(POSSIBLE)
+    forged = replace(found, status="inseparable", proof=proof, W=None, upper=np.inf, lower=1e14)
+    given = verdicts(forged, Truth(POSSIBLE), handed=np.array([[1.0], [1.0]]))
+    assert given["lower"] == given["status"] == given["handed"] == FALSE
+
+
+def test_a_numerical_proof_may_not_say_that_no_w_exists() -> None:
+    class Loud:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(found, name)
+
+        message = "no W meets the rows"
+
+    found = replace(solve(POSSIBLE), status="inseparable", proof="numerical", W=None, upper=np.inf)
+    assert verdicts(Loud(), Truth(POSSIBLE))["message"] == FALSE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("vector", [[1, 1], [2, 2], [1, 2], [-1, -1], [0, 0], [1]])
+def test_only_a_vector_that_contradicts_is_a_proof(vector: list[int]) -> None:
+    class Shown:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(found, name)
+
+        farkas = np.array(vector, dtype=object)
+
+    found = replace(solve(IMPOSSIBLE), status="inseparable", proof="exact")
+    right = len(set(vector)) == 1 and vector[0] > 0 and len(vector) == 2
+    given = verdicts(Shown(), Truth(IMPOSSIBLE))["status"]  # type: ignore[arg-type]
+    assert given == (TRUE if right else FALSE)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("change", "claim"), [("lower", "lower"), ("upper", "upper")])
+def test_forged_soft_margins_are_not_true(norm: str, change: str, claim: str) -> None:
+    # ½w² + C max(0, 1 − w) in one unknown: w = 1 and 1/2 for C ≥ 1, in every norm.
+    problem = Problem.from_rows([[1.0]])
+    found = certify(problem, norm, [[1.0]], [1.0], budget=4.0)
+    truth = Truth(problem)
+    assert set(verdicts(found, truth).values()) == {TRUE}
+    factor = 1 + FORGED if change == "lower" else 1 - FORGED
+    forged = replace(found, **{change: 0.5 * factor})
+    assert verdicts(forged, truth)[claim] == FALSE
+
+
+def test_soft_margins_with_contradicting_ties_have_no_upper_bound() -> None:
+    problem = Problem.from_rows([[0.0, 1.0]], ties=[[1.0, 0.0], [1.0, 0.0]], c=[0.0, 1.0])
+    plain = Problem.from_rows([[0.0, 1.0]])
+    found = certify(plain, "frobenius", [[0.0], [1.0]], [1.0], budget=4.0)
+    forged = replace(found, problem=problem, tie_multipliers=np.zeros(2))
+    assert verdicts(forged, Truth(problem))["upper"] == FALSE
+
+
+def test_a_wrong_tight_row_is_false() -> None:
+    problem = Problem.from_rows([[1.0, 0.0], [0.0, 1.0], [3.0, 1.0]])
+    found, truth = solve(problem), Truth(problem)
+    right = tight_claim(found, truth)
+    assert right is not None and right.verdict == TRUE
+    for flags in ("tight", "loose"):
+
+        class Wrong:
+            norm, W = found.norm, found.W
+            tight = replace(
+                found.tight,
+                tight=np.full(3, flags == "tight"),
+                loose=np.full(3, flags == "loose"),
+            )
+
+        given = tight_claim(Wrong(), truth)
+        assert given is not None and given.verdict == FALSE
+
+
+def test_intervals_of_ties_count_with_their_worse_end() -> None:
+    # |W1 − .1| ≤ e, |W2 − .2| ≤ e, |W1 + W2 − .3| ≤ e: impossible with e = 0, by one rounding.
+    class Wide:
+        def __init__(self, error: float) -> None:
+            self.c_error = np.full(3, error)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(exact, name)
+
+    exact = Problem.from_rows(
+        np.empty((0, 2)), ties=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], c=[0.1, 0.2, 0.3]
+    )
+    assert Truth(exact).feasible is False
+    assert Truth(Wide(0.0)).feasible is False
+    assert Truth(Wide(1e-18)).feasible is False
+    assert Truth(Wide(1e-16)).feasible is True
+
+
+def test_elimination_knows_dependent_and_contradicting_rows() -> None:
+    rows = [[1, 2], [2, 4], [0, 1]]
+    gram = [[sum(a * b for a, b in zip(r, s, strict=True)) for s in rows] for r in rows]
+    found = solve_gram(gram, [5, 10, 2])
+    y = [Fraction(v, found.denominator) for v in found.numerators]
+    x = [sum(v * r[i] for v, r in zip(y, rows, strict=True)) for i in range(2)]
+    assert (found.independent, found.contradiction, x) == ([0, 2], None, [1, 2])
+    assert solve_gram(gram, [5, 11, 2]).contradiction == 1
+
+
+def test_the_exact_solution_against_one_by_hand() -> None:
+    problem = Problem.from_rows([[1.0, 0.0], [1.0, 3.0], [0.0, 1.0]], b=[1.0, 1.0, 0.5])
+    found = least_frobenius(rows_of(problem))
+    assert [Fraction(int(v), found.denominator) for v in found.x] == [1, Fraction(1, 2)]
+    nothing = least_frobenius(rows_of(IMPOSSIBLE))
+    assert nothing.feasible is False and list(nothing.multipliers) == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_exact_solution_is_its_own_bound(seed: int) -> None:
+    # Strong duality, exactly: Σ bλ + Σ cμ = ‖x‖² with x the combination of the rows.
+    problem = case(seed).problem
+    if problem is None:
+        return
+    rows = rows_of(problem)
+    found = least_frobenius(rows)
+    if found.feasible:
+        combination = found.multipliers.dot(rows.a)
+        right = [
+            rows.low[k] if y > 0 or rows.high[k] is None else rows.high[k]
+            for k, y in enumerate(found.multipliers)
+        ]
+        assert all(combination == found.x)
+        assert found.multipliers.dot(right) * found.denominator == found.x.dot(found.x)
+        assert min(found.multipliers[: rows.m], default=0) >= 0
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_norms_are_sharp_to_forty_digits(norm: str) -> None:
+    draw = np.random.default_rng(5)
+    M = whole(draw.standard_normal((3, 2)))[0]
+    kind = norm_called(norm)
+    size = value(kind, M)
+    mantissa, exponent = size.man_exp
+    square = (Fraction(int(mantissa)) * power(int(exponent))) ** 2
+    assert at_most(kind, M, square * (1 + Fraction(1, 10**40)))
+    assert not at_most(kind, M, square * (1 - Fraction(1, 10**40)))
+    assert dual_of(dual_of(kind)) == kind
+    plain = {"nuclear": "nuc", "spectral": 2, "frobenius": "fro"}
+    floats = M.astype(float)
+    if norm in plain:
+        assert float(size) == pytest.approx(np.linalg.norm(floats, plain[norm]))
+    else:
+        p = np.inf if norm == "max" else float(norm[1:])
+        assert float(size) == pytest.approx(np.linalg.norm(floats.ravel(), p))
+
+
+def test_semi_definite_is_decided_exactly() -> None:
+    assert is_psd(np.array([[1, 1], [1, 1]], dtype=object))
+    assert not is_psd(np.array([[10**20, 10**20 + 1], [10**20 + 1, 10**20]], dtype=object))
+    assert not is_psd(np.array([[0, 1], [1, 5]], dtype=object))
