@@ -46,8 +46,8 @@ class Certificate:
     An `inseparable` problem has no W at all when `proof` is "exact": then `lower` is inf and
     `farkas` (m + l,) holds whole numbers, not negative on margins, that combine the rows to exactly
     zero and their right-hand sides to more. With a "numerical" proof no W of norm below `lower`
-    exists, which is all that is known. Where the ties carry an error, `problem` is the consistent
-    one that was certified, and `moved` says how far its right-hand sides may be from those given.
+    exists, which is all that is known. Where the problem's ties carry an error the bounds are of
+    the least norm within it, and `moved` says how far from their right-hand sides the ties lie.
     """
 
     problem: Problem
@@ -64,6 +64,7 @@ class Certificate:
     budget: float = np.inf
     farkas: NDArray[np.object_] | None = None
     reach: float = 0.0
+    moved: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -118,13 +119,8 @@ class Certificate:
         return (
             f"{word}: {self.norm.name} {what} in [{self.lower:.12g}, {self.upper:.12g}], "
             f"gap {self.gap:.1e}"
-            + (f", ties moved by up to {self.moved:.1e}" if self.moved else "")
+            + (f", ties within {self.moved:.1e} of theirs" if self.moved else "")
         )
-
-    @property
-    def moved(self) -> float:
-        """How far the certified ties may be from the right-hand sides given: 0, or rounding."""
-        return float(self.problem.c_error.max(initial=0.0))
 
     def require(self) -> Certificate:
         """The certificate itself when it is optimal; Inseparable or NotConverged otherwise."""
@@ -176,6 +172,7 @@ def seal(
     budget: float = np.inf,
     farkas: NDArray[np.object_] | None = None,
     reach: float = 0.0,
+    moved: float = 0.0,
 ) -> Certificate:
     """The one place where a Certificate is made: its status follows from what is proved."""
     status: Status = "stalled"
@@ -191,7 +188,7 @@ def seal(
         "multipliers": multipliers, "tie_multipliers": tie_multipliers,
         "lower": lower if lower <= upper else upper, "upper": upper, "status": status,
         "tolerance": tolerance, "residual": residual, "proof": proof, "budget": budget,
-        "farkas": farkas, "reach": reach,
+        "farkas": farkas, "reach": reach, "moved": moved,
     }  # fmt: skip
     object.__setattr__(record, "__dict__", fields)
     return record

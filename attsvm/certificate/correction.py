@@ -38,13 +38,13 @@ _EXACT_ROWS, _EXACT_NUMBERS = 120, 20_000
 class Corrected:
     """A matrix that is feasible up to a bounded change, and a bound on the norm; None and inf.
 
-    c_error (l,): how far from c the ties of the feasible matrix may lie; None without one.
+    moved: how far from c its ties may lie at most, 0 where they are met exactly.
     reach: how far from W, in Frobenius norm, the feasible matrix may lie.
     """
 
     W: Floats | None
     norm: float
-    c_error: Floats | None = None
+    moved: float = 0.0
     reach: float = 0.0
 
 
@@ -80,17 +80,18 @@ def correct(problem: Problem, norm: Norm, W: Floats) -> Corrected:
     return found
 
 
-def restore_ties(problem: Problem, W: Floats) -> tuple[Restored, Floats]:
-    """W with its ties met, and how far from c they may lie (l,); not clean when that fails."""
+def restore_ties(problem: Problem, W: Floats) -> tuple[Restored, float]:
+    """W with its ties met, and how far from c they may lie at most; not clean when that fails."""
     none = np.zeros(problem.m, dtype=bool)
     every = np.ones(problem.ties, dtype=bool)
     found = _restored(problem, W, none, every)
     if found.clean or not problem.c_error.any():
-        return found, np.zeros(problem.ties)
+        return found, 0.0
     pinned = problem.c_error == 0
     found = _restored(problem, _least_squares(problem, W), none, pinned)
     moved = np.where(pinned, 0.0, _tie_gap(problem, found.W, found.reach))
-    return replace(found, clean=found.clean and bool((moved <= problem.c_error).all())), moved
+    clean = found.clean and bool((moved <= problem.c_error).all())
+    return replace(found, clean=clean), float(moved.max(initial=0.0))
 
 
 def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Corrected:
@@ -98,7 +99,7 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     scalable = not problem.c.any() and bool(pinned.all())
     zero = problem.b == 0
     if scalable and bool(zero.all()):
-        return Corrected(np.zeros(problem.shape), 0.0, np.zeros(problem.ties))
+        return Corrected(np.zeros(problem.shape), 0.0)
     fixed = zero if scalable else np.ones(problem.m, dtype=bool)
     W = _scaled(problem, W) if scalable else W
     missed = np.zeros(problem.m, dtype=bool)
@@ -133,7 +134,10 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     if not worst > 0:
         return _NOTHING
     value = (value_above(norm, W) + norm.spread(problem.shape)[0] * reach) / worst * (1 + 8 * UNIT)
-    return Corrected(W if found.exact else W / worst, value, moved, reach / worst * (1 + 8 * UNIT))
+    return Corrected(
+        W if found.exact else W / worst, value, float(moved.max(initial=0.0)),
+        reach / worst * (1 + 8 * UNIT),
+    )  # fmt: skip
 
 
 def _scaled(problem: Problem, W: Floats) -> Floats:

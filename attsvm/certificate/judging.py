@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -70,8 +69,6 @@ def certify(
     if high.W is not None and high.norm > float(low.value) * (1 + goal):
         low, high = _longer(problem, geometry, matrix, lam, low, high)
     scale = 1.0 / float(low.dual) if low.dual > 0 else 1.0
-    if high.c_error is not None and problem.c_error.any():
-        problem = replace(problem, c_error=high.c_error)
     if high.W is None:
         farkas = _contradiction(problem, *given)
         if farkas is not None:
@@ -85,7 +82,7 @@ def certify(
             )  # fmt: skip
     return seal(
         problem, geometry, high.W, lam * scale, mu * scale, float(low.value), high.norm, goal,
-        residual=float(low.residual), reach=high.reach,
+        residual=float(low.residual), reach=high.reach, moved=high.moved,
     )  # fmt: skip
 
 
@@ -104,10 +101,8 @@ def _soft(
 ) -> Certificate:  # fmt: skip
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
     matrix, upper, moved = soft_upper(problem, norm, W, budget)
-    if matrix is not None and problem.c_error.any():
-        problem = replace(problem, c_error=moved)
     lower = soft_lower(problem, norm, lam, mu)
-    return seal(problem, norm, matrix, lam, mu, lower, upper, tol, budget=budget)
+    return seal(problem, norm, matrix, lam, mu, lower, upper, tol, budget=budget, moved=moved)
 
 
 def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:
@@ -182,8 +177,7 @@ def _bounds(
     shape = problem.shape
     if W is None or not problem.scalable or problem.m * shape[0] * shape[1] > _ONE_PASS:
         high = _above(problem, norm, W)
-        error = problem.c_error if high.c_error is None else high.c_error
-        low, lam, mu = _below(problem, norm, lam, mu, error)
+        low, lam, mu = _below(problem, norm, lam, mu)
         return low, high, lam, mu
     worth, size, used, G, worst = measure(
         problem.differences(), problem.queries, problem.query, problem.b, problem.row_norms,
@@ -195,17 +189,12 @@ def _bounds(
     if PLAIN[0] < size < PLAIN[1]:
         low = below(norm, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
     else:
-        low, lam, mu = _below(problem, norm, lam, mu, problem.c_error)
+        low, lam, mu = _below(problem, norm, lam, mu)
     return low, high, lam, mu
 
 
-def _below(
-    problem: Problem, norm: Norm, lam: Floats, mu: Floats, error: Floats
-) -> tuple[Below, Floats, Floats]:
-    """The lower bound of (λ, μ), and these as they were scaled for it.
-
-    error (l,): how far ties may be from c; each costs as much of what its multiplier is worth.
-    """
+def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> tuple[Below, Floats, Floats]:
+    """The lower bound of (λ, μ), and these as they were scaled for it."""
     with np.errstate(over="ignore", invalid="ignore"):
         size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
     if not PLAIN[0] < size < PLAIN[1]:
@@ -215,7 +204,7 @@ def _below(
     absolute = worth
     used = np.count_nonzero(lam)
     if problem.ties:
-        off = error @ np.abs(mu)
+        off = problem.c_error @ np.abs(mu)  # a tie within an error is worth that much less
         worth = worth + problem.c @ mu - off
         absolute = absolute + np.abs(problem.c) @ np.abs(mu) + off
         used += np.count_nonzero(mu)

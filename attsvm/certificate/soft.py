@@ -21,6 +21,7 @@ from attsvm.tokens import Floats
 
 # W = 0 is taken where it is better by more than rounding.
 _SAVED = 1e-9
+_LEAST = 1e-290
 
 
 def soft_lower(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> float:
@@ -39,7 +40,8 @@ def soft_lower(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> float:
         dual += norm.spread(problem.shape)[1] * (used + 8) * UNIT * size * 1.01
         value = worth - 0.5 * dual * dual
         value -= (used + 8) * UNIT * (absolute + dual * dual)
-    return max(value, 0.0) if np.isfinite(value) else 0.0
+    # Below the normal floats rounding is no share of a number any more.
+    return value if _LEAST < value < np.inf else 0.0
 
 
 def _dual_above(norm: Norm, G: Floats) -> float:
@@ -51,22 +53,21 @@ def _dual_above(norm: Norm, G: Floats) -> float:
 
 def soft_upper(
     problem: Problem, norm: Norm, W: Floats | None, budget: float
-) -> tuple[Floats | None, float, Floats]:
+) -> tuple[Floats | None, float, float]:
     """W with its ties restored, ½‖W‖² + C Σ max(0, b − margin) rounded up, and how far its ties
-    may be from c (l,).
+    may be from c at most.
 
     Rows that are met up to rounding would cost C times their rounding error: without ties of
     another right-hand side than 0, W grown by just that much is tried too, and W = 0.
     """
-    none = np.zeros(problem.ties)
     if W is None:
-        return None, np.inf, none
+        return None, np.inf, 0.0
     found, total, share, moved = _objective(problem, norm, W, budget)
     if not problem.homogeneous:
         return found, total, moved
     nothing = budget * float(problem.b.sum()) * (1 + (problem.m + 2) * UNIT)
     if nothing < total * (1 - _SAVED):
-        return np.zeros(problem.shape), nothing, none
+        return np.zeros(problem.shape), nothing, 0.0
     if found is None or share == 0.0:
         return found, total, moved
     grown, better, _, also = _objective(problem, norm, found * (1 + share), budget)
@@ -75,14 +76,14 @@ def soft_upper(
 
 def _objective(
     problem: Problem, norm: Norm, W: Floats, budget: float
-) -> tuple[Floats | None, float, float, Floats]:
+) -> tuple[Floats | None, float, float, float]:
     """W with its ties restored, the objective above, the growth that clears rounding, and how far
-    ties may be from c (l,)."""
-    matrix, reach, moved = W, 0.0, np.zeros(problem.ties)
+    ties may be from c at most."""
+    matrix, reach, moved = W, 0.0, 0.0
     if problem.ties:
         restored, moved = restore_ties(problem, matrix)
         if not restored.clean:
-            return None, np.inf, 0.0, np.zeros(problem.ties)
+            return None, np.inf, 0.0, 0.0
         matrix, reach = restored.W, restored.reach
     with np.errstate(over="ignore", invalid="ignore"):
         error = (margin_error(problem.shape) * length(matrix) + 1.01 * reach) * problem.row_norms
@@ -94,5 +95,5 @@ def _objective(
         total = 0.5 * value * value + budget * float(short.sum())
         total *= 1 + (problem.m + 8) * UNIT
     if not total < np.inf:  # nan where an infinite budget meets nothing missed
-        return None, np.inf, 0.0, np.zeros(problem.ties)
+        return None, np.inf, 0.0, 0.0
     return matrix, total, share, moved

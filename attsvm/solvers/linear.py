@@ -97,7 +97,7 @@ def inner_soft(soft: Soft, *, tol: float, W0: Array, lam0: Array) -> tuple[Array
                 break
             W, lam = found[0].reshape(W0.shape), unit * found[1]
             slope = float(soft.norm.value(W))
-            cuts[slope >= y] = slope, soft.upper(W, lam0) - 0.5 * slope**2, W
+            cuts[slope >= y] = slope, soft.upper(W, lam0) - 0.5 * slope * slope, W
             best = best.judged(W=W, lam=lam)
             last, y, W = y, *_mixed(cuts)
             y = min(max(y, STRIDE * last), last / STRIDE)

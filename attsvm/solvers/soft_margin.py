@@ -62,6 +62,14 @@ def solve(
     hard(problem, norm, tol=…): the answer of the hard margin. Ties that contradict each other
     have no solution: the answer is their proof.
     """
+    # C·ξ may be more than a float holds, or less.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _solve(problem, norm, tol=tol, budget=budget, hard=hard)
+
+
+def _solve(
+    problem: Problem, norm: Norm, *, tol: float, budget: float, hard: Callable[..., Answer]
+) -> Answer:
     none = _contradiction(problem, norm, tol=tol)
     if none is not None:
         return none
@@ -148,7 +156,9 @@ def _merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: floa
         pairs.append((np.minimum(lam, budget), mu))
         worth, dual = problem.b @ lam + problem.c @ mu, norm.dual(problem.adjoint(lam, mu))
         if worth > 0 and dual > 0:
-            scale = min(float(worth / dual**2), budget / max(float(lam.max(initial=0.0)), 1e-300))
+            scale = min(
+                float(worth / (dual * dual)), budget / max(float(lam.max(initial=0.0)), 1e-300)
+            )
             pairs.append((lam * scale, mu * scale))
     lam, mu = max(pairs, key=lambda pair: soft_lower(problem, norm, *pair))
     return Answer(chosen, lam, mu)
@@ -212,7 +222,7 @@ def _round(
     D, Z, first = span.down(D, Z, W0 / size)
     warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
     # Rows of norm zero are missed by all of b.
-    lost = float(problem.b[problem.row_norms == 0].sum()) * budget / size**2
+    lost = float(problem.b[problem.row_norms == 0].sum()) * budget / (size * size)
     base = lost + float(cap[~heavy] @ b[~heavy])
     soft = Soft(Rows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base)
     lam0 = soft.within((warm * rows.norms / size)[heavy])

@@ -63,7 +63,7 @@ class Soft:
     def lower(self, lam: Floats) -> float:
         """Σ bλ − ½‖A*λ‖²_dual."""
         dual = float(self.norm.dual(self.rows.adjoint(lam)))
-        return float(self.rows.b @ lam) - 0.5 * dual**2
+        return float(self.rows.b @ lam) - 0.5 * dual * dual
 
 
 @dataclass(frozen=True)
