@@ -121,3 +121,41 @@ def test_a_least_norm_beyond_all_floats_precision_is_no_contradiction(
     best = solve(problem, norm)
     assert not refuted(best), best
     assert "no W meets the rows" not in best.message
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_soft_margins_with_ties_that_nearly_agree(norm: str, C: float) -> None:
+    # The ties leave W1 = W2 = 0, so ½w² + C max(0, 1 − w) is at least 1/2 in every norm.
+    problem = Problem.from_rows([[0.0, 1.0, 1.0]], ties=[[1.0, 0.0, 0.0], [1.0, 2.0**-50, 0.0]])
+    best = solve(problem, norm, C=C)
+    assert not refuted(best), best
+    assert best.upper >= 0.5
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_least_norm_whose_square_underflows_is_not_zero(norm: str) -> None:
+    best = solve(Problem.from_rows([[9e74]], [[9e74]], b=[1e-20]), norm)
+    assert not refuted(best), best
+    assert best.upper > 0
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_right_hand_sides_of_one_tie_one_rounding_apart(norm: str) -> None:
+    level = float(np.nextafter(1.0, 2.0))
+    problem = Problem.from_rows([[0.0, 1.0]], ties=[[1.0, 0.0], [1.0, 0.0]], c=[1.0, level])
+    assert Truth(problem).feasible is False
+    best = solve(problem, norm)
+    assert not refuted(best), best
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_two_inputs_one_rounding_apart(norm: str) -> None:
+    # Both ties together leave W1 = W2 = 0, and the margin W2 + W3 ≥ 1 the norm 1, not 1/√2.
+    X = np.repeat([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, -1.0, -1.0]]], 2, axis=0)
+    X[1, 0, 1] = 2.0**-52
+    tokens = Tokens(X)
+    kept = np.array([[True, True, False]] * 2)
+    best = solve(Problem.of(tokens, Selection.of(tokens, kept)), norm)
+    assert not refuted(best), best
+    assert best.upper >= 1
