@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from math import ldexp
 
 import numpy as np
 
 from attsvm import solvers
 from attsvm.certificate import Certificate, certify
 from attsvm.certificate.scale import exponent
+from attsvm.certificate.soft import soft_lower
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import Problem
 from attsvm.solvers.answer import Answer, Solver, zero_row
 
-# Sizes that a solver takes as they are; others are scaled first. A budget stays between the others:
-# beyond them it is as good as none, or as zero.
-_MIDDLE, _CAP = (1e-60, 1e60), (1e-250, 1e250)
+# Sizes that a solver takes as they are; others are scaled first.
+_MIDDLE = (1e-60, 1e60)
 
 
 def solve(
@@ -70,7 +69,7 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     ]  # fmt: skip
     largest = [float(np.abs(x).max(initial=0.0)) for x in sizes]
     if all(x == 0.0 or _MIDDLE[0] < x < _MIDDLE[1] for x in largest):
-        return method.run(problem, norm, tol=tol, budget=budget)
+        return _capped(method, problem, norm, tol, budget)
     a, q = exponent(problem.keys), exponent(problem.queries)
     s = exponent(np.concatenate([problem.b, problem.c]))
     scaled = replace(
@@ -79,12 +78,34 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
         c_error=np.ldexp(problem.c_error, -s),
     )  # fmt: skip
     soft = np.isfinite(budget)
-    cap = min(max(ldexp(budget, 2 * (a + q) - s), _CAP[0]), _CAP[1]) if soft else np.inf
-    found = method.run(scaled, norm, tol=tol, budget=cap)
+    cap = _shifted(budget, 2 * (a + q) - s) if soft else np.inf
+    found = _capped(method, scaled, norm, tol, cap)
     W = None if found.W is None else np.ldexp(found.W, s - a - q)
     back = s - 2 * (a + q) if soft else 0  # without a budget any multiple of λ serves
     lam, mu = np.ldexp(found.multipliers, back), np.ldexp(found.tie_multipliers, back)
     return Answer(W, lam, mu, found.proof)
+
+
+def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
+    """The answer of a solver, which sees a budget of a middling size.
+
+    Beyond it a budget is as good as none, or as zero: λ then lies far below it, or grows with it.
+    """
+    cap = min(max(budget, _MIDDLE[0]), _MIDDLE[1])
+    if not np.isfinite(budget) or cap == budget:
+        return method.run(problem, norm, tol=tol, budget=budget)
+    found = method.run(problem, norm, tol=tol, budget=cap)
+    pairs = [
+        (np.minimum(found.multipliers * share, budget), found.tie_multipliers * share)
+        for share in (1.0, budget / cap)
+    ]
+    lam, mu = max(pairs, key=lambda pair: soft_lower(problem, norm, *pair))
+    return Answer(found.W, lam, mu, found.proof)
+
+
+def _shifted(x: float, e: int) -> float:
+    """x · 2^e, kept within the floats."""
+    return float(np.clip(np.ldexp(x, int(np.clip(e, -900, 900))), 1e-300, 1e300))
 
 
 def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: float) -> Certificate:
