@@ -35,6 +35,8 @@ from attsvm.rows import (
 from attsvm.selection import Selection
 from attsvm.tokens import Floats, Ints, Tokens
 
+# A row of this size leads to multipliers near the largest float.
+SMALLEST_ROW = 1e-140
 # Differences are kept in memory up to this many numbers, and formed block by block beyond.
 _KEEP = 1 << 22
 _NONE = np.empty(0, np.int64)
@@ -253,6 +255,23 @@ class Problem:
         """Whether tie l is exactly zero."""
         D = pairwise(self.keys, self.tie_hi[[l]], self.tie_lo[[l]])
         return not (D.any() and self.queries[self.tie_query[l]].any())
+
+    def check_sizes(self) -> None:
+        """Raises BadTokens when a row that is not exactly zero is too small to compute with."""
+        if self.smallest >= SMALLEST_ROW and not self.ties:
+            return
+        sides = (
+            (self.row_norms, self.is_zero, self.rows, "row"),
+            (self.tie_norms, self.tie_is_zero, self.tie_rows, "tie"),
+        )
+        for sizes, zero, names, what in sides:
+            for k in (sizes < SMALLEST_ROW).nonzero()[0]:
+                if not zero(int(k)):
+                    i, kept, other = names[k]
+                    raise BadTokens(
+                        f"the {what} of input {i}, tokens {kept} and {other}, has size "
+                        f"{sizes[k]:.1e}, too small to compute with; rescale that input"
+                    )
 
     @lazy
     def smallest(self) -> float:

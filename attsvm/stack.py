@@ -16,7 +16,7 @@ from attsvm.certificate.judging import PLAIN
 from attsvm.compiled import njit
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.norms import Norm, norm_of
-from attsvm.problem import Problem
+from attsvm.problem import SMALLEST_ROW, Problem
 from attsvm.tokens import Bools, Floats, Ints, Tokens
 
 T = TypeVar("T")
@@ -190,6 +190,7 @@ def certify_stack(
     # What is not plain is judged alone, and its numbers are kept from the others' way.
     plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > 0) & (worst < np.inf)
     plain &= (PLAIN[0] < square) & (square < PLAIN[1])
+    plain &= rows.norms.min(axis=1, initial=np.inf) >= SMALLEST_ROW
     worst = np.where(plain, worst, 1.0)
     if not plain.all():
         worth, size, G = worth * plain, np.where(plain, size, 1.0), _without(G, ~plain)

@@ -42,6 +42,7 @@ def describe(best: Certificate) -> dict[str, Any]:
         "rank": best.rank,
         "proof": best.proof,
         "residual": number(best.residual),
+        "moved": number(best.moved),
     }
 
 

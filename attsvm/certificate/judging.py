@@ -61,6 +61,7 @@ def certify(
         raise BadTokens(
             f"{lam.size} multipliers for {problem.m} margins and {mu.size} for {problem.ties} ties"
         )
+    problem.check_sizes()
     matrix = _matrix(problem, W)
     if np.isfinite(budget):
         return _soft(problem, geometry, matrix, np.minimum(lam, budget), mu, goal, budget)

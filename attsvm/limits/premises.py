@@ -99,7 +99,7 @@ def _separable(case: Case) -> Verdict:
         return True, str(error)
     found = solve(problem, "frobenius")
     if found.W is None:
-        return False if found.status == "inseparable" else None, found.message
+        return False if found.proof == "exact" else None, found.message
     return True, f"a matrix of Frobenius norm {found.upper:.6g} selects the best tokens"
 
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.norms.norm import UNIT, Floats, Norm
+from attsvm.norms.norm import UNIT, Floats, Norm, largest
 
 if TYPE_CHECKING:
     from attsvm.norms.rational import Exact
+
+
+# Sums of squares between these have lost nothing.
+_LEAST, _MOST = 1e-280, 1e280
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,14 @@ class Frobenius(Norm):
     def value(self, W: Any) -> Any:
         """‖W‖_F."""
         W = np.asarray(W, dtype=np.float64)
-        return np.sqrt(np.einsum("...ij,...ij->...", W, W))
+        squares = np.einsum("...ij,...ij->...", W, W)
+        if np.all((squares > _LEAST) & (squares < _MOST)):
+            return np.sqrt(squares)
+        # Squares under- and overflow long before the numbers do: once more, over the largest.
+        top = largest(W)
+        safe = np.where((top > 0) & (top < np.inf), top, 1.0)
+        unit = W / safe[..., None, None]
+        return safe * np.sqrt(np.einsum("...ij,...ij->...", unit, unit))
 
     def dual(self, G: Any) -> Any:
         """‖G‖_F: the norm is its own dual."""

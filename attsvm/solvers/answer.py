@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm.errors import BadTokens
 from attsvm.norms import Norm
-from attsvm.problem import Problem
+from attsvm.problem import SMALLEST_ROW, Problem
 from attsvm.tokens import Bools, Floats, Ints
-
-# A row of this size leads to multipliers near the largest float.
-SMALLEST_ROW = 1e-140
 
 
 @dataclass(frozen=True)
@@ -116,17 +112,12 @@ def zero_row(problem: Problem) -> Answer | None:
     if problem.smallest >= SMALLEST_ROW and not problem.ties:
         return None
     lam, mu = np.zeros(problem.m), np.zeros(problem.ties)
+    problem.check_sizes()
     for k in ((problem.row_norms < SMALLEST_ROW) & (problem.b > 0)).nonzero()[0]:
-        if not problem.is_zero(int(k)):
-            i, kept, dropped = problem.rows[k]
-            raise BadTokens(
-                f"the row of input {i}, tokens {kept} and {dropped}, has size "
-                f"{problem.row_norms[k]:.1e}, too small to compute with; rescale that input"
-            )
         lam[k] = 1.0
         return Answer(None, lam, mu, True)
     if problem.ties:
-        dead = (problem.tie_norms == 0) & (problem.c != 0)
+        dead = (problem.tie_norms < SMALLEST_ROW) & (np.abs(problem.c) > problem.c_error)
         if dead.any():
             place = int(dead.argmax())
             mu[place] = np.sign(problem.c[place])
