@@ -64,11 +64,7 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
     solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C.
     """
-    sizes = [problem.row_norms, problem.tie_norms, problem.b, problem.c] if problem.ties else [
-        problem.row_norms, problem.b
-    ]  # fmt: skip
-    largest = [float(np.abs(x).max(initial=0.0)) for x in sizes]
-    if all(x == 0.0 or _MIDDLE[0] < x < _MIDDLE[1] for x in largest):
+    if _middling(problem):
         return _capped(method, problem, norm, tol, budget)
     a, q = exponent(problem.keys), exponent(problem.queries)
     s = exponent(np.concatenate([problem.b, problem.c]))
@@ -84,6 +80,14 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     back = s - 2 * (a + q) if soft else 0  # without a budget any multiple of λ serves
     lam, mu = np.ldexp(found.multipliers, back), np.ldexp(found.tie_multipliers, back)
     return Answer(W, lam, mu, found.proof)
+
+
+def _middling(problem: Problem) -> bool:
+    """Whether the largest row and the largest right-hand side are of a middling size, or zero."""
+    sizes = [float(problem.row_norms.max(initial=0.0)), float(problem.b.max(initial=0.0))]
+    if problem.ties:
+        sizes += [float(problem.tie_norms.max()), float(np.abs(problem.c).max())]
+    return all(x == 0.0 or _MIDDLE[0] < x < _MIDDLE[1] for x in sizes)
 
 
 def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
