@@ -12,13 +12,7 @@ import typer
 from rich.console import Console
 
 from attsvm import summary
-from attsvm.archive import (
-    check_out,
-    load_arrays,
-    read_problem,
-    solution_arrays,
-    write_arrays,
-)
+from attsvm.archive import read_problem, solution_arrays
 from attsvm.certificate import certify
 from attsvm.cli.options import (
     File,
@@ -36,6 +30,7 @@ from attsvm.cli.options import (
 from attsvm.compound import solve_sets
 from attsvm.data import EXAMPLES, FAMILIES, SENTENCES, TEXTS
 from attsvm.errors import BadTokens, Inseparable, Unsupported
+from attsvm.files import check_out, load_arrays, write_arrays
 from attsvm.language.reading import write_lines
 from attsvm.norms import norm_of
 from attsvm.optima import count_selections, local_optima
