@@ -78,16 +78,16 @@ def product(A: Array, x: Array) -> Array:
     return A @ N * Fraction(1, below)
 
 
-def moved(A: Array, low: Array, high: Array, w: Array, held: Array) -> Array:
-    """w with the least change after which low ≤ A w ≤ high on the rows in the mask `held`."""
+def moved(A: Array, low: Array, high: Array, w: Array, held: Array, tie: Array) -> Array:
+    """w with the least change after which, on the rows held, low ≤ A w, and A w ≤ high on ties."""
     now, start, active = w, product(A, w), []
     for _ in range(10):
         value = product(A, now)
-        wrong = np.flatnonzero(held & ((value < low) | (value > high)))
+        wrong = np.flatnonzero(held & ((value < low) | tie & (value > high)))
         if not len(wrong):
             return now
         # Ties first, then rows just missed: of dependent rows the later ones give way.
-        active = sorted({*wrong, *active}, key=lambda k: (high[k] == math.inf, k not in wrong))
+        active = sorted({*wrong, *active}, key=lambda k: (not tie[k], k not in wrong))
         rows, goal = A[active], np.minimum(np.maximum(start, low), high)
         now = w + product(rows.T, solved(rows @ rows.T, (goal - start)[active]))
     raise ArithmeticError("no matrix was found near W that meets ties and margins exactly")
@@ -174,7 +174,7 @@ def check(f: SimpleNamespace) -> str:
         need(W.size, "upper is finite without a W")
         tie, free = np.arange(len(A)) >= m, not any(goal[m:]) and not any(error)
         held = tie | (hard & ((goal == 0) | (not free)))
-        w = moved(A, goal - error, np.where(tie, goal + error, math.inf), W.ravel(), held)
+        w = moved(A, goal - error, goal + error, W.ravel(), held, tie)
         value, best = product(A, w), above(p, w.reshape(W.shape))
         if not hard:
             best = best**2 / 2 + Fraction(C) * sum(np.maximum(goal - value, 0)[:m]) / unit
