@@ -14,6 +14,7 @@ from attsvm.certificate.saved import decimal, integer
 from attsvm.norms.frobenius import Frobenius
 from attsvm.tokens import Tokens
 from tests.certificate.saved_cases import CASES, INSEPARABLE, NORMS, TOKENS, solved
+from tests.tolerances import FORGED_SLIGHTLY
 
 EVERY = [
     "attsvm_certificate", "norm", "keys", "queries", "hi", "lo", "query", "b", "tie_hi", "tie_lo",
@@ -205,8 +206,8 @@ def test_what_is_no_archive_is_refused(file):
 @pytest.mark.parametrize(
     ("name", "forge"),
     [
-        ("lower", lambda a: a * (1 + 1e-10)),
-        ("upper", lambda a: a * (1 - 1e-10)),
+        ("lower", lambda a: a * (1 + FORGED_SLIGHTLY)),
+        ("upper", lambda a: a * (1 - FORGED_SLIGHTLY)),
         ("W", lambda a: -a),
         ("multipliers", lambda a: a[::-1]),
         ("b", lambda a: a * 1.01),

@@ -23,11 +23,10 @@ from attsvm.norms.rational import Exact
 from tests.certificate.saved_cases import CASES, INSEPARABLE, NORMS, solved
 from tests.house.tree import ROOT
 from tests.plain_fractions import REFERENCE, TIGHTNESS, reference
+from tests.tolerances import FORGED_SLIGHTLY
 
 TOOL = ROOT / "tools" / "check_certificate.py"
 Arrays = dict[str, Any]
-# A bound is forged by this share: far above rounding, far below any gap asked for.
-SHARE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ def shifted(a: Arrays) -> Arrays:
 # Each forgery: what it changes, and what the checker says of it.
 Forgery = tuple[Callable[[Arrays], Arrays], str]
 FORGERIES: dict[str, Forgery] = {
-    "lower": (lambda a: {"lower": a["lower"] * (1 + SHARE)}, "FALSE, lower is"),
-    "upper": (lambda a: {"upper": a["upper"] * (1 - SHARE)}, "FALSE, upper is"),
+    "lower": (lambda a: {"lower": a["lower"] * (1 + FORGED_SLIGHTLY)}, "FALSE, lower is"),
+    "upper": (lambda a: {"upper": a["upper"] * (1 - FORGED_SLIGHTLY)}, "FALSE, upper is"),
     "W": (flipped, "FALSE, "),
     "negative": (negative, "FALSE, a multiplier is negative"),
     "nothing": (lambda a: {"multipliers": 0 * a["multipliers"]}, "FALSE, lower is"),
