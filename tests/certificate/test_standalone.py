@@ -340,6 +340,48 @@ def test_dependent_ties_must_agree(tmp_path):
     assert verdict(tmp_path, tied([1.0, 2.0], [1.0, 2.1], [0.03, 0.08], **claim)).startswith("OK")
 
 
+def test_an_error_of_a_tie_does_not_scale(tmp_path):
+    """|w| ≤ ½ and w ≥ 1 have no solution: w = ½ may not be scaled to 1."""
+    both = tied([1.0], [0.0], [0.5], W=np.array([[0.5]]), upper=1.0)
+    margin = {name: both[f"tie_{name}"] for name in ("hi", "lo", "query")}
+    clash = {**both, **margin, "b": np.ones(1), "multipliers": np.zeros(1)}
+    assert verdict(tmp_path, clash).startswith("FALSE, no matrix was found near W")
+    assert verdict(tmp_path, {**clash, "b": np.full(1, 0.25)}).startswith("OK")
+
+
+def test_roots_and_powers_are_rounded_up():
+    root, power, one = tool().root, tool().power, 1 << tool().BITS
+    assert [root(Fraction(n, 4)) for n in (0, 1, 9)] == [0, Fraction(1, 2), Fraction(3, 2)]
+    for x in (Fraction(2), Fraction(1, 3), Fraction(10**400 + 1), Fraction(1, 10**400 + 1)):
+        assert x < root(x) ** 2 < x * (1 + Fraction(1, 10**50))
+    for x in (one // 3, one // 7 + 1, 5 * one, 1):
+        half, close = power(x, Fraction(1, 2)), 1 + Fraction(1, 10**25)
+        assert x * one <= half**2 <= x * one * close
+        third = power(x, Fraction(1, 3))
+        assert x * one**2 <= third**3 <= x * one**2 * close
+        if x <= one:
+            once_and_half = power(x, Fraction(3, 2))
+            assert x**3 <= once_and_half**2 * one <= (x**3 + one**2) * close
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "spectral"])
+def test_poor_singular_vectors_do_no_harm(norm, monkeypatch):
+    """Whatever the decomposition hands over, the bound is not below the norm."""
+    rng = np.random.default_rng(6)
+    W = rng.standard_normal((4, 3))
+    right = reference(norm, Exact.of(W))
+    U, s, V = np.linalg.svd(W / 4, full_matrices=False)  # 4: the power of two above its entries
+    for part in range(3):
+        for share in (1e-3, -1e-3, 0.5, -0.5):
+            poor = [U, s, V]
+            poor[part] = poor[part] * (1 + share * rng.random(poor[part].shape))
+            monkeypatch.setattr(np.linalg, "svd", lambda *a, poor=poor, **k: poor)
+            assert tool().above(norm, tool().exact(W)) >= right * (1 - REFERENCE)
+    for longer in ((2 * U, s / 2, V), (U, s / 2, 2 * V)):  # nothing is left over here
+        monkeypatch.setattr(np.linalg, "svd", lambda *a, poor=longer, **k: poor)
+        assert tool().above(norm, tool().exact(W)) >= right * (1 - REFERENCE)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-225, 1e200])
 @pytest.mark.parametrize("shape", [(4, 5), (3, 1), (1, 1)])
 @pytest.mark.parametrize("norm", [*NORMS, "l2", "l1.1", "l10"])
