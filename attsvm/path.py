@@ -88,14 +88,14 @@ class Path:
 
     def save(self, file: str | FilePath, *, force: bool = False) -> None:
         """Write the path as an .npz file without pickles, in one move."""
-        from attsvm.archive import write_arrays
+        from attsvm.files import write_arrays
 
         write_arrays(FilePath(file), self.arrays(), force=force)
 
     @classmethod
     def load(cls, file: str | FilePath) -> Path:
         """The path saved in this file."""
-        from attsvm.archive import load_arrays
+        from attsvm.files import load_arrays
 
         arrays = load_arrays(FilePath(file))
         missing = [name for name in _ARRAYS if name not in arrays]

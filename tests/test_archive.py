@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 
 from attsvm import AttsvmError, BadSelection, BadTokens, TooLarge, Unsupported, memory, solve
-from attsvm.archive import (
-    KNOWN,
-    PROBLEMS,
-    Archive,
-    load_arrays,
-    read_problem,
-    solution_arrays,
-    write_arrays,
-)
+from attsvm.archive import KNOWN, PROBLEMS, Archive, read_problem, solution_arrays
+from attsvm.files import load_arrays, write_arrays
 from attsvm.memory import available, require
 
 X = np.random.default_rng(3).standard_normal((2, 3, 7))

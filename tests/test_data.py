@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from attsvm import Selection, Tokens, solve
-from attsvm.archive import KNOWN, read_problem, write_arrays
+from attsvm.archive import KNOWN, read_problem
 from attsvm.data import EXAMPLES
 from attsvm.data.torch_random import TorchRandom
+from attsvm.files import write_arrays
 from tests.tolerances import ROUNDING
 
 

@@ -29,6 +29,9 @@ STEP = 1e-3
 # A bound claimed too good by this share is refused; far above rounding, far below any gap asked.
 FORGED = 1e-6
 
+# The same in a saved certificate, where little more than rounding is left to hide in.
+FORGED_SLIGHTLY = 1e-10
+
 # An interior point without polish, at the accuracy its oracle is asked for.
 ORACLE_SOFT = 1e-4
 

@@ -14,6 +14,7 @@ Theory: weak duality; the rounding bounds are the standard model of [higham2002a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -147,6 +148,19 @@ class Certificate:
             tol=self.tolerance, budget=self.budget,
         )  # fmt: skip
         return compare(self, again)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the certificate with its problem as an .npz file without pickles, in one move."""
+        from attsvm.certificate.saved import save
+
+        save(self, path, force=force)
+
+    @staticmethod
+    def load(path: str | Path) -> Certificate:
+        """The certificate saved in this file; its claims are not checked before `verify` is."""
+        from attsvm.certificate.saved import load
+
+        return load(path)
 
     def __repr__(self) -> str:
         return f"Certificate({self.message})"

@@ -11,8 +11,8 @@ import numpy as np
 from rich.table import Table
 
 from attsvm import summary
-from attsvm.archive import write_arrays
 from attsvm.embedding import orthonormal
+from attsvm.files import write_arrays
 from attsvm.language.finite_part import FinitePart, finite_part
 from attsvm.language.floor import excess, floors
 from attsvm.language.orders import Order

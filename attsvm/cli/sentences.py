@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from attsvm.archive import check_out
 from attsvm.cli.options import Force, Json, app, print_json
 from attsvm.cli.sentences_shown import cut, show_sentences
 from attsvm.cli.sentences_solved import solved
 from attsvm.errors import BadTokens
+from attsvm.files import check_out
 from attsvm.language.chains import chains, longest_chain
 from attsvm.language.orders import KINDS, Order, orders
 from attsvm.language.reading import Reading, reading

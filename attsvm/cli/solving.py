@@ -12,14 +12,8 @@ import typer
 from rich.console import Console
 
 from attsvm import summary
-from attsvm.archive import (
-    check_out,
-    load_arrays,
-    read_problem,
-    solution_arrays,
-    write_arrays,
-)
-from attsvm.certificate import certify
+from attsvm.archive import read_problem, solution_arrays
+from attsvm.certificate import Certificate, certify
 from attsvm.cli.options import (
     File,
     Force,
@@ -36,6 +30,7 @@ from attsvm.cli.options import (
 from attsvm.compound import solve_sets
 from attsvm.data import EXAMPLES, FAMILIES, SENTENCES, TEXTS
 from attsvm.errors import BadTokens, Inseparable, Unsupported
+from attsvm.files import check_out, load_arrays, write_arrays
 from attsvm.language.reading import write_lines
 from attsvm.norms import norm_of
 from attsvm.optima import count_selections, local_optima
@@ -52,12 +47,19 @@ def solve_command(
     C: Annotated[float | None, typer.Option("--C", help="Budget of a soft margin.")] = None,
     solver: Annotated[str | None, typer.Option("--solver", help="Solver by name.")] = None,
     out: Out = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", help="Write the certificate, with its rows, to this .npz."),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Solve a max-margin problem and certify the answer."""
-    if out is not None:
-        check_out(out, force=force)
+    for target in (out, certificate):
+        if target is not None:
+            check_out(target, force=force)
+    if out is not None and certificate is not None and out.resolve() == certificate.resolve():
+        raise Unsupported(f"--out and --certificate both name {out}: give two names")
     if problem == "any" and (C is not None or solver is not None):
         raise Unsupported("problem 'any' takes neither C nor a solver: leave them out")
     archive = read_problem(file)
@@ -84,6 +86,8 @@ def solve_command(
         if problem == "any":
             saved["winners"] = np.asarray(extra["winners"])
         write_arrays(out, {**solution_arrays(best), **saved}, force=force)
+    if certificate is not None:
+        best.save(certificate, force=force)
     report = {**summary.describe(best), "problem": problem, **extra, "seconds": seconds}
     show(report, as_json, f"{problem} problem of {file.name}")
     leave(best)
@@ -91,8 +95,10 @@ def solve_command(
 
 @app.command("certify", epilog="Example: attsvm certify tokens.npz best.npz --exact")
 def certify_command(
-    file: File,
-    solution: Annotated[Path, typer.Argument(help="Solution file written by solve --out.")],
+    file: Annotated[Path, typer.Argument(help="Problem file, or a saved certificate alone.")],
+    solution: Annotated[
+        Path | None, typer.Argument(help="Solution file written by solve --out.")
+    ] = None,
     norm: Annotated[str | None, typer.Option("--norm", help="Norm, unless the file says.")] = None,
     problem: Annotated[
         str | None, typer.Option("--problem", help="Problem, unless the file says.")
@@ -101,11 +107,19 @@ def certify_command(
     exact: Annotated[bool, typer.Option("--exact", help="Recheck in rational arithmetic.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Recheck a solution file from the raw data, trusting nothing in it."""
+    """Recheck a solution file from the raw data, or a saved certificate, trusting nothing in it."""
     if tol is not None and not 0 < tol < np.inf:
         raise Unsupported(f"tol is {tol}: it must be a positive number")
+    if solution is None:
+        for option, given in (("--norm", norm), ("--problem", problem), ("--tol", tol)):
+            if given is not None:
+                raise Unsupported(f"{option} goes with a solution: a certificate says its own")
+        _certify_saved(file, exact=exact, as_json=as_json)
+        return
     archive = read_problem(file)
     arrays = load_arrays(solution)
+    if "attsvm_certificate" in arrays:
+        raise BadTokens(f"{solution} is a saved certificate: recheck it alone, without {file}")
     summary.check_solution(arrays, solution)
     geometry = norm_of(norm if norm is not None else str(arrays.get("norm", "frobenius")))
     problem = problem if problem is not None else str(arrays.get("problem", "selection"))
@@ -126,8 +140,31 @@ def certify_command(
         wrong = wrong or check.reason
     report["claims"] = wrong or "hold"
     show(report, as_json, f"{solution.name} against {file.name}")
+    _leave_judged(found, solution, wrong)
+
+
+def _certify_saved(file: Path, *, exact: bool, as_json: bool) -> None:
+    """Recheck a saved certificate from the rows it holds."""
+    claim = Certificate.load(file)
+    found = certify(
+        claim.problem, claim.norm, claim.W, claim.multipliers, claim.tie_multipliers,
+        tol=claim.tolerance, budget=claim.budget,
+    )  # fmt: skip
+    report, wrong = summary.describe(found), claim.verify().reason
+    if exact:
+        with working("rechecking in exact arithmetic"):
+            check = claim.verify(exact=True)
+        report["exact"] = summary.describe_check(check)
+        wrong = wrong or check.reason
+    report["claims"] = wrong or "hold"
+    show(report, as_json, file.name)
+    _leave_judged(found, file, wrong)
+
+
+def _leave_judged(found: Certificate, file: Path, wrong: str) -> None:
+    """Leave, with code 4 when the file claims more than was found."""
     if wrong:
-        print(f"attsvm: {solution}: {wrong}", file=sys.stderr)
+        print(f"attsvm: {file}: {wrong}", file=sys.stderr)
         raise typer.Exit(4)
     leave(found)
 

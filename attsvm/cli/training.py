@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attsvm import summary
-from attsvm.archive import Archive, check_out
+from attsvm.archive import Archive
 from attsvm.cli.inputs import KEPT, check_start, read_head, read_options, read_run, read_start
 from attsvm.cli.options import Force, Json, app, leave, print_json
 from attsvm.cli.sentence_options import (
@@ -33,6 +33,7 @@ from attsvm.cli.sentence_options import (
 )
 from attsvm.cli.training_sentences import train_sentences
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.files import check_out
 from attsvm.heads import HEADS, Head, head_of
 from attsvm.limits import predict
 from attsvm.losses import LOSSES

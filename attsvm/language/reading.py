@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attsvm.archive import beside, check_in, check_out
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.files import beside, check_in, check_out
 from attsvm.memory import require
 from attsvm.numbering import INFERRED
 from attsvm.sentences import Sentences

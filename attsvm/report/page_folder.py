@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attsvm.archive import beside
 from attsvm.errors import BadTokens
+from attsvm.files import beside
 
 # The layout of the folder; a folder of another layout is not touched.
 FORMAT = 1

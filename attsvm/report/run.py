@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attsvm import measures
-from attsvm.archive import beside
 from attsvm.errors import Unsupported
+from attsvm.files import beside
 from attsvm.outcome import DECIDED, Outcome
 from attsvm.path import Path
 from attsvm.report import style

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attsvm.archive import load_arrays
 from attsvm.claims import CLAIMS
 from attsvm.claims.claim import Claim, Config, Finding, Result, config_hash, describe
 from attsvm.errors import AttsvmError
+from attsvm.files import load_arrays
 from attsvm.report.page_folder import (
     Record,
     Say,

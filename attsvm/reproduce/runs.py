@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attsvm.archive import write_arrays
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.claims.claim import Claim, Config
+from attsvm.files import write_arrays
 from attsvm.report.page_folder import (
     Record,
     Say,

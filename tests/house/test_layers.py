@@ -12,7 +12,7 @@ from tests.house.tree import modules
 # From the ground up. A unit (a top-level module or folder) may import units of its own layer, as
 # long as they do not import each other in a ring, and units of every layer above it in this table.
 LAYERS = (
-    ("version", "errors", "references", "compiled", "lazy", "memory", "progress"),
+    ("version", "errors", "references", "compiled", "lazy", "memory", "files", "progress"),
     ("tokens", "norms"),
     ("selection", "rows", "problem", "numbering", "sentences", "embedding"),
     ("certificate",),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from attsvm.archive import write_arrays
 from attsvm.claims import CLAIMS
 from attsvm.cli.claims_live import Board
+from attsvm.files import write_arrays
 from attsvm.reproduce import runs as running
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made

@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from attsvm.archive import write_arrays
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens, NotConverged, Unsupported
+from attsvm.files import write_arrays
 from attsvm.report import page_folder
 from attsvm.reproduce import chosen_ids, digest, judge, reproduce, sources
 from attsvm.reproduce import runs as running
