@@ -111,6 +111,8 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
         if int(missed.sum()) + int(pinned.sum()) > _MOST:
             return _NOTHING
         found = _restored(problem, W, missed, pinned)
+        if not found.reach < np.inf:
+            return _NOTHING
         W, reach = found.W, found.reach
         safe = _safe(problem, W, reach)
         if found.clean and not bool((safe < 0)[fixed & ~missed].any()):
@@ -120,6 +122,8 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     if scalable and found.exact:
         # What was shown of W must be shown again of the scaled one, which is rounded.
         found = _restored(problem, _scaled(problem, W), missed, pinned)
+        if not found.reach < np.inf:
+            return _NOTHING
         W, reach = found.W, found.reach
         safe = _safe(problem, W, reach)
         if not found.clean or bool((safe < 0)[fixed & ~missed].any()):
@@ -134,10 +138,12 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     if not worst > 0:
         return _NOTHING
     value = (value_above(norm, W) + norm.spread(problem.shape)[0] * reach) / worst * (1 + 8 * UNIT)
+    # A W that was shown to have a feasible matrix near is kept as it is, for that matrix over
+    # `worst`; another one is scaled with it.
+    away = reach / worst + (length(W) * abs(1 / worst - 1) if found.exact else 0.0)
     return Corrected(
-        W if found.exact else W / worst, value, float(moved.max(initial=0.0)),
-        reach / worst * (1 + 8 * UNIT),
-    )  # fmt: skip
+        W if found.exact else W / worst, value, float(moved.max(initial=0.0)), away * 1.01
+    )
 
 
 def _scaled(problem: Problem, W: Floats) -> Floats:
