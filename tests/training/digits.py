@@ -64,7 +64,7 @@ def run(
             try:
                 return _run(setting, shift), digits
             except TooFew:
-                digits = int(1.6 * digits)
+                digits = int(1.5 * digits)
 
 
 def _run(setting: Setting, shift: float) -> dict[str, np.ndarray]:
@@ -115,7 +115,8 @@ def _slope(setting: Setting) -> Callable[[Params], dict[str, tuple[Digits, Digit
             scores = X[i] @ grad
             c = outer * s * (scores - s @ scores)
             G = G + np.outer(c @ X[i], z[i])
-            size = size + np.outer(abs(c) @ abs(X[i]), abs(z[i]))
+            most = abs(outer) * s * (abs(scores) + s @ abs(scores))  # before it cancels
+            size = size + np.outer(most @ abs(X[i]), abs(z[i]))
             if D is not None:
                 D = D + outer * (o if on is None else np.outer(o, on))
         if "K" in params:
@@ -140,17 +141,16 @@ def _clean(G: Digits, size: Digits) -> Digits:
     return out
 
 
-def polar(G: Digits) -> Digits:
-    """U Vᵀ over the nonzero singular values; g/‖g‖ of a vector."""
+def polar(G: Digits, most: Any = 0) -> Digits:
+    """U Vᵀ over the nonzero singular values; g/‖g‖ of a vector. most: the size of what G sums."""
     if G.ndim == 1:
         size = mp.sqrt(mp.fdot(G, G))
         return G / size if size else G
     rest = [list(column) for column in G.T]
     norms = [mp.sqrt(mp.fdot(a, a)) for a in rest]
-    first = max(norms)
-    if not first:
+    if not max(norms):
         return 0 * G
-    low = first * mp.mpf(10) ** (SURE - mp.mp.dps)
+    low = max(most, *norms) * mp.mpf(10) ** (SURE - mp.mp.dps)
     Q: list[list[Any]] = []
     for _ in range(min(G.shape)):
         k = max(range(len(rest)), key=lambda i: norms[i])
@@ -254,8 +254,8 @@ def _adam(setting: Setting) -> Rule:
 
 
 RULES: dict[str, Callable[[Setting], Rule]] = {
-    "spectral": _plain(lambda m, size: polar(m), 0.0),
-    "muon": _plain(lambda m, size: polar(m), 0.95),
+    "spectral": _plain(lambda m, size: polar(m, max(size.ravel())), 0.0),
+    "muon": _plain(lambda m, size: polar(m, max(size.ravel())), 0.95),
     "sign": _plain(lambda m, size: _sign(_clean(m, size)), 0.0),
     "signum": _plain(lambda m, size: _sign(_clean(m, size)), 0.9),
     "adam": _adam,

@@ -25,7 +25,7 @@ from attsvm.rules.graded.wide import NONE, shifted
 from attsvm.tokens import Floats, Ints
 
 # Columns nearer to a right angle than this are orthogonal, and the most sweeps until they are.
-_SQUARE, _SWEEPS = 2.0**-52, 60
+SQUARE, SWEEPS = 2.0**-52, 60
 
 
 @njit()
@@ -80,7 +80,7 @@ def _rotate(columns: Floats, heights: Ints, V: Floats) -> None:
     heights fall, but for a few powers of two.
     """
     k, d = columns.shape
-    for _ in range(_SWEEPS):
+    for _ in range(SWEEPS):
         turned = False
         for i in range(k - 1):
             for j in range(i + 1, k):
@@ -89,7 +89,7 @@ def _rotate(columns: Floats, heights: Ints, V: Floats) -> None:
                     a += columns[i, r] * columns[i, r]
                     b += columns[j, r] * columns[j, r]
                     g += columns[i, r] * columns[j, r]
-                if abs(g) <= _SQUARE * math.sqrt(a * b):
+                if abs(g) <= SQUARE * math.sqrt(a * b):
                     continue
                 turned = True
                 ratio = shifted(1.0, heights[j] - heights[i])
