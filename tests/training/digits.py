@@ -145,6 +145,8 @@ def polar(G: Digits, most: Any = 0) -> Digits:
     """U Vᵀ over the nonzero singular values; g/‖g‖ of a vector. most: the size of what G sums."""
     if G.ndim == 1:
         size = mp.sqrt(mp.fdot(G, G))
+        if size and size <= most * mp.mpf(10) ** (SURE + GUARD - mp.mp.dps):
+            raise TooFew
         return G / size if size else G
     rest = [list(column) for column in G.T]
     norms = [mp.sqrt(mp.fdot(a, a)) for a in rest]
