@@ -105,16 +105,17 @@ def evaluate(
     gradient = Gradient(direction, log_scale)
     if graded and model.factors is not None:
         with threads(batch.size // _SHARE):
-            D, f, height = terms(
+            D, share, power = terms(
                 batch.keys, batch.values, batch.present, logs, top, slopes, sign, log_slope, bend
             )
-        found = _graded(model.factors(params, D.reshape(*_flat(D)), batch.queries), f, height)
+        vectors = model.factors(params, D.reshape(*_flat(D)), batch.queries)
+        found = _graded(vectors, share, power)
         if model.trains_head:
             # ∂h(o_i) = o_i unitsᵢᵀ, and o_i is the sum of its tokens' values s_t x_t.
             weight = log_slope[:, :, None] + logs - np.log(batch.keys.shape[1])
-            share = (sign * batch.labels)[:, :, None] * np.where(batch.present, 1.0, 0.0)
+            signed = (sign * batch.labels)[:, :, None] * np.where(batch.present, 1.0, 0.0)
             vectors = {read.block: (batch.values.reshape(*_flat(batch.values)), read.units(pooled))}
-            found |= _graded(vectors, share, weight)
+            found |= _graded(vectors, *of_logs(signed, weight))
         gradient = replace(gradient, graded=found)
     return Evaluation(loss.value(margins).mean(axis=1), gradient, logs, top, margins)
 
@@ -125,14 +126,19 @@ def _flat(tokens: Floats) -> tuple[int, int, int]:
     return B, n * T, d
 
 
-def _graded(factors: Factors, f: Floats, height: Floats) -> dict[str, Graded]:
-    """The terms f e^height (B, n, T) with the vectors of each block, a token or an input each."""
-    B, n, T = f.shape
-    share, power = of_logs(f, height)
+def _graded(factors: Factors, share: Floats, power: Ints) -> dict[str, Graded]:
+    """The terms of each block: wide numbers (B, n, T), and vectors of a token or an input each."""
+    B, n, T = share.shape
     x = share.reshape(B, n * T), power.reshape(B, n * T)
     number = {n: np.repeat(np.arange(n), T), n * T: np.arange(n * T)}
     return {
-        name: Graded.of(left, right, number[left.shape[1]], number[right.shape[1]], x)
+        name: Graded(
+            np.ascontiguousarray(left),
+            np.ascontiguousarray(right),
+            number[left.shape[1]],
+            number[right.shape[1]],
+            *x,
+        )
         for name, (left, right) in factors.items()
     }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from attsvm.compiled import njit
 from attsvm.models.one_input import differences, gaps, grade
+from attsvm.rules.graded.wide import of_log
 from attsvm.tokens import Bools, Floats, Ints
 
 
@@ -20,20 +21,20 @@ from attsvm.tokens import Bools, Floats, Ints
 def terms(
     keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
     sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """(D (B, n, T, d), f (B, n, T), height (B, n, T)) with x_it = f e^height and D_t = k_t − k_a.
+) -> tuple[Floats, Floats, Ints]:  # fmt: skip
+    """(D (B, n, T, d), share (B, n, T), power (B, n, T)): D_t = k_t − k_a and the wide x_it.
 
-    Arguments as in `attention.pull`; the mean over inputs is in the heights. f is 0 for tokens
-    that add nothing: the top one, those with its key, those that are not there.
+    Arguments as in `attention.pull`; the mean over inputs is in x. It is 0 for tokens that add
+    nothing: the top one, those with its key, those that are not there.
     """
     B, n, T, d = keys.shape
     e = values.shape[3]
     D = np.empty((B, n, T, d))
-    f = np.zeros((B, n, T))
-    height = np.full((B, n, T), -np.inf)
+    share = np.zeros((B, n, T))
+    power = np.zeros((B, n, T), np.int64)
     for b in numba.prange(B):
         gap, order = np.empty((1, T)), np.empty((1, T))
-        near = np.empty(e)
+        near, f, height = np.empty(e), np.empty(T), np.empty(T)
         for i in range(n):
             a = top[b, i]
             differences(keys[b], present[b], i, a, D[b], i)
@@ -41,8 +42,9 @@ def terms(
                 continue
             line = logs[b, i]
             gaps(values[b], present[b], i, a, slopes[b, i], bend[b, i], line, near, gap, order, 0)
-            grade(D[b, i : i + 1], gap, order, 0, line, 0.0, f[b, i], height[b, i])
+            grade(D[b, i : i + 1], gap, order, 0, line, 0.0, f, height)
+            common = log_slope[b, i] - math.log(n)
             for t in range(T):
-                f[b, i, t] *= -sign[b, i]
-                height[b, i, t] += log_slope[b, i] - math.log(n)
-    return D, f, height
+                if f[t] != 0.0:
+                    share[b, i, t], power[b, i, t] = of_log(-sign[b, i] * f[t], height[t] + common)
+    return D, share, power

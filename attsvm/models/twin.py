@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.models.one_input import ABOVE, TIED
+from attsvm.rules.graded.wide import of_logs
 from attsvm.tokens import Bools, Floats, Ints
 
 
@@ -59,7 +60,7 @@ def pull(
     is in M. The largest entry of G lies in [½, 1).
     """
     n = keys.shape[1]
-    ahead, x, height = terms(keys, values, present, logs, top, slopes, sign, log_slope, bend)
+    ahead, x, height = _rises(keys, values, present, logs, top, slopes, sign, log_slope, bend)
     height = np.where((queries != 0).any(axis=2)[:, :, None], height, -np.inf) + np.log(n)
     peak = height.max(axis=(1, 2))
     C = x * np.exp(height - _finite(peak)[:, None, None])
@@ -73,11 +74,20 @@ def pull(
 def terms(
     keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
     sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """(D (B, n, T, d), f (B, n, T), height (B, n, T)): the gradient is Σ f e^height D_t z_iᵀ.
+) -> tuple[Floats, Floats, Ints]:  # fmt: skip
+    """(D (B, n, T, d), share (B, n, T), power (B, n, T)): the gradient is Σ x_it D_t z_iᵀ.
 
     D_t = k_t − k_a, zero for tokens that are not there; arguments as in `pull`.
     """
+    D, f, height = _rises(keys, values, present, logs, top, slopes, sign, log_slope, bend)
+    return D, *of_logs(f, height)
+
+
+def _rises(
+    keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
+    sign: Floats, log_slope: Floats, bend: Floats,
+) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    """D as in `terms`, and x = f e^height: f and height (B, n, T)."""
     n, T = keys.shape[1:3]
     others = present & (np.arange(T) != top[:, :, None])
     logs = np.where(others, logs, -np.inf)

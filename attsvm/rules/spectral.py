@@ -59,7 +59,7 @@ def terms_of(G: Floats, log_scale: Floats) -> Graded:
     live = s > s[:, :1] * 4 * UNIT * sum(G.shape[1:])
     number = np.arange(s.shape[1])
     x = of_logs(np.where(live, s, 0.0), np.broadcast_to(log_scale[:, None], s.shape))
-    return Graded.of(U.swapaxes(1, 2), Vt, number, number, x)
+    return Graded(np.ascontiguousarray(U.swapaxes(1, 2)), Vt, number, number, *x)
 
 
 def rule(*, newton_schulz: bool = False) -> Rule:

@@ -32,7 +32,7 @@ def graded(d, c, n, T, depth, *, B=1, seed=0):
     logs = -depth * rng.random((B, n * T))
     x = of_logs(rng.choice([-1.0, 1.0], logs.shape) * rng.uniform(0.5, 1, logs.shape), logs)
     number = np.arange(n * T), np.repeat(np.arange(n), T)
-    return Graded.of(rng.standard_normal((B, n * T, d)), rng.standard_normal((B, n, c)), *number, x)
+    return Graded(rng.standard_normal((B, n * T, d)), rng.standard_normal((B, n, c)), *number, *x)
 
 
 def parts(g):
@@ -92,7 +92,7 @@ def shared(coefficients, *, d=4, c=4, seed=0):
     p, q = signs.shape
     number = np.repeat(np.arange(p), q), np.tile(np.arange(q), p)
     x = of_logs(signs.reshape(1, -1), logs.reshape(1, -1))
-    return Graded.of(rng.standard_normal((1, p, d)), rng.standard_normal((1, q, c)), *number, x)
+    return Graded(rng.standard_normal((1, p, d)), rng.standard_normal((1, q, c)), *number, *x)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_directions_that_are_not_there_do_not_move(how, depth):
         left = left - left[:, [1, 2, 3, 0, 5, 4]]
         rank = np.linalg.matrix_rank(left[0], tol=1e-10)
     number = np.arange(left.shape[1])
-    g = Graded.of(left, right, number, number, of_logs(np.ones_like(logs), logs))
+    g = Graded(left, right, number, number, *of_logs(np.ones_like(logs), logs))
     D = g.resolved()[0][0]
     singular = np.linalg.svd(D, compute_uv=False)
     assert_allclose(singular, (np.arange(5) < rank).astype(float), atol=GRADED)
@@ -152,7 +152,7 @@ def test_a_sum_that_cancels_is_zero():
 def test_vectors_of_any_length():
     g = graded(4, 3, 3, 2, 100.0)
     left = g.left * np.array([1e-200, 1e200, 1.0, 1e-300, 1e150, 1.0])[None, :, None]
-    big = Graded.of(left, g.right * 1e100, g.at, g.into, (g.share, g.power))
+    big = Graded(left, g.right * 1e100, g.at, g.into, g.share, g.power)
     with mp.workdps(800):
         assert_allclose(
             big.resolved()[0][0],

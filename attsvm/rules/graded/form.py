@@ -34,14 +34,6 @@ class Graded:
     share: Floats
     power: Ints
 
-    @classmethod
-    def of(cls, left: Floats, right: Floats, at: Ints, into: Ints, x: Wide) -> Graded:
-        """The terms with vectors brought to unit size by powers of two, which is exact."""
-        left, by = _leveled(left)
-        right, across = _leveled(right)
-        share, power = x
-        return cls(left, right, at, into, share, power + by[:, at] + across[:, into])
-
     def entries(self) -> Wide:
         """Every entry as a wide number (B, d, c)."""
         return entries(self.left, self.right, self.at, self.into, self.share, self.power)
@@ -73,9 +65,3 @@ class Graded:
     def times(self, factor: float) -> Graded:
         """The block times a number."""
         return Graded(self.left, self.right, self.at, self.into, factor * self.share, self.power)
-
-
-def _leveled(vectors: Floats) -> tuple[Floats, Ints]:
-    """Vectors (B, p, d) with largest entries in [½, 1), and the powers of two taken out (B, p)."""
-    by = np.frexp(np.abs(vectors).max(axis=2, initial=0.0))[1]
-    return np.ascontiguousarray(np.ldexp(vectors, -by[:, :, None])), by.astype(np.int64)

@@ -21,7 +21,7 @@ import numpy as np
 from attsvm.compiled import njit
 from attsvm.rules.graded.elimination import eliminate, gather, spread
 from attsvm.rules.graded.span import span
-from attsvm.rules.graded.wide import NONE, shifted
+from attsvm.rules.graded.wide import NONE, level, shifted
 from attsvm.tokens import Floats, Ints
 
 # Columns nearer to a right angle than this are orthogonal, and the most sweeps until they are.
@@ -148,9 +148,9 @@ def resolve(
 ) -> tuple[Floats, Floats, Floats, Floats, Ints]:
     """U Vᵀ (B, d, c) of G = Σ_k x_k left_at_k right_into_kᵀ, and G in two bases out of its vectors.
 
-    left (B, p, d) and right (B, q, c): vectors of about unit size; at, into (K,): which of them a
-    term has; share, power (B, K): the wide x_k. The bases are (B, d, d) and (B, c, c), one member a
-    row and zeros after the last, the coefficients C share and power (B, d, c): G = Xᵀ C Y.
+    left (B, p, d) and right (B, q, c): vectors; at, into (K,): which of them a term has; share,
+    power (B, K): the wide x_k. The bases are (B, d, d) and (B, c, c), one member a row and zeros
+    after the last, the coefficients C share and power (B, d, c): G = Xᵀ C Y.
     """
     B, p, d = left.shape
     q, c = right.shape[1:]
@@ -158,33 +158,36 @@ def resolve(
     X, Y = np.zeros((B, d, d)), np.zeros((B, c, c))
     C, C_powers = np.zeros((B, d, c)), np.zeros((B, d, c), np.int64)
     for b in numba.prange(B):
+        A, Z, heights = left[b].copy(), right[b].copy(), power[b].copy()
+        level(A, at, heights)
+        level(Z, into, heights)
         weight, other = np.empty(p), np.empty(q)
-        _weights(at, share[b], power[b], weight)
-        _weights(into, share[b], power[b], other)
+        _weights(at, share[b], heights, weight)
+        _weights(into, share[b], heights, other)
         members, partners = np.empty(min(p, d), np.int64), np.empty(min(q, c), np.int64)
         parts, pieces = np.empty((min(p, d), p)), np.empty((min(q, c), q))
-        r = span(left[b], weight, members, parts)
-        s = span(right[b], other, partners, pieces)
+        r = span(A, weight, members, parts)
+        s = span(Z, other, partners, pieces)
         columns = np.empty((q, max(r, 1)))
         powers, noise = np.empty((q, max(r, 1)), np.int64), np.empty((q, max(r, 1)), np.int64)
-        gather(parts, r, at, into, share[b], power[b], columns, powers, noise)
+        gather(parts, r, at, into, share[b], heights, columns, powers, noise)
         core, core_powers = np.zeros((r, s)), np.full((r, s), NONE)
         core_noise = np.full((r, s), NONE)
         spread(columns, powers, noise, pieces, (r, s), core, core_powers, core_noise)
         for j in range(r):
-            X[b, j] = left[b, members[j]]
+            X[b, j] = A[members[j]]
         for j in range(s):
-            Y[b, j] = right[b, partners[j]]
+            Y[b, j] = Z[partners[j]]
         for i in range(r):
             for j in range(s):
                 C[b, i, j] = core[i, j]
                 C_powers[b, i, j] = core_powers[i, j] if core[i, j] != 0.0 else 0
         L, U = np.empty((r, min(r, s))), np.empty((s, min(r, s)))
-        pivots, heights = np.empty(min(r, s)), np.empty(min(r, s), np.int64)
-        k = eliminate(core, core_powers, core_noise, (r, s), L, U, pivots, heights)
+        pivots, steps = np.empty(min(r, s)), np.empty(min(r, s), np.int64)
+        k = eliminate(core, core_powers, core_noise, (r, s), L, U, pivots, steps)
         if k > 0:
             _polar(
-                _combined(left[b], members, r, L, k), pivots[:k], heights[:k],
-                _combined(right[b], partners, s, U, k), out[b],
+                _combined(A, members, r, L, k), pivots[:k], steps[:k],
+                _combined(Z, partners, s, U, k), out[b],
             )  # fmt: skip
     return out, X, Y, C, C_powers

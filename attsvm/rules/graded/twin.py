@@ -43,8 +43,18 @@ def _silenced(x: Wide, noise: Ints) -> Wide:
     return np.where(quiet, 0.0, share), np.where(quiet, NONE, power)
 
 
+def _leveled(
+    left: Floats, right: Floats, at: Ints, into: Ints, power: Ints
+) -> tuple[Floats, Floats, Ints]:
+    """Vectors with largest entries in [½, 1), and powers that make up for it."""
+    for_left, for_right = (np.frexp(np.abs(x).max(axis=2))[1] for x in (left, right))
+    power = power + for_left[:, at] + for_right[:, into]
+    return np.ldexp(left, -for_left[..., None]), np.ldexp(right, -for_right[..., None]), power
+
+
 def entries(left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, power: Ints) -> Wide:
     """G = Σ_k x_k left_at_k right_into_kᵀ as wide numbers (B, d, c)."""
+    left, right, power = _leveled(left, right, at, into, power)
     terms = share[:, :, None, None] * left[:, at, :, None] * right[:, into, None, :]
     return _added(terms, power[:, :, None, None], 1)[0]
 
@@ -141,6 +151,7 @@ def resolve(
     left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, power: Ints
 ) -> tuple[Floats, Floats, Floats, Floats, Ints]:
     """U Vᵀ (B, d, c) of G = Σ_k x_k left_at_k right_into_kᵀ, and G in bases, as `polar.resolve`."""
+    left, right, power = _leveled(left, right, at, into, power)
     B, _, d = left.shape
     c = right.shape[2]
     out, X, Y = np.zeros((B, d, c)), np.zeros((B, d, d)), np.zeros((B, c, c))
