@@ -1,7 +1,8 @@
 """Training in as many digits as it needs: textbook formulas, nothing of the library.
 
-A run says by itself when its digits are too few: a singular value, or an entry, that is neither
-above the rounding of its parts nor zero raises TooFew, and the run starts again with more.
+A run has at least fifty digits more than its terms are powers of ten apart, over all its steps, and
+says by itself when they do not suffice: TooFew starts it again with more. So does a singular value,
+or an entry, that is neither clearly above the rounding of its parts nor below it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ SURE, GUARD = 12, 18
 
 
 class TooFew(Exception):
-    """The digits do not suffice to tell a small number from zero."""
+    """The digits do not suffice to tell a small number from zero; so many would, if known."""
+
+    def __init__(self, needed: int = 0) -> None:
+        self.needed = needed
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ def run(
         with mp.workdps(digits):
             try:
                 return _run(setting, shift), digits
-            except TooFew:
-                digits = int(1.5 * digits)
+            except TooFew as few:
+                digits = max(few.needed + 20, int(1.3 * digits))
 
 
 def _run(setting: Setting, shift: float) -> dict[str, np.ndarray]:
@@ -89,6 +93,7 @@ def _slope(setting: Setting) -> Callable[[Params], dict[str, tuple[Digits, Digit
     X, z, y = exact(setting.X), exact(setting.z), exact(setting.y)
     head = None if setting.v is None else exact(setting.v)
     n = len(X)
+    sizes: list[Any] = []  # of terms: the least and the largest so far
 
     def slope(params: Params) -> dict[str, tuple[Digits, Digits]]:
         W = params["K"] @ params["Q"].T if "K" in params else params.get("W")
@@ -116,9 +121,13 @@ def _slope(setting: Setting) -> Callable[[Params], dict[str, tuple[Digits, Digit
             c = outer * s * (scores - s @ scores)
             G = G + np.outer(c @ X[i], z[i])
             most = abs(outer) * s * (abs(scores) + s @ abs(scores))  # before it cancels
+            sizes[:] = [x(*sizes, *(w for w in most if w)) for x in (min, max)]
             size = size + np.outer(most @ abs(X[i]), abs(z[i]))
             if D is not None:
                 D = D + outer * (o if on is None else np.outer(o, on))
+        needed = 50 + int(mp.log10(sizes[1] / sizes[0]))
+        if mp.mp.dps < needed:
+            raise TooFew(needed)
         if "K" in params:
             K, Q = params["K"], params["Q"]
             return {"K": (G @ Q, size @ abs(Q)), "Q": (G.T @ K, size.T @ abs(K))}
