@@ -43,11 +43,12 @@ _LAST: list[tuple[Setting, tuple[dict[str, np.ndarray], int]]] = []
 
 def setting(
     size: tuple[int, int, int], rule: str, start: str, *, model: str = "weight", relu: bool = False,
-    steps: int = 200, lr: float = 1.0, seed: int = 0,
+    steps: int = 200, lr: float = 1.0, seed: int = 0, units: bool = False,
 ) -> Setting:  # fmt: skip
     """Tokens on the sphere with blocks N(0, 1), or 60 in the first entry and zeros ("far").
 
-    "far:F" has F instead of 60.
+    "far:F" has F instead of 60. units: the queries are unit vectors, so that each column of W is
+    moved by its own input alone.
     """
     made = sphere(*size, seed=seed)
     d = size[2]
@@ -65,6 +66,7 @@ def setting(
     if joint:
         blocks["V" if relu else "v"] = rng.standard_normal((d, WIDTH) if relu else d)
     z = np.ones((size[0], 1)) if "p" in blocks else made["z"]
+    z = np.eye(size[0], d) if units else z
     v = None if joint else made["v"]
     return Setting(made["X"], z, made["y"], v, model, rule, blocks, lr, steps, relu)
 
@@ -160,12 +162,18 @@ def without(s: Setting) -> float:
 
 def before(quick: bool) -> Iterator[Finding]:
     """The same runs by direction and scale alone, which lose what is below 1e-16 of the largest."""
-    for start, steps in (("normal", 100), ("far", 100), ("far:2000", 20)):
-        for rule in ("spectral", "sign", "adam"):
-            s = setting((3, 4, 3), rule, start, steps=min(steps, 20) if quick else steps)
+    for rule, start, steps, units in (
+        ("spectral", "normal", 100, False), ("spectral", "far", 100, False),
+        ("muon", "normal", 100, False), ("muon", "far", 100, False),
+        ("spectral", "far:2000", 20, True), ("sign", "far:2000", 20, True),
+        ("signum", "far:2000", 20, True), ("adam", "far:2000", 20, True),
+    ):  # fmt: skip
+        if not quick or units:
+            s = setting((3, 4, 3), rule, start, steps=steps, units=units)
             error, _, _ = compared(s)
             plain = without(s)
-            yield Finding(f"{rule}, {start}, {s.steps} its", f"{plain:.1g} before, {error:.1g} now")
+            what = f"{rule}, {start}{', unit queries' if units else ''}, {s.steps} its"
+            yield Finding(what, f"{plain:.1g} before, {error:.1g} now")
 
 
 def momentum(quick: bool) -> Iterator[Finding]:
