@@ -35,12 +35,13 @@ class Model:
     """Blocks of parameters that make W (B, d, dq).
 
     shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
-    gives W; chain(params, G) the direction of each block from that of W. factors(params, D, z)
-    gives for each block the vectors a and b of the terms a bᵀ that a term D zᵀ of W's gradient
-    becomes: D (B, n T, d) differences of keys, token by token, z (B, n, dq); None: the model has no
-    graded form. With `trains_head` a
+    gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
     need queries of width one.
+
+    factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
+    of W's gradient becomes: D (B, n T, d) differences of keys, one a token, z (B, n, dq) queries,
+    one an input. None: the model has no graded form.
     """
 
     name: str
