@@ -57,21 +57,22 @@ def floats(array: Digits) -> np.ndarray:
 
 
 def run(
-    setting: Setting, digits: int = 80, shift: float = 0.0
+    setting: Setting, digits: int = 80, shift: float = 0.0, *, rounded: bool = False
 ) -> tuple[dict[str, np.ndarray], int]:
     """Every block at every step (steps + 1, ...) as floats, and the digits that were enough.
 
-    shift: the start is moved by this share of its size in a random direction.
+    shift: the start is moved by this share of its size in a random direction. rounded: every step
+    ends in floats, and all between is exact.
     """
     while True:
         with mp.workdps(digits):
             try:
-                return _run(setting, shift), digits
+                return _run(setting, shift, rounded), digits
             except TooFew as few:
                 digits = max(few.needed + 20, int(1.3 * digits))
 
 
-def _run(setting: Setting, shift: float) -> dict[str, np.ndarray]:
+def _run(setting: Setting, shift: float, rounded: bool) -> dict[str, np.ndarray]:
     params = {name: exact(block) for name, block in setting.start.items()}
     rng = np.random.default_rng(99)
     for name, block in params.items():
@@ -85,6 +86,8 @@ def _run(setting: Setting, shift: float) -> dict[str, np.ndarray]:
         params = rule(params, slope(params), t)
         for name, block in params.items():
             path[name].append(floats(block))
+            if rounded:
+                params[name] = exact(path[name][-1])
     return {name: np.array(rows) for name, rows in path.items()}
 
 
