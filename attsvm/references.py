@@ -83,6 +83,12 @@ REFERENCES: dict[str, Reference] = {
         "Solving Least Squares Problems",
         "Prentice-Hall",
     ),
+    "demmel1999svd": Reference(
+        "J. Demmel, M. Gu, S. Eisenstat, I. Slapničar, K. Veselić, Z. Drmač",
+        1999,
+        "Computing the Singular Value Decomposition with High Relative Accuracy",
+        "Linear Algebra and its Applications 299, 21-80",
+    ),
     "dixon1982exact": Reference(
         "J. D. Dixon",
         1982,

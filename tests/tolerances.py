@@ -48,3 +48,7 @@ MET = 1e-3
 # one may leave after: shares of the rows combined.
 PROOF = 1e-9
 PROOF_RESIDUAL = 100 * 2.0**-52
+
+# U Vᵀ of a sum of graded terms (absolute): rounding times the condition of its vectors, a few
+# hundred for the random ones here.
+GRADED = 1e-12

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+
 from attsvm.tokens import Floats
 
 
@@ -29,3 +31,7 @@ class Head(ABC):
     @abstractmethod
     def pull(self, o: Floats, weights: Floats) -> Floats:
         """Σ_i weights_i ∂h(o_i) in the parameters, in their shape; weights (B, n)."""
+
+    def units(self, o: Floats) -> Floats:
+        """How each trained unit reads o, (B, n, width): `pull` is Σ_i weights_i o_i unitsᵢᵀ."""
+        return np.ones((*o.shape[:2], 1))

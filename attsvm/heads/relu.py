@@ -36,5 +36,9 @@ class Relu(Head):
         """Σ_i weights_i o_i in the columns of the units active at o_i."""
         return np.swapaxes(o * weights[:, :, None], -1, -2) @ self._active(o)
 
+    def units(self, o: Floats) -> Floats:
+        """1 for units that are active at o, 0 for the others."""
+        return self._active(o)
+
     def _active(self, o: Floats) -> Floats:
         return (o @ self.V > 0).astype(np.float64)

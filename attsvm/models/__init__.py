@@ -30,6 +30,7 @@ SUPPORT = (
     "one_look",
     "sentence_descent",
     "sums",
+    "terms",
     "twin",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.models.model import Model
+from attsvm.models.model import Factors, Model
 from attsvm.rules.rule import Blocks
 from attsvm.tokens import Floats
 
@@ -24,4 +24,9 @@ def chain(params: Blocks, G: Floats) -> Blocks:
     return {"K": np.matmul(G, params["Q"]), "Q": np.matmul(G.transpose(0, 2, 1), params["K"])}
 
 
-MODEL = Model("factored", shapes, matrix, chain)
+def factors(params: Blocks, D: Floats, z: Floats) -> Factors:
+    """∇_K = Σ x D (Qᵀz)ᵀ and ∇_Q = Σ x z (KᵀD)ᵀ."""
+    return {"K": (D, np.matmul(z, params["Q"])), "Q": (z, np.matmul(D, params["K"]))}
+
+
+MODEL = Model("factored", shapes, matrix, chain, factors=factors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,9 +14,14 @@ from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import Loss
 from attsvm.models.attention import attend, pull
 from attsvm.models.batch import Batch
+from attsvm.models.terms import terms
+from attsvm.rules.graded import Graded
+from attsvm.rules.graded.wide import of_logs
 from attsvm.rules.rule import Blocks, Gradient
 from attsvm.tokens import Floats, Ints
 
+# The vectors of each block's terms: left and right ones, (B, ·, ·).
+Factors = dict[str, tuple[Floats, Floats]]
 # Instances that keep one thread busy in one evaluation.
 _SHARE = 16
 
@@ -33,6 +38,10 @@ class Model:
     gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
     need queries of width one.
+
+    factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
+    of W's gradient becomes: D (B, n T, d) differences of keys, one a token, z (B, n, dq) queries,
+    one an input. None: the model has no graded form.
     """
 
     name: str
@@ -42,6 +51,7 @@ class Model:
     trains_head: bool = False
     reads: Callable[[Blocks], Head] = _linear
     prompt: bool = False
+    factors: Callable[[Blocks, Floats, Floats], Factors] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +66,18 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model, params: Blocks, batch: Batch, head: Head | None, loss: Loss
+    model: Model,
+    params: Blocks,
+    batch: Batch,
+    head: Head | None,
+    loss: Loss,
+    *,
+    graded: bool = False,
 ) -> Evaluation:
     """Loss and gradient of (1/n) Σ ℓ(y_i h(o_i)) at the parameters, exact at any saturation.
 
-    head: the fixed head; None when the model trains its own.
+    head: the fixed head; None when the model trains its own. graded: add the gradient's graded
+    form, if the model has one.
     """
     read = model.reads(params) if model.trains_head or head is None else head
     W = np.ascontiguousarray(model.matrix(params))
@@ -71,10 +88,11 @@ def evaluate(
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
     # The one bent head: ∇h(o) − ∇h(x) = −2λ (o − x). The others are linear or piecewise so.
     curve = -2 * read.penalty if isinstance(read, Quadratic) else 0.0
+    bend = curve * batch.labels
     with threads(batch.size // _SHARE):
         G, scale = pull(
             batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign,
-            log_slope, curve * batch.labels,
+            log_slope, bend,
         )  # fmt: skip
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}
@@ -85,9 +103,45 @@ def evaluate(
         weights = sign * np.exp(log_slope - finite[:, None]) * batch.labels
         direction[read.block] = read.pull(pooled, weights)
         log_scale[read.block] = top_slope - np.log(batch.keys.shape[1])
-    return Evaluation(
-        loss.value(margins).mean(axis=1), Gradient(direction, log_scale), logs, top, margins
-    )
+    gradient = Gradient(direction, log_scale)
+    if graded and model.factors is not None:
+        with threads(batch.size // _SHARE):
+            D, share, power = terms(
+                batch.keys, batch.values, batch.present, logs, top, slopes, sign, log_slope, bend
+            )
+        vectors = model.factors(params, D.reshape(*_flat(D)), batch.queries)
+        found = _graded(vectors, share, power)
+        if model.trains_head:
+            # ∂h(o_i) = o_i unitsᵢᵀ, and o_i is the sum of its tokens' values s_t x_t.
+            weight = log_slope[:, :, None] + logs - np.log(batch.keys.shape[1])
+            signed = (sign * batch.labels)[:, :, None] * np.where(batch.present, 1.0, 0.0)
+            vectors = {read.block: (batch.values.reshape(*_flat(batch.values)), read.units(pooled))}
+            found |= _graded(vectors, *of_logs(signed, weight))
+        gradient = replace(gradient, graded=found)
+    return Evaluation(loss.value(margins).mean(axis=1), gradient, logs, top, margins)
+
+
+def _flat(tokens: Floats) -> tuple[int, int, int]:
+    """The shape (B, n T, ·) of tokens (B, n, T, ·)."""
+    B, n, T, d = tokens.shape
+    return B, n * T, d
+
+
+def _graded(factors: Factors, share: Floats, power: Ints) -> dict[str, Graded]:
+    """The terms of each block: wide numbers (B, n, T), and vectors of a token or an input each."""
+    B, n, T = share.shape
+    x = share.reshape(B, n * T), power.reshape(B, n * T)
+    number = {n: np.repeat(np.arange(n), T), n * T: np.arange(n * T)}
+    return {
+        name: Graded(
+            np.ascontiguousarray(left),
+            np.ascontiguousarray(right),
+            number[left.shape[1]],
+            number[right.shape[1]],
+            *x,
+        )
+        for name, (left, right) in factors.items()
+    }
 
 
 def log_norm(gradient: Gradient) -> Floats:

@@ -209,7 +209,29 @@ def untie(
 
     log s_t = logs_t − shift; term and height (T,) are room. Writes part (n, d) at place i.
     """
+    peak = grade(D, gap, order, j, logs, shift, term, height)
+    if peak == -np.inf:
+        return peak
+    for t in range(len(term)):
+        f = height[t] - peak
+        term[t] = term[t] * math.exp(f) if f > LEAST else 0.0
+    combine(term, D, j, part, i)
+    return peak
+
+
+@njit(**BARE)
+def grade(
+    D: Floats, gap: Floats, order: Floats, j: int, logs: Floats, shift: float, term: Floats,
+    height: Floats,
+) -> float:  # fmt: skip
+    """The largest height of the terms s_t (G_t − δ) = term_t e^height_t, −inf when all are zero.
+
+    log s_t = logs_t − shift. Writes term and height (T,): 0 and −inf for the top token, those with
+    its key and those that are not there.
+    """
     T = D.shape[1]
+    term[:] = 0.0
+    height[:] = -np.inf
     second = -np.inf
     for t in range(T):
         if gap[j, t] != 0.0:
@@ -225,8 +247,6 @@ def untie(
                 scaled += math.exp(f) * gap[j, t]
     peak = -np.inf
     for t in range(T):
-        term[t] = 0.0
-        height[t] = -np.inf
         # The top token and those that are not there have D = 0 as well.
         if _zero(D, j, t):
             continue
@@ -243,8 +263,4 @@ def untie(
             term[t] = f
             height[t] = logs[t] - shift + extra
             peak = max(peak, height[t])
-    for t in range(T):
-        f = height[t] - peak
-        term[t] = term[t] * math.exp(f) if f > LEAST else 0.0
-    combine(term, D, j, part, i)
     return peak

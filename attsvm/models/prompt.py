@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attsvm.models.model import Model
+from attsvm.models.model import Factors, Model
 from attsvm.rules.rule import Blocks
 from attsvm.tokens import Floats
 
@@ -22,4 +22,9 @@ def chain(params: Blocks, G: Floats) -> Blocks:
     return {"p": G[:, :, 0]}
 
 
-MODEL = Model("prompt", shapes, matrix, chain, prompt=True)
+def factors(params: Blocks, D: Floats, z: Floats) -> Factors:
+    """p = Σ x D, the query being 1."""
+    return {"p": (D, z)}
+
+
+MODEL = Model("prompt", shapes, matrix, chain, prompt=True, factors=factors)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.models.one_input import ABOVE, TIED
+from attsvm.rules.graded.wide import of_logs
 from attsvm.tokens import Bools, Floats, Ints
 
 
@@ -58,11 +59,40 @@ def pull(
     c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o. The mean over inputs
     is in M. The largest entry of G lies in [½, 1).
     """
+    n = keys.shape[1]
+    ahead, x, height = _rises(keys, values, present, logs, top, slopes, sign, log_slope, bend)
+    height = np.where((queries != 0).any(axis=2)[:, :, None], height, -np.inf) + np.log(n)
+    peak = height.max(axis=(1, 2))
+    C = x * np.exp(height - _finite(peak)[:, None, None])
+    G = np.einsum("bntd,bnq->bdq", C[..., None] * ahead, queries)
+    most = np.abs(G).max(axis=(1, 2))
+    power = np.frexp(most)[1]
+    scale = np.where(most > 0, peak + power * np.log(2.0) - np.log(n), -np.inf)
+    return np.ldexp(G, -power[:, None, None]), scale
+
+
+def terms(
+    keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
+    sign: Floats, log_slope: Floats, bend: Floats,
+) -> tuple[Floats, Floats, Ints]:  # fmt: skip
+    """(D (B, n, T, d), share (B, n, T), power (B, n, T)): the gradient is Σ x_it D_t z_iᵀ.
+
+    D_t = k_t − k_a, zero for tokens that are not there; arguments as in `pull`.
+    """
+    D, f, height = _rises(keys, values, present, logs, top, slopes, sign, log_slope, bend)
+    return D, *of_logs(f, height)
+
+
+def _rises(
+    keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
+    sign: Floats, log_slope: Floats, bend: Floats,
+) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    """D as in `terms`, and x = f e^height: f and height (B, n, T)."""
     n, T = keys.shape[1:3]
     others = present & (np.arange(T) != top[:, :, None])
     logs = np.where(others, logs, -np.inf)
     away = _from_top(values, top)
-    ahead = _from_top(keys, top)
+    ahead = np.where(present[..., None], _from_top(keys, top), 0.0)
     gap = -np.einsum("bnte,bne->bnt", away, slopes)
     tie = TIED * np.sqrt(np.square(away).sum(axis=3) * np.square(slopes).sum(axis=2)[:, :, None])
     # o − x_a = e^first · near; G_t = gap · e^order.
@@ -81,12 +111,6 @@ def pull(
     # G_t − δ = x · e^extra, with the larger of both exponents.
     extra = np.maximum(order, second)
     x = np.exp(order - _finite(extra)) * gap - np.exp(second - _finite(extra)) * scaled
-    moves = (x != 0) & (ahead != 0).any(axis=3) & (queries != 0).any(axis=2)[:, :, None]
-    height = np.where(moves & others, logs + extra + log_slope[:, :, None], -np.inf)
-    peak = height.max(axis=(1, 2))
-    C = -sign[:, :, None] * x * np.exp(height - _finite(peak)[:, None, None])
-    G = np.einsum("bntd,bnq->bdq", C[..., None] * ahead, queries)
-    most = np.abs(G).max(axis=(1, 2))
-    power = np.frexp(most)[1]
-    scale = np.where(most > 0, peak + power * np.log(2.0) - np.log(n), -np.inf)
-    return np.ldexp(G, -power[:, None, None]), scale
+    moves = (x != 0) & (ahead != 0).any(axis=3) & others & np.isfinite(log_slope)[:, :, None]
+    height = np.where(moves, logs + extra + log_slope[:, :, None], -np.inf)
+    return ahead, np.where(moves, -sign[:, :, None] * x, 0.0), height - np.log(n)

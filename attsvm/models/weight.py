@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attsvm.models.model import Model
+from attsvm.models.model import Factors, Model
 from attsvm.rules.rule import Blocks
 from attsvm.tokens import Floats
 
@@ -22,4 +22,9 @@ def chain(params: Blocks, G: Floats) -> Blocks:
     return {"W": G}
 
 
-MODEL = Model("weight", shapes, matrix, chain)
+def factors(params: Blocks, D: Floats, z: Floats) -> Factors:
+    """W = Σ x D zᵀ as it stands."""
+    return {"W": (D, z)}
+
+
+MODEL = Model("weight", shapes, matrix, chain, factors=factors)

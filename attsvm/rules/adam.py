@@ -18,8 +18,11 @@ import math
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.rules.rule import Blocks, Rule, State, Step
+from attsvm.rules.graded.averages import entries_of
+from attsvm.rules.graded.wide import logs_of
+from attsvm.rules.rule import Blocks, Gradient, Rule, State, Step
 from attsvm.rules.scaled import log, log_of, over
+from attsvm.tokens import Floats
 
 
 def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
@@ -51,8 +54,7 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
         after: State = {"count": np.int64(t)}
         for block, x in step.params.items():
             ratio, log_root = step.state[f"{block}.ratio"], step.state[f"{block}.log"]
-            G = step.gradient.direction[block]
-            size = log(np.abs(G)) + over(step.gradient.log_scale[block], G)  # log |g|
+            G, size = _sized(step.gradient, block)
             root = np.logaddexp(2 * (log_root + keep), 2 * (size + add)) / 2
             base = np.where(root == -np.inf, 0.0, root)
             ratio = beta1 * ratio * np.exp(log_root - base)
@@ -65,4 +67,13 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
             after |= {f"{block}.ratio": ratio, f"{block}.log": root}
         return new, after
 
-    return Rule("adam", init, move)
+    return Rule("adam", init, move, graded=True)
+
+
+def _sized(gradient: Gradient, block: str) -> tuple[Floats, Floats]:
+    """Numbers with the sign of each entry of g, and log |g|."""
+    G, terms = gradient.direction[block], gradient.graded.get(block)
+    if terms is None:
+        return G, log(np.abs(G)) + over(gradient.log_scale[block], G)
+    share, power = entries_of(G, gradient.log_scale[block], terms)
+    return share, logs_of(share, power)

@@ -7,22 +7,30 @@ with m₀ = 0 and D given by each rule: g itself, g/‖g‖, sign(g), U Vᵀ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.rules.rule import Blocks, Gradient, Rule, State, Step
-from attsvm.rules.scaled import log, log_of, over, peak, unit
+from attsvm.rules.graded import Graded
+from attsvm.rules.graded.averages import Average
+from attsvm.rules.rule import Blocks, Rule, State, Step
+from attsvm.rules.scaled import over
 from attsvm.tokens import Floats
 
 # D(direction (B, ...), log_scale (B,)) of one block: (B, ...).
 Toward = Callable[[Floats, Floats], Floats]
+# The same from the block's terms.
+Finely = Callable[[Graded], Floats]
 
 
-def memoryless(name: str, toward: Toward, *, norm: str | None = None) -> Rule:
-    """The rule x ← x − η D(g), block by block."""
+def memoryless(
+    name: str, toward: Toward, *, norm: str | None = None, finely: Finely | None = None
+) -> Rule:
+    """The rule x ← x − η D(g), block by block.
+
+    finely: D from the graded form of a block, where there is one.
+    """
 
     def init(params: Blocks) -> State:
         return {}
@@ -30,54 +38,54 @@ def memoryless(name: str, toward: Toward, *, norm: str | None = None) -> Rule:
     def move(step: Step) -> tuple[Blocks, State]:
         new = {}
         for block, x in step.params.items():
-            D = toward(step.gradient.direction[block], step.gradient.log_scale[block])
+            terms = step.gradient.graded.get(block)
+            if finely is None or terms is None:
+                D = toward(step.gradient.direction[block], step.gradient.log_scale[block])
+            else:
+                D = finely(terms).reshape(x.shape)
             with np.errstate(invalid="ignore"):  # 0 · inf, for lr = 0
                 new[block] = x - over(step.lr, x) * D
         return new, step.state
 
-    return Rule(name, init, move, norm)
+    return Rule(name, init, move, norm, graded=finely is not None)
 
 
-def averaged(name: str, toward: Toward, beta: float) -> Rule:
+def averaged(
+    name: str, average: Callable[[int], Average], beta: float, *, graded: bool = False
+) -> Rule:
     """The rule m ← β m + (1 − β) g, x ← x − η D(m), block by block.
 
-    The average spans as many orders of magnitude as the gradients do, so it is kept as a
-    direction with largest entry 1 and a log scale, both renewed at each step. Entries smaller
-    than the largest of their block by more than e^745 are zero.
+    The average spans as many orders of magnitude as the gradients do: average(ndim) says how that
+    of a block with this many axes is kept, and what D is.
     """
     if not 0 <= beta < 1:
         raise Unsupported(f"{name} has momentum β = {beta}: it must lie in [0, 1)")
-    keep, add = log_of(beta), math.log1p(-beta)
 
     def init(params: Blocks) -> State:
-        state: State = {}
-        for block, x in params.items():
-            state |= {f"{block}.mean": np.zeros_like(x), f"{block}.log": np.full(len(x), -np.inf)}
-        return state
+        return {
+            f"{block}.{part}": value
+            for block, x in params.items()
+            for part, value in average(x.ndim).first(x.shape).items()
+        }
 
     def move(step: Step) -> tuple[Blocks, State]:
         new: Blocks = {}
-        averages: State = {}
+        after: State = {}
         for block, x in step.params.items():
-            mean = step.state[f"{block}.mean"], step.state[f"{block}.log"]
-            M, log_scale = _average(mean, step.gradient, block, keep=keep, add=add)
-            new[block] = x - over(step.lr, x) * toward(M, log_scale)
-            averages |= {f"{block}.mean": M, f"{block}.log": log_scale}
-        return new, averages
+            kept = average(x.ndim)
+            before = {part: step.state.get(f"{block}.{part}") for part in kept.parts}
+            if any(value is None for value in before.values()):
+                raise Unsupported(
+                    f"the running average of {block} was saved in a form that has lost its small "
+                    f"directions: {name} cannot go on from it; start the run again"
+                )
+            gradient = step.gradient
+            D, now = kept.after(
+                before, gradient.direction[block], gradient.log_scale[block],
+                gradient.graded.get(block), beta,
+            )  # fmt: skip
+            new[block] = x - over(step.lr, x) * D
+            after |= {f"{block}.{part}": value for part, value in now.items()}
+        return new, after
 
-    return Rule(name, init, move)
-
-
-def _average(
-    mean: tuple[Floats, Floats], gradient: Gradient, block: str, *, keep: float, add: float
-) -> tuple[Floats, Floats]:
-    """β m + (1 − β) g as (direction, log scale), with keep = log β and add = log(1 − β)."""
-    M, log_mean = mean
-    top = peak(gradient.direction[block])
-    G = unit(gradient.direction[block], top, gradient.log_scale[block])
-    old, fresh = log_mean + keep, gradient.log_scale[block] + log(top) + add
-    scale = np.maximum(old, fresh)
-    base = np.where(scale == -np.inf, 0.0, scale)  # −inf − (−inf) is no number
-    M = over(np.exp(old - base), M) * M + over(np.exp(fresh - base), G) * G
-    top = peak(M)
-    return unit(M, top, scale), scale + log(top)
+    return Rule(name, init, move, graded=graded)

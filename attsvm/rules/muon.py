@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from attsvm.rules import spectral
+from attsvm.rules import ngd, spectral
 from attsvm.rules.descent import averaged
+from attsvm.rules.graded.averages import Average, by_terms, whole
 from attsvm.rules.rule import Rule
 
 
@@ -14,4 +15,10 @@ def rule(*, momentum: float = 0.95, newton_schulz: bool = False) -> Rule:
 
     Theory: on linear multiclass models the limit is the spectral max margin [fan2025spectral].
     """
-    return averaged("muon", spectral.toward(newton_schulz=newton_schulz), momentum)
+
+    def average(ndim: int) -> Average:
+        if newton_schulz:
+            return whole(spectral.approximate)
+        return whole(ngd.toward) if ndim == 2 else by_terms(spectral.terms_of)
+
+    return averaged("muon", average, momentum, graded=not newton_schulz)

@@ -8,9 +8,10 @@ direction and scale, and a rule that normalizes does so block by block, without 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from attsvm.rules.graded import Graded
 from attsvm.tokens import Floats
 
 # Parameters by name, each with a leading stack axis B.
@@ -23,11 +24,13 @@ State = dict[str, Any]
 class Gradient:
     """The gradient of each block as direction (B, ...) and log_scale (B,).
 
-    Block x is direction[x] · e^log_scale[x]; a log_scale of −inf means exactly zero.
+    Block x is direction[x] · e^log_scale[x]; a log_scale of −inf means exactly zero. graded[x] is
+    the same block as a sum of terms of any size, for rules that ask for it where it is known.
     """
 
     direction: Blocks
     log_scale: Blocks
+    graded: dict[str, Graded] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,9 @@ class Rule:
     step beyond the range of floats gives params that are not finite.
 
     `norm` names the norm of the step when every step has norm lr in it (ngd: frobenius), None
-    otherwise. `decays` says whether decoupled weight decay is defined.
+    otherwise. `decays` says whether decoupled weight decay is defined. `graded` asks for gradients
+    in graded form: a rule that gives small entries or singular directions the weight of large ones
+    is exact only with it. It must do without where a model has none.
     """
 
     name: str
@@ -62,6 +67,7 @@ class Rule:
     move: Callable[[Step], tuple[Blocks, State]]
     norm: str | None = None
     decays: bool = True
+    graded: bool = False
 
     def update(
         self, params: Blocks, gradient: Gradient, state: State, lr: Floats, loss: Floats, step: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.rules.descent import memoryless
+from attsvm.rules.graded import Graded
 from attsvm.rules.rule import Rule
 from attsvm.rules.scaled import over
 from attsvm.tokens import Floats
@@ -15,6 +16,11 @@ def toward(G: Floats, log_scale: Floats) -> Floats:
     return np.where(over(log_scale == -np.inf, G), 0.0, np.sign(G))
 
 
+def finely(terms: Graded) -> Floats:
+    """sign(g), each entry from its own terms however small they are."""
+    return np.sign(terms.entries()[0])
+
+
 def rule() -> Rule:
     """Sign descent: the largest entry of every step is η."""
-    return memoryless("sign", toward, norm="max")
+    return memoryless("sign", toward, norm="max", finely=finely)

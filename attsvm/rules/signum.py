@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from attsvm.rules import sign
 from attsvm.rules.descent import averaged
+from attsvm.rules.graded.averages import Average, by_entry
 from attsvm.rules.rule import Rule
 
 
 def rule(*, momentum: float = 0.9) -> Rule:
     """Sign descent with this momentum β; β = 0 is sign descent."""
-    return averaged("signum", sign.toward, momentum)
+
+    def average(ndim: int) -> Average:
+        return by_entry()
+
+    return averaged("signum", average, momentum, graded=True)

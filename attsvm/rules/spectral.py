@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.norms import norm_of
+from attsvm.norms.norm import UNIT
 from attsvm.rules import ngd
-from attsvm.rules.descent import Toward, memoryless
+from attsvm.rules.descent import memoryless
+from attsvm.rules.graded import Graded
+from attsvm.rules.graded.wide import of_logs
 from attsvm.rules.rule import Rule
 from attsvm.rules.scaled import over
 from attsvm.tokens import Floats
@@ -18,8 +21,8 @@ _NEWTON_SCHULZ, _ROUNDS = (3.4445, -4.7750, 2.0315), 5
 def exact(G: Floats, log_scale: Floats) -> Floats:
     """U Vᵀ of g = U Σ Vᵀ over its nonzero singular values; g/‖g‖ for a block of vectors (B, d).
 
-    Singular values below the rounding of the largest one are taken as zero: their vectors are
-    noise, and U Vᵀ would give the noise the length of the signal.
+    For gradients without a graded form. Singular values below the rounding of the largest one are
+    taken as zero: their vectors are noise, and U Vᵀ would give the noise the length of the signal.
     """
     if G.ndim == 2:
         return ngd.toward(G, log_scale)
@@ -45,12 +48,22 @@ def approximate(G: Floats, log_scale: Floats) -> Floats:
     return X.swapaxes(-1, -2) if tall else X
 
 
-def toward(*, newton_schulz: bool = False) -> Toward:
-    """The exact direction, or its approximation by matrix products."""
-    return approximate if newton_schulz else exact
+def finely(terms: Graded) -> Floats:
+    """U Vᵀ over every singular value that the terms have, however small it is."""
+    return terms.direction() if terms.right.shape[2] == 1 else terms.resolved()[0]
+
+
+def terms_of(G: Floats, log_scale: Floats) -> Graded:
+    """g as the terms σ u vᵀ of its singular values above the rounding of the largest."""
+    U, s, Vt = np.linalg.svd(np.where(over(log_scale == -np.inf, G), 0.0, G), full_matrices=False)
+    live = s > s[:, :1] * 4 * UNIT * sum(G.shape[1:])
+    number = np.arange(s.shape[1])
+    x = of_logs(np.where(live, s, 0.0), np.broadcast_to(log_scale[:, None], s.shape))
+    return Graded(np.ascontiguousarray(U.swapaxes(1, 2)), Vt, number, number, *x)
 
 
 def rule(*, newton_schulz: bool = False) -> Rule:
     """Spectral descent: the largest singular value of every step is η, unless approximated."""
-    norm = None if newton_schulz else "spectral"
-    return memoryless("spectral", toward(newton_schulz=newton_schulz), norm=norm)
+    if newton_schulz:
+        return memoryless("spectral", approximate)
+    return memoryless("spectral", exact, norm="spectral", finely=finely)

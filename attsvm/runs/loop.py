@@ -33,6 +33,7 @@ class Task:
 
     floor (B,): the infimum of the loss, for rules that need it. ahead: a kernel that takes the
     steps it can by itself, or None. inputs: n, where a run that goes on is checked against it here.
+    graded: look with the gradient's graded form, for rules that ask for it; None: there is none.
     """
 
     size: int
@@ -40,6 +41,7 @@ class Task:
     floor: Floats
     ahead: Ahead | None = None
     inputs: int | None = None
+    graded: Callable[[Blocks], Evaluation] | None = None
 
 
 def run(
@@ -60,6 +62,7 @@ def run(
             "give it the data it came from"
         )
     record = Record(start)
+    look = task.graded if rule.graded and task.graded is not None else task.look
     reached = first
     if stop is None and task.ahead is not None:
         params, reached = task.ahead(params, factor, record, first, first + steps, progress)
@@ -70,7 +73,7 @@ def run(
     for step in range(reached, first + steps + 1):
         # A diverging step is reported, not warned about.
         with np.errstate(all="ignore"), threads(task.size // _SHARE):
-            found = task.look(params)
+            found = look(params)
             size = log_norm(found.gradient)
         if not bool(np.isfinite(found.loss).all()):
             diverged = step - 1

@@ -30,10 +30,13 @@ def token_task(batch: Batch, model: Model, head: Head | None, config: dict[str, 
     def look(params: Blocks) -> Evaluation:
         return evaluate(model, params, batch, head, loss)
 
+    def graded(params: Blocks) -> Evaluation:
+        return evaluate(model, params, batch, head, loss, graded=True)
+
     ahead = None
     if isinstance(head, Linear) and _fusible(model, config):
         ahead = _ahead(batch, head, config)
-    return Task(batch.size, look, _floor(batch, head, loss), ahead)
+    return Task(batch.size, look, _floor(batch, head, loss), ahead, graded=graded)
 
 
 def _fusible(model: Model, config: dict[str, Any]) -> bool:

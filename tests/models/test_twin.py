@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import LOSSES
-from attsvm.models import MODELS, attention, twin
+from attsvm.models import MODELS, attention, terms, twin
+from attsvm.rules.graded.wide import logs_of
 from tests.models.instances import (
     GRID_HEAD,
     TIES,
@@ -38,11 +39,23 @@ def compare(batch, W, head, loss):
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * head.gradient(pooled))
     curve = -2 * head.penalty if isinstance(head, Quadratic) else 0.0
     rest = (logs, top, slopes, sign, log_slope, curve * batch.labels)
+    _compare_terms(batch, rest)
     G, M = attention.pull(*arrays, *rest)
     H, N = twin.pull(*arrays, *rest)
     assert_allclose(M, N, rtol=ROUNDING)
     assert_allclose(G, H, rtol=0, atol=ROUNDING)
     return G, M
+
+
+def _compare_terms(batch, rest):
+    """The gradient token by token, by both routes."""
+    arrays = (batch.keys, batch.values, batch.present)
+    D, share, power = terms.terms(*arrays, *rest)
+    E, other, height = twin.terms(*arrays, *rest)
+    assert_array_equal(D, E)
+    logs = logs_of(other, height)
+    assert_array_equal(np.sign(share), np.sign(other))
+    assert_allclose(logs_of(share, power), logs, rtol=ROUNDING, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -1,0 +1,200 @@
+"""The evidence that rules which weigh small and large alike are exact, however far apart they are.
+
+    python -m tests.training.graded_evidence [--quick] [PART ...]
+
+Runs of the library beside runs in many digits (`digits`) from the same start. The error is that of
+a block's entries as a share of its largest, the largest along the run. Beside it the run's own
+conditioning: what the many-digit run does when its start is moved by 1e-16 of its size, and when
+each step ends in floats while all between is exact. No arithmetic of sixteen digits is below that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from attsvm import Path, Tokens, train
+from attsvm.data.sphere import sphere
+from attsvm.heads.linear import Linear
+from attsvm.losses import LOSSES
+from attsvm.models import MODELS
+from attsvm.models.batch import Batch
+from attsvm.models.model import evaluate
+from attsvm.rules import rule_of
+from tests.training.digits import Setting, run
+from tests.training.evidence import main
+from tests.training.finding import Finding, Part
+
+RULES = ("spectral", "muon", "sign", "signum", "adam")
+# Model, and whether it trains a ReLU head.
+FORMS = (
+    ("prompt", False), ("weight", False), ("factored", False), ("joint-prompt", False),
+    ("joint-weight", False), ("joint-weight", True),
+)  # fmt: skip
+STARTS = ("normal", "far")
+# The error asked for, unless the run's own conditioning is worse by this factor or less.
+ASKED, ROOM = 1e-9, 100.0
+WIDTH = 2
+# The last setting and its run in many digits.
+_LAST: list[tuple[Setting, tuple[dict[str, np.ndarray], int]]] = []
+
+
+def setting(
+    size: tuple[int, int, int], rule: str, start: str, *, model: str = "weight", relu: bool = False,
+    steps: int = 200, lr: float = 1.0, seed: int = 0, units: bool = False,
+) -> Setting:  # fmt: skip
+    """Tokens on the sphere with blocks N(0, 1), or 60 in the first entry and zeros ("far").
+
+    "far:F" has F instead of 60. units: the queries are unit vectors, so that each column of W is
+    moved by its own input alone.
+    """
+    made = sphere(*size, seed=seed)
+    d = size[2]
+    shapes = {
+        "prompt": {"p": (d,)}, "weight": {"W": (d, d)}, "factored": {"K": (d, d), "Q": (d, d)},
+    }[model.removeprefix("joint-")]  # fmt: skip
+    rng = np.random.default_rng([seed, 7])
+    blocks = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    if start.startswith("far"):
+        for name, block in blocks.items():
+            if name != "Q":  # K Qᵀ is then a row of 60 times numbers of any sign
+                block[:] = 0.0
+                block.flat[0] = float(start.partition(":")[2] or 60.0)
+    joint = model.startswith("joint-")
+    if joint:
+        blocks["V" if relu else "v"] = rng.standard_normal((d, WIDTH) if relu else d)
+    z = np.ones((size[0], 1)) if "p" in blocks else made["z"]
+    z = np.eye(size[0], d) if units else z
+    v = None if joint else made["v"]
+    # Labels −1 would let all units of a ReLU head die, in a gradient of zero.
+    y = np.ones(size[0]) if relu else made["y"]
+    return Setting(made["X"], z, y, v, model, rule, blocks, lr, steps, relu)
+
+
+def library_run(s: Setting) -> Path:
+    """The same run by the library."""
+    queries = {} if "p" in s.start else {"queries": s.z}
+    tokens = Tokens(s.X, labels=s.y, **queries)
+    width = next((s.start[name].shape[1] for name in ("K", "V") if name in s.start), None)
+    return train(
+        tokens, model=s.model, rule=s.rule, head="relu" if s.relu else s.v, lr=s.lr, steps=s.steps,
+        init=s.start, width=width, options=dict(s.options),
+    )  # fmt: skip
+
+
+def apart(path: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> float:
+    """The largest error of a block's entry along two runs, as a share of its largest entry then."""
+    worst = 0.0
+    for name, rows in exact.items():
+        axes = tuple(range(1, rows.ndim))
+        error = np.abs(path[name] - rows).max(axis=axes)
+        worst = max(worst, float((error / np.abs(rows).max(axis=axes)).max()))
+    return worst
+
+
+def _digits_run(s: Setting) -> tuple[dict[str, np.ndarray], int]:
+    """The run in many digits, kept while the same setting is asked again."""
+    if not _LAST or _LAST[0][0] is not s:
+        _LAST[:] = [(s, run(s))]
+    return _LAST[0][1]
+
+
+def compared(s: Setting) -> tuple[float, int, float]:
+    """(error of the library's run, digits that were needed, log10 of its last gradient)."""
+    exact, digits = _digits_run(s)
+    path = library_run(s)
+    ours = {name: block[:, 0] for name, block in path.weights.items()}
+    error = apart(ours, {name: rows[path.steps] for name, rows in exact.items()})
+    return error, digits, float(path.log_gradient[-1, 0] / np.log(10))
+
+
+def conditioning(s: Setting, digits: int) -> tuple[float, float]:
+    """How far the many-digit run moves when its start is moved by 1e-16 of its size, and when each
+    of its steps ends in floats."""
+    exact, _ = _digits_run(s)
+    return apart(run(s, digits, 1e-16)[0], exact), apart(run(s, digits, rounded=True)[0], exact)
+
+
+def found(s: Setting, what: str, *, always: bool = False) -> Finding:
+    """One run; its conditioning is measured where the error is not small by itself."""
+    error, digits, size = compared(s)
+    words = f"{error:.1g}; {digits} digits, gradient 1e{size:.0f}"
+    met = error <= ASKED
+    if always or not met:
+        own = conditioning(s, digits)
+        words += f"; its own: {own[0]:.1g} from the start, {own[1]:.1g} from steps in floats"
+        met = met or error <= ROOM * max(own)
+    return Finding(what, words, f"≤ {ASKED:.0e}", met)
+
+
+def runs(quick: bool) -> Iterator[Finding]:
+    """Weights, step 1, starts N(0, 1) and diag(60, 0, …): error along the run."""
+    for size in ((3, 4, 3),) if quick else ((3, 4, 3), (6, 8, 10)):
+        for rule in RULES:
+            for start in STARTS:
+                s = setting(size, rule, start, steps=60 if quick else 200)
+                yield found(s, f"{size}, {rule}, {start}, {s.steps} its", always=size == (3, 4, 3))
+
+
+def forms(quick: bool) -> Iterator[Finding]:
+    """Every model with every rule, (3, 4, 3), step 1: error along the run."""
+    for model, relu in FORMS:
+        for rule in RULES:
+            for start in STARTS[1:] if quick else STARTS:
+                # Factors move their product by squares: so many steps take a thousand digits.
+                steps = 15 if quick else 25 if model == "factored" else 60
+                s = setting((3, 4, 3), rule, start, model=model, relu=relu, steps=steps)
+                name = f"{model}, ReLU head" if relu else model
+                yield found(s, f"{name}, {rule}, {start}, {steps} its")
+
+
+def without(s: Setting) -> float:
+    """The error of the same run when the rule sees only direction and scale."""
+    exact, _ = _digits_run(s)
+    batch = Batch.of(Tokens(s.X, queries=s.z, labels=s.y))
+    rule, model, head = rule_of(s.rule), MODELS[s.model], Linear(np.asarray(s.v)[None])
+    params = {name: block[None].copy() for name, block in s.start.items()}
+    state, worst = rule.init(params), 0.0
+    for t in range(s.steps):
+        seen = evaluate(model, params, batch, head, LOSSES["logistic"])
+        params, state = rule.update(params, seen.gradient, state, np.ones(1), seen.loss, t)
+        here = {name: rows[t + 1 : t + 2] for name, rows in exact.items()}
+        worst = max(worst, apart(params, here))
+    return worst
+
+
+def before(quick: bool) -> Iterator[Finding]:
+    """The same runs by direction and scale alone, which lose what is below 1e-16 of the largest."""
+    for rule, start, steps, units in (
+        ("spectral", "normal", 100, False), ("spectral", "far", 100, False),
+        ("muon", "normal", 100, False), ("muon", "far", 100, False),
+        ("spectral", "far:2000", 20, True), ("sign", "far:2000", 20, True),
+        ("signum", "far:2000", 20, True), ("adam", "far:2000", 20, True),
+    ):  # fmt: skip
+        if not quick or units:
+            s = setting((3, 4, 3), rule, start, steps=steps, units=units)
+            error, _, _ = compared(s)
+            plain = without(s)
+            what = f"{rule}, {start}{', unit queries' if units else ''}, {s.steps} its"
+            yield Finding(what, f"{plain:.1g} before, {error:.1g} now")
+
+
+def momentum(quick: bool) -> Iterator[Finding]:
+    """Averages of short and of long memory: error, and the run's own conditioning."""
+    for rule in ("muon", "signum"):
+        for beta in (0.5, 0.99):
+            s = replace(
+                setting((3, 4, 3), rule, "normal", steps=40 if quick else 200, seed=1),
+                options={"momentum": beta},
+            )
+            yield found(s, f"{rule}, β = {beta}, {s.steps} its", always=True)
+
+
+PARTS: dict[str, Part] = {"runs": runs, "forms": forms, "before": before, "momentum": momentum}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], PARTS))
