@@ -63,7 +63,7 @@ def certify(
         )
     problem.check_sizes()
     matrix = _matrix(problem, W)
-    if np.isfinite(budget):
+    if budget < np.inf:
         return _soft(problem, geometry, matrix, np.minimum(lam, budget), mu, goal, budget)
     given = lam, mu
     low, high, lam, mu = _bounds(problem, geometry, matrix, lam, mu)

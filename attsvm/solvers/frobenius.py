@@ -6,6 +6,8 @@ with D = d·dq unknowns no more than D rows are ever active, whatever the number
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 from scipy.optimize import nnls
 
@@ -35,7 +37,7 @@ _TURNS = 5
 
 def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer of the method that fits the size."""
-    if np.isfinite(budget):
+    if budget < np.inf:
         return newton(problem, norm, tol=tol, budget=budget)
     if problem.m + problem.ties <= SMALL:
         return active_set(problem, norm)
@@ -131,8 +133,12 @@ def _met(short: float, W: Floats, norms: Floats, b: Floats) -> bool:
     """
     if short > _POLISH:
         return False
-    reach = float(np.linalg.norm(W)) * float((norms / np.where(b > 0, b, np.inf)).max(initial=0.0))
-    return short * reach <= _MISSED
+    if short <= 0.0:
+        return True
+    size = short * sqrt(np.vdot(W, W))
+    if size * float(norms.max(initial=0.0)) <= _MISSED * float(b.min(initial=1.0)):
+        return True  # the row of all that asks the most
+    return size * float((norms / np.where(b > 0, b, np.inf)).max(initial=0.0)) <= _MISSED
 
 
 def least_distance(rows: Rows, proof: Answer) -> Answer | None:

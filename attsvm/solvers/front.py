@@ -49,7 +49,7 @@ def solve(
     goal = _tolerance(geometry, tol)
     budget = np.inf if C is None else _budget(C)
     method = pick(geometry, solver, budget)
-    answer = None if np.isfinite(budget) else zero_row(problem)
+    answer = None if budget < np.inf else zero_row(problem)
     if answer is None:
         answer = _run(method, problem, geometry, goal, budget)
     result = judge(problem, geometry, answer, goal, budget)
@@ -95,9 +95,9 @@ def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: fl
 
     Beyond it a budget is as good as none, or as zero: λ then lies far below it, or grows with it.
     """
-    cap = min(max(budget, _MIDDLE[0]), _MIDDLE[1])
-    if not np.isfinite(budget) or cap == budget:
+    if budget == np.inf or _MIDDLE[0] <= budget <= _MIDDLE[1]:
         return method.run(problem, norm, tol=tol, budget=budget)
+    cap = min(max(budget, _MIDDLE[0]), _MIDDLE[1])
     found = method.run(problem, norm, tol=tol, budget=cap)
     pairs = [
         (np.minimum(found.multipliers * share, budget), found.tie_multipliers * share)
@@ -132,7 +132,7 @@ def pick(norm: Norm, name: str | None, budget: float) -> Solver:
         raise Unsupported(
             f"solver {name!r} does not take norm {norm.name}: {', '.join(fitting)} do"
         )
-    if np.isfinite(budget) and not method.soft:
+    if budget < np.inf and not method.soft:
         fitting = [key for key, s in solvers.SOLVERS.items() if s.soft and s.takes(norm)]
         raise Unsupported(
             f"solver {name!r} takes no budget C in norm {norm.name}: {', '.join(fitting)} do"
