@@ -118,6 +118,7 @@ SUPPORT = (
     "joint_mirror_instance",
     "kept_sets",
     "least_loss",
+    "ledger",
     "mirror_runs",
     "multi_token",
     "plane_paths",

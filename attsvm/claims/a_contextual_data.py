@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.prompt_paths import unsettled
 from attsvm.claims.proof import cosine, kept, recertified, selected
 from attsvm.claims.single_input import frame_choice
@@ -16,9 +17,7 @@ from attsvm.landscape import initial_gradient_condition
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Bools, Floats, Ints, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
+from attsvm.claims.ledger import solve, train
 from attsvm.claims.proof import cosine, kept, recertified, selected
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_most, equals, noted
+from attsvm.claims.ledger import solve_many
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.errors import ConvergenceWarning
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.flow_clock import flow_clock, log_slope, step_sizes
+from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.mirror_runs import norm_name, problems
 from attsvm.claims.proof import kept, recertified, selected, worst_gap
 from attsvm.claims.published import published_stack
@@ -23,9 +24,7 @@ from attsvm.optima import optimality
 from attsvm.problem import Problem
 from attsvm.rates import SHAPES, Comparison, compare, fit
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

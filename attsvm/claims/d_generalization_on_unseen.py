@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import (
     columns_again,
     columns_kept,
@@ -31,7 +32,6 @@ from attsvm.language.unseen import (
 from attsvm.measures import correlation
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,6 +9,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
+from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import inside
 from attsvm.claims.stage_records import (
     away,
@@ -29,7 +30,6 @@ from attsvm.language.problems import Columns
 from attsvm.path import Path
 from attsvm.rates import SHAPES, Comparison, Fit, compare, fit
 from attsvm.tokens import Floats, Ints
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

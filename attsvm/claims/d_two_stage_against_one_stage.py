@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
+from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import inside
 from attsvm.claims.stage_records import (
     away,
@@ -26,7 +27,6 @@ from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import joint_look
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats, Ints
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import inside
 from attsvm.claims.stage_records import (
     away,
@@ -24,7 +25,6 @@ from attsvm.claims.stage_records import (
 )
 from attsvm.language.orders import orders
 from attsvm.tokens import Floats, Ints
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
