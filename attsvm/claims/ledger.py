@@ -38,6 +38,9 @@ from attsvm.training import train as train_in_full
 LEDGER = "ledger."
 # A whole number that a replay does not know.
 UNKNOWN = np.iinfo(np.int64).min
+# How far a replay may be from the file on another processor, as a share of the largest entry of a
+# matrix: one step, or a number recomputed from kept ones; a whole run; the end of a search.
+NEAR, RUN, SEARCH = 1e-9, 1e-6, 1e-3
 _SOLVED = f"{LEDGER}solved"
 # What a run that goes on is given again.
 _AGAIN = ("head", "schedule", "embedding")
@@ -59,7 +62,7 @@ class Ledger:
 
     saved: the arrays on file in a replay, None while recording. chosen: the pieces that are done
     again in full; None: all of them, where the file has no ledger. arrays: what is recorded.
-    pieces: every piece of work met so far.
+    pieces: every piece of work met so far; within: the tolerance that those done again need.
     """
 
     saved: Result | None = None
@@ -67,16 +70,19 @@ class Ledger:
     arrays: Result = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
     calls: int = 0
+    within: float = NEAR
     solved: list[Certificate] = field(default_factory=list)
     places: dict[int, str] = field(default_factory=dict)
 
-    def call(self, count: int) -> tuple[str, list[int]]:
+    def call(self, count: int, within: float = RUN) -> tuple[str, list[int]]:
         """The name of the next call, on `count` instances, and which are done again in full."""
         number = self.calls
         self.calls += 1
         new: list[Piece] = [("run", number, b) for b in range(count)]
         self.pieces += new
         full = [b for b, piece in enumerate(new) if self.chosen is None or piece in self.chosen]
+        if full:
+            self.within = max(self.within, within)
         return f"{LEDGER}{number}.", full
 
     def read(self, name: str) -> Any:
@@ -221,7 +227,7 @@ def measured(
     every = list(range(count))
     if ledger is None:
         return compute(every)
-    _, full = ledger.call(count)
+    _, full = ledger.call(count, SEARCH)
     if ledger.saved is None:
         return compute(every)
     out = {name: np.full(shape, np.nan) for name, shape in shapes.items()}

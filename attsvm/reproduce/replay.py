@@ -13,24 +13,22 @@ from typing import Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Result
-from attsvm.claims.ledger import LEDGER, UNKNOWN, Ledger, Piece, opened
-
-# One step from a kept record, or a number recomputed from saved ones, on another processor: the
-# error of either as a share of the largest entry of its matrix.
-NEAR = 1e-9
+from attsvm.claims.ledger import LEDGER, NEAR, UNKNOWN, Ledger, Piece, opened
 
 
 @dataclass(frozen=True)
 class Replayed:
     """What a replay found: doubts, one sentence each, and every piece of work of the run.
 
-    known, entries: how many of the numbers on file the replay could tell, and how many there are.
+    known, entries: how many of the numbers on file the replay could tell, and how many there are;
+    within: the tolerance they were compared at.
     """
 
     doubts: tuple[str, ...]
     pieces: tuple[Piece, ...]
     known: int = 0
     entries: int = 0
+    within: float = NEAR
 
 
 def recorded(claim: Claim, config: Config) -> Result:
@@ -51,7 +49,6 @@ def replayed(
     saved: Result,
     *,
     chosen: frozenset[Piece] | None = frozenset(),
-    within: float = NEAR,
 ) -> Replayed:
     """The Replayed of the arrays on file; chosen pieces are run again in full, None: all."""
     ledger = Ledger(saved=saved, chosen=chosen)
@@ -62,8 +59,8 @@ def replayed(
     except Exception as error:  # whatever arrays that no run made can cause
         said = str(error) or type(error).__name__
         return Replayed((said.rstrip("."),), tuple(ledger.pieces))
-    doubts, known, entries = _differences(saved, again, within)
-    return Replayed(tuple(doubts), tuple(ledger.pieces), known, entries)
+    doubts, known, entries = _differences(saved, again, ledger.within)
+    return Replayed(tuple(doubts), tuple(ledger.pieces), known, entries, ledger.within)
 
 
 def _differences(saved: Result, again: Result, within: float) -> tuple[list[str], int, int]:
