@@ -117,6 +117,7 @@ SUPPORT = (
     "joint_descent",
     "joint_mirror_instance",
     "kept_sets",
+    "late_steps",
     "least_loss",
     "ledger",
     "mirror_runs",
@@ -130,6 +131,7 @@ SUPPORT = (
     "single_input",
     "stage_records",
     "steepest_runs",
+    "work",
 )
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.prompt_paths import unsettled
 from attsvm.claims.proof import cosine, kept, recertified, selected
 from attsvm.claims.single_input import frame_choice
+from attsvm.claims.work import solve_many, train
 from attsvm.data.contextual import contextual
 from attsvm.landscape import initial_gradient_condition
 from attsvm.norms import norm_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm.claims.a_multi_input import instance
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
-from attsvm.claims.ledger import train
+from attsvm.claims.work import train
 from attsvm.selection import Selection
 from attsvm.tokens import Floats
 

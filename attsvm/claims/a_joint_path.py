@@ -9,8 +9,8 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.joint_descent import instance, problems
-from attsvm.claims.ledger import searched, solve
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import searched, solve
 from attsvm.landscape import label_margin_constant
 from attsvm.regpath import regpath
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
-from attsvm.claims.ledger import solve, train
 from attsvm.claims.proof import cosine, kept, recertified, selected
+from attsvm.claims.work import solve, train
 from attsvm.problem import Problem
 from attsvm.selection import Selection
 from attsvm.tokens import Floats, Tokens

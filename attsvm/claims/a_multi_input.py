@@ -17,9 +17,9 @@ from attsvm.claims.claim import (
     at_most,
     equals,
 )
-from attsvm.claims.ledger import solve, train
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.single_input import STARTS, frame_choice
+from attsvm.claims.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem import Problem
 from attsvm.selection import Selection

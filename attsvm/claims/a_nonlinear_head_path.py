@@ -10,9 +10,9 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
 from attsvm.claims.kept_sets import draw, pieces, task
-from attsvm.claims.ledger import searched, solve, solve_many
 from attsvm.claims.prompt_paths import least_cosine, sure_margins, unsettled
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import searched, solve, solve_many
 from attsvm.compound import solve_sets
 from attsvm.problem import Problem
 from attsvm.regularization.ball import Task

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most
-from attsvm.claims.ledger import train
+from attsvm.claims.work import train
 from attsvm.data.sphere import sphere
 from attsvm.tokens import Floats, Tokens
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
-from attsvm.claims.ledger import searched, solve_many
 from attsvm.claims.prompt_paths import (
     instance,
     least_cosine,
@@ -19,6 +18,7 @@ from attsvm.claims.prompt_paths import (
     worth,
 )
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import searched, solve_many
 from attsvm.regpath import regpath
 
 if TYPE_CHECKING:

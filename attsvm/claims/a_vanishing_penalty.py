@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
-from attsvm.claims.ledger import searched, solve_many
 from attsvm.claims.prompt_paths import Worth, instance, problem, separable, unsettled, worth
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import searched, solve_many
 from attsvm.penalty import penalty_path
 from attsvm.tokens import Floats
 

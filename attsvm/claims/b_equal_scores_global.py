@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, stacked, standing
+from attsvm.claims.work import solve_many, train
 from attsvm.landscape import equal_scores
 from attsvm.norms import norm_of
 from attsvm.selection import Selection

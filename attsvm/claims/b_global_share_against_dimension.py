@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, equals
-from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, compact, standing
+from attsvm.claims.work import solve_many, train
 from attsvm.landscape import all_tight
 from attsvm.norms import norm_of
 from attsvm.tokens import Floats, Tokens

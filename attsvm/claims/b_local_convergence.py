@@ -19,9 +19,9 @@ from attsvm.claims.claim import (
     equals,
     noted,
 )
-from attsvm.claims.ledger import solve, solve_many, train
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.random_instances import attention, stacked, standing
+from attsvm.claims.work import solve, solve_many, train
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.ledger import searched, solve
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.claims.random_instances import attention, best_problem, compact
+from attsvm.claims.work import searched, solve
 from attsvm.landscape import Descent, all_tight, descent_along, least_descent
 from attsvm.norms import norm_of
 from attsvm.selection import Selection

@@ -8,10 +8,10 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
-from attsvm.claims.ledger import measured, recalled, solve_many, train
 from attsvm.claims.mirror_runs import problems, thinned
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
 from attsvm.claims.published import EPS, plain_run, published_stack
+from attsvm.claims.work import measured, recalled, solve_many, train
 from attsvm.measures import correlation
 from attsvm.tokens import Floats
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.claims.ledger import train
 from attsvm.claims.mirror_runs import thinned
 from attsvm.claims.proof import worst_gap
 from attsvm.claims.steepest_runs import certified, drawn, solutions
+from attsvm.claims.work import train
 from attsvm.models import model_of
 from attsvm.norms import norm_of
 from attsvm.rules import schedule_of

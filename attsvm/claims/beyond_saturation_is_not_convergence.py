@@ -17,9 +17,9 @@ from attsvm.claims.claim import (
     equals,
     noted,
 )
-from attsvm.claims.ledger import recalled, train
 from attsvm.claims.proof import selected
 from attsvm.claims.published import published_stack
+from attsvm.claims.work import recalled, train
 from attsvm.norms import norm_of
 from attsvm.optima import Optimality, optimality, score_gaps
 from attsvm.outcome import DECIDED

@@ -8,9 +8,9 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.joint_mirror_instance import EXPONENTS, instance, problems
-from attsvm.claims.ledger import solve, train
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import solve, train
 from attsvm.compound import support_inputs
 from attsvm.measures import bregman
 from attsvm.norms import norm_of

@@ -10,9 +10,9 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.joint_mirror_instance import EXPONENTS, instance, problems
-from attsvm.claims.ledger import searched, solve
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.work import searched, solve
 from attsvm.compound import support_inputs
 from attsvm.landscape import label_margin_constant
 from attsvm.norms import norm_of

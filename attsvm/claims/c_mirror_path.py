@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
-from attsvm.claims.ledger import searched, solve
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.published import published
+from attsvm.claims.work import searched, solve
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of

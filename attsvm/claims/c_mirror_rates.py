@@ -9,10 +9,10 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.flow_clock import flow_clock, log_slope, step_sizes
-from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.mirror_runs import norm_name, problems
 from attsvm.claims.proof import kept, recertified, selected, worst_gap
 from attsvm.claims.published import published_stack
+from attsvm.claims.work import solve_many, train
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.measures import bregman

@@ -9,8 +9,8 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
-from attsvm.claims.ledger import train
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import train
 from attsvm.data.sentences import cyclic
 from attsvm.language.finite_part import FinitePart, finite_part
 from attsvm.language.orders import Order, orders

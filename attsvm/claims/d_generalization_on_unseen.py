@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import (
     columns_again,
     columns_kept,
@@ -17,6 +16,7 @@ from attsvm.claims.sentence_runs import (
     inside,
     staged,
 )
+from attsvm.claims.work import train
 from attsvm.language.coverage import Coverage, whole_coverage
 from attsvm.language.orders import orders
 from attsvm.language.problems import Columns, solve_attention

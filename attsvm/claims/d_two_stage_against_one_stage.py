@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import inside
 from attsvm.claims.stage_records import (
     away,
@@ -21,6 +20,7 @@ from attsvm.claims.stage_records import (
     targets,
     worst,
 )
+from attsvm.claims.work import train
 from attsvm.language.orders import orders
 from attsvm.models.choices_twin import attend
 from attsvm.models.contexts import Contexts

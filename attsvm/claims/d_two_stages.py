@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.ledger import train
 from attsvm.claims.sentence_runs import inside
 from attsvm.claims.stage_records import (
     away,
@@ -23,6 +22,7 @@ from attsvm.claims.stage_records import (
     targets,
     worst,
 )
+from attsvm.claims.work import train
 from attsvm.language.orders import orders
 from attsvm.tokens import Floats, Ints
 

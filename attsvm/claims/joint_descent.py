@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Config, Finding, Result, at_least, at_most, equals
-from attsvm.claims.ledger import solve, train
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import solve, train
 from attsvm.compound import relaxed
 from attsvm.data import EXAMPLES
 from attsvm.problem import Problem

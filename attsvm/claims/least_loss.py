@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, equals, noted
-from attsvm.claims.ledger import searched, solve
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.random_instances import best_problem, drawn
+from attsvm.claims.work import searched, solve
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of

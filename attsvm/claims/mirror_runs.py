@@ -14,9 +14,9 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.proof import kept, recertified, selected, worst_gap
 from attsvm.claims.published import published_stack
+from attsvm.claims.work import solve_many, train
 from attsvm.measures import bregman
 from attsvm.problem import Problem
 from attsvm.selection import Selection

@@ -16,9 +16,9 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.claims.ledger import place, solve, train
 from attsvm.claims.proof import worst_gap
 from attsvm.claims.random_instances import attention
+from attsvm.claims.work import place, solve, train
 from attsvm.data.sphere import sphere
 from attsvm.heads import Head, Quadratic, Relu
 from attsvm.norms import norm_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Result
-from attsvm.claims.ledger import place
+from attsvm.claims.work import place
 from attsvm.measures import correlation, margin_share
 from attsvm.norms import Norm
 from attsvm.problem import Problem

@@ -20,7 +20,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.ledger import train
+from attsvm.claims.work import train
 from attsvm.data.sentences import realizable
 from attsvm.language.orders import Order
 from attsvm.language.problems import Columns, column_problem

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Config, Finding, Motion, Result, Track, at_least, at_most, equals
-from attsvm.claims.ledger import solve, train
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.optima import optimality
 from attsvm.problem import Problem

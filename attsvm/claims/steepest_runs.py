@@ -8,8 +8,8 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.ledger import solve_many, train
 from attsvm.claims.proof import kept, recertified, share
+from attsvm.claims.work import solve_many, train
 from attsvm.data.sphere import sphere
 from attsvm.problem import Problem
 from attsvm.selection import Selection

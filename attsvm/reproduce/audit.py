@@ -22,7 +22,7 @@ import numpy as np
 from attsvm.archive import load_arrays
 from attsvm.claims import claim_of
 from attsvm.claims.claim import Claim, Config, Result
-from attsvm.claims.ledger import Piece
+from attsvm.claims.ledger import WITHIN, Piece
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.report.page_folder import Record, Say, opened
 from attsvm.reproduce.digests import misfits
@@ -109,19 +109,23 @@ def _compared(claim: Claim, folder: Path, seed: int, share: float) -> dict[str, 
     file = folder / "claims" / f"{claim.id}.npz"
     saved = load_arrays(file)
     doubts = misfits(file, record) if has_ledger(saved) else []
-    chosen, pieces = None, 0
     if has_ledger(saved):
         first = replayed(claim, config, saved)
         doubts += first.doubts
-        chosen, pieces = _chosen(claim.id, first.pieces, seed, share), len(first.pieces)
-    again = replayed(claim, config, saved, chosen=chosen)
-    doubts += [doubt for doubt in again.doubts if doubt not in doubts]
-    return {
-        "doubts": doubts + _verdict(claim, config, record, saved),
-        "rerun": len(again.pieces) if chosen is None else len(chosen),
-        "pieces": pieces or len(again.pieces),
-        "within": again.within,
-    }
+        chosen = _chosen(claim.id, first.pieces, seed, share)
+        count, rerun = len(first.pieces), len(chosen)
+        # One kind at a time: each has its own tolerance.
+        parts = [frozenset(p for p in chosen if p[0] == kind) for kind in WITHIN]
+        for part in filter(None, parts):
+            doubts += replayed(claim, config, saved, chosen=part).doubts
+        within = max((WITHIN[kind] for kind, _, _ in chosen), default=WITHIN["step"])
+    else:
+        again = replayed(claim, config, saved, chosen=None)
+        doubts += again.doubts
+        count = rerun = len(again.pieces)
+        within = max((WITHIN[kind] for kind, _, _ in again.pieces), default=WITHIN["step"])
+    doubts = list(dict.fromkeys([*doubts, *_verdict(claim, config, record, saved)]))
+    return {"doubts": doubts, "rerun": rerun, "pieces": count, "within": within}
 
 
 def _record(claim: Claim, folder: Path) -> tuple[Record, Config]:
@@ -139,10 +143,10 @@ def _record(claim: Claim, folder: Path) -> tuple[Record, Config]:
 
 
 def _chosen(name: str, pieces: Sequence[Piece], seed: int, share: float) -> frozenset[Piece]:
-    """A random share of the runs and of the solutions, at least one of each."""
+    """A random share of each kind of piece, at least one of each."""
     draw = np.random.default_rng([seed, zlib.crc32(name.encode())])
     out: list[Piece] = []
-    for kind in ("run", "solve"):
+    for kind in WITHIN:
         mine = [piece for piece in pieces if piece[0] == kind]
         if mine:
             places = draw.choice(len(mine), ceil(share * len(mine)), replace=False)

@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Result
-from attsvm.claims.ledger import LEDGER, NEAR, UNKNOWN, Ledger, Piece, opened
+from attsvm.claims.ledger import LEDGER, UNKNOWN, WITHIN, Ledger, Piece, opened
+
+# A difference that says nothing, whatever the size of the entries.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Replayed:
     """What a replay found: doubts, one sentence each, and every piece of work of the run.
 
-    known, entries: how many of the numbers on file the replay could tell, and how many there are;
-    within: the tolerance they were compared at.
+    known, entries: how many of the numbers on file the replay could tell, and how many there are.
     """
 
     doubts: tuple[str, ...]
     pieces: tuple[Piece, ...]
     known: int = 0
     entries: int = 0
-    within: float = NEAR
 
 
 def recorded(claim: Claim, config: Config) -> Result:
@@ -50,7 +51,10 @@ def replayed(
     *,
     chosen: frozenset[Piece] | None = frozenset(),
 ) -> Replayed:
-    """The Replayed of the arrays on file; chosen pieces are run again in full, None: all."""
+    """The Replayed of the arrays on file; chosen pieces are run again in full, None: all.
+
+    What it tells is compared within the widest of WITHIN of the chosen pieces.
+    """
     ledger = Ledger(saved=saved, chosen=chosen)
     try:
         with opened(ledger), warnings.catch_warnings():
@@ -59,12 +63,19 @@ def replayed(
     except Exception as error:  # whatever arrays that no run made can cause
         said = str(error) or type(error).__name__
         return Replayed((said.rstrip("."),), tuple(ledger.pieces))
-    doubts, known, entries = _differences(saved, again, ledger.within)
-    return Replayed(tuple(doubts), tuple(ledger.pieces), known, entries, ledger.within)
+    kinds = {kind for kind, _, _ in (ledger.pieces if chosen is None else chosen)}
+    within = max(WITHIN[kind] for kind in {"step", *kinds})
+    doubts, known, entries = _differences(saved, again, within, ledger.proved)
+    return Replayed(tuple(doubts), tuple(ledger.pieces), known, entries)
 
 
-def _differences(saved: Result, again: Result, within: float) -> tuple[list[str], int, int]:
-    """(one sentence for each array that is not the one on file, numbers known, numbers)."""
+def _differences(
+    saved: Result, again: Result, within: float, proved: set[tuple[str, int]]
+) -> tuple[list[str], int, int]:
+    """(one sentence for each array that is not the one on file, numbers known, numbers).
+
+    proved: solutions (name, place) that need no comparison.
+    """
     mine = {name: np.asarray(a) for name, a in again.items()}
     kept = {name: a for name, a in saved.items() if not name.startswith(LEDGER)}
     doubts = [f"the array {name} is not on file" for name in mine if name not in kept]
@@ -74,7 +85,11 @@ def _differences(saved: Result, again: Result, within: float) -> tuple[list[str]
         if name not in kept:
             continue
         told = _told(a)
+        name_of = name.rpartition(".")[0]
+        sure = [b for owner, b in proved if owner == name_of]
         known, entries = known + int(told.sum()), entries + a.size
+        if sure and told.ndim and max(sure) < len(told):
+            told[sure] = False
         said = _apart(np.asarray(kept[name]), a, told, within)
         if said:
             doubts.append(f"{name}{said}")
@@ -84,9 +99,9 @@ def _differences(saved: Result, again: Result, within: float) -> tuple[list[str]
 def _told(a: Any) -> Any:
     """Which entries a replay knows."""
     if a.dtype.kind == "f":
-        return ~np.isnan(a)
+        return np.asarray(~np.isnan(a))
     if a.dtype.kind in "iu":
-        return a != UNKNOWN
+        return np.asarray(a != UNKNOWN)
     return np.ones(a.shape, dtype=bool)
 
 
@@ -104,9 +119,8 @@ def _apart(saved: Any, again: Any, told: Any, within: float) -> str:
         axes = tuple(range(again.ndim))[-2:]
         size = np.max(np.abs(again), axis=axes, keepdims=True, where=told, initial=0.0)
         with np.errstate(invalid="ignore"):
-            off = np.abs(saved - again)
-            off[saved == again] = 0.0  # infinities
-        wrong = told & ~(off <= within * size)
+            off = np.where(saved == again, 0.0, np.abs(saved - again))  # infinities are equal
+        wrong = told & ~(off <= within * size + _ROUNDING)
         excess = np.where(wrong, np.nan_to_num(off, nan=np.inf, posinf=np.inf), 0.0)
     if not wrong.any():
         return ""
