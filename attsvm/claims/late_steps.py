@@ -103,6 +103,8 @@ def _require_steepest(
 def _kind(path: Path) -> str:
     if path.config["model"] == "factored":
         return "factors"
+    if _leaps(path):
+        return "leaps"
     return "mirror" if "mirror" in path.config["rule"] else "run"
 
 

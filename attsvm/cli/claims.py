@@ -166,12 +166,11 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
     from attsvm.report.page_folder import RESULTS
 
     counts = Counter(str(record["verdict"]) for record in records)
-    wrong = [
-        str(r["id"]) for r in records if r["verdict"] == "fails" or "error" in r or r.get("doubts")
-    ]
+    doubted = [str(r["id"]) for r in records if r.get("doubts")]
+    wrong = [str(r["id"]) for r in records if r["verdict"] == "fails" or "error" in r]
     if as_json:
         print_json({
-            "status": "failed" if wrong else "done", "page": str(page),
+            "status": "failed" if wrong or doubted else "done", "page": str(page),
             "results": str(folder / RESULTS), **{v: counts[v] for v in VERDICTS},
             "claims": records,
         })  # fmt: skip
@@ -188,10 +187,10 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
         said = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
         print(f"{len(records)} claims: {said or 'none on file'}\npage: {page}")
     if wrong:
-        _say(
-            f"{len(wrong)} of {len(records)} fail, could not be run, or are not what their run "
-            f"makes: {', '.join(wrong)}"
-        )
+        _say(f"{len(wrong)} of {len(records)} fail or could not be run: {', '.join(wrong)}")
+    if doubted:
+        _say(f"{len(doubted)} of {len(records)} are not what a run makes: {', '.join(doubted)}")
+    if wrong or doubted:
         raise typer.Exit(FAILED)
 
 

@@ -112,6 +112,8 @@ def _compared(claim: Claim, folder: Path, seed: int, share: float) -> dict[str, 
     if has_ledger(saved):
         first = replayed(claim, config, saved)
         doubts += first.doubts
+        if doubts:  # no rerun can mend them
+            return {"doubts": doubts, "pieces": len(first.pieces)}
         chosen = _chosen(claim.id, first.pieces, seed, share)
         count, rerun = len(first.pieces), len(chosen)
         # One kind at a time: each has its own tolerance.

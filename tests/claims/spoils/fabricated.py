@@ -131,3 +131,29 @@ def invented(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return np.where(known, scale * draw.standard_normal(a.shape), a)
 
     return {k: fresh(a) if a.dtype.kind == "f" else a for k, a in arrays.items()}
+
+
+def dropped(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first solution under every name and its multipliers gone, as if it had not been found."""
+    out = {k: np.array(a) for k, a in arrays.items()}
+    for name in solutions(arrays):
+        stem = name.removesuffix("W")
+        many = arrays[name].ndim == 3
+        if arrays[name].size:
+            out[name][0 if many else ...] = np.nan
+        for part in ("multipliers", "ties"):
+            if f"{stem}{part}" in out and out[f"{stem}{part}"].size:
+                out[f"{stem}{part}"][0 if many else ...] = 0.0
+    return out
+
+
+def stretched(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What is neither a solution nor of the ledger, a tenth longer: another path, no worse one."""
+    left = set(solutions(arrays))
+    return {
+        k: 1.1 * a
+        if a.dtype.kind == "f" and k not in left and not k.startswith(LEDGER)
+        and not k.endswith((".multipliers", ".ties"))
+        else a
+        for k, a in arrays.items()
+    }  # fmt: skip
