@@ -137,10 +137,11 @@ def _record(claim: Claim, folder: Path) -> tuple[Record, Config]:
     try:
         record = json.loads(file.read_text("utf-8"))
         config = claim.quick if record.get("quick") else claim.full
-        if record["config"] != as_json(config):
-            raise BadTokens(f"it was run with another config, of another version: {redo}")
+        known = record["config"]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise BadTokens(f"{file.name} cannot be read: {redo}") from error
+    if known != as_json(config):
+        raise BadTokens(f"it was run with another config, of another version: {redo}")
     return record, config
 
 
