@@ -45,3 +45,6 @@ MET = 1e-3
 # one may leave after: shares of the rows combined.
 PROOF = 1e-9
 PROOF_RESIDUAL = 100 * 2.0**-52
+
+# A step, or a run of sixty, made again on the same processor by other calls (both ways).
+REPLAYED = 1e-12

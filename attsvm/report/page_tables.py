@@ -18,13 +18,14 @@ _BETWEEN = re.compile(f"{BEGIN}\n.*?{END}", re.S)
 _TRUSTED = (
     "A saved result is not believed. `attsvm report DIR --judge` compares every array with its",
     "digest, draws the instances again, takes the last step of every run again from the record",
-    "before it, certifies every solution again and solves again for those that prove nothing; only",
-    "then is the claim checked. It runs no instance. `attsvm reproduce --audit --out DIR` also runs",
-    "a random tenth of every claim's instances again from their seeds (`--share`, `--seed`) and",
-    "compares all their records, so that a result invented whole, digests and all, is noticed. On",
-    "the processor of the run the two are equal; on another one they agree to 1e-4 of the largest",
-    "entry, to 1e-2 for searches and mirror descent, and to 5e-2 for factors and for rules that",
-    "leap (sign, spectral). What does not fit is named, and the exit code is 5.",
+    "before it, certifies every solution again and solves again for those that prove nothing;",
+    "only then is the claim checked. It runs no instance. `attsvm reproduce --audit --out DIR`",
+    "also runs a random tenth of every claim's instances again from their seeds (`--share`,",
+    "`--seed`) and compares all their records, so that a result invented whole, digests and",
+    "all, is noticed. On the processor of the run the two are equal; on another one they agree",
+    "to 1e-4 of the largest entry, to 1e-2 for searches and mirror descent, and to 5e-2 for",
+    "factors and for rules that leap (sign, spectral). What does not fit is named, and the exit",
+    "code is 5.",
 )
 
 
