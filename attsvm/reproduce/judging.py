@@ -64,8 +64,8 @@ def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
 
     Arrays that do not fit their digests, a run that does not end with a step of its rule, and a
     solution that proves nothing though there is one make a claim undecided, with `doubts`.
-    A claim whose config is not of this version, or whose arrays cannot be read, is named and left
-    as it is. A claim that gets another verdict is drawn again.
+    So do arrays that are missing or cannot be read. A claim whose config is not of this version is
+    named and left as it is. A claim that gets another verdict is drawn again.
     """
     place, speak = opened(Path(folder)), say or (lambda sentence: None)
     for name, claim in CLAIMS.items():
@@ -78,6 +78,8 @@ def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
             continue
         arrays = saved_arrays(place, name, speak)
         if arrays is None:
+            lost = f"{name}.npz is missing or cannot be read: run it again"
+            write_json(place / "claims" / f"{name}.json", doubted(record, [lost]))
             continue
         about = {key: record[key] for key in _ABOUT if key in record}
         doubts = misfits(place / "claims" / f"{name}.npz", record)

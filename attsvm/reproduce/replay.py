@@ -14,6 +14,7 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Result
 from attsvm.claims.ledger import LEDGER, UNKNOWN, WITHIN, Ledger, Piece, opened
+from attsvm.errors import AttsvmError
 
 # A difference that says nothing, whatever the size of the entries.
 _ROUNDING = 1e-12
@@ -61,8 +62,10 @@ def replayed(
             warnings.simplefilter("ignore")  # arrays that no run made: what they do is counted
             again = claim.run(config)
     except Exception as error:  # whatever arrays that no run made can cause
-        said = str(error) or type(error).__name__
-        return Replayed((said.rstrip("."),), tuple(ledger.pieces))
+        said = str(error).rstrip(".")
+        if not isinstance(error, AttsvmError):
+            said = f"the run cannot be replayed from it ({type(error).__name__}: {said})"
+        return Replayed((said,), tuple(ledger.pieces))
     kinds = {kind for kind, _, _ in (ledger.pieces if chosen is None else chosen)}
     within = max(WITHIN[kind] for kind in {"step", *kinds})
     doubts, known, entries = _differences(saved, again, within, ledger.proved)

@@ -71,6 +71,17 @@ def test_arrays_that_do_not_fit_their_digests(folder, runs):
     assert judge(folder)[0]["verdict"] == "holds"
 
 
+@pytest.mark.parametrize("content", [None, b"{half"])
+def test_lost_arrays_decide_nothing(folder, runs, content):
+    file = folder / "claims" / f"{NAME}.npz"
+    file.unlink() if content is None else file.write_bytes(content)
+    (row,) = audit([NAME], out=folder)["claims"]
+    assert not row["agrees"] and (content is None) != file.exists()
+    record = judge(folder)[0]
+    assert record["verdict"] == "undecided" and "run it again" in record["reason"]
+    assert reproduce([NAME], out=folder)[0]["verdict"] == "holds" and runs == [NAME]
+
+
 def test_a_run_that_was_killed_before_its_record(folder):
     before = (folder / "claims" / f"{NAME}.json").read_bytes()
     reproduce([NAME], out=folder, quick=True)
