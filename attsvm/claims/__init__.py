@@ -117,7 +117,9 @@ SUPPORT = (
     "joint_descent",
     "joint_mirror_instance",
     "kept_sets",
+    "late_steps",
     "least_loss",
+    "ledger",
     "mirror_runs",
     "multi_token",
     "plane_paths",
@@ -129,6 +131,7 @@ SUPPORT = (
     "single_input",
     "stage_records",
     "steepest_runs",
+    "work",
 )
 
 

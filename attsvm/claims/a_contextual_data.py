@@ -11,14 +11,13 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.prompt_paths import unsettled
 from attsvm.claims.proof import cosine, kept, recertified, selected
 from attsvm.claims.single_input import frame_choice
+from attsvm.claims.work import solve_many, train
 from attsvm.data.contextual import contextual
 from attsvm.landscape import initial_gradient_condition
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Bools, Floats, Ints, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,9 @@ import numpy as np
 
 from attsvm.claims.a_multi_input import instance
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
+from attsvm.claims.work import train
 from attsvm.selection import Selection
 from attsvm.tokens import Floats
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.joint_descent import instance, problems
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import searched, solve
 from attsvm.landscape import label_margin_constant
 from attsvm.regpath import regpath
-from attsvm.solvers.front import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,10 +35,12 @@ def run(config: Config) -> Result:
         def second(R: float, power: float = power) -> float:
             return R**power
 
-        path = regpath(tokens, model="joint-prompt", radii=config["radii"], keep=keep,
-                       second=second, starts=config["starts"])  # fmt: skip
-        out |= {f"{k}.p": path.weights["p"], f"{k}.v": path.weights["v"]}
-        out[f"{k}.residual"] = path.residual
+        ask = partial(regpath, tokens, model="joint-prompt", radii=config["radii"], keep=keep,
+                      second=second, starts=config["starts"])  # fmt: skip
+        shape = (len(config["radii"]), tokens.d)
+        found = searched(ask, lambda path: {**path.weights, "residual": path.residual},
+                         {"p": shape, "v": shape, "residual": shape[:1]})  # fmt: skip
+        out |= {f"{k}.{part}": a for part, a in found.items()}
         for part, problem in problems(name).items():
             out |= kept(f"{k}.{part}", [solve(problem)])
     return out

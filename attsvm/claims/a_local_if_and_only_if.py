@@ -12,12 +12,12 @@ from attsvm.certificate import Certificate
 from attsvm.claims.b_local_if_and_only_if import Cone, cone, descend, parts, steps_needed
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.proof import kept, recertified, selected, worst_gap
+from attsvm.claims.work import solve_many
 from attsvm.data.sphere import sphere
 from attsvm.norms import norm_of
 from attsvm.optima import local_optima
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
 
 if TYPE_CHECKING:

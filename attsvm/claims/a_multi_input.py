@@ -19,12 +19,11 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.single_input import STARTS, frame_choice
+from attsvm.claims.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +12,10 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
 from attsvm.claims.kept_sets import draw, pieces, task
 from attsvm.claims.prompt_paths import least_cosine, sure_margins, unsettled
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import searched, solve, solve_many
 from attsvm.compound import solve_sets
 from attsvm.problem import Problem
-from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
+from attsvm.regularization.ball import Task
 from attsvm.tokens import Floats
 
 if TYPE_CHECKING:
@@ -48,18 +49,23 @@ def run(config: Config) -> Result:
         stream = np.random.default_rng([seed, 1])
         starts = [c.W for c in [*found, ties] if c.W is not None]
         starts += [work.random(stream) for _ in range(config["starts"])]
-        p = np.full((len(factors), config["d"]), np.nan)
-        last: list[Floats] = []
-        for k, R in enumerate(factors * union.certificate.upper):
-            ends = [work.least(x, float(R)) for x in [*starts, *last]]
-            last = [min(ends, key=lambda x: work(x)[0])]
-            p[k] = last[0][:, 0]
+        ask = partial(_least, work, starts, factors * union.certificate.upper)
         parts += found
         tied.append(ties)
         winners.append(union.winners)
-        prompts.append(p)
+        prompts.append(searched(ask, lambda p: {"p": p}, {"p": (len(factors), config["d"])})["p"])
     return {"p": np.stack(prompts), "winners": np.stack(winners), **kept("pieces", parts),
             **kept("tied", tied)}  # fmt: skip
+
+
+def _least(work: Task, starts: list[Floats], radii: Floats) -> Floats:
+    """The prompts p (R, d) of least loss, each from all starts and from the one before."""
+    p, last = [], list[Floats]()
+    for R in radii:
+        ends = [work.least(x, float(R)) for x in [*starts, *last]]
+        last = [min(ends, key=lambda x: work(x)[0])]
+        p.append(last[0][:, 0])
+    return np.stack(p)
 
 
 def _certified(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +18,8 @@ from attsvm.claims.prompt_paths import (
     worth,
 )
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import searched, solve_many
 from attsvm.regpath import regpath
-from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,9 +54,9 @@ def run(config: Config) -> Result:
         for k, seed in enumerate(config["seeds"]):
             if separable(best[k]):
                 tokens, v = instance(config, seed)
-                path = regpath(tokens, model="prompt", head=v, loss=loss,
-                               radii=factors * best[k].upper, starts=config["starts"])  # fmt: skip
-                p[k] = path.weights["p"]
+                ask = partial(regpath, tokens, model="prompt", head=v, loss=loss,
+                              radii=factors * best[k].upper, starts=config["starts"])  # fmt: skip
+                p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
         out[f"{loss}.p"] = p
     return out
 

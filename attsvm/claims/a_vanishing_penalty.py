@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
 from attsvm.claims.prompt_paths import Worth, instance, problem, separable, unsettled, worth
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import searched, solve_many
 from attsvm.penalty import penalty_path
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def run(config: Config) -> Result:
     for k, seed in enumerate(config["seeds"]):
         if separable(best[k]):
             tokens, v = instance(config, seed)
-            path = penalty_path(tokens, config["penalties"], model="prompt", head=v,
-                                loss=config["loss"], starts=config["starts"])  # fmt: skip
-            p[k] = path.weights["p"]
+            ask = partial(penalty_path, tokens, config["penalties"], model="prompt", head=v,
+                          loss=config["loss"], starts=config["starts"])  # fmt: skip
+            p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
     return {"p": p, **kept("best", best)}
 
 

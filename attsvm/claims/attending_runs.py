@@ -12,11 +12,10 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.random_instances import standing
+from attsvm.claims.work import solve, train
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

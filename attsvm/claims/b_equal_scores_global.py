@@ -9,13 +9,12 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, stacked, standing
+from attsvm.claims.work import solve_many, train
 from attsvm.landscape import equal_scores
 from attsvm.norms import norm_of
 from attsvm.selection import Selection
 from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

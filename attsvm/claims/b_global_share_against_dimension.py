@@ -11,11 +11,10 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, equals
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, compact, standing
+from attsvm.claims.work import solve_many, train
 from attsvm.landscape import all_tight
 from attsvm.norms import norm_of
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

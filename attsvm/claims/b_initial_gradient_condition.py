@@ -9,10 +9,9 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, stacked, standing
+from attsvm.claims.work import solve_many, train
 from attsvm.landscape import descent_along, initial_gradient_condition
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Bools, Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,13 +21,11 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.random_instances import attention, stacked, standing
+from attsvm.claims.work import solve, solve_many, train
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

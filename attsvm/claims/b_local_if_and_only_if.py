@@ -12,13 +12,12 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.random_instances import drawn
+from attsvm.claims.work import solve_many, train
 from attsvm.norms import norm_of
 from attsvm.optima import local_optima, optimality, score_gaps
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Ints, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

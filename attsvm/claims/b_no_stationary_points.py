@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.claims.random_instances import attention, best_problem, compact
-from attsvm.landscape import all_tight, descent_along, least_descent
+from attsvm.claims.work import searched, solve
+from attsvm.landscape import Descent, all_tight, descent_along, least_descent
 from attsvm.norms import norm_of
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
 
 if TYPE_CHECKING:
@@ -31,13 +32,18 @@ def run(config: Config) -> Result:
                 points.append(np.full(best[-1].problem.shape, np.nan))
                 sampled.append(np.nan)
                 continue
-            found = least_descent(tokens, v, best[-1], radius=config["radius"], seed=seed,
-                                  samples=config["samples"], rounds=config["rounds"])  # fmt: skip
-            points.append(found.W)
-            sampled.append(found.sampled)
+            ask = partial(least_descent, tokens, v, best[-1], radius=config["radius"], seed=seed,
+                          samples=config["samples"], rounds=config["rounds"])  # fmt: skip
+            found = searched(ask, _read, {"W": best[-1].problem.shape, "sampled": ()})
+            points.append(found["W"])
+            sampled.append(float(found["sampled"]))
         out |= {f"{d}.W": np.stack(points), f"{d}.sampled": np.array(sampled)}
         out |= kept(f"{d}.best", best)
     return out
+
+
+def _read(found: Descent) -> Result:
+    return {"W": found.W, "sampled": np.array(found.sampled)}
 
 
 def _formula(tokens: Tokens, v: Any, W: Floats) -> float:

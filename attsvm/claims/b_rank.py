@@ -11,11 +11,10 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.proof import kept, recertified, worst_gap
 from attsvm.claims.random_instances import best_problem, drawn
+from attsvm.claims.work import solve, solve_many
 from attsvm.errors import ConvergenceWarning
 from attsvm.measures import rank
 from attsvm.problem import Problem
-from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

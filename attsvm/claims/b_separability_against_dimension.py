@@ -9,10 +9,10 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_most, equals, noted
 from attsvm.claims.proof import kept, recertified, worst_gap
+from attsvm.claims.work import solve_many
 from attsvm.errors import ConvergenceWarning
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, 
 from attsvm.claims.mirror_runs import thinned
 from attsvm.claims.proof import worst_gap
 from attsvm.claims.steepest_runs import certified, drawn, solutions
+from attsvm.claims.work import train
 from attsvm.models import model_of
 from attsvm.norms import norm_of
 from attsvm.rules import schedule_of
 from attsvm.tokens import Floats
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,12 +19,12 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.proof import selected
 from attsvm.claims.published import published_stack
+from attsvm.claims.work import recalled, train
 from attsvm.norms import norm_of
 from attsvm.optima import Optimality, optimality, score_gaps
 from attsvm.outcome import DECIDED
 from attsvm.selection import Selection
 from attsvm.tokens import Floats, Ints, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,7 +45,7 @@ def run(config: Config) -> Result:
     W = path.weights["W"]
     stays = [_stay(config, t, path.steps, W[:, b]) for b, t in enumerate(tokens)]
     length = np.array([path.steps[last] - path.steps[first] for _, first, last, _ in stays])
-    which = np.argsort(-length, kind="stable")[: config["watched"]]
+    which = recalled("which", np.argsort(-length, kind="stable")[: config["watched"]])
     return {"steps": path.steps, "at": path.steps[at], "W": W[at], "which": which,
             "watched": W[:, which]}  # fmt: skip
 

@@ -10,12 +10,11 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.joint_mirror_instance import EXPONENTS, instance, problems
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import solve, train
 from attsvm.compound import support_inputs
 from attsvm.measures import bregman
 from attsvm.norms import norm_of
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.joint_mirror_instance import EXPONENTS, instance, problems
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.work import searched, solve
 from attsvm.compound import support_inputs
 from attsvm.landscape import label_margin_constant
 from attsvm.norms import norm_of
 from attsvm.regpath import regpath
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,10 +38,12 @@ def run(config: Config) -> Result:
         margins = [solve(problems(alpha)["v"], norm) for alpha in selections()]
         out |= kept(f"{p}.labels", margins)
         alpha = selections()[int(np.argmin([c.upper for c in margins]))]
-        path = regpath(tokens, model="joint-weight", norm=norm, radii=config["radii"],
-                       keep=Selection.of(tokens, alpha), second=lambda R: R ** config["power"],
-                       starts=config["starts"])  # fmt: skip
-        out |= {f"{p}.W": path.weights["W"], f"{p}.v": path.weights["v"]}
+        ask = partial(regpath, tokens, model="joint-weight", norm=norm, radii=config["radii"],
+                      keep=Selection.of(tokens, alpha), second=lambda R: R ** config["power"],
+                      starts=config["starts"])  # fmt: skip
+        R, d = len(config["radii"]), tokens.d
+        found = searched(ask, lambda path: path.weights, {"W": (R, d, d), "v": (R, d)})
+        out |= {f"{p}.W": found["W"], f"{p}.v": found["v"]}
         out |= kept(f"{p}.best", [solve(problems(alpha)["W"], norm)])
     return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_mos
 from attsvm.claims.mirror_runs import norm_name
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.published import published
+from attsvm.claims.work import searched, solve
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of
@@ -21,7 +23,6 @@ from attsvm.regpath import regpath
 from attsvm.regularization.ball import stationarity
 from attsvm.regularization.excess import Excess
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ def run(config: Config) -> Result:
         for tokens, v, problem in _drawn(config):
             best.append(solve(problem, norm_name(p)))
             radii = float(best[-1].upper) * np.array(config["multiples"])
-            path = regpath(tokens, norm=norm_name(p), head=v, radii=radii,
-                           starts=config["starts"])  # fmt: skip
-            W.append(path.weights["W"])
+            ask = partial(regpath, tokens, norm=norm_name(p), head=v, radii=radii,
+                          starts=config["starts"])  # fmt: skip
+            shape = (len(radii), *problem.shape)
+            W.append(searched(ask, lambda path: path.weights, {"W": shape})["W"])
         out |= {f"{p}.W": np.stack(W), **kept(f"{p}.best", best)}
     return out
 

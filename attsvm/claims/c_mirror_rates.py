@@ -12,6 +12,7 @@ from attsvm.claims.flow_clock import flow_clock, log_slope, step_sizes
 from attsvm.claims.mirror_runs import norm_name, problems
 from attsvm.claims.proof import kept, recertified, selected, worst_gap
 from attsvm.claims.published import published_stack
+from attsvm.claims.work import solve_many, train
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.measures import bregman
@@ -23,9 +24,7 @@ from attsvm.optima import optimality
 from attsvm.problem import Problem
 from attsvm.rates import SHAPES, Comparison, compare, fit
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,6 +10,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
 from attsvm.claims.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.work import train
 from attsvm.data.sentences import cyclic
 from attsvm.language.finite_part import FinitePart, finite_part
 from attsvm.language.orders import Order, orders
@@ -18,7 +19,6 @@ from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import attention_look
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

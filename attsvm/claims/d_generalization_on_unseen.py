@@ -16,6 +16,7 @@ from attsvm.claims.sentence_runs import (
     inside,
     staged,
 )
+from attsvm.claims.work import train
 from attsvm.language.coverage import Coverage, whole_coverage
 from attsvm.language.orders import orders
 from attsvm.language.problems import Columns, solve_attention
@@ -31,7 +32,6 @@ from attsvm.language.unseen import (
 from attsvm.measures import correlation
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,12 +24,12 @@ from attsvm.claims.stage_records import (
     targets,
     worst,
 )
+from attsvm.claims.work import train
 from attsvm.language.orders import orders
 from attsvm.language.problems import Columns
 from attsvm.path import Path
 from attsvm.rates import SHAPES, Comparison, Fit, compare, fit
 from attsvm.tokens import Floats, Ints
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

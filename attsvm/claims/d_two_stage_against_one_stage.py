@@ -20,13 +20,13 @@ from attsvm.claims.stage_records import (
     targets,
     worst,
 )
+from attsvm.claims.work import train
 from attsvm.language.orders import orders
 from attsvm.models.choices_twin import attend
 from attsvm.models.contexts import Contexts
 from attsvm.models.next_token import joint_look
 from attsvm.sentences import Sentences
 from attsvm.tokens import Floats, Ints
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

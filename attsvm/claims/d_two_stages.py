@@ -22,9 +22,9 @@ from attsvm.claims.stage_records import (
     targets,
     worst,
 )
+from attsvm.claims.work import train
 from attsvm.language.orders import orders
 from attsvm.tokens import Floats, Ints
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,13 +8,12 @@ import numpy as np
 
 from attsvm.claims.claim import Config, Finding, Result, at_least, at_most, equals
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.work import solve, train
 from attsvm.compound import relaxed
 from attsvm.data import EXAMPLES
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

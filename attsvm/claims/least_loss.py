@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, equals, noted
 from attsvm.claims.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.random_instances import best_problem, drawn
+from attsvm.claims.work import searched, solve
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
 from attsvm.models import model_of
@@ -17,7 +19,6 @@ from attsvm.models.model import Evaluation, evaluate
 from attsvm.norms import norm_of
 from attsvm.regpath import regpath
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ def run(config: Config) -> Result:
         tokens, v = drawn(config["shape"], seed)
         best.append(solve(best_problem(tokens, v), config["norm"]))
         radii = best[-1].upper * np.array(config["radii"])
-        path = regpath(tokens, model=config["model"], head=v, radii=radii, seed=seed,
-                       starts=config["starts"])  # fmt: skip
-        W.append(path.matrices()[:, 0])
+        ask = partial(regpath, tokens, model=config["model"], head=v, radii=radii, seed=seed,
+                      starts=config["starts"])  # fmt: skip
+        shape = (len(radii), *best[-1].problem.shape)
+        W.append(searched(ask, lambda path: {"W": path.matrices()[:, 0]}, {"W": shape})["W"])
     return {"W": np.stack(W), **kept("best", best)}
 
 

@@ -16,12 +16,11 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
 from attsvm.claims.proof import kept, recertified, selected, worst_gap
 from attsvm.claims.published import published_stack
+from attsvm.claims.work import solve_many, train
 from attsvm.measures import bregman
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Bools, Floats, Ints, Tokens
-from attsvm.training import train
 
 # Records of each run that are kept, evenly spread over the log-spaced grid.
 _KEPT = 40

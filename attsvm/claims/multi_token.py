@@ -18,14 +18,13 @@ from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.proof import worst_gap
 from attsvm.claims.random_instances import attention
+from attsvm.claims.work import place, solve, train
 from attsvm.data.sphere import sphere
 from attsvm.heads import Head, Quadratic, Relu
 from attsvm.norms import norm_of
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Bools, Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -157,6 +156,7 @@ def run(config: Config) -> Result:
 
 def _padded(name: str, found: Sequence[Certificate], shape: tuple[int, int]) -> Result:
     """Solutions of problems of several sizes, multipliers padded with zeros."""
+    place(name, found)
     m = max((c.problem.m for c in found), default=0)
     ties = max((c.problem.ties for c in found), default=0)
     W, lam = np.full((len(found), *shape), np.nan), np.zeros((len(found), m))

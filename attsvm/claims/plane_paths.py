@@ -10,12 +10,11 @@ from attsvm.claims.claim import Config, Finding, Motion, Result, Track, at_least
 from attsvm.claims.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.random_instances import standing
 from attsvm.claims.single_input import frame_choice
+from attsvm.claims.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.front import solve
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,6 +8,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Result
+from attsvm.claims.work import place
 from attsvm.measures import correlation, margin_share
 from attsvm.norms import Norm
 from attsvm.problem import Problem
@@ -19,6 +20,7 @@ def kept(name: str, certificates: Sequence[Certificate]) -> Result:
 
     W is nan where no W is known.
     """
+    place(name, certificates)
     shape = certificates[0].problem.shape
     return {
         f"{name}.W": np.stack(

@@ -15,18 +15,18 @@ says whether a set meets the premises of the theory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Result
+from attsvm.claims.work import train
 from attsvm.data.sentences import realizable
 from attsvm.language.orders import Order
 from attsvm.language.problems import Columns, column_problem
 from attsvm.language.realizability import realizability
 from attsvm.sentences import Sentences
-from attsvm.stages import Stages, two_stages
+from attsvm.stages import Stages
 from attsvm.tokens import Floats
 
 
@@ -44,13 +44,13 @@ def inside(sentences: Sentences, orders: Mapping[int, Order]) -> bool:
     return found.realizable and found.dominant
 
 
-def staged(config: Config, sentences: Sentences, **options: Any) -> Stages:
-    """Both stages by the config's steps and rates; options: what else `two_stages` takes."""
-    root = np.sqrt(sentences.vocabulary)
-    first, second = config["rates"]
-    return two_stages(
-        sentences, lr=(first / root, second / root), steps=tuple(config["steps"]), **options
-    )
+def staged(config: Config, sentences: Sentences) -> Stages:
+    """Both stages by the config's steps and rates, as `two_stages` trains them."""
+    lr = np.array(config["rates"]) / np.sqrt(sentences.vocabulary)
+    steps = config["steps"]
+    first = train(sentences, model="decoder", lr=float(lr[0]), steps=steps[0])
+    second = train(sentences, model="next-token", head=first, lr=float(lr[1]), steps=steps[1])
+    return Stages(sentences, np.eye(sentences.vocabulary), first, second)
 
 
 def ends_kept(name: str, stages: Stages) -> Result:

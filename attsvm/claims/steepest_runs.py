@@ -9,12 +9,11 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
 from attsvm.claims.proof import kept, recertified, share
+from attsvm.claims.work import solve_many, train
 from attsvm.data.sphere import sphere
 from attsvm.problem import Problem
 from attsvm.selection import Selection
-from attsvm.solvers.many import solve_many
 from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
 
 NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")
 # Step sizes of the weight and of the factors, both falling like t^−½.

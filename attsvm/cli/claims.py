@@ -13,8 +13,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from attsvm.cli.claims_audit import show_audit
 from attsvm.cli.claims_live import watching
-from attsvm.cli.options import Json, app, print_json
+from attsvm.cli.options import FAILED, Json, app, print_json
+from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
     from attsvm.claims.claim import Claim
@@ -25,8 +27,6 @@ Record = dict[str, Any]
 HERE = Path("attsvm-report")
 Folder = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
 COLOURS = {"holds": "green", "fails": "bold red", "undecided": "yellow"}
-# A claim fails or could not be run: the same code as a sweep with failed tasks.
-FAILED = 5
 
 
 @app.command("list", epilog="Example: attsvm list --out attsvm-report")
@@ -101,13 +101,31 @@ def reproduce_command(
     out: Folder = HERE,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one a core.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="Run even what is finished.")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Compare what is saved with a rerun of a part of it.")
+    ] = False,
+    share: Annotated[
+        float | None, typer.Option("--share", help="Of an audit: the part, a tenth without it.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of an audit: which part; drawn without it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run the claims, judge and draw them, and write one page.
+    """Run the claims, judge and draw them, and write one page; or audit a finished folder.
 
-    What is finished, by this code and with this config, is not run again. Exit code 0: every claim
-    holds or is undecided; 5: a claim fails or could not be run; 2: bad input or no space left.
+    What is finished, by this code and with this config, is not run again. An audit runs a random
+    part of every claim's instances again and changes nothing. Exit code 0: every claim holds or is
+    undecided, or agrees; 5: a claim fails, could not be run, or does not agree with its rerun;
+    2: bad input or no space left.
     """
+    if audit:
+        if quick or again:
+            raise Unsupported("--audit compares what is saved: leave out --quick and --again")
+        show_audit(claims or [], out=out, seed=seed, share=share, jobs=jobs, as_json=as_json)
+        return
+    if share is not None or seed is not None:
+        raise Unsupported("--share and --seed are of an audit: add --audit")
     from attsvm.report.page import write_page
     from attsvm.reproduce import chosen_ids, reproduce
 
@@ -122,11 +140,16 @@ def reproduce_command(
 def report_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the results.")] = HERE,
     judging: Annotated[
-        bool, typer.Option("--judge", help="Judge again from the saved arrays; runs nothing.")
+        bool, typer.Option("--judge", help="Judge again from the saved arrays; runs no instance.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Draw the page again from saved results."""
+    """Draw the page again from saved results.
+
+    Judging again runs no instance: it checks the digests of the arrays, takes the last step of
+    every run again from the record before it, certifies every solution again, and recomputes every
+    number. What does not fit makes its claim undecided, and the exit code 5.
+    """
     from attsvm.claims import CLAIMS
     from attsvm.report.page import write_page
     from attsvm.report.page_folder import gather, opened
@@ -143,10 +166,11 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
     from attsvm.report.page_folder import RESULTS
 
     counts = Counter(str(record["verdict"]) for record in records)
+    doubted = [str(r["id"]) for r in records if r.get("doubts")]
     wrong = [str(r["id"]) for r in records if r["verdict"] == "fails" or "error" in r]
     if as_json:
         print_json({
-            "status": "failed" if wrong else "done", "page": str(page),
+            "status": "failed" if wrong or doubted else "done", "page": str(page),
             "results": str(folder / RESULTS), **{v: counts[v] for v in VERDICTS},
             "claims": records,
         })  # fmt: skip
@@ -164,6 +188,9 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
         print(f"{len(records)} claims: {said or 'none on file'}\npage: {page}")
     if wrong:
         _say(f"{len(wrong)} of {len(records)} fail or could not be run: {', '.join(wrong)}")
+    if doubted:
+        _say(f"{len(doubted)} of {len(records)} are not what a run makes: {', '.join(doubted)}")
+    if wrong or doubted:
         raise typer.Exit(FAILED)
 
 

@@ -16,6 +16,7 @@ Say = Callable[[str], None]
 
 _COLOURS = {
     "holds": "green", "fails": "bold red", "undecided": "yellow", "broken": "bold red",
+    "agrees": "green", "differs": "bold red",
     "running": "cyan", "waiting": "dim", "kept": "dim green",
 }  # fmt: skip
 

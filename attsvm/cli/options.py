@@ -28,6 +28,9 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 Out = Annotated[Path | None, typer.Option("--out", help="Write the result to this .npz file.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
 
+# Something that was run did not hold, could not be run, or is not what a rerun makes.
+FAILED = 5
+
 
 def print_json(report: dict[str, Any]) -> None:
     print(json.dumps(summary.finite(report), allow_nan=False))

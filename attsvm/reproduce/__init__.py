@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from attsvm.reproduce.audit import audit
 from attsvm.reproduce.judging import draw, judge, judged
 from attsvm.reproduce.runs import chosen_ids, digest, measure, reproduce
 
-__all__ = ["chosen_ids", "digest", "draw", "judge", "judged", "measure", "reproduce"]
+__all__ = ["audit", "chosen_ids", "digest", "draw", "judge", "judged", "measure", "reproduce"]

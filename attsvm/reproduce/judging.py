@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,12 @@ from attsvm.report.page_folder import (
     set_aside,
     write_json,
 )
+from attsvm.reproduce.digests import DIGESTS, misfits
+from attsvm.reproduce.replay import replayed
 from attsvm.version import __version__
+
+# What a record keeps when it is judged again.
+_ABOUT = ("config", "digest", "quick", "seconds", "cpu_seconds", DIGESTS)
 
 
 def judged(claim: Claim, config: Config, result: Result, about: dict[str, Any]) -> Record:
@@ -47,11 +53,19 @@ def broken(claim: Claim, config: Config, about: dict[str, Any], error: Exception
     return {**_record(claim, config, found, about), "error": said}
 
 
-def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
-    """The records on file, judged again from the saved arrays; nothing is run.
+def doubted(record: Record, doubts: Sequence[str]) -> Record:
+    """The record of a claim whose arrays on file are not those of its run: nothing is decided."""
+    reason = f"what is saved is not what the run makes: {doubts[0]}"
+    return {**record, "verdict": "undecided", "reason": reason, "doubts": list(doubts)}
 
-    A claim whose config is not of this version, or whose arrays cannot be read, is named and left
-    as it is. A claim that gets another verdict is drawn again.
+
+def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
+    """The records on file, judged again from the saved arrays; no instance is run.
+
+    Arrays that do not fit their digests, a run that does not end with a step of its rule, and a
+    solution that proves nothing though there is one make a claim undecided, with `doubts`.
+    So do arrays that are missing or cannot be read. A claim whose config is not of this version is
+    named and left as it is. A claim that gets another verdict is drawn again.
     """
     place, speak = opened(Path(folder)), say or (lambda sentence: None)
     for name, claim in CLAIMS.items():
@@ -64,13 +78,19 @@ def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
             continue
         arrays = saved_arrays(place, name, speak)
         if arrays is None:
+            lost = f"{name}.npz is missing or cannot be read: run it again"
+            write_json(place / "claims" / f"{name}.json", doubted(record, [lost]))
             continue
-        about = {key: record.get(key) for key in ("config", "digest", "quick", "seconds")}
-        about["cpu_seconds"] = record.get("cpu_seconds")
+        about = {key: record[key] for key in _ABOUT if key in record}
+        doubts = misfits(place / "claims" / f"{name}.npz", record)
+        doubts = doubts or list(replayed(claim, config, arrays).doubts)
         try:
             new = judged(claim, config, arrays, about)
         except Exception as error:  # arrays of other names or shapes than the check expects
             new = broken(claim, config, about, error)
+        if doubts:
+            new = doubted(new, doubts)
+            speak(f"{name}: {doubts[0]}")
         if new["verdict"] != record["verdict"]:
             speak(f"{name}: {record['verdict']} on file, {new['verdict']} from the saved arrays")
             if "error" not in new:

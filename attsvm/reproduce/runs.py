@@ -26,8 +26,10 @@ from attsvm.report.page_folder import (
     read_record,
     write_json,
 )
+from attsvm.reproduce.digests import DIGESTS, digests, misfits
 from attsvm.reproduce.judging import as_json, broken, draw, judged, saved_arrays
 from attsvm.reproduce.processes import Watch, in_processes
+from attsvm.reproduce.replay import recorded
 from attsvm.reproduce.sources import code_digest
 
 
@@ -59,10 +61,10 @@ def reproduce(
         else:
             waiting.append(claim.id)
             tell(claim.id, "waiting")
-    workers = min(jobs or os.cpu_count() or 1, len(waiting))
+    count = min(workers(jobs), len(waiting))
     try:
-        if workers > 1:
-            in_processes(measure, waiting, given=(str(folder), quick), jobs=workers, tell=tell)
+        if count > 1:
+            in_processes(measure, waiting, given=(str(folder), quick), jobs=count, tell=tell)
         else:
             for name in waiting:
                 tell(name, "running")
@@ -88,10 +90,11 @@ def measure(name: str, folder: str, quick: bool) -> str:
     about: dict[str, Any] = {"config": config, "digest": digest(claim), "quick": quick}
     wall, cpu = time.perf_counter(), time.process_time()
     try:
-        result = claim.run(config)
+        result = recorded(claim, config)
         about["seconds"] = time.perf_counter() - wall
         about["cpu_seconds"] = time.process_time() - cpu
         write_arrays(place / "claims" / f"{name}.npz", result, force=True)
+        about[DIGESTS] = digests(place / "claims" / f"{name}.npz")
         record = judged(claim, config, result, about)
         draw(place, claim, config, result, record)
     except Exception as error:  # whatever one claim does, the others go on
@@ -103,6 +106,11 @@ def measure(name: str, folder: str, quick: bool) -> str:
         (place / "claims" / f"{name}.motion.json").unlink(missing_ok=True)
     write_json(place / "claims" / f"{name}.json", record)
     return "broken" if "error" in record else str(record["verdict"])
+
+
+def workers(jobs: int) -> int:
+    """How many processes are asked for; 0: one a core."""
+    return jobs or os.cpu_count() or 1
 
 
 def chosen_ids(names: Sequence[str]) -> list[str]:
@@ -129,6 +137,10 @@ def _finished(folder: Path, claim: Claim, config: Config, say: Say) -> bool:
         return False
     arrays = saved_arrays(folder, claim.id, say)
     if arrays is None:
+        return False
+    doubts = [*record.get("doubts", ()), *misfits(folder / "claims" / f"{claim.id}.npz", record)]
+    if doubts:
+        say(f"{claim.id}: {doubts[0]}; it is run again")
         return False
     drawn = [folder / "figures" / f"{claim.id}.{kind}" for kind in ("svg", "png")]
     if claim.motion is not None:

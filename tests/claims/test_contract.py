@@ -1,16 +1,29 @@
-"""Every claim: a quick run is judged from its result alone, and three tampered results fail."""
+"""Every claim: a quick run is judged from its result alone, and what is tampered with is noticed.
+
+Three tampered results each do not pass the check. Fabricated ones, whole paths or whole results
+invented with digests to match, may pass it; they are noticed by the replay that judging makes, or
+by the audit.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attsvm.archive import write_arrays
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.errors import Unsupported
+from attsvm.report.page_folder import write_json
 from attsvm.report.style import look
+from attsvm.reproduce import audit, judge
+from attsvm.reproduce.digests import digests
+from attsvm.reproduce.judging import judged
+from attsvm.reproduce.replay import recorded, replayed
 from tests.claims.spoils import SPOILS
+from tests.claims.spoils import fabricated as forge
 
 # Claims whose statement does not hold as published, with what is found instead.
 KNOWN = {
@@ -29,7 +42,7 @@ KNOWN = {
 def quick(name):
     """The result of a quick run; every array of it can be saved without pickles."""
     claim = CLAIMS[name]
-    result = claim.run(claim.quick)
+    result = recorded(claim, claim.quick)
     assert all(np.asarray(a).dtype.kind in "biufU" for a in result.values())
     return result
 
@@ -90,3 +103,121 @@ def test_every_claim_can_be_spoiled():
 def test_unknown_claim_names_the_nearest():
     with pytest.raises(Unsupported, match="single-input-global"):
         claim_of("A.single-input-globl")
+
+
+# Claims without runs: searches for the least loss, and solutions alone.
+NO_RUNS = (
+    "A.joint-path", "A.regularization-path", "A.vanishing-penalty", "A.nonlinear-head-path",
+    "B.rank", "B.separability-against-dimension", "B.no-stationary-points",
+    "B.regularization-path-frobenius", "B.regularization-path-nuclear", "C.mirror-path",
+    "C.joint-mirror-path",
+)  # fmt: skip
+# Of these, the ones that keep nothing but solutions.
+SOLVED = ("B.rank", "B.separability-against-dimension")
+# Claims that keep no solution that could be dropped.
+UNSOLVED = (
+    "A.gd-against-ngd", "A.prompt-weight-equivalence", "beyond.saturation-is-not-convergence",
+)  # fmt: skip
+
+
+def on_file(folder: Path, name: str) -> Path:
+    """A folder that holds the quick run of a claim."""
+    claim, file = CLAIMS[name], folder / "claims" / f"{name}.npz"
+    file.parent.mkdir(parents=True)
+    (folder / "figures").mkdir()
+    write_arrays(file, quick(name))
+    about = {"config": claim.quick, "quick": True, "arrays": digests(file)}
+    record = judged(claim, claim.quick, quick(name), about)
+    write_json(folder / "claims" / f"{name}.json", record)
+    write_json(folder / "attsvm.json", {"format": 1})
+    return folder
+
+
+def doubts(name, forged):
+    """What judging says of a forged result."""
+    return replayed(CLAIMS[name], CLAIMS[name].quick, forged).doubts
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_replay_of_a_run_has_no_doubts(name):
+    found = replayed(CLAIMS[name], CLAIMS[name].quick, quick(name))
+    assert found.doubts == ()
+    assert found.pieces
+
+
+@pytest.mark.parametrize("forgery", [forge.straight, forge.random_ends])
+@pytest.mark.parametrize("name", [name for name in CLAIMS if name not in NO_RUNS])
+def test_fabricated_paths_are_noticed(name, forgery):
+    forged = forgery(quick(name))
+    assert any(
+        not np.array_equal(a, quick(name)[k])
+        for k, a in forged.items()
+        if not k.startswith(forge.LEDGER) and k not in forge.solutions(forged)
+    )
+    assert doubts(name, forged)
+
+
+@pytest.mark.parametrize("name", [name for name in CLAIMS if name not in UNSOLVED])
+def test_dropped_solutions_are_noticed(name):
+    assert doubts(name, forge.dropped(quick(name)))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_invented_results_are_noticed(name, tmp_path):
+    folder = on_file(tmp_path / "invented", name)
+    forge.write(folder, name, forge.invented(forge.read(folder, name)))
+    (row,) = audit(out=folder, seed=0)["claims"]
+    assert not row["agrees"]
+
+
+@pytest.mark.parametrize("name", [name for name in NO_RUNS if name not in SOLVED])
+def test_fabricated_searches_are_noticed(name, tmp_path):
+    folder = on_file(tmp_path / "searched", name)
+    forge.write(folder, name, forge.stretched(forge.read(folder, name)))
+    (row,) = audit(out=folder, seed=0, share=0.01)["claims"]
+    assert not row["agrees"]
+
+
+def _met(arrays):
+    """The runs that contradict, each in the direction of its solution."""
+    out = {k: np.array(a) for k, a in arrays.items()}
+    steps, best = arrays["adverse.steps"], arrays["adverse.best.W"]
+    out["adverse.W"][1:] = steps[1:, None, None, None] * 0.1 * best
+    (run,) = {run for name, _, run, _ in forge.ends(arrays) if name == "adverse.W"}
+    out[run] = (steps[-1] - 1) * 0.1 * best
+    return out
+
+
+def _worse(arrays):
+    """The last records of one stage, random."""
+    forged = forge.random_ends(arrays)
+    return {k: forged[k] if k.startswith("L") else a for k, a in arrays.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "forgery"),
+    [("B.equal-scores-global", _met), ("D.two-stage-against-one-stage", _worse)],
+)
+def test_a_failing_claim_cannot_be_made_to_hold(name, forgery, tmp_path):
+    claim, forged = CLAIMS[name], forgery(quick(name))
+    assert claim.check(claim.quick, quick(name)).verdict == "fails"
+    assert claim.check(claim.quick, forged).verdict == "holds", "the check alone is deceived"
+    folder = on_file(tmp_path / "turned", name)
+    forge.write(folder, name, forged)
+    (record,) = judge(folder)
+    assert record["verdict"] == "undecided" and record["doubts"]
+    assert "not what the run makes" in record["reason"]
+
+
+# Claims of whose quick runs a tenth takes seconds.
+LONG = ("C.", "D.", "beyond.", "A.vanishing", "A.regularization", "A.nonlinear", "B.multi-token")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n.startswith(LONG) else n for n in CLAIMS],
+)
+def test_audit_agrees_with_a_run(name, tmp_path):
+    (row,) = audit(out=on_file(tmp_path / "own", name), seed=0)["claims"]
+    assert row["agrees"], row["doubts"]
+    assert row["rerun"] >= 1

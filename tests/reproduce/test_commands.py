@@ -10,8 +10,8 @@ from rich.console import Console
 
 from attsvm.claims import CLAIMS
 from attsvm.cli.claims_live import Board
-from attsvm.files import write_arrays
 from attsvm.reproduce import runs as running
+from tests.claims.spoils.fabricated import read, write
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made
 
@@ -128,8 +128,8 @@ def test_report_draws_the_page_again(run):
 
 def test_report_judges_again_when_asked(run):
     run("reproduce", NAME)
-    file = Path("attsvm-report/claims") / f"{NAME}.npz"
-    write_arrays(file, {"x": np.array(5.0)}, force=True)
+    folder = Path("attsvm-report")
+    write(folder, NAME, {**read(folder, NAME), "x": np.array(5.0)})
     assert run("report", "attsvm-report").code == 0
     done = run("report", "attsvm-report", "--judge")
     assert done.code == 5

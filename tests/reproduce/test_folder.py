@@ -9,10 +9,10 @@ import pytest
 
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens, NotConverged, Unsupported
-from attsvm.files import write_arrays
 from attsvm.report import page_folder
 from attsvm.reproduce import chosen_ids, digest, judge, reproduce, sources
 from attsvm.reproduce import runs as running
+from tests.claims.spoils.fabricated import read, write
 from tests.reproduce.made_claims import NAME, made
 
 OTHER = "Z.second"
@@ -170,8 +170,8 @@ def test_judging_again_sees_changed_arrays(tmp_path, runs, said):
     assert [r["verdict"] for r in judge(tmp_path, say=said.append)] == ["holds", "holds"]
     assert said == []
     picture = (tmp_path / "figures" / f"{NAME}.svg").read_bytes()
-    write_arrays(claim_file(tmp_path, NAME, "npz"), {"x": np.array(5.0)}, force=True)
-    write_arrays(claim_file(tmp_path, OTHER, "npz"), {"y": np.array(5.0)}, force=True)
+    write(tmp_path, NAME, {**read(tmp_path, NAME), "x": np.array(5.0)})
+    write(tmp_path, OTHER, {"y": np.array(5.0)})
     records = judge(tmp_path, say=said.append)
     assert [r["verdict"] for r in records] == ["fails", "undecided"]
     assert "KeyError" in records[1]["error"]
