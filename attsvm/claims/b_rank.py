@@ -63,9 +63,8 @@ def _found(
     sure = [all(c.status == "optimal" for c in pair) for pair in pairs]
     return {
         **{n: [c for c, f in zip(out[n], sure, strict=True) if f] for n in NORMS},
-        "proofs": [c for c, _ in pairs if c.status == "inseparable"],
-        "open": [c for (c, _), f in zip(pairs, sure, strict=True)
-                 if not f and c.status != "inseparable"],
+        "proofs": [c for c, _ in pairs if c.proof == "exact"],
+        "open": [c for (c, _), f in zip(pairs, sure, strict=True) if not f and c.proof != "exact"],
     }  # fmt: skip
 
 

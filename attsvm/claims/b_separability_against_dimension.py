@@ -65,7 +65,7 @@ def check(config: Config, result: Result) -> Finding:
                                     "frobenius", result)  # fmt: skip
                 # A W with positive margins is the proof; how short it is does not matter here.
                 can = np.array([np.isfinite(c.upper) for c in found])
-                proved = np.array([c.status == "inseparable" for c in found])
+                proved = np.array([c.proof == "exact" for c in found])
                 total += len(found)
                 unknown += int((~can & ~proved).sum())
                 beyond += int((~can).sum()) if d >= max(T - 1, n) else 0

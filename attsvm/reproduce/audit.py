@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.archive import load_arrays
 from attsvm.claims import claim_of
 from attsvm.claims.claim import Claim, Config, Result
 from attsvm.claims.ledger import WITHIN, Piece
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
+from attsvm.files import load_arrays
 from attsvm.report.page_folder import Record, Say, opened
 from attsvm.reproduce.digests import misfits
 from attsvm.reproduce.judging import as_json

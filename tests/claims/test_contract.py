@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attsvm.archive import write_arrays
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.errors import Unsupported
+from attsvm.files import write_arrays
 from attsvm.report.page_folder import write_json
 from attsvm.report.style import look
 from attsvm.reproduce import audit, judge
