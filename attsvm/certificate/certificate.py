@@ -34,6 +34,10 @@ Status = Literal["optimal", "inseparable", "stalled"]
 Proof = Literal["numerical", "exact"]
 
 
+# No bound is smaller: limits on keys, queries and right-hand sides keep norms above 1e-230.
+_LEAST = 1e-305
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """What is known about the least norm of a problem, and the pair that shows it.
@@ -189,6 +193,8 @@ def seal(
     moved: float = 0.0,
 ) -> Certificate:
     """The one place where a Certificate is made: its status follows from what is proved."""
+    if lower < _LEAST:  # below the normal floats rounding is no share of a number any more
+        lower = 0.0
     status: Status = "stalled"
     if proof is not None:
         status = "inseparable"

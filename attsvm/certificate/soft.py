@@ -21,7 +21,6 @@ from attsvm.tokens import Floats
 
 # W = 0 is taken where it is better by more than rounding.
 _SAVED = 1e-9
-_LEAST = 1e-290
 
 
 def soft_lower(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> float:
@@ -40,8 +39,7 @@ def soft_lower(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> float:
         dual += norm.spread(problem.shape)[1] * (used + 8) * UNIT * size * 1.01
         value = worth - 0.5 * dual * dual
         value -= (used + 8) * UNIT * (absolute + dual * dual)
-    # Below the normal floats rounding is no share of a number any more.
-    return value if _LEAST < value < np.inf else 0.0
+    return value if 0 < value < np.inf else 0.0
 
 
 def _dual_above(norm: Norm, G: Floats) -> float:
