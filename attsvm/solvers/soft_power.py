@@ -231,7 +231,7 @@ def _primal(
         if not (size := length(w, p) if tau is None or p < target else tau) > 0.0:
             break
         if tau is not None and p == target and steps == 0:
-            w = w * min(1.0, tau / length(w, p))  # beyond τ a large p makes f immense
+            w = w * min(1.0, tau / max(length(w, p), 1e-300))  # beyond τ a large p makes f immense
         M = lam @ A
         if p == target:
             best = best.judged(W=w.reshape(shape), lam=lam)
