@@ -71,7 +71,10 @@ def setting(
     v = None if joint else made["v"]
     # Labels −1 would let all units of a ReLU head die, in a gradient of zero.
     y = np.ones(size[0]) if relu else made["y"]
-    return Setting(made["X"], z, y, v, model, rule, blocks, lr, steps, relu)
+    return Setting(
+        X=made["X"], z=z, y=y, v=v, model=model, rule=rule, start=blocks, lr=lr, steps=steps,
+        relu=relu,
+    )  # fmt: skip
 
 
 def library_run(s: Setting) -> Path:
