@@ -2,7 +2,7 @@
 
 Each function here makes from a sentence model's data a function that turns the parameters and what
 `next_token` found there into the terms of each block. Left vectors are differences, of unit vectors
-for W_ov and of embeddings for W_kq: every pair of tokens has one, from the lower to the higher number.
+for W_ov and of embeddings for W_kq.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
+from attsvm.embedding import orthonormal
 from attsvm.models import sentence_terms
 from attsvm.models.contexts import Contexts
 from attsvm.models.model import Evaluation
@@ -39,13 +40,14 @@ def graded_look(look: Look, terms: Terms) -> Look:
 def decoder_terms(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Terms:
     """Σ_c π_c Σ_{v≠y} q_v (e_v − e_y) E[x_c]ᵀ; arguments as in `decoder_look`."""
     N = len(E)
-    pairs = _Pairs(np.arange(N)[None, :], after[:, None], np.eye(N))
+    v, y = np.broadcast_arrays(np.arange(N), after[:, None])
+    unit = np.eye(N)
     right = np.repeat(np.arange(len(tokens)), N)
     log_weights = np.log(weights)[:, None]
 
     def terms(params: Blocks, found: Evaluation) -> dict[str, Graded]:
         x = of_logs(np.ones((len(tokens), N)), found.logs[0] + log_weights)
-        return {"W_ov": pairs.graded(x, E[tokens], right)}
+        return {"W_ov": _contrasts(unit, v, y, x, E[tokens], right)}
 
     return terms
 
@@ -78,11 +80,9 @@ def joint_terms(
     S, K = c.tokens.shape
     N = c.vocabulary
     shape = (S, K, N)
-    pairs = _Pairs(
-        np.broadcast_to(np.arange(N), shape),
-        np.broadcast_to(c.labels[:, None, None], shape),
-        np.eye(N),
-    )
+    v = np.broadcast_to(np.arange(N), shape)
+    y = np.broadcast_to(c.labels[:, None, None], shape)
+    unit = np.eye(N)
     there = c.tokens >= 0
     right = np.repeat(np.where(there, c.tokens, 0).ravel(), N)
 
@@ -95,7 +95,7 @@ def joint_terms(
         q, height = of_logs(np.ones_like(log_q), log_q)
         mass, level = of_logs(np.where(there, c.weights[:, None], 0.0), logs)
         x = normal(mass[:, :, None] * q[:, None, :], level[:, :, None] + height[:, None, :])
-        W_ov = pairs.graded(x, c.E, right)
+        W_ov = _contrasts(unit, v, y, x, c.E, right)
         if first is not None:
             own = {"W_ov": params["W_ov"]}
             W_ov = W_ov.plus(first[1](own, first[0](own))["W_ov"])
@@ -108,30 +108,25 @@ def _moves(contexts: Contexts, top: Ints, x: Wide) -> Graded:
     """Σ x_t (E[w_t] − E[w_a]) E[w_L]ᵀ over sentences and tokens, x (S, K) wide."""
     c = contexts
     best = np.take_along_axis(c.tokens, top[:, None], 1)
-    pairs = _Pairs(np.where(c.tokens >= 0, c.tokens, best), best, c.E)
+    token, best = np.broadcast_arrays(np.where(c.tokens >= 0, c.tokens, best), best)
     queries, place = np.unique(c.queries, return_inverse=True)
-    return pairs.graded(x, c.E[queries], np.repeat(place, c.tokens.shape[1]))
+    right, into = c.E[queries], np.repeat(place, token.shape[1])
+    if orthonormal(c.E):
+        return _contrasts(c.E, token, best, x, right, into)
+    # Entries of embeddings that are close must be taken apart before they are weighed.
+    N = c.vocabulary
+    low, high = np.minimum(token, best), np.maximum(token, best)
+    codes, at = np.unique(low * N + high, return_inverse=True)
+    left = c.E[codes % N] - c.E[codes // N]
+    sign = np.where(token == high, 1.0, -1.0)
+    return Graded(left[None], right[None], at.ravel(), into, (sign * x[0]).reshape(1, -1),
+                  x[1].reshape(1, -1))  # fmt: skip
 
 
-class _Pairs:
-    """The left vectors rows_u − rows_w of terms with tokens u and w, arrays of one shape.
-
-    (u, w) and (w, u) share a vector, and its terms add up before anything else happens to them.
-    """
-
-    def __init__(self, u: Ints, w: Ints, rows: Floats) -> None:
-        u, w = np.broadcast_arrays(u, w)
-        N = len(rows)
-        low, high = np.minimum(u, w), np.maximum(u, w)
-        codes, place = np.unique(low * N + high, return_inverse=True)
-        self.at = place.ravel()
-        self.sign = np.where(u > w, 1.0, -1.0) * (u != w)
-        self.left = np.ascontiguousarray(rows[codes % N] - rows[codes // N])[None]
-
-    def graded(self, x: Wide, right: Floats, into: Ints) -> Graded:
-        """Σ_k x_k (rows_u − rows_w)_k right_into_kᵀ; right (q, c), into (terms,)."""
-        share, power = x
-        return Graded(
-            self.left, np.ascontiguousarray(right)[None], self.at, into,
-            (self.sign * share).reshape(1, -1), power.reshape(1, -1),
-        )  # fmt: skip
+def _contrasts(rows: Floats, u: Ints, w: Ints, x: Wide, right: Floats, into: Ints) -> Graded:
+    """Σ_k x_k (rows_u − rows_w)_k right_into_kᵀ of unit rows (p, d); u, w and x of one shape."""
+    share, power = x
+    return Graded(
+        np.ascontiguousarray(rows)[None], np.ascontiguousarray(right)[None], u.ravel(), into,
+        (share * (u != w)).reshape(1, -1), power.reshape(1, -1), w.ravel(),
+    )  # fmt: skip

@@ -6,8 +6,8 @@ One sentence, with the formulas of `choices_twin` and outputs v measured against
     ∂ℓ/∂W_kq = Σ_{t≠a} s_t (G_t − δ) (E[w_t] − E[w_a]) E[w_L]ᵀ,        δ = Σ_t s_t G_t
     G_t = Σ_{v≠y} q_v ((V_ay − V_av) − (V_ty − V_tv)),       a the top token
 
-Every s, q, G and δ is a wide number: no term is lost beside a larger one. Differences from the label
-and from the top token are taken before anything is weighed, so the sums cancel only where G does.
+Every s, q, G and δ is a wide number: no term is lost beside a larger one. Differences from the
+label and the top token are taken before anything is weighed, so the sums cancel only where G does.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ def outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints) -> Floats:
 
 
 @njit()
-def gaps(
-    log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints
-) -> tuple[Floats, Ints]:
+def gaps(log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints) -> tuple[Floats, Ints]:
     """The wide G_t (S, K), zero for the top token and for what cancels to its own rounding.
 
     log_q (S, N): those of `outputs`; top (S,): the place of the top token.

@@ -1,4 +1,4 @@
-"""Training on sentences in as many digits as it needs: textbook formulas, nothing of the library."""
+"""Training on sentences in many digits: textbook formulas, nothing of the library."""
 
 from __future__ import annotations
 
