@@ -72,8 +72,9 @@ class Graded:
             found.append(climbed(parent, depth, self.at, self.less, self.share[b]))
         at, term, sign = (np.concatenate(x) for x in zip(*found, strict=True))
         own = np.repeat(np.arange(B), [len(x[0]) for x in found]) == np.arange(B)[:, None]
-        share = np.where(own, sign * self.share[:, term], 0.0)
-        return Graded(left, self.right, at, self.into[term], share, self.power[:, term])
+        share = np.where(own, sign * np.take(self.share, term, axis=1), 0.0)
+        power = np.take(self.power, term, axis=1)
+        return Graded(left, self.right, at, self.into[term], share, power)
 
     def plus(self, other: Graded) -> Graded:
         """The sum with another block of the same shape."""

@@ -185,3 +185,31 @@ def resolve(
             columns, V = rotate(left[b, members].T @ L @ mixed.T, heights)
             out[b] = columns / np.linalg.norm(columns, axis=0) @ V.T @ Q.T
     return out, X, Y, C, C_power
+
+
+def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tuple[Ints, Ints]:
+    """(parent (N,), depth (N,)) of the heaviest tree over N rows, as `tree.heaviest`."""
+    weight = np.full((rows, rows), -np.inf)
+    live = (share != 0) & (at != less)
+    logs = np.log2(np.abs(share[live])) + power[live]
+    np.maximum.at(weight, (at[live], less[live]), logs)
+    weight = np.maximum(weight, weight.T)
+    parent, depth = np.arange(rows), np.zeros(rows, np.int64)
+    near, left = np.full(rows, -np.inf), list(range(rows))
+    while left:
+        best = max(left, key=lambda i: near[i])
+        left.remove(best)
+        depth[best] = depth[parent[best]] + (parent[best] != best)
+        closer = np.isin(np.arange(rows), left) & (weight[best] > near)
+        near[closer], parent[closer] = weight[best, closer], best
+    return parent, depth
+
+
+def climbed(parent: Ints, depth: Ints, at: Ints, less: Ints) -> Floats:
+    """signs (K, N): r_u − r_w = Σ_n signs_n (r_n − r_parent_n) for each term, as `tree.climbed`."""
+    rows = np.arange(len(parent))
+    up = np.eye(len(parent))  # the path of each row to its root
+    for _ in range(int(depth.max(initial=0))):
+        up = np.maximum(up, up[parent])
+    up[:, parent == rows] = 0.0
+    return up[at] - up[less]
