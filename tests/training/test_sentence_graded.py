@@ -139,7 +139,7 @@ def test_only_rules_that_ask_have_a_graded_task():
 @MANY
 @pytest.mark.parametrize("form", PASSAGES[:6])
 def test_runs_follow_the_run_of_many_digits(form, rule):
-    assert compared(passage(form, rule, "far", steps=4))[0] <= GRADED
+    assert compared(passage(form, rule, "far", steps=3))[0] <= GRADED
 
 
 @pytest.mark.parametrize("rule", ["spectral", "adam"])
@@ -148,7 +148,7 @@ def test_narrow_embeddings_follow_as_well(form, rule):
     assert compared(passage(form, rule, "normal", steps=4))[0] <= GRADED
 
 
-@pytest.mark.parametrize("form", PASSAGES[:6])
+@pytest.mark.parametrize("form", ["decoder", "next-token mass", "next-token level"])
 def test_what_is_below_the_range_of_floats_moves_as_well(form):
     s = passage(form, "sign", "far:2000", steps=2)
     assert compared(s)[0] <= GRADED
