@@ -104,7 +104,7 @@ def sentences_before(quick: bool) -> Iterator[Finding]:
     """The same by direction and scale alone."""
     for form in PASSAGES[:6]:
         for rule, start in (("spectral", "far"), ("sign", "far:2000"), ("adam", "far:2000")):
-            s = passage(form, rule, start, steps=8 if quick else 30)
+            s = passage(form, rule, start, steps=8 if quick else 40)
             error, _, _ = compared(s)
             what = f"{form}, {rule}, {start}, {s.steps} its"
             yield Finding(what, f"{without(s):.1g} before, {error:.1g} now")
