@@ -23,7 +23,7 @@ PASSAGES = (
 )  # fmt: skip
 STARTS = ("normal", "far", "far:2000")
 N, NARROW = 5, 3
-# A token of another sentence is optimal beside each: two sentences that pull against each other.
+# Not realizable: with query 1, one sentence wants token 1 before 2 and another 2 before 1.
 TORN = [[0, 1], [1, 2], [2, 3], [3, 0], [0, 1, 2], [2, 1, 2], [3, 2, 1, 3], [0, 3, 1]]
 
 
