@@ -28,13 +28,21 @@ from attsvm.models.next_token import (
     strengths,
 )
 from attsvm.models.sentence_descent import Descent
+from attsvm.models.sentence_graded import (
+    Terms,
+    attention_terms,
+    decoder_terms,
+    graded_look,
+    joint_terms,
+)
 from attsvm.path import PER_DECADE, Path
+from attsvm.rules import rule_of
 from attsvm.rules.rule import Blocks
 from attsvm.runs.ahead import go_ahead
 from attsvm.runs.loop import Ahead, Task
 from attsvm.runs.starting import begin
 from attsvm.sentences import Sentences
-from attsvm.tokens import Floats, floats
+from attsvm.tokens import Floats, Ints, floats
 
 WEIGHTS = ("empirical", "uniform")
 # Numbers that the records of a run may hold before they are thinned: half a gigabyte.
@@ -68,11 +76,14 @@ def sentence_task(
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     require(8.0 * size * (16 + 5 * records_of(shapes)), f"the run of {N} tokens in {d} dimensions")
     look = _look(sentences, config, E, head)
+    graded = None
+    if rule_of(config["rule"], **config.get("options", {})).graded:
+        graded = graded_look(look, _terms(sentences, config, E, head))
     least = _floor(sentences, config, E, head) if config["rule"] == "polyak" else 0.0
     ahead = _ahead(sentences, config, E, head)
     # A decoder's inputs are the collocations.
     inputs = int((sentences.follows >= 0).sum()) if model.name == "decoder" else sentences.size
-    return Task(1, look, np.array([least]), ahead, inputs), shapes
+    return Task(1, look, np.array([least]), ahead, inputs, graded), shapes
 
 
 def _check_fit(config: dict[str, Any], head: Any) -> None:
@@ -192,8 +203,34 @@ def _require_outputs(contexts: Contexts) -> None:
     require(need, f"a step on {S} sentences of {K} tokens over {contexts.vocabulary}")
 
 
+def _terms(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Terms:
+    """The graded form of what `_look` looks at, which has seen that all is well."""
+    uniform = config["weights"] == "uniform"
+    if config["model"] == "decoder":
+        return decoder_terms(*_collocations(sentences, E, uniform=uniform))
+    contexts = _contexts(sentences, config, E)
+    if config["model"] == "next-token":
+        mass = config["readout"] == "mass"
+        V = None if mass else np.ascontiguousarray(E @ decoder_of(head, E).T)
+        return attention_terms(contexts, V)
+    S, K = contexts.tokens.shape
+    N = contexts.vocabulary
+    require(100.0 * S * K * N, f"the terms of {S} sentences of {K} tokens over {N}")
+    if not config.get("collocations"):
+        return joint_terms(contexts, None)
+    given = _collocations(sentences, E, uniform=uniform)
+    return joint_terms(contexts, (decoder_look(*given), decoder_terms(*given)))
+
+
 def _first(sentences: Sentences, E: Floats, *, uniform: bool) -> Look:
     """The first stage on the collocations of these sentences."""
+    return decoder_look(*_collocations(sentences, E, uniform=uniform))
+
+
+def _collocations(
+    sentences: Sentences, E: Floats, *, uniform: bool
+) -> tuple[Floats, Ints, Ints, Floats]:
+    """What `decoder_look` takes: E, tokens (C,), their followers (C,), weights (C,)."""
     tokens = np.flatnonzero(sentences.follows >= 0)
     if not len(tokens):
         raise BadTokens(
@@ -202,7 +239,7 @@ def _first(sentences: Sentences, E: Floats, *, uniform: bool) -> Look:
         )
     seen = np.maximum(sentences.follow_counts[tokens], 1).astype(np.float64)
     weights = np.full(len(tokens), 1 / len(tokens)) if uniform else seen / seen.sum()
-    return decoder_look(E, tokens, sentences.follows[tokens], weights)
+    return E, tokens, sentences.follows[tokens], weights
 
 
 def decoder_of(head: Any, E: Floats) -> Floats:

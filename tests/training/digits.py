@@ -17,6 +17,7 @@ import numpy as np
 # Arrays of exact numbers, dtype object.
 Digits = np.ndarray[Any, np.dtype[Any]]
 Params = dict[str, Digits]
+Slope = Callable[[Params], dict[str, tuple[Digits, Digits]]]
 
 # What is below 10^(SURE − digits) of its parts is zero; up to 10^(SURE + GUARD − digits) is doubt.
 SURE, GUARD = 12, 18
@@ -29,21 +30,34 @@ class TooFew(Exception):
         self.needed = needed
 
 
-@dataclass(frozen=True)
-class Setting:
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What is trained from where, by what rule; `slope` gives the gradient in exact numbers."""
+
+    model: str
+    rule: str
+    start: dict[str, np.ndarray]
+    lr: float = 1.0
+    steps: int = 200
+    options: dict[str, float] = field(default_factory=dict)
+
+    def slope(self) -> Slope:
+        """Each block's gradient, and beside it the size of what was added to make each entry."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Training):
     """One instance and how it is trained; relu: the joint models train a ReLU head."""
 
     X: np.ndarray
     z: np.ndarray
     y: np.ndarray
     v: np.ndarray | None
-    model: str
-    rule: str
-    start: dict[str, np.ndarray]
-    lr: float = 1.0
-    steps: int = 200
     relu: bool = False
-    options: dict[str, float] = field(default_factory=dict)
+
+    def slope(self) -> Slope:
+        return _slope(self)
 
 
 def exact(array: Any) -> Digits:
@@ -57,7 +71,7 @@ def floats(array: Digits) -> np.ndarray:
 
 
 def run(
-    setting: Setting, digits: int = 80, shift: float = 0.0, *, rounded: bool = False
+    setting: Training, digits: int = 80, shift: float = 0.0, *, rounded: bool = False
 ) -> tuple[dict[str, np.ndarray], int]:
     """Every block at every step (steps + 1, ...) as floats, and the digits that were enough.
 
@@ -72,14 +86,14 @@ def run(
                 digits = max(few.needed + 20, int(1.3 * digits))
 
 
-def _run(setting: Setting, shift: float, rounded: bool) -> dict[str, np.ndarray]:
+def _run(setting: Training, shift: float, rounded: bool) -> dict[str, np.ndarray]:
     params = {name: exact(block) for name, block in setting.start.items()}
     rng = np.random.default_rng(99)
     for name, block in params.items():
         size = max(abs(x) for x in block.ravel())
         noise = exact(rng.standard_normal(block.shape))
         params[name] = block + mp.mpf(shift) * size * noise
-    slope = _slope(setting)
+    slope = setting.slope()
     rule = RULES[setting.rule](setting)
     path: dict[str, list[np.ndarray]] = {name: [floats(x)] for name, x in params.items()}
     for t in range(1, setting.steps + 1):
@@ -91,7 +105,7 @@ def _run(setting: Setting, shift: float, rounded: bool) -> dict[str, np.ndarray]
     return {name: np.array(rows) for name, rows in path.items()}
 
 
-def _slope(setting: Setting) -> Callable[[Params], dict[str, tuple[Digits, Digits]]]:
+def _slope(setting: Setting) -> Slope:
     """Each block's gradient, and beside it the size of what was added to make each entry."""
     X, z, y = exact(setting.X), exact(setting.z), exact(setting.y)
     head = None if setting.v is None else exact(setting.v)
@@ -226,8 +240,8 @@ Rule = Callable[[Params, dict[str, tuple[Digits, Digits]], int], Params]
 
 def _plain(
     toward: Callable[[Digits, Digits], Digits], momentum: float
-) -> Callable[[Setting], Rule]:
-    def made(setting: Setting) -> Rule:
+) -> Callable[[Training], Rule]:
+    def made(setting: Training) -> Rule:
         beta = mp.mpf(setting.options.get("momentum", momentum))
         mean: Params = {}
         sizes: Params = {}
@@ -246,7 +260,7 @@ def _plain(
     return made
 
 
-def _adam(setting: Setting) -> Rule:
+def _adam(setting: Training) -> Rule:
     b1, b2 = mp.mpf(setting.options.get("beta1", 0.9)), mp.mpf(setting.options.get("beta2", 0.999))
     first: Params = {}
     second: Params = {}
@@ -267,7 +281,7 @@ def _adam(setting: Setting) -> Rule:
     return rule
 
 
-RULES: dict[str, Callable[[Setting], Rule]] = {
+RULES: dict[str, Callable[[Training], Rule]] = {
     "spectral": _plain(lambda m, size: polar(m, max(size.ravel())), 0.0),
     "muon": _plain(lambda m, size: polar(m, max(size.ravel())), 0.95),
     "sign": _plain(lambda m, size: _sign(_clean(m, size)), 0.0),

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attsvm import Path, Tokens, train
+from attsvm import Tokens
 from attsvm.data.sphere import sphere
 from attsvm.heads.linear import Linear
 from attsvm.losses import LOSSES
@@ -24,22 +24,19 @@ from attsvm.models import MODELS
 from attsvm.models.batch import Batch
 from attsvm.models.model import evaluate
 from attsvm.rules import rule_of
-from tests.training.digits import Setting, run
+from tests.training.beside import RULES, apart, compared, digits_run, found
+from tests.training.digits import Setting
 from tests.training.evidence import main
 from tests.training.finding import Finding, Part
+from tests.training.sentence_graded_evidence import sentences, sentences_before
 
-RULES = ("spectral", "muon", "sign", "signum", "adam")
 # Model, and whether it trains a ReLU head.
 FORMS = (
     ("prompt", False), ("weight", False), ("factored", False), ("joint-prompt", False),
     ("joint-weight", False), ("joint-weight", True),
 )  # fmt: skip
 STARTS = ("normal", "far")
-# The error asked for, unless the run's own conditioning is worse by this factor or less.
-ASKED, ROOM = 1e-9, 100.0
 WIDTH = 2
-# The last setting and its run in many digits.
-_LAST: list[tuple[Setting, tuple[dict[str, np.ndarray], int]]] = []
 
 
 def setting(
@@ -71,63 +68,10 @@ def setting(
     v = None if joint else made["v"]
     # Labels −1 would let all units of a ReLU head die, in a gradient of zero.
     y = np.ones(size[0]) if relu else made["y"]
-    return Setting(made["X"], z, y, v, model, rule, blocks, lr, steps, relu)
-
-
-def library_run(s: Setting) -> Path:
-    """The same run by the library."""
-    queries = {} if "p" in s.start else {"queries": s.z}
-    tokens = Tokens(s.X, labels=s.y, **queries)
-    width = next((s.start[name].shape[1] for name in ("K", "V") if name in s.start), None)
-    return train(
-        tokens, model=s.model, rule=s.rule, head="relu" if s.relu else s.v, lr=s.lr, steps=s.steps,
-        init=s.start, width=width, options=dict(s.options),
+    return Setting(
+        X=made["X"], z=z, y=y, v=v, model=model, rule=rule, start=blocks, lr=lr, steps=steps,
+        relu=relu,
     )  # fmt: skip
-
-
-def apart(path: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> float:
-    """The largest error of a block's entry along two runs, as a share of its largest entry then."""
-    worst = 0.0
-    for name, rows in exact.items():
-        axes = tuple(range(1, rows.ndim))
-        error = np.abs(path[name] - rows).max(axis=axes)
-        worst = max(worst, float((error / np.abs(rows).max(axis=axes)).max()))
-    return worst
-
-
-def _digits_run(s: Setting) -> tuple[dict[str, np.ndarray], int]:
-    """The run in many digits, kept while the same setting is asked again."""
-    if not _LAST or _LAST[0][0] is not s:
-        _LAST[:] = [(s, run(s))]
-    return _LAST[0][1]
-
-
-def compared(s: Setting) -> tuple[float, int, float]:
-    """(error of the library's run, digits that were needed, log10 of its last gradient)."""
-    exact, digits = _digits_run(s)
-    path = library_run(s)
-    ours = {name: block[:, 0] for name, block in path.weights.items()}
-    error = apart(ours, {name: rows[path.steps] for name, rows in exact.items()})
-    return error, digits, float(path.log_gradient[-1, 0] / np.log(10))
-
-
-def conditioning(s: Setting, digits: int) -> tuple[float, float]:
-    """How far the many-digit run moves when its start is moved by 1e-16 of its size, and when each
-    of its steps ends in floats."""
-    exact, _ = _digits_run(s)
-    return apart(run(s, digits, 1e-16)[0], exact), apart(run(s, digits, rounded=True)[0], exact)
-
-
-def found(s: Setting, what: str, *, always: bool = False) -> Finding:
-    """One run; its conditioning is measured where the error is not small by itself."""
-    error, digits, size = compared(s)
-    words = f"{error:.1g}; {digits} digits, gradient 1e{size:.0f}"
-    met = error <= ASKED
-    if always or not met:
-        own = conditioning(s, digits)
-        words += f"; its own: {own[0]:.1g} from the start, {own[1]:.1g} from steps in floats"
-        met = met or error <= ROOM * max(own)
-    return Finding(what, words, f"≤ {ASKED:.0e}", met)
 
 
 def runs(quick: bool) -> Iterator[Finding]:
@@ -153,7 +97,7 @@ def forms(quick: bool) -> Iterator[Finding]:
 
 def without(s: Setting) -> float:
     """The error of the same run when the rule sees only direction and scale."""
-    exact, _ = _digits_run(s)
+    exact, _ = digits_run(s)
     batch = Batch.of(Tokens(s.X, queries=s.z, labels=s.y))
     rule, model, head = rule_of(s.rule), MODELS[s.model], Linear(np.asarray(s.v)[None])
     params = {name: block[None].copy() for name, block in s.start.items()}
@@ -193,7 +137,10 @@ def momentum(quick: bool) -> Iterator[Finding]:
             yield found(s, f"{rule}, β = {beta}, {s.steps} its", always=True)
 
 
-PARTS: dict[str, Part] = {"runs": runs, "forms": forms, "before": before, "momentum": momentum}
+PARTS: dict[str, Part] = {
+    "runs": runs, "forms": forms, "before": before, "momentum": momentum, "sentences": sentences,
+    "sentences-before": sentences_before,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

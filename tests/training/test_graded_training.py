@@ -17,17 +17,9 @@ from attsvm.models.batch import Batch
 from attsvm.models.model import evaluate
 from attsvm.rules import RULES, Rule, rule_of
 from tests.tolerances import GRADED
-from tests.training.graded_evidence import (
-    FORMS,
-    PARTS,
-    compared,
-    library_run,
-    setting,
-    without,
-)
-from tests.training.graded_evidence import (
-    RULES as WEIGHING,
-)
+from tests.training.beside import RULES as WEIGHING
+from tests.training.beside import compared, library_run
+from tests.training.graded_evidence import FORMS, PARTS, setting, without
 
 MANY = pytest.mark.parametrize("rule", WEIGHING)
 

@@ -9,12 +9,13 @@ and sign do, need the terms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from attsvm.rules.graded.entries import entries
 from attsvm.rules.graded.polar import resolve
+from attsvm.rules.graded.tree import climbed, heaviest
 from attsvm.rules.graded.wide import APART, NONE, Wide
 from attsvm.tokens import Floats, Ints
 
@@ -25,6 +26,8 @@ class Graded:
 
     left (B, p, d) and right (B, q, c): the vectors; at, into (K,): the left and the right vector of
     each term; share (B, K) and power (B, K): its wide number, share 0 for a term that is not there.
+    less (K,): the left vector of a term is left_at − left_less, of rows that are unit vectors; the
+    difference is kept in two because there are many pairs of few rows. None: it is left_at.
     """
 
     left: Floats
@@ -33,10 +36,16 @@ class Graded:
     into: Ints
     share: Floats
     power: Ints
+    less: Ints | None = None
 
     def entries(self) -> Wide:
         """Every entry as a wide number (B, d, c)."""
-        return entries(self.left, self.right, self.at, self.into, self.share, self.power)
+        at, into, share, power = self.at, self.into, self.share, self.power
+        if self.less is not None:  # no entry has both, as the rows are unit vectors
+            at, into = np.concatenate([at, self.less]), np.concatenate([into, into])
+            share = np.concatenate([share, -share], axis=1)
+            power = np.concatenate([power, power], axis=1)
+        return entries(self.left, self.right, at, into, share, power)
 
     def direction(self) -> Floats:
         """G/‖G‖ (B, d, c), zero at zero."""
@@ -48,10 +57,29 @@ class Graded:
 
     def resolved(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
         """U Vᵀ (B, d, c), and the same sum in bases: X (B, d, d), Y (B, c, c), C (B, d, c) wide."""
-        return resolve(self.left, self.right, self.at, self.into, self.share, self.power)
+        g = self.spanned()
+        return resolve(g.left, g.right, g.at, g.into, g.share, g.power)
+
+    def spanned(self) -> Graded:
+        """The same sum by left vectors of its own: differences along the heaviest tree of pairs."""
+        if self.less is None:
+            return self
+        B, p, _ = self.left.shape
+        left, found = self.left.copy(), []
+        for b in range(B):
+            parent, depth = heaviest(p, self.at, self.less, self.share[b], self.power[b])
+            left[b] -= self.left[b, parent]
+            found.append(climbed(parent, depth, self.at, self.less, self.share[b]))
+        at, term, sign = (np.concatenate(x) for x in zip(*found, strict=True))
+        own = np.repeat(np.arange(B), [len(x[0]) for x in found]) == np.arange(B)[:, None]
+        share = np.where(own, sign * np.take(self.share, term, axis=1), 0.0)
+        power = np.take(self.power, term, axis=1)
+        return Graded(left, self.right, at, self.into[term], share, power)
 
     def plus(self, other: Graded) -> Graded:
         """The sum with another block of the same shape."""
+        if (self.less is None) != (other.less is None):
+            return self.spanned().plus(other.spanned())
         p, q = self.left.shape[1], self.right.shape[1]
         return Graded(
             np.concatenate([self.left, other.left], axis=1),
@@ -60,8 +88,9 @@ class Graded:
             np.concatenate([self.into, q + other.into]),
             np.concatenate([self.share, other.share], axis=1),
             np.concatenate([self.power, other.power], axis=1),
+            None if self.less is None else np.concatenate([self.less, p + np.asarray(other.less)]),
         )
 
     def times(self, factor: float) -> Graded:
         """The block times a number."""
-        return Graded(self.left, self.right, self.at, self.into, factor * self.share, self.power)
+        return replace(self, share=factor * self.share)

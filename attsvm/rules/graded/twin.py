@@ -24,7 +24,7 @@ def _powers(share: Floats, power: Ints) -> Ints:
     return np.where(share == 0, NONE, power)
 
 
-def _added(share: Floats, power: Ints, axis: int) -> tuple[Wide, Ints]:
+def added(share: Floats, power: Ints, axis: int) -> tuple[Wide, Ints]:
     """The sum along an axis, normal, and the power of its largest part."""
     power = np.broadcast_to(power, share.shape)
     top = _powers(share, power).max(axis=axis, keepdims=True, initial=NONE)
@@ -56,7 +56,7 @@ def entries(left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, po
     """G = Σ_k x_k left_at_k right_into_kᵀ as wide numbers (B, d, c)."""
     left, right, power = _leveled(left, right, at, into, power)
     terms = share[:, :, None, None] * left[:, at, :, None] * right[:, into, None, :]
-    return _added(terms, power[:, :, None, None], 1)[0]
+    return added(terms, power[:, :, None, None], 1)[0]
 
 
 def span(vectors: Floats, weight: Floats) -> tuple[Ints, Floats]:
@@ -108,7 +108,7 @@ def eliminate(C: Wide, noise: Ints) -> tuple[Floats, Wide, Floats]:
         e = power[:, b, None] + power[a] - height
         unsure = np.maximum((noise - power)[:, b, None], (noise - power)[a])
         noise = np.where(x == 0, noise, np.maximum(noise, e + np.maximum(unsure, doubt)))
-        (share, power), _ = _added(np.stack([share, -x]), np.stack([power, e]), 0)
+        (share, power), _ = added(np.stack([share, -x]), np.stack([power, e]), 0)
         share, power = _silenced((share, power), noise)
         share[a], share[:, b], power[a], power[:, b] = 0.0, 0.0, NONE, NONE
     pivots = np.array([p for p, _ in found]), np.array([h for _, h in found], np.int64)
@@ -167,11 +167,11 @@ def resolve(
         r, s = len(members), len(partners)
         X[b, :r], Y[b, :s] = left[b, members], right[b, partners]
         mine = into == np.arange(right.shape[1])[:, None]
-        sums, noise = _added(
+        sums, noise = added(
             np.where(mine[:, :, None], (parts[:, at] * share[b]).T, 0.0), power[b][:, None], 1
         )
         sums = _silenced(sums, noise)
-        found, worst = _added(pieces.T[:, None, :] * sums[0][:, :, None], sums[1][:, :, None], 0)
+        found, worst = added(pieces.T[:, None, :] * sums[0][:, :, None], sums[1][:, :, None], 0)
         far = noise[:, :, None] + np.frexp(pieces.T)[1][:, None, :]
         far = np.where(pieces.T[:, None, :] != 0, far, NONE).max(axis=0, initial=NONE)
         worst = np.maximum(worst, far)
@@ -185,3 +185,31 @@ def resolve(
             columns, V = rotate(left[b, members].T @ L @ mixed.T, heights)
             out[b] = columns / np.linalg.norm(columns, axis=0) @ V.T @ Q.T
     return out, X, Y, C, C_power
+
+
+def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tuple[Ints, Ints]:
+    """(parent (N,), depth (N,)) of the heaviest tree over N rows, as `tree.heaviest`."""
+    weight = np.full((rows, rows), -np.inf)
+    live = (share != 0) & (at != less)
+    logs = np.log2(np.abs(share[live])) + power[live]
+    np.maximum.at(weight, (at[live], less[live]), logs)
+    weight = np.maximum(weight, weight.T)
+    parent, depth = np.arange(rows), np.zeros(rows, np.int64)
+    near, left = np.full(rows, -np.inf), list(range(rows))
+    while left:
+        best = max(left, key=lambda i: near[i])
+        left.remove(best)
+        depth[best] = depth[parent[best]] + (parent[best] != best)
+        closer = np.isin(np.arange(rows), left) & (weight[best] > near)
+        near[closer], parent[closer] = weight[best, closer], best
+    return parent, depth
+
+
+def climbed(parent: Ints, depth: Ints, at: Ints, less: Ints) -> Floats:
+    """signs (K, N): r_u − r_w = Σ_n signs_n (r_n − r_parent_n) for each term, as `tree.climbed`."""
+    rows = np.arange(len(parent))
+    up = np.eye(len(parent))  # the path of each row to its root
+    for _ in range(int(depth.max(initial=0))):
+        up = np.maximum(up, up[parent])
+    up[:, parent == rows] = 0.0
+    return up[at] - up[less]

@@ -1,0 +1,110 @@
+"""Rules that weigh small and large alike on sentences: parts of `graded_evidence`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attsvm import Sentences
+from attsvm.data.sentences import realizable
+from attsvm.rules import rule_of
+from attsvm.runs.sentence_task import sentence_task
+from tests.training.beside import RULES, apart, compared, digits_run, found
+from tests.training.finding import Finding
+from tests.training.sentence_digits import SentenceSetting
+
+# Each model with each readout. "level": a decoder that rises at the follower alone, as one trained
+# from zero does; "narrow": five tokens on the sphere in three dimensions.
+PASSAGES = (
+    "decoder", "next-token mass", "next-token softmax", "next-token level", "joint-next-token",
+    "joint-next-token pairs", "decoder narrow", "next-token mass narrow",
+    "next-token softmax narrow", "joint-next-token narrow",
+)  # fmt: skip
+STARTS = ("normal", "far", "far:2000")
+N, NARROW = 5, 3
+# Not realizable: with query 1, one sentence wants token 1 before 2 and another 2 before 1.
+TORN = [[0, 1], [1, 2], [2, 3], [3, 0], [0, 1, 2], [2, 1, 2], [3, 2, 1, 3], [0, 3, 1]]
+
+
+def passage(
+    form: str, rule: str, start: str, *, steps: int, seed: int = 0,
+    lines: list[list[int]] | None = None,
+) -> SentenceSetting:  # fmt: skip
+    """Eight sentences over five tokens, realizable unless given; starts as in `graded_evidence`."""
+    model, *kinds = form.split()
+    lines = realizable(N, (2, 4), 8, seed + 1) if lines is None else lines
+    count = 1 + max(max(line) for line in lines)
+    rng = np.random.default_rng([seed, 17])
+    E = np.eye(count)
+    if "narrow" in kinds:
+        E = rng.standard_normal((count, NARROW))
+        E /= np.linalg.norm(E, axis=1, keepdims=True)
+    d = E.shape[1]
+    head = None
+    if "softmax" in kinds:
+        head = 3 * rng.standard_normal((count, d))
+    elif "level" in kinds:
+        head = np.zeros((count, d))
+        for x, y in (line for line in lines if len(line) == 2):
+            head[y, x] = rng.uniform(2, 30)
+    blocks = {}
+    if model != "next-token":
+        blocks["W_ov"] = rng.standard_normal((count, d))
+    if model != "decoder":
+        blocks["W_kq"] = rng.standard_normal((d, d))
+    if start.startswith("far"):
+        for block in blocks.values():
+            block[:] = 0.0
+            block.flat[0] = float(start.partition(":")[2] or 60.0)
+    return SentenceSetting(
+        model=model, rule=rule, start=blocks, steps=steps, lines=lines, E=E, head=head,
+        pairs="pairs" in kinds,
+    )  # fmt: skip
+
+
+def without(s: SentenceSetting) -> float:
+    """The error of the same run when the rule sees only direction and scale."""
+    exact, _ = digits_run(s)
+    mass = s.model == "next-token" and s.head is None
+    config = {
+        "model": s.model, "rule": s.rule, "loss": "logistic", "width": None, "decay": 0.0,
+        "readout": "mass" if mass else "softmax", "weights": "empirical", "collocations": s.pairs,
+    }  # fmt: skip
+    data = Sentences.of(s.lines, vocabulary=len(s.E))
+    task, _ = sentence_task(data, config, head=s.head, embedding=s.E)
+    rule = rule_of(s.rule)
+    params = {name: block[None].copy() for name, block in s.start.items()}
+    state, worst = rule.init(params), 0.0
+    for t in range(s.steps):
+        with np.errstate(all="ignore"):
+            seen = task.look(params)
+        lr = np.full(1, s.lr)
+        params, state = rule.update(params, seen.gradient, state, lr, seen.loss, t)
+        here = {name: rows[t + 1 : t + 2] for name, rows in exact.items()}
+        worst = max(worst, apart(params, here))
+    return worst
+
+
+def sentences(quick: bool) -> Iterator[Finding]:
+    """Models of sentences, eight sentences over five tokens, step 1: error along the run."""
+    for form in PASSAGES:
+        for rule in RULES:
+            for start in STARTS[1:2] if quick else STARTS:
+                # Two thousand and more digits a number, from this far.
+                steps = 8 if quick else 15 if start == "far:2000" else 60
+                s = passage(form, rule, start, steps=steps)
+                yield found(s, f"{form}, {rule}, {start}, {s.steps} its")
+    for rule in () if quick else RULES:
+        s = passage("next-token mass", rule, "far", steps=60, lines=TORN)
+        yield found(s, f"torn next-token mass, {rule}, far, {s.steps} its", always=True)
+
+
+def sentences_before(quick: bool) -> Iterator[Finding]:
+    """The same by direction and scale alone."""
+    for form in PASSAGES[:6]:
+        for rule, start in (("spectral", "far"), ("sign", "far:2000"), ("adam", "far:2000")):
+            s = passage(form, rule, start, steps=8 if quick else 40)
+            error, _, _ = compared(s)
+            what = f"{form}, {rule}, {start}, {s.steps} its"
+            yield Finding(what, f"{without(s):.1g} before, {error:.1g} now")
