@@ -15,8 +15,9 @@ from attsvm.certificate.exact.bounds import (
     exact_soft_upper,
     exact_upper,
 )
-from attsvm.certificate.exact.farkas import exact_infeasibility, proves
+from attsvm.certificate.exact.farkas import exact_infeasibility, proves, residual
 from attsvm.errors import Unsupported
+from attsvm.norms.norm import UNIT
 from attsvm.norms.rational import float_above, float_below
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # Multipliers are stored scaled, so a float recomputation may differ from the claim by rounding: a
 # claim that is wrong by less passes the float check, and only the exact one has no such slack.
 _SLACK = 1e-12
+# What a numerical proof may leave of its rows, for each of them.
+_RESIDUAL = 8 * UNIT
 # Products of integers beyond which exact arithmetic would take minutes.
 _LARGEST = 40_000_000
 
@@ -146,6 +149,9 @@ def _inseparable(certificate: Certificate) -> Check:
         return Check(True, "", np.inf, np.inf, "exact")
     least, reason = _lower(certificate)
     lower = float_below(least)
-    if not reason and Fraction(certificate.lower) > least:
+    left = residual(problem, lam, mu)
+    if left > _RESIDUAL * (problem.m + problem.ties + 8):
+        reason = f"the multipliers leave {left:.1e} of the rows: not a proof"
+    elif not reason and Fraction(certificate.lower) > least:
         reason = f"lower is {certificate.lower!r}, the multipliers prove only {lower!r}"
     return Check(not reason, reason, lower, np.inf, "exact")

@@ -222,8 +222,8 @@ def with_config(arrays, **changes):
 BROKEN = {
     "no loss": lambda a: without(a, "loss"),
     "no weights": lambda a: without(a, "weights.W"),
-    "no state": lambda a: without(a, "state.W.mean"),
-    "a state of another shape": lambda a: {**a, "state.W.mean": np.ones((1, 2, 2))},
+    "no state": lambda a: without(a, "state.W.share"),
+    "a state of another shape": lambda a: {**a, "state.W.share": np.ones((1, 2, 2))},
     "weights cut short": lambda a: {**a, "weights.W": a["weights.W"][:-1]},
     "no records": lambda a: {
         key: array[:0] if key in ("steps", "loss", "log_gradient", "top", "sureness", "clock")

@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from attsvm.certificate.exact.lifting import PRIMES, independent, solve
 from attsvm.certificate.exact.rows import Index, IntegerRows
-from attsvm.norms.rational import Exact
+from attsvm.norms.rational import Exact, float_above, frobenius_above
 
 if TYPE_CHECKING:
     from attsvm.problem import Problem
@@ -82,6 +82,14 @@ def proves(problem: Problem, farkas: NDArray[np.object_]) -> bool:
     """Whether whole numbers (m + l,) prove exactly that no W exists."""
     rows = IntegerRows.of(problem)
     return len(farkas) == len(rows.delta) and _proof(rows, Exact(farkas)) is not None
+
+
+def residual(problem: Problem, lam: Any, mu: Any) -> float:
+    """‖Σ λ Δ zᵀ + Σ μ Δ zᵀ‖_F / Σ |λ|‖Δ‖‖z‖, the combination formed exactly; inf for λ = 0."""
+    rows = IntegerRows.of(problem)
+    left = float_above(frobenius_above(rows.adjoint(rows.multipliers(lam, mu))))
+    size = float(problem.row_norms @ lam + problem.tie_norms @ np.abs(mu))
+    return left / size if size > 0 else np.inf
 
 
 def _clash(rows: IntegerRows) -> Infeasibility | None:
