@@ -1,0 +1,77 @@
+"""The proved singular value, and exact scaling at the ends of the float range."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from attsvm.certificate.rank import independence
+from attsvm.certificate.scale import ceiling, centred, exponent, floor, length, value_above
+from attsvm.norms import norm_of
+
+
+def least_singular(A, Z) -> float:
+    """σ_min of the rows A_k z_kᵀ to 40 digits."""
+    with mpmath.workdps(40):
+        rows = mpmath.matrix([[mpmath.mpf(a) * mpmath.mpf(z) for a in x for z in y]
+                              for x, y in zip(A, Z, strict=True)])  # fmt: skip
+        return float(min(mpmath.svd_r(rows, compute_uv=False)))
+
+
+@pytest.mark.parametrize("apart", [0.0, 2.0**-55, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_is_below_the_singular_value(apart, seed):
+    draw = np.random.default_rng(seed)
+    D, Z = draw.standard_normal((4, 5)), draw.standard_normal((4, 3))
+    D[3], Z[3] = D[0] + apart * draw.standard_normal(5), Z[0]
+    A = D / (np.linalg.norm(D, axis=1) * np.linalg.norm(Z, axis=1))[:, None]
+    found, true = independence(A, Z).sigma, least_singular(A, Z)
+    assert found <= true
+    # And it proves something where floats can: down to a few thousand roundings.
+    assert found >= 0.5 * true if true > 1e-11 else found <= true
+
+
+def test_more_rows_than_unknowns_prove_nothing():
+    A = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    assert independence(A, np.ones((3, 1))).sigma == 0.0
+
+
+@pytest.mark.parametrize("x", [0.0, 1.0, 1 / 3, 1.5, 2.0**-1074])
+@pytest.mark.parametrize("e", [-2000, -1074, -1060, -30, 0, 30, 1000, 1024, 3000])
+def test_scaling_is_directed(x, e):
+    exact = Fraction(x) * (Fraction(2) ** e if e >= 0 else 1 / Fraction(2) ** -e)
+    low, high = floor(x, e), ceiling(x, e)
+    assert Fraction(low) <= exact
+    assert high == math.inf or Fraction(high) >= exact
+    if 1e-300 < exact < 1e300:
+        assert low == high
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e300])
+@pytest.mark.parametrize("name", ["frobenius", "nuclear", "spectral", "max", "l1", "l3"])
+def test_sizes_at_any_scale(scale, name):
+    W = np.array([[3.0, 0.0], [0.0, 4.0]])
+    unit = {"frobenius": 5, "nuclear": 7, "spectral": 4, "max": 4, "l1": 7, "l3": 91 ** (1 / 3)}
+    found = value_above(norm_of(name), W * scale)
+    assert found == pytest.approx(unit[name] * scale, rel=1e-9)
+    if name == "frobenius":
+        assert length(W * scale) == pytest.approx(5 * scale, rel=1e-9)
+        assert Fraction(found) ** 2 >= sum(Fraction(float(w)) ** 2 for w in (W * scale).flat)
+
+
+def test_multipliers_are_brought_near_one():
+    size, ties = np.array([1e-140, 1.0, 1e150]), np.array([2.0])
+    for factor in (2.0**-1060, 1.0, 2.0**900):
+        lam, mu = np.array([3.0, 1.0, 0.0]) * factor, np.array([-2.0]) * factor
+        found, other = centred(lam, size, mu, ties)
+        units = np.concatenate([found * size, other * ties])
+        assert 0.5 <= np.abs(units).max() <= 4.0 and found[2] == 0.0
+        assert other[0] / found[1] == -2.0  # ratios stay as they are
+        assert found[0] == 0.0 or found[0] / found[1] == 3.0
+    lam, mu = centred(np.zeros(3), size, np.zeros(1), ties)
+    assert not lam.any() and not mu.any()
+    assert exponent(np.zeros(3)) == 0 and exponent(np.array([-0.75])) == 0
