@@ -168,7 +168,8 @@ def local_optima(
 ) -> Optima:
     """All locally optimal selections of a small problem, each certified.
 
-    Selections are walked input by input and a prefix without a solution is cut. In Frobenius
+    Selections are walked input by input and a prefix for which the kernel finds no solution is cut:
+    that is found in floats and not proved, unlike the verdicts on what is left. In Frobenius
     norm every feasible selection is solved by one kernel and only those without a clearly tight
     better neighbour are certified; in other norms every feasible selection is solved in turn.
     `progress` is called with the share done. More than `most` selections are refused.
