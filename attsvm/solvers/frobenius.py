@@ -11,12 +11,13 @@ from math import sqrt
 import numpy as np
 from scipy.optimize import nnls
 
+from attsvm.memory import HEADROOM, available
 from attsvm.norms import Norm
 from attsvm.problem import Problem
 from attsvm.solvers.active_set import NO_SOLUTION, solve_small
 from attsvm.solvers.answer import Answer, Rows
 from attsvm.solvers.farkas import sharpen
-from attsvm.solvers.frobenius_large import solve_rows
+from attsvm.solvers.frobenius_large import MEMORY, solve_rows
 from attsvm.tokens import Floats
 
 # The active set works on a Gram of all its rows: quadratic memory, cubic time.
@@ -108,6 +109,7 @@ def newton(
         free=np.arange(problem.m + problem.ties) >= problem.m,
         tol=0.1 * tol,
         budget=budget,
+        memory=min(MEMORY, HEADROOM * available()),
     )
     proof = not W.any() and np.isinf(budget) and float(right @ lam) > 0
     return Answer(None if proof else W, lam[: problem.m], lam[problem.m :], proof)

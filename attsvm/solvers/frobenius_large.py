@@ -23,6 +23,8 @@ from attsvm.solvers.newton import factorize, gram, newton, shortfall
 from attsvm.tokens import Floats, Ints
 
 CHUNK = REFRESH  # epochs between two looks at the gap
+# Bytes that the working set's Gram and its factor may take.
+MEMORY = 1e9
 EPOCHS = 20_000  # at most
 PATIENCE = 25  # chunks without a tenth of progress before coordinate descent gives up
 ROUNDS = 30  # of Newton with a growing working set
@@ -50,7 +52,7 @@ class Found:
 def solve_rows(
     keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
     free: NDArray[np.bool_], tol: float, budget: float = inf, W0: Floats | None = None,
-    lam0: Floats | None = None, max_seconds: float | None = None, memory: float = 1e9,
+    lam0: Floats | None = None, max_seconds: float | None = None, memory: float = MEMORY,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """(W, λ): W (d, dq) and multipliers λ (m,), the best found, untrusted.
 
