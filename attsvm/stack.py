@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from attsvm.certificate import Certificate, certify
-from attsvm.certificate.bounds import above, below, margin_error, measure
+from attsvm.certificate.bounds import LEAST_MARGIN, above, below, margin_error, measure
 from attsvm.certificate.certificate import seal
 from attsvm.certificate.judging import PLAIN
 from attsvm.compiled import njit
@@ -188,12 +188,13 @@ def certify_stack(
     )
     square = np.einsum("bij,bij->b", W, W)
     # What is not plain is judged alone, and its numbers are kept from the others' way.
-    plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > 0) & (worst < np.inf)
+    plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
     plain &= (PLAIN[0] < square) & (square < PLAIN[1])
     plain &= rows.norms.min(axis=1, initial=np.inf) >= SMALLEST_ROW
     worst = np.where(plain, worst, 1.0)
     if not plain.all():
-        worth, size, G = worth * plain, np.where(plain, size, 1.0), _without(G, ~plain)
+        worth, size = np.where(plain, worth, 0.0), np.where(plain, size, 1.0)
+        G = _without(G, ~plain)
     low = below(geometry, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
     high = above(geometry, shape, W if plain.all() else _without(W, ~plain), worst)
     scaled = W / worst[:, None, None]

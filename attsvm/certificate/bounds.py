@@ -20,6 +20,9 @@ from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.tokens import Floats, Ints
 
+# A worst margin below this, of a W near 1, leaves a norm beyond all that rows of the sizes allowed
+# can ask for: nothing feasible is claimed with it.
+LEAST_MARGIN = 1e-250
 # A residual of this many times its rounding bound still counts as zero in a proof.
 _RESIDUAL = 4.0
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attsvm.certificate.bounds import margin_error
+from attsvm.certificate.bounds import LEAST_MARGIN, margin_error
 from attsvm.certificate.rank import independence
 from attsvm.certificate.scale import length, value_above
 from attsvm.norms import Norm
@@ -135,7 +135,7 @@ def _corrected(problem: Problem, norm: Norm, W: Floats, pinned: Bools) -> Correc
     worst = 1.0
     if scalable and live.any():
         worst = float(((safe + problem.b)[live] / problem.b[live]).min())
-    if not worst > 0:
+    if not worst > LEAST_MARGIN:
         return _NOTHING
     value = (value_above(norm, W) + norm.spread(problem.shape)[0] * reach) / worst * (1 + 8 * UNIT)
     # A W that was shown to have a feasible matrix near is kept as it is, for that matrix over
@@ -150,7 +150,7 @@ def _scaled(problem: Problem, W: Floats) -> Floats:
     """W with worst margin 1 over the rows with b > 0, when it is positive."""
     live = problem.b > 0
     worst = float((problem.margins(W)[live] / problem.b[live]).min()) if live.any() else 1.0
-    return W / worst if 0 < worst < np.inf else W
+    return W / worst if LEAST_MARGIN < worst < np.inf else W
 
 
 def _slack(problem: Problem, W: Floats) -> tuple[Floats, Floats]:

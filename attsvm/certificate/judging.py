@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.certificate import longer
-from attsvm.certificate.bounds import Below, above, below, margin_error, measure, worst_margin
+from attsvm.certificate.bounds import (
+    LEAST_MARGIN,
+    Below,
+    above,
+    below,
+    margin_error,
+    measure,
+    worst_margin,
+)
 from attsvm.certificate.certificate import Certificate, seal
 from attsvm.certificate.correction import Corrected, correct
 from attsvm.certificate.scale import centred, exponent
@@ -185,7 +193,7 @@ def _bounds(
         lam, np.ascontiguousarray(W), margin_error(shape),
     )  # fmt: skip
     high = Corrected(None, np.inf)
-    if 0 < worst < np.inf:
+    if LEAST_MARGIN < worst < np.inf:
         high = Corrected(W / worst, float(above(norm, shape, W, worst)))
     if PLAIN[0] < size < PLAIN[1]:
         low = below(norm, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
@@ -239,6 +247,6 @@ def _above(problem: Problem, norm: Norm, W: Floats | None) -> Corrected:
             problem.shape, W, margins=problem.margins(W), row_norms=problem.row_norms, b=problem.b
         )
     )
-    if not 0 < worst < np.inf:
+    if not LEAST_MARGIN < worst < np.inf:
         return Corrected(None, np.inf)
     return Corrected(W / worst, float(above(norm, problem.shape, W, worst)))

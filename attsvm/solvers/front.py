@@ -96,9 +96,12 @@ def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: fl
     Beyond it a budget is as good as none, or as zero: λ then lies far below it, or grows with it.
     """
     if budget == np.inf or _MIDDLE[0] <= budget <= _MIDDLE[1]:
-        return method.run(problem, norm, tol=tol, budget=budget)
+        # What overflows on the way to an answer is no fault of it: the certificate judges.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return method.run(problem, norm, tol=tol, budget=budget)
     cap = min(max(budget, _MIDDLE[0]), _MIDDLE[1])
-    found = method.run(problem, norm, tol=tol, budget=cap)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = method.run(problem, norm, tol=tol, budget=cap)
     pairs = [
         (np.minimum(found.multipliers * share, budget), found.tie_multipliers * share)
         for share in (1.0, budget / cap)
