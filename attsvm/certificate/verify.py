@@ -81,6 +81,9 @@ def verify_exactly(certificate: Certificate) -> Check:
             "verify() without exact=True recomputes both bounds in floats, with the rounding of "
             "every step on the safe side"
         )
+    if certificate.proof != "exact" and (certificate.multipliers < 0).any():
+        k = int((certificate.multipliers < 0).argmax())
+        return Check(False, f"multiplier {k} is negative", 0.0, np.inf, "exact")
     if certificate.status == "inseparable":
         return _inseparable(certificate)
     soft = np.isfinite(certificate.budget)
