@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from attsvm import measures
 from attsvm.certificate import Certificate, certify
-from attsvm.compound import relaxed, solve_sets
-from attsvm.embedding import embedding_of
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -21,22 +18,25 @@ from attsvm.errors import (
     TooLarge,
     Unsupported,
 )
-from attsvm.language.reading import read_sentences
-from attsvm.limits import Limit, predict
+from attsvm.ground.version import __version__
+from attsvm.language.embedding import embedding_of
+from attsvm.language.sentences import Sentences
+from attsvm.language.text import read_sentences
+from attsvm.language.training.stages import two_stages
 from attsvm.norms import Norm, norm_of
-from attsvm.optima import Optimality, local_optima, optimality
-from attsvm.outcome import Outcome, outcome
-from attsvm.path import Path
-from attsvm.problem import Problem
-from attsvm.selection import Selection
-from attsvm.sentences import Sentences
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.stack import Stack
+from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
 from attsvm.solvers.many import solve_many
-from attsvm.stack import Stack
-from attsvm.stages import two_stages
-from attsvm.tokens import Tokens
-from attsvm.training import train
-from attsvm.version import __version__
+from attsvm.solvers.sets import relaxed, solve_sets
+from attsvm.theory import measures
+from attsvm.theory.limits.limit import Limit, predict
+from attsvm.theory.optima import Optimality, local_optima, optimality
+from attsvm.theory.outcomes import Outcome, outcome
+from attsvm.training.front import train
+from attsvm.training.path import Path
 
 __all__ = [
     "AttsvmError",

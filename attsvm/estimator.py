@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
-from attsvm.models.attention import attend
+from attsvm.ground.arrays import Floats
+from attsvm.models.gradient.attention import attend
 from attsvm.norms import norm_of
-from attsvm.outcome import Outcome, outcome
+from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
-from attsvm.tokens import Floats, Tokens
-from attsvm.training import train
+from attsvm.theory.outcomes import Outcome, outcome
+from attsvm.training.front import train
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -11,45 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attsvm.bench import (
-    cvxpy_loop,
-    cvxpy_vectorised,
-    daqp_dual,
-    instances,
-    numpy_loop,
-    ours,
-    scipy_nnls,
-    torch_loop,
-)
+from attsvm.bench import instances
+from attsvm.bench.contestants import CONTESTANTS
 from attsvm.bench.race import compete
 from attsvm.bench.standings import table
-from attsvm.bench.task import Contestant, Entry, Work
+from attsvm.bench.task import Entry, Work
 
 __all__ = ["CONTESTANTS", "WORKS", "run", "table"]
 
-SUPPORT = (
-    "__main__",
-    "instances",
-    "judge",
-    "machine",
-    "measure",
-    "race",
-    "record",
-    "standings",
-    "task",
-)
-
-CONTESTANTS: dict[str, Contestant] = {
-    "ours": Contestant("attsvm, from arrays to Certificate", ours.answer),
-    "cvxpy loop": Contestant("one constraint a row", cvxpy_loop.answer, ("cvxpy",)),
-    "cvxpy vectorised": Contestant("one constraint for all", cvxpy_vectorised.answer, ("cvxpy",)),
-    "scipy nnls": Contestant("least distance, features", scipy_nnls.answer),
-    "daqp": Contestant("dual active set, features", daqp_dual.answer, ("daqp",)),
-    "numpy loop": Contestant("training, textbook gradient", numpy_loop.answer),
-    "torch loop": Contestant(
-        "training, automatic gradient", torch_loop.answer, ("torch",), optional=True
-    ),
-}
 
 WORKS: dict[str, Work] = {
     "frobenius-small": Work(

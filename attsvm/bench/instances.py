@@ -11,10 +11,11 @@ import numpy as np
 
 from attsvm.bench.task import Size, Training
 from attsvm.errors import Unsupported
-from attsvm.problem import Problem
-from attsvm.selection import Selection
+from attsvm.ground.arrays import Floats
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
-from attsvm.tokens import Floats, Tokens
 
 # Redraws after which a size counts as inseparable.
 _MOST = 100

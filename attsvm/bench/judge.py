@@ -17,10 +17,10 @@ import numpy as np
 
 from attsvm.bench.task import Answer, Task
 from attsvm.certificate import certify
-from attsvm.problem import Problem
-from attsvm.selection import Selection
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
-from attsvm.tokens import Tokens
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from attsvm.certificate.scale import length, value_above
-from attsvm.compiled import njit
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
-from attsvm.tokens import Floats, Ints
 
 # A worst margin below this, of a W near 1, leaves a norm beyond all that rows of the sizes allowed
 # can ask for: nothing feasible is claimed with it.

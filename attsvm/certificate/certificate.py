@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import Inseparable, NotConverged
-from attsvm.lazy import lazy
+from attsvm.ground.arrays import Floats
+from attsvm.ground.lazy import lazy
 from attsvm.norms import Norm
-from attsvm.problem import Problem
-from attsvm.tokens import Floats
+from attsvm.problem.problem import Problem
 
 if TYPE_CHECKING:
     from attsvm.certificate.tight import Tight

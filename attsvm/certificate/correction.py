@@ -20,10 +20,10 @@ import numpy as np
 from attsvm.certificate.bounds import LEAST_MARGIN, margin_error
 from attsvm.certificate.rank import independence
 from attsvm.certificate.scale import length, value_above
+from attsvm.ground.arrays import Bools, Floats
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
-from attsvm.problem import Problem
-from attsvm.tokens import Bools, Floats
+from attsvm.problem.problem import Problem
 
 # What a correction may leave on a unit row, in units of the rounding error of that row.
 _LEFT = 1e4

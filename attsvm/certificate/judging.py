@@ -23,9 +23,9 @@ from attsvm.certificate.correction import Corrected, correct
 from attsvm.certificate.scale import centred, exponent
 from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats, Ints, numbers
 from attsvm.norms import Norm, norm_of
-from attsvm.problem import Problem
-from attsvm.tokens import Floats, Ints, numbers
+from attsvm.problem.problem import Problem
 
 # Products up to which both bounds are taken in one compiled pass.
 _ONE_PASS = 100_000

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from attsvm.certificate.bounds import Below, below
+from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
-from attsvm.problem import Problem
-from attsvm.tokens import Floats
+from attsvm.problem.problem import Problem
 
 _LONG = np.longdouble
 # The unit of rounding of the longer numbers, and whether they are longer at all.

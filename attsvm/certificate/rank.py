@@ -16,8 +16,8 @@ from math import sqrt
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.norms.norm import UNIT
-from attsvm.tokens import Floats
 
 # The Gram squares singular values: below this eigenvalue the rows themselves are looked at.
 _CLEAR = 1e-8

@@ -15,10 +15,10 @@ import numpy as np
 
 from attsvm.certificate.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.files import load_arrays, write_arrays
+from attsvm.ground.arrays import Floats, floats
+from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.norms import norm_of
-from attsvm.problem import Problem
-from attsvm.tokens import Floats, floats
+from attsvm.problem.problem import Problem
 
 VERSION = 1
 

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
-from attsvm.tokens import Floats
 
 # Sums of squares between these have lost nothing to underflow and not overflowed.
 _LEAST, _MOST = 1e-200, 1e200

@@ -14,10 +14,10 @@ import numpy as np
 from attsvm.certificate.bounds import margin_error
 from attsvm.certificate.correction import restore_ties
 from attsvm.certificate.scale import ceiling, exponent, length, value_above
+from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
-from attsvm.problem import Problem
-from attsvm.tokens import Floats
+from attsvm.problem.problem import Problem
 
 # W = 0 is taken where it is better by more than rounding.
 _SAVED = 1e-9

@@ -22,8 +22,8 @@ import numpy as np
 from attsvm.certificate.bounds import margin_error
 from attsvm.certificate.rank import independence
 from attsvm.certificate.scale import exponent, length
+from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.norms.norm import UNIT
-from attsvm.tokens import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate

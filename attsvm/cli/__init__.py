@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from attsvm.cli import claims, sentences, showing, solving, training
-from attsvm.cli.options import app, print_json, stop
+from attsvm.cli import claims, sentences, showing, solving
+from attsvm.cli import train as training
+from attsvm.cli.parts.options import app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
-from attsvm.version import __version__
+from attsvm.ground.version import __version__
 
 __all__ = ["app", "claims", "main", "sentences", "showing", "solving", "training"]
 

@@ -13,9 +13,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from attsvm.cli.claims_audit import show_audit
-from attsvm.cli.claims_live import watching
-from attsvm.cli.options import FAILED, Json, app, print_json
+from attsvm.cli.parts.claims_audit import show_audit
+from attsvm.cli.parts.claims_live import watching
+from attsvm.cli.parts.options import FAILED, Json, app, print_json
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def show_command(
 ) -> None:
     """One claim: its statement, and the numbers of its last run or how it would be run."""
     from attsvm.claims import claim_of
-    from attsvm.report.page_claim import KINDS, TRUST
+    from attsvm.reproduce.page.claim import KINDS, TRUST
 
     found = claim_of(claim)
     record = _last(out).get(found.id)
@@ -126,8 +126,8 @@ def reproduce_command(
         return
     if share is not None or seed is not None:
         raise Unsupported("--share and --seed are of an audit: add --audit")
-    from attsvm.report.page import write_page
     from attsvm.reproduce import chosen_ids, reproduce
+    from attsvm.reproduce.page.document import write_page
 
     with watching(chosen_ids(claims or [])) as (watch, say):
         records = reproduce(
@@ -151,9 +151,9 @@ def report_command(
     number. What does not fit makes its claim undecided, and the exit code 5.
     """
     from attsvm.claims import CLAIMS
-    from attsvm.report.page import write_page
-    from attsvm.report.page_folder import gather, opened
     from attsvm.reproduce import judge
+    from attsvm.reproduce.folder import gather, opened
+    from attsvm.reproduce.page.document import write_page
 
     place = opened(folder)
     records = judge(place, say=_say) if judging else gather(place, CLAIMS, _say)
@@ -162,8 +162,8 @@ def report_command(
 
 def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> None:
     """Print what was found and where the page is, and leave with the code of the verdicts."""
-    from attsvm.report.page_claim import VERDICTS
-    from attsvm.report.page_folder import RESULTS
+    from attsvm.reproduce.folder import RESULTS
+    from attsvm.reproduce.page.claim import VERDICTS
 
     counts = Counter(str(record["verdict"]) for record in records)
     doubted = [str(r["id"]) for r in records if r.get("doubts")]
@@ -197,7 +197,7 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
 def _last(folder: Path) -> dict[str, Record]:
     """The records on file in this folder, by id; none when nothing was run there."""
     from attsvm.claims import CLAIMS
-    from attsvm.report.page_folder import opened, read_record
+    from attsvm.reproduce.folder import opened, read_record
 
     if folder == HERE and not (folder / "attsvm.json").exists():
         return {}

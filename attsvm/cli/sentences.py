@@ -11,17 +11,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from attsvm.cli.options import Force, Json, app, print_json
-from attsvm.cli.sentences_shown import cut, show_sentences
-from attsvm.cli.sentences_solved import solved
+from attsvm.cli.parts.options import Force, Json, app, print_json
+from attsvm.cli.parts.sentences_shown import cut, show_sentences
+from attsvm.cli.parts.sentences_solved import solved
 from attsvm.errors import BadTokens
-from attsvm.files import check_out
-from attsvm.language.chains import chains, longest_chain
-from attsvm.language.orders import KINDS, Order, orders
-from attsvm.language.reading import Reading, reading
-from attsvm.language.realizability import Realizability, realizability
-from attsvm.progress import working
-from attsvm.sentences import Sentences
+from attsvm.ground.files import check_out
+from attsvm.ground.progress import working
+from attsvm.language.chain import chains, longest_chain
+from attsvm.language.order import KINDS, Order, orders
+from attsvm.language.realizable import Realizability, realizability
+from attsvm.language.sentences import Sentences
+from attsvm.language.text import Reading, reading
 
 
 @app.command("sentences", epilog="Example: attsvm sentences text.txt --collocations bigrams --json")
@@ -56,7 +56,7 @@ def sentences_command(
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query."""
     if figure is not None:
-        from attsvm.report.run import check_format
+        from attsvm.figures.run import check_format
 
         check_out(figure, force=force)
         check_format(figure)
@@ -82,7 +82,7 @@ def sentences_command(
         asked = None if query is None else next(iter(chosen))
         report["solved"], column = solved(data, every, asked, length)
     if figure is not None:
-        from attsvm.report.hasse import draw_order, draw_orders
+        from attsvm.figures.hasse import draw_order, draw_orders
 
         with working("drawing"):
             if query is None:

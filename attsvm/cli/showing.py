@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attsvm import summary
-from attsvm.cli.options import Json, app, print_json
+from attsvm.cli.parts import summary
+from attsvm.cli.parts.options import Json, app, print_json
 
 
 @app.command("tour", epilog="Example: attsvm tour --out tour")
@@ -19,7 +19,7 @@ def tour_command(
     as_json: Json = False,
 ) -> None:
     """Solve and certify a shipped example in every norm, and draw it."""
-    from attsvm.report.tour import tour
+    from attsvm.figures.tour import tour
 
     rows = tour(out)
     if as_json:

@@ -11,10 +11,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from attsvm import summary
-from attsvm.archive import read_problem, solution_arrays
 from attsvm.certificate import Certificate, certify
-from attsvm.cli.options import (
+from attsvm.cli.parts import summary
+from attsvm.cli.parts.archive import read_problem, solution_arrays
+from attsvm.cli.parts.options import (
     File,
     Force,
     Json,
@@ -27,15 +27,15 @@ from attsvm.cli.options import (
     print_json,
     show,
 )
-from attsvm.compound import solve_sets
 from attsvm.data import EXAMPLES, FAMILIES, SENTENCES, TEXTS
 from attsvm.errors import BadTokens, Inseparable, Unsupported
-from attsvm.files import check_out, load_arrays, write_arrays
-from attsvm.language.reading import write_lines
+from attsvm.ground.files import check_out, load_arrays, write_arrays
+from attsvm.ground.progress import bar, working
+from attsvm.language.text import write_lines
 from attsvm.norms import norm_of
-from attsvm.optima import count_selections, local_optima
-from attsvm.progress import bar, working
 from attsvm.solvers.front import solve
+from attsvm.solvers.sets import solve_sets
+from attsvm.theory.optima import count_selections, local_optima
 
 
 @app.command("solve", epilog="Example: attsvm solve tokens.npz --norm nuclear --out best.npz")

@@ -40,6 +40,3 @@ SENTENCES: dict[str, Callable[..., list[list[int]]]] = {
 
 # Real texts by name: lines of words, from packages that are installed apart.
 TEXTS: dict[str, Callable[..., list[list[str]]]] = {"reviews": reviews}
-
-# Modules of this folder whose functions are no instances in arrays.
-SUPPORT = ("torch_random", "sentences", "reviews")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.data.torch_random import TorchRandom
+from attsvm.data.random.torch_random import TorchRandom
 
 
 def multi_input() -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.data.torch_random import TorchRandom
-from attsvm.tokens import Floats
+from attsvm.data.random.torch_random import TorchRandom
+from attsvm.ground.arrays import Floats
 
 
 def _unit(a: Floats) -> Floats:

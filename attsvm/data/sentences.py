@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from attsvm.errors import Unsupported
-from attsvm.tokens import Ints
+from attsvm.ground.arrays import Ints
 
 Lines = list[list[int]]
 # Where fewer than this many times the sentences asked for exist, they are listed and not guessed.

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadTokens
+from attsvm.ground.arrays import LARGEST
 from attsvm.heads.head import Head
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.heads.relu import Relu
-from attsvm.tokens import LARGEST
 
 HEADS: dict[str, type[Head]] = {"linear": Linear, "relu": Relu, "quadratic": Quadratic}
-
-# Modules of this folder that are not heads themselves.
-SUPPORT = ("head",)
 
 
 def head_of(head: Any, d: int, *, size: int | None = None) -> Head:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from attsvm.tokens import Floats
+from attsvm.ground.arrays import Floats
 
 
 class Head(ABC):

@@ -7,8 +7,8 @@ from typing import final
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.heads.head import Head
-from attsvm.tokens import Floats
 
 
 @final

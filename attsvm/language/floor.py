@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.errors import BadTokens
-from attsvm.models import choices_twin
-from attsvm.models.contexts import Contexts
-from attsvm.tokens import Bools, Floats, Ints
+from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.language import choices_twin
+from attsvm.language.contexts import Contexts
 
 
 def optimal_places(contexts: Contexts) -> Ints:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.compiled import njit
-from attsvm.tokens import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 
 # Passes over the edges in one go, and goes before another solver is asked.
 PASSES, GOES = 400, 12

@@ -20,14 +20,14 @@ from functools import lru_cache
 import numpy as np
 
 from attsvm.certificate import Certificate, certify
-from attsvm.embedding import embedding_of, orthonormal
 from attsvm.errors import BadTokens
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.language.embedding import embedding_of, orthonormal
 from attsvm.language.graph_solver import solve_graph
-from attsvm.language.orders import Order
-from attsvm.problem import Problem
-from attsvm.sentences import Sentences
+from attsvm.language.order import Order
+from attsvm.language.sentences import Sentences
+from attsvm.problem.problem import Problem
 from attsvm.solvers.front import solve
-from attsvm.tokens import Floats, Ints
 
 _NONE = np.empty(0, np.int64)
 

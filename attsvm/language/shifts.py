@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.sentences import Sentences
-from attsvm.tokens import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.language.sentences import Sentences
 
 # Rounds of drawing, each as large as what was asked, before it is said that there are too few.
 _ROUNDS = 100

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.embedding import orthonormal
 from attsvm.errors import BadTokens
-from attsvm.language.orders import Order
+from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.language.choices_twin import attend
+from attsvm.language.contexts import Contexts
+from attsvm.language.embedding import orthonormal
+from attsvm.language.order import Order
 from attsvm.language.problems import Columns
-from attsvm.models.choices_twin import attend
-from attsvm.models.contexts import Contexts
-from attsvm.sentences import Sentences
-from attsvm.tokens import Bools, Floats, Ints
+from attsvm.language.sentences import Sentences
 
 # Bins of the predicted gap, in margins, for tables and pictures.
 EDGES = (0.0, 0.125, 0.25, 0.5, 1.0, np.inf)

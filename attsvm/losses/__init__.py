@@ -13,9 +13,6 @@ LOSSES: dict[str, Loss] = {
     "squared": squared.LOSS,
 }
 
-# Modules of this folder that are not losses themselves.
-SUPPORT = ("loss",)
-
 
 def loss_of(loss: str | Loss) -> Loss:
     """The loss of this name; a Loss is handed back as it is."""

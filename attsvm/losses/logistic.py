@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.losses.loss import Loss
-from attsvm.tokens import Floats
 
 
 def _value(x: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attsvm.tokens import Floats
+from attsvm.ground.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -15,28 +15,6 @@ MODELS: dict[str, Model] = {
     "joint-weight": joint.WEIGHT,
 }
 
-# Modules of this folder that are not models of tokens themselves. Those of sentences, which see
-# token numbers and have their own contract, are in SENTENCE_MODELS.
-SUPPORT = (
-    "attention",
-    "batch",
-    "choices",
-    "choices_twin",
-    "contexts",
-    "fused",
-    "model",
-    "next_token",
-    "one_input",
-    "one_look",
-    "sentence_descent",
-    "sentence_graded",
-    "sentence_terms",
-    "sentence_terms_twin",
-    "sums",
-    "terms",
-    "twin",
-)
-
 
 def model_of(name: str) -> Model:
     """The model of this name."""

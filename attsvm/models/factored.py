@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.models.model import Factors, Model
 from attsvm.rules.rule import Blocks
-from attsvm.tokens import Floats
 
 
 def shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attsvm.compiled import threads
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import threads
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import Loss
-from attsvm.models.attention import attend, pull
-from attsvm.models.batch import Batch
-from attsvm.models.terms import terms
+from attsvm.models.gradient.attention import attend, pull
+from attsvm.models.gradient.batch import Batch
+from attsvm.models.gradient.terms import terms
 from attsvm.rules.graded import Graded
 from attsvm.rules.graded.wide import of_logs
 from attsvm.rules.rule import Blocks, Gradient
-from attsvm.tokens import Floats, Ints
 
 # The vectors of each block's terms: left and right ones, (B, ·, ·).
 Factors = dict[str, tuple[Floats, Floats]]

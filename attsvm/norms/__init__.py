@@ -21,8 +21,6 @@ NORMS: dict[str, type[Norm]] = {
     "lP": Power,
 }
 
-# Modules of this folder that are not norms themselves.
-SUPPORT = ("norm", "rational")
 
 # Digits of P: beyond them float and fraction part ways.
 _LONGEST = 12

@@ -14,7 +14,7 @@ import numpy as np
 from attsvm.norms.norm import UNIT, Floats, Norm, largest
 
 if TYPE_CHECKING:
-    from attsvm.norms.rational import Exact
+    from attsvm.norms.exact.rational import Exact
 
 
 def power_norm(W: Any, p: float) -> Any:
@@ -82,13 +82,13 @@ class Power(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least the ℓp norm."""
-        from attsvm.norms.rational import power_above
+        from attsvm.norms.exact.rational import power_above
 
         return power_above(W, self.exponent)
 
     def dual_above(self, G: Exact) -> Fraction:
         """A rational at least the ℓq norm."""
-        from attsvm.norms.rational import power_above
+        from attsvm.norms.exact.rational import power_above
 
         return power_above(G, self.exponent / (self.exponent - 1))
 
@@ -144,13 +144,13 @@ class Sum(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """Σ |W_ij|, exact."""
-        from attsvm.norms.rational import l1_above
+        from attsvm.norms.exact.rational import l1_above
 
         return l1_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """max |G_ij|, exact."""
-        from attsvm.norms.rational import max_above
+        from attsvm.norms.exact.rational import max_above
 
         return max_above(G)
 
@@ -186,12 +186,12 @@ class Largest(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """max |W_ij|, exact."""
-        from attsvm.norms.rational import max_above
+        from attsvm.norms.exact.rational import max_above
 
         return max_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """Σ |G_ij|, exact."""
-        from attsvm.norms.rational import l1_above
+        from attsvm.norms.exact.rational import l1_above
 
         return l1_above(G)

@@ -11,7 +11,7 @@ import numpy as np
 from attsvm.norms.norm import UNIT, Floats, Norm, largest
 
 if TYPE_CHECKING:
-    from attsvm.norms.rational import Exact
+    from attsvm.norms.exact.rational import Exact
 
 
 # Sums of squares between these have lost nothing.
@@ -64,7 +64,7 @@ class Frobenius(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least ‖W‖_F."""
-        from attsvm.norms.rational import frobenius_above
+        from attsvm.norms.exact.rational import frobenius_above
 
         return frobenius_above(W)
 

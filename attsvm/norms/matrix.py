@@ -11,7 +11,7 @@ import numpy as np
 from attsvm.norms.norm import UNIT, Floats, Norm
 
 if TYPE_CHECKING:
-    from attsvm.norms.rational import Exact
+    from attsvm.norms.exact.rational import Exact
 
 # LAPACK's singular values err by a small multiple of σ_1 that grows slowly with the size.
 _SVD = 16.0
@@ -66,13 +66,13 @@ class Nuclear(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least ‖W‖_*."""
-        from attsvm.norms.rational import nuclear_above
+        from attsvm.norms.exact.rational import nuclear_above
 
         return nuclear_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """A rational at least σ_1."""
-        from attsvm.norms.rational import spectral_above
+        from attsvm.norms.exact.rational import spectral_above
 
         return spectral_above(G)
 
@@ -111,12 +111,12 @@ class Spectral(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least σ_1."""
-        from attsvm.norms.rational import spectral_above
+        from attsvm.norms.exact.rational import spectral_above
 
         return spectral_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """A rational at least ‖G‖_*."""
-        from attsvm.norms.rational import nuclear_above
+        from attsvm.norms.exact.rational import nuclear_above
 
         return nuclear_above(G)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from attsvm.norms.rational import Exact
+    from attsvm.norms.exact.rational import Exact
 
 Floats = NDArray[np.float64]
 # Half the distance from 1 to the next float: the unit of rounding.

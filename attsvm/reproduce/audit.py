@@ -21,11 +21,11 @@ import numpy as np
 
 from attsvm.claims import claim_of
 from attsvm.claims.claim import Claim, Config, Result
-from attsvm.claims.ledger import WITHIN, Piece
+from attsvm.claims.shared.ledger import WITHIN, Piece
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
-from attsvm.files import load_arrays
-from attsvm.report.page_folder import Record, Say, opened
+from attsvm.ground.files import load_arrays
 from attsvm.reproduce.digests import misfits
+from attsvm.reproduce.folder import Record, Say, opened
 from attsvm.reproduce.judging import as_json
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import has_ledger, replayed

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from attsvm.report.page_folder import Record
+from attsvm.reproduce.folder import Record
 
 # A record's digests of its arrays are under this name.
 DIGESTS = "arrays"

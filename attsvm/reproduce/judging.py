@@ -12,19 +12,11 @@ from typing import Any
 from attsvm.claims import CLAIMS
 from attsvm.claims.claim import Claim, Config, Finding, Result, config_hash, describe
 from attsvm.errors import AttsvmError
-from attsvm.files import load_arrays
-from attsvm.report.page_folder import (
-    Record,
-    Say,
-    gather,
-    opened,
-    read_record,
-    set_aside,
-    write_json,
-)
+from attsvm.ground.files import load_arrays
+from attsvm.ground.version import __version__
 from attsvm.reproduce.digests import DIGESTS, misfits
+from attsvm.reproduce.folder import Record, Say, gather, opened, read_record, set_aside, write_json
 from attsvm.reproduce.replay import replayed
-from attsvm.version import __version__
 
 # What a record keeps when it is judged again.
 _ABOUT = ("config", "digest", "quick", "seconds", "cpu_seconds", DIGESTS)
@@ -101,8 +93,8 @@ def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
 
 def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
     """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
-    from attsvm.report.run import write_figure
-    from attsvm.report.style import QUIET, look
+    from attsvm.figures.run import write_figure
+    from attsvm.figures.style import QUIET, look
 
     with look():
         figure = claim.plot(config, result)

@@ -1,7 +1,7 @@
 """A claim's run recorded, and replayed from what was saved to see whether it can have made it.
 
 A replay draws the instances again from the config and takes from the file only what the ledger of
-attsvm/claims/ledger.py kept. Where it knows an entry of the result, the file must hold the same.
+claims/shared/ledger.py kept. Where it knows an entry of the result, the file must hold the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Result
-from attsvm.claims.ledger import LEDGER, UNKNOWN, WITHIN, Ledger, Piece, opened
+from attsvm.claims.shared.ledger import LEDGER, UNKNOWN, WITHIN, Ledger, Piece, opened
 from attsvm.errors import AttsvmError
 
 # A difference that says nothing, whatever the size of the entries.

@@ -1,6 +1,6 @@
 """reproduce(): run claims, judge them from what was saved, draw them, and keep what is finished.
 
-The folder is described in attsvm/report/page_folder.py. A claim whose config and code are the ones
+The folder is described in attsvm/reproduce/folder.py. A claim whose config and code are the ones
 on file is not run again. Every file is written beside and then renamed, a claim's record last, so a
 killed run leaves nothing half-written and the next one goes on from there.
 """
@@ -15,8 +15,9 @@ from typing import Any
 
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.claims.claim import Claim, Config
-from attsvm.files import write_arrays
-from attsvm.report.page_folder import (
+from attsvm.ground.files import write_arrays
+from attsvm.reproduce.digests import DIGESTS, digests, misfits
+from attsvm.reproduce.folder import (
     Record,
     Say,
     full,
@@ -26,7 +27,6 @@ from attsvm.report.page_folder import (
     read_record,
     write_json,
 )
-from attsvm.reproduce.digests import DIGESTS, digests, misfits
 from attsvm.reproduce.judging import as_json, broken, draw, judged, saved_arrays
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import recorded

@@ -21,9 +21,9 @@ from attsvm.rules import (
     signum,
     spectral,
 )
-from attsvm.rules.decay import with_decay
 from attsvm.rules.rule import Blocks, Gradient, Rule, Step
-from attsvm.rules.schedules import Schedule, schedule_of
+from attsvm.rules.steps.decay import with_decay
+from attsvm.rules.steps.schedules import Schedule, schedule_of
 
 RULES: dict[str, Callable[..., Rule]] = {
     "gd": gd.rule,
@@ -38,12 +38,9 @@ RULES: dict[str, Callable[..., Rule]] = {
     "adam": adam.rule,
 }
 
-# Modules of this folder that are not rules themselves.
-SUPPORT = ("rule", "scaled", "descent", "decay", "schedules")
 
 __all__ = [
     "RULES",
-    "SUPPORT",
     "Blocks",
     "Gradient",
     "Rule",

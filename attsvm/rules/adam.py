@@ -18,11 +18,11 @@ import math
 import numpy as np
 
 from attsvm.errors import Unsupported
+from attsvm.ground.arrays import Floats
 from attsvm.rules.graded.averages import entries_of
 from attsvm.rules.graded.wide import logs_of
 from attsvm.rules.rule import Blocks, Gradient, Rule, State, Step
-from attsvm.rules.scaled import log, log_of, over
-from attsvm.tokens import Floats
+from attsvm.rules.steps.scaled import log, log_of, over
 
 
 def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.errors import Unsupported
+from attsvm.ground.arrays import Floats
 from attsvm.rules import gd
-from attsvm.rules.descent import Toward
 from attsvm.rules.rule import Blocks, Rule, State, Step
-from attsvm.rules.scaled import over
-from attsvm.tokens import Floats
+from attsvm.rules.steps.scaled import over
+from attsvm.rules.steps.steepest import Toward
 
 
 def rule(p: float) -> Rule:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from attsvm.rules import ngd, spectral
-from attsvm.rules.descent import averaged
 from attsvm.rules.graded.averages import Average, by_terms, whole
 from attsvm.rules.rule import Rule
+from attsvm.rules.steps.steepest import averaged
 
 
 def rule(*, momentum: float = 0.95, newton_schulz: bool = False) -> Rule:

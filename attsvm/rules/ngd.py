@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attsvm.rules.descent import memoryless
+from attsvm.ground.arrays import Floats
 from attsvm.rules.rule import Rule
-from attsvm.rules.scaled import length, unit
-from attsvm.tokens import Floats
+from attsvm.rules.steps.scaled import length, unit
+from attsvm.rules.steps.steepest import memoryless
 
 
 def toward(G: Floats, log_scale: Floats) -> Floats:

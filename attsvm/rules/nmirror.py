@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.norms.entrywise import power_norm
 from attsvm.rules.mirror import through_dual
 from attsvm.rules.rule import Rule
-from attsvm.rules.scaled import unit
-from attsvm.tokens import Floats
+from attsvm.rules.steps.scaled import unit
 
 
 def rule(p: float) -> Rule:

@@ -6,7 +6,7 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.rules.rule import Blocks, Rule, State, Step
-from attsvm.rules.scaled import grown, length, log
+from attsvm.rules.steps.scaled import grown, length, log
 
 
 def rule(*, longest: float | None = None) -> Rule:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from attsvm.ground.arrays import Floats
 from attsvm.rules.graded import Graded
-from attsvm.tokens import Floats
 
 # Parameters by name, each with a leading stack axis B.
 Blocks = dict[str, Floats]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.rules.descent import memoryless
+from attsvm.ground.arrays import Floats
 from attsvm.rules.graded import Graded
 from attsvm.rules.rule import Rule
-from attsvm.rules.scaled import over
-from attsvm.tokens import Floats
+from attsvm.rules.steps.scaled import over
+from attsvm.rules.steps.steepest import memoryless
 
 
 def toward(G: Floats, log_scale: Floats) -> Floats:

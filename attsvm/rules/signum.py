@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attsvm.rules.descent import averaged
 from attsvm.rules.graded.averages import Average, by_entry
 from attsvm.rules.rule import Rule
+from attsvm.rules.steps.steepest import averaged
 
 
 def rule(*, momentum: float = 0.9) -> Rule:

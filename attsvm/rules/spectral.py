@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.norms.norm import UNIT
 from attsvm.rules import ngd
-from attsvm.rules.descent import memoryless
 from attsvm.rules.graded import Graded
 from attsvm.rules.graded.wide import of_logs
 from attsvm.rules.rule import Rule
-from attsvm.rules.scaled import over
-from attsvm.tokens import Floats
+from attsvm.rules.steps.scaled import over
+from attsvm.rules.steps.steepest import memoryless
 
 # The odd polynomial a σ + b σ³ + c σ⁵ that Muon applies to the singular values, and how often.
 _NEWTON_SCHULZ, _ROUNDS = (3.4445, -4.7750, 2.0315), 5

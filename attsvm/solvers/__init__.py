@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from attsvm.norms import Norm
-from attsvm.solvers import frobenius, interior, oracle
-from attsvm.solvers.answer import Solver
+from attsvm.solvers import active_set, by_size, cutting_plane, cvxpy_oracle, interior, newton
+from attsvm.solvers.solver import Solver
 
 
 def _frobenius(norm: Norm) -> bool:
@@ -19,19 +19,11 @@ def _all(norm: Norm) -> bool:
     return True
 
 
-# Modules of this folder that are not solvers of whole problems: parts of them, and the front.
-SUPPORT = (
-    "active_set", "answer", "cone", "coordinate", "dual_point", "duality", "entrywise",
-    "enumeration", "farkas", "front", "frobenius_large", "inverse", "linear",
-    "many", "newton", "normal_matrix", "nuclear", "primal_point", "soft_cone",
-    "soft_margin", "soft_power", "soft_rows", "spectral", "steps", "working_set",
-)  # fmt: skip
-
 SOLVERS: dict[str, Solver] = {
-    "frobenius": Solver("picks by size", _frobenius, frobenius.solve, soft=True),
-    "active-set": Solver("small, exact", _frobenius, frobenius.active_set),
-    "cutting-plane": Solver("few unknowns", _frobenius, frobenius.cutting_plane),
-    "newton": Solver("many rows", _frobenius, frobenius.newton, soft=True),
+    "frobenius": Solver("picks by size", _frobenius, by_size.solve, soft=True),
+    "active-set": Solver("small, exact", _frobenius, active_set.solve),
+    "cutting-plane": Solver("few unknowns", _frobenius, cutting_plane.solve),
+    "newton": Solver("many rows", _frobenius, newton.solve, soft=True),
     "interior": Solver("every other norm", _others, interior.solve, soft=True),
-    "cvxpy": Solver("a second opinion", _all, oracle.solve, soft=True),
+    "cvxpy": Solver("a second opinion", _all, cvxpy_oracle.solve, soft=True),
 }

@@ -13,8 +13,8 @@ from attsvm.certificate.scale import exponent
 from attsvm.certificate.soft import soft_lower
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.problem import Problem
-from attsvm.solvers.answer import Answer, Solver, zero_row
+from attsvm.problem.problem import Problem
+from attsvm.solvers.solver import Answer, Solver, zero_row
 
 # Sizes that a solver takes as they are; others are scaled first.
 _MIDDLE = (1e-60, 1e60)

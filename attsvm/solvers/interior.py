@@ -8,10 +8,13 @@ import numpy as np
 
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import Power
-from attsvm.problem import Problem
-from attsvm.solvers import entrywise, frobenius, linear, nuclear, soft_margin, spectral
-from attsvm.solvers.answer import Answer
-from attsvm.solvers.working_set import Inner, solve_with
+from attsvm.problem.problem import Problem
+from attsvm.solvers import by_size
+from attsvm.solvers.cone import nuclear, spectral
+from attsvm.solvers.power import entrywise, linear
+from attsvm.solvers.rounds import soft_margin
+from attsvm.solvers.rounds.working_set import Inner, solve_with
+from attsvm.solvers.solver import Answer
 
 
 def inner_of(norm: Norm) -> Inner:
@@ -31,7 +34,7 @@ def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -
     """The answer in any norm but Frobenius; a proof of infeasibility is the Frobenius one."""
     if np.isfinite(budget):
         return soft_margin.solve(problem, norm, tol=tol, budget=budget, hard=solve)
-    start = frobenius.solve(problem, norm, tol=min(tol, 1e-9))
+    start = by_size.solve(problem, norm, tol=min(tol, 1e-9))
     if start.proof or start.W is None:
         return start
     return solve_with(inner_of(norm), problem, norm, tol=tol, start=start)

@@ -13,17 +13,18 @@ import numba
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.compiled import njit
+from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 from attsvm.norms import Norm, norm_of
-from attsvm.problem import Problem
-from attsvm.solvers.active_set import DONE, solve_in
-from attsvm.solvers.answer import Rows
-from attsvm.solvers.farkas import sharpen
-from attsvm.solvers.frobenius import SMALL
+from attsvm.problem.problem import Problem
+from attsvm.problem.stack import Stack, StackRows
+from attsvm.solvers.frobenius.dual_active_set import DONE, solve_in
+from attsvm.solvers.frobenius.sharpening import sharpen
+from attsvm.solvers.frobenius.small import SMALL
 from attsvm.solvers.front import solve
-from attsvm.stack import Stack, StackRows, certify_stack
-from attsvm.tokens import Floats, Ints
+from attsvm.solvers.solver import Rows
 
 # Problems that share one set of work arrays.
 _CHUNK = 32

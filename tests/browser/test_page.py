@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from attsvm.report.page import write_page
+from attsvm.reproduce.page.document import write_page
 from tests.browser.chromium import NAMES, browser, found
 from tests.reproduce.folders import EVIL, made_up
 

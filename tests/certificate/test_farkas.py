@@ -10,7 +10,7 @@ import pytest
 from attsvm.certificate.exact.bounds import exact_lower, exact_upper
 from attsvm.certificate.exact.farkas import exact_infeasibility
 from attsvm.certificate.exact.lifting import PRIMES
-from attsvm.problem import Problem
+from attsvm.problem.problem import Problem
 from tests.plain_fractions import (
     drawn,
     least_distance,

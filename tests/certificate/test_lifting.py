@@ -12,8 +12,8 @@ import pytest
 from attsvm.certificate.exact.bounds import exact_lower
 from attsvm.certificate.exact.lifting import PRIMES, independent, modulo, solve
 from attsvm.certificate.exact.rows import IntegerRows
-from attsvm.norms.rational import Exact
-from attsvm.problem import Problem
+from attsvm.norms.exact.rational import Exact
+from attsvm.problem.problem import Problem
 from tests.plain_fractions import (
     rows_of,
 )

@@ -12,7 +12,7 @@ import pytest
 from attsvm import BadTokens, Certificate, ConvergenceWarning, Problem, Selection, Unsupported
 from attsvm.certificate.saved import decimal, integer
 from attsvm.norms.frobenius import Frobenius
-from attsvm.tokens import Tokens
+from attsvm.problem.tokens import Tokens
 from tests.certificate.saved_cases import CASES, INSEPARABLE, NORMS, TOKENS, solved
 from tests.tolerances import FORGED_SLIGHTLY
 

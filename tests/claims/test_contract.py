@@ -15,11 +15,11 @@ import pytest
 
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.errors import Unsupported
-from attsvm.files import write_arrays
-from attsvm.report.page_folder import write_json
-from attsvm.report.style import look
+from attsvm.figures.style import look
+from attsvm.ground.files import write_arrays
 from attsvm.reproduce import audit, judge
 from attsvm.reproduce.digests import digests
+from attsvm.reproduce.folder import write_json
 from attsvm.reproduce.judging import judged
 from attsvm.reproduce.replay import recorded, replayed
 from tests.claims.spoils import SPOILS

@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from attsvm.claims import kept_sets, prompt_paths
-from attsvm.problem import Problem
-from attsvm.selection import Selection
+from attsvm.claims.shared import kept_sets, prompt_paths
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
 from attsvm.solvers.front import solve
 
 SETS = {"n": 3, "T": 5, "d": 6, "e": 3, "units": 4, "kept": 2}

@@ -9,8 +9,8 @@ import pytest
 
 from attsvm import train
 from attsvm.data import EXAMPLES
-from attsvm.path import Path
-from attsvm.tokens import Tokens
+from attsvm.problem.tokens import Tokens
+from attsvm.training.path import Path
 from tests.cli.command import problem, refused, save
 
 PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attsvm.cli import app
-from attsvm.version import __version__
+from attsvm.ground.version import __version__
 from tests.cli.command import GENERIC, NORMS, refused, save
 
 COMMANDS = [command.name for command in app.registered_commands]

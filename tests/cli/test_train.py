@@ -9,7 +9,7 @@ from attsvm import Tokens, train
 from attsvm.data import EXAMPLES
 from attsvm.heads.quadratic import Quadratic
 from attsvm.heads.relu import Relu
-from attsvm.path import Path
+from attsvm.training.path import Path
 from tests.cli.command import problem, refused, save
 
 RNG = np.random.default_rng(3)

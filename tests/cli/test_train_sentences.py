@@ -7,10 +7,10 @@ import pytest
 
 from attsvm import Sentences, train
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.language.orders import orders
+from attsvm.language.order import orders
 from attsvm.language.problems import solve_attention
-from attsvm.measures import correlation
-from attsvm.path import Path
+from attsvm.theory.measures import correlation
+from attsvm.training.path import Path
 from tests.cli.command import refused
 
 GOOD = "a A\nb B\nc C\nd D\na b d A\nb c d B\nc d c C\na a d A\n"

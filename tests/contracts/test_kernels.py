@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm.certificate.bounds import margin_error, measure, worst_margin
-from attsvm.solvers import active_set, enumeration, inverse
-from attsvm.solvers.active_set import DONE, NO_SOLUTION
-from attsvm.solvers.answer import Rows
-from attsvm.solvers.enumeration import MAYBE, all_rows, walk
+from attsvm.solvers.frobenius import dual_active_set as active_set
+from attsvm.solvers.frobenius import enumeration, inverse
+from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
+from attsvm.solvers.frobenius.enumeration import MAYBE, all_rows, walk
 from attsvm.solvers.many import solve_stack
+from attsvm.solvers.solver import Rows
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
 

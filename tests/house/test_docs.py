@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from attsvm.version import __version__
+from attsvm.ground.version import __version__
 from tests.house.included import BLOCK, pages, refreshed, source
 from tests.house.tree import ROOT, show, texts
 
 # Names in code spans: with the package in front, or as a member of one of the nouns.
 NOUNS = {
-    "Tokens": "attsvm.tokens",
-    "Selection": "attsvm.selection",
-    "Problem": "attsvm.problem",
+    "Tokens": "attsvm.problem.tokens",
+    "Selection": "attsvm.problem.selection",
+    "Problem": "attsvm.problem.problem",
     "Certificate": "attsvm.certificate",
     "Norm": "attsvm.norms.norm",
 }
@@ -112,13 +112,13 @@ def test_version_is_the_same_everywhere():
 
 
 def test_a_stale_block_is_seen():
-    page = "<!-- source: attsvm/version.py __version__ -->\n```python\nold = 1\n```\n"
+    page = "<!-- source: attsvm/ground/version.py __version__ -->\n```python\nold = 1\n```\n"
     assert f'\n__version__ = "{__version__}"\n' in refreshed(page)
 
 
 def test_a_missing_name_is_seen():
-    assert named("`solve(Problem.of(t, k))` and Problem.x") == {"attsvm.problem.Problem.of"}
+    assert named("`solve(Problem.of(t, k))` and Problem.x") == {"attsvm.problem.problem.Problem.of"}
     assert exists("attsvm.references.Reference.authors")
     assert not exists("attsvm.references.Reference.publisher")
     with pytest.raises(ValueError, match="binds no top-level name"):
-        source("attsvm/version.py", "nothing")
+        source("attsvm/ground/version.py", "nothing")

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, is_dataclass
 
 import attsvm
-from attsvm.version import __version__
+from attsvm.ground.version import __version__
 
 
 def own_docstring(thing: object) -> str:

@@ -19,14 +19,14 @@ from scipy.stats import linregress
 from attsvm import Sentences, train, two_stages
 from attsvm.data import TEXTS
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.language.finite_part import finite_part
+from attsvm.language.contexts import Contexts
+from attsvm.language.finite import finite_part
 from attsvm.language.floor import excess
-from attsvm.language.orders import orders
+from attsvm.language.order import orders
 from attsvm.language.problems import solve_attention, solve_decoder
-from attsvm.language.realizability import realizability
+from attsvm.language.realizable import realizability
 from attsvm.language.shifts import draw_unseen
 from attsvm.language.unseen import agreement, logit_accuracy, predicted, trained
-from attsvm.models.contexts import Contexts
 from tests.training.finding import Finding, Part, above, below, equal
 
 N = 20

@@ -7,12 +7,12 @@ import pytest
 
 from attsvm import BadTokens, Sentences, train
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.language.finite_part import entropy, finite_part
+from attsvm.language.contexts import Contexts
+from attsvm.language.finite import entropy, finite_part
 from attsvm.language.floor import excess, floors
-from attsvm.language.orders import orders
+from attsvm.language.order import orders
 from attsvm.language.problems import solve_attention
-from attsvm.models.contexts import Contexts
-from attsvm.models.next_token import attention_look
+from attsvm.language.training.next_token import attention_look
 
 
 def two_labels(a, b):

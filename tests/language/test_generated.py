@@ -8,8 +8,8 @@ import pytest
 from attsvm import Sentences, Unsupported
 from attsvm.data import SENTENCES
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.language.orders import orders
-from attsvm.language.realizability import realizability
+from attsvm.language.order import orders
+from attsvm.language.realizable import realizability
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -15,9 +15,9 @@ from matplotlib.transforms import Bbox
 
 from attsvm import Sentences
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.language.orders import Order, orders
-from attsvm.report import style
-from attsvm.report.hasse import MOST, MOST_BESIDE, _diagram, draw_order, draw_orders
+from attsvm.figures import style
+from attsvm.figures.hasse import MOST, MOST_BESIDE, _diagram, draw_order, draw_orders
+from attsvm.language.order import Order, orders
 
 WORDS = ["the", "a", "cat", "dog", "sat", "mat", "on", "runs", "house", "tree", "bird", "sings",
          "river", "flows", "tall", "short"]  # fmt: skip

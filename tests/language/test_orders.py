@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from attsvm import Sentences
 from attsvm.errors import BadTokens
-from attsvm.language.orders import KINDS, Order, orders
+from attsvm.language.order import KINDS, Order, orders
 
 Q = 9  # the query of the hand examples: never optimal, so below every optimal token
 

@@ -7,9 +7,9 @@ import pytest
 
 from attsvm import BadTokens, Problem, Sentences, solve
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.embedding import embedding_of
+from attsvm.language.embedding import embedding_of
 from attsvm.language.graph_solver import descend, levels, solve_graph
-from attsvm.language.orders import orders
+from attsvm.language.order import orders
 from attsvm.language.problems import (
     Columns,
     attention_problem,

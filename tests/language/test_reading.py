@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, Sentences, TooLarge, Unsupported
-from attsvm.language.reading import read_sentences, reading, write_lines
+from attsvm.language.text import read_sentences, reading, write_lines
 
 
 def written(folder, text: str | bytes, name: str = "text.txt"):
@@ -203,7 +203,7 @@ def test_no_file(tmp_path):
 
 
 def test_a_file_too_large_for_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("attsvm.memory.available", lambda: 1e4)
+    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e4)
     file = written(tmp_path, "a b c\n" * 1000)
     with pytest.raises(TooLarge, match=r"text\.txt would need"):
         read_sentences(file)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attsvm import Sentences
-from attsvm.language.chains import chains, longest_chain
-from attsvm.language.orders import orders
-from attsvm.language.realizability import DETAILS, FAULTS, realizability
+from attsvm.language.chain import chains, longest_chain
+from attsvm.language.order import orders
+from attsvm.language.realizable import DETAILS, FAULTS, realizability
 
 
 def found(lines, **options):

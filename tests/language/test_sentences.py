@@ -125,7 +125,7 @@ def test_unknown_collocations():
 
 def test_one_long_sentence_does_not_fill_the_memory(monkeypatch):
     """The table has the width of the longest sentence: it is refused before it is made."""
-    monkeypatch.setattr("attsvm.memory.available", lambda: 1e6)
+    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e6)
     lines = [[0] * 1000, *([k % 7, 1 + k // 7, 2] for k in range(100))]
     with pytest.raises(TooLarge, match="101 sentences of 999 tokens would need"):
         Sentences.of(lines)

@@ -11,8 +11,8 @@ from attsvm.certificate import certify
 from attsvm.certificate.exact.bounds import exact_tight
 from attsvm.data.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.language.coverage import Coverage, coverage, kinds_in_order, whole_coverage
-from attsvm.language.orders import Order, orders
+from attsvm.language.covering import Coverage, coverage, kinds_in_order, whole_coverage
+from attsvm.language.order import Order, orders
 from attsvm.language.problems import Columns, solve_attention
 from attsvm.language.shifts import draw_unseen
 from attsvm.language.unseen import agreement, logit_accuracy, predicted, trained

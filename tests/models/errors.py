@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.heads import HEADS, Head
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
 from attsvm.models import MODELS, Model
-from attsvm.models.batch import Batch
+from attsvm.models.gradient.batch import Batch
 from attsvm.models.joint import with_head
 from attsvm.models.model import evaluate
 from attsvm.rules.rule import Blocks, Gradient
-from attsvm.tokens import Floats
 from tests.models.instances import (
     GRID_HEAD,
     for_model,

@@ -7,7 +7,7 @@ from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.heads.relu import Relu
 from attsvm.models import Model
-from attsvm.models.batch import Batch
+from attsvm.models.gradient.batch import Batch
 
 
 def random_batch(seed: int, *, B=3, n=4, T=5, d=4, dq=3, e=4, mask=False) -> Batch:

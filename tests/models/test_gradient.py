@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from attsvm.heads.linear import Linear
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
-from attsvm.models.batch import Batch
+from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import evaluate, log_norm
 from tests.models.errors import PAIRS, central_errors, plain, unsaturated_case
 from tests.models.instances import for_model, head_named, random_batch, random_params

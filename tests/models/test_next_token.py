@@ -6,10 +6,11 @@ import pytest
 
 from attsvm import BadTokens, Sentences
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.models import SENTENCE_MODELS, choices, choices_twin
-from attsvm.models.contexts import Contexts
+from attsvm.language import choices, choices_twin
+from attsvm.language.contexts import Contexts
+from attsvm.language.training.next_token import attention_look, decoder_look, joint_look, strengths
+from attsvm.models import SENTENCE_MODELS
 from attsvm.models.model import log_norm
-from attsvm.models.next_token import attention_look, decoder_look, joint_look, strengths
 
 DIGITS = 1500
 # Logits of size L round by L units in the last place, and so do the exponents of the gradient.

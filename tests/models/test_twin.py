@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import LOSSES
-from attsvm.models import MODELS, attention, terms, twin
+from attsvm.models import MODELS
+from attsvm.models.gradient import attention, terms, twin
 from attsvm.rules.graded.wide import logs_of
 from tests.models.instances import (
     GRID_HEAD,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attsvm.report.page_folder import FORMAT
+from attsvm.reproduce.folder import FORMAT
 
 # Two parts with the names that every picture uses, one part referring to the other.
 SVG = """<?xml version="1.0" encoding="utf-8"?>

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from attsvm.claims import CLAIMS
-from attsvm.report.page_folder import read_results
-from attsvm.report.page_tables import claims_page, verdict_table, with_table
+from attsvm.reproduce.folder import read_results
+from attsvm.reproduce.page.tables import claims_page, verdict_table, with_table
 from tests.house.tree import ROOT
 
 PAGE = ROOT / "docs" / "claims.md"

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from attsvm.claims.claim import Claim, Config, Finding, Motion, Result, Track, at_most
-from attsvm.claims.work import searched
+from attsvm.claims.shared.work import searched
 
 NAME = "Z.made-up"
 

@@ -9,8 +9,8 @@ import pytest
 
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens, NotConverged, Unsupported
-from attsvm.report import page_folder
 from attsvm.reproduce import chosen_ids, digest, judge, reproduce, sources
+from attsvm.reproduce import folder as page_folder
 from attsvm.reproduce import runs as running
 from tests.claims.spoils.fabricated import read, write
 from tests.reproduce.made_claims import NAME, made

@@ -6,7 +6,7 @@ import pytest
 
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens
-from attsvm.report.page_tables import (
+from attsvm.reproduce.page.tables import (
     BEGIN,
     END,
     claims_page,

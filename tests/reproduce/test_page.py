@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from attsvm.errors import BadTokens
-from attsvm.report.page import PICTURES, write_page
-from attsvm.report.page_claim import KINDS, TRUST
-from attsvm.report.page_figure import inline, picture
+from attsvm.reproduce.page.claim import KINDS, TRUST
+from attsvm.reproduce.page.document import PICTURES, write_page
+from attsvm.reproduce.page.figure import inline, picture
 from tests.house.tree import PACKAGE, ROOT
 from tests.reproduce.folders import EVIL, PNG, SVG, made_up, record
 
@@ -182,4 +182,4 @@ def test_the_files_beside_the_code_are_packaged():
     packed = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
     beside = {p for p in PACKAGE.rglob("*") if p.suffix in (".css", ".js", ".html", ".typed")}
     assert beside and beside <= packed
-    assert {Path(path).name for path in beside} >= {"page_style.css", "page_motion.js"}
+    assert {Path(path).name for path in beside} >= {"style.css", "motion.js"}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from attsvm.report.page import write_page
 from attsvm.reproduce import reproduce
+from attsvm.reproduce.page.document import write_page
 
 IDS = ("A.single-input-global", "A.single-input-local", "A.multi-input")
 PATIENCE = 120.0  # seconds

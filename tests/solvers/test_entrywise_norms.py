@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from attsvm.solvers import duality, entrywise, linear
+from attsvm.solvers.power import duality, entrywise, linear
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
 ASKED = 1e-9

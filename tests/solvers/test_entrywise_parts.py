@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm.solvers import duality, normal_matrix, steps
+from attsvm.solvers.power import duality, normal_matrix, steps
 from tests.tolerances import ROUNDING
 
 

@@ -11,9 +11,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from attsvm.solvers import coordinate, frobenius_large
-from attsvm.solvers.frobenius_large import solve_rows
-from attsvm.solvers.newton import newton
+from attsvm.solvers.frobenius import coordinate
+from attsvm.solvers.frobenius import large as frobenius_large
+from attsvm.solvers.frobenius.large import solve_rows
+from attsvm.solvers.frobenius.semismooth import newton
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
 Rows = dict[str, Any]

@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import nnls
 
 from attsvm.norms import norm_of
-from attsvm.solvers import cone, nuclear, spectral
+from attsvm.solvers.cone import central_path as cone
+from attsvm.solvers.cone import nuclear, spectral
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
 SOLVERS = {"nuclear": nuclear, "spectral": spectral}

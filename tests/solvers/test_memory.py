@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from attsvm import Problem, Selection, Tokens, TooLarge, norm_of, solve
-from attsvm.solvers.working_set import Span, fits
+from attsvm.solvers.rounds.working_set import Span, fits
 
 WHOLE = Span(None, None)
 
 
 @pytest.mark.parametrize("norm", ["max", "l1", "l1.5", "nuclear", "spectral"])
 def test_rows_that_do_not_fit_are_refused(monkeypatch, norm):
-    monkeypatch.setattr("attsvm.memory.available", lambda: 24e9)
+    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 24e9)
     with pytest.raises(TooLarge, match=f"12600 rows of 147456 unknowns in norm {norm} would need"):
         fits(norm_of(norm), WHOLE, 12_600, (384, 384))
     fits(norm_of(norm), WHOLE, 100, (32, 32))
@@ -26,6 +26,6 @@ def test_a_solve_that_does_not_fit_is_refused(monkeypatch, norm, C):
     draw = np.random.default_rng(0)
     tokens = Tokens(draw.standard_normal((3, 4, 5)), queries=draw.standard_normal((3, 5)))
     problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2]))
-    monkeypatch.setattr("attsvm.memory.available", lambda: 1e3)
+    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e3)
     with pytest.raises(TooLarge, match="GB of memory"):
         solve(problem, norm, C=C)

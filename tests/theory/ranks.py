@@ -9,7 +9,7 @@ import numpy as np
 from attsvm import Certificate, Problem, Selection, Tokens, certify, solve
 from attsvm.data.sphere import sphere
 from attsvm.norms import norm_of
-from attsvm.solvers import oracle
+from attsvm.solvers import cvxpy_oracle as oracle
 
 TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 

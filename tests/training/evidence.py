@@ -20,7 +20,7 @@ import numpy as np
 from attsvm import Problem, Selection, Tokens, measures, relaxed, solve, train
 from attsvm.data import EXAMPLES
 from attsvm.losses import LOSSES
-from attsvm.regpath import regpath
+from attsvm.theory.balls.paths import regpath
 from tests.models.errors import (
     PAIRS,
     central_errors,

@@ -21,7 +21,7 @@ from attsvm.data.sphere import sphere
 from attsvm.heads.linear import Linear
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
-from attsvm.models.batch import Batch
+from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import evaluate
 from attsvm.rules import rule_of
 from tests.training.beside import RULES, apart, compared, digits_run, found

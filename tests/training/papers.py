@@ -9,12 +9,12 @@ import numpy as np
 
 from attsvm import Path, Problem, Selection, Tokens, measures, solve, train
 from attsvm.data import EXAMPLES
+from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.heads.linear import Linear
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
-from attsvm.models.batch import Batch
+from attsvm.models.gradient.batch import Batch
 from attsvm.solvers.many import solve_many
-from attsvm.tokens import Bools, Floats, Ints
 from tests.models.precise import gradient
 from tests.training.stacks import Stack
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from attsvm import train
-from attsvm.claims.published import published_stack
-from attsvm.tokens import Floats
+from attsvm.claims.shared.published import published_stack
+from attsvm.ground.arrays import Floats
 from tests.training.finding import Finding, above, below, equal
 from tests.training.papers import (
     ITERATIONS,

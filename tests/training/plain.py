@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm import Problem, Selection, measures
-from attsvm.models.batch import Batch
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.models.gradient.batch import Batch
 from attsvm.solvers.many import solve_many
-from attsvm.tokens import Floats, Ints
 from tests.training.stacks import Stack
 
 # What the published code adds to norms, and times squared norms of the factors to the loss.

@@ -10,9 +10,9 @@ from scipy.interpolate import CubicSpline
 
 from attsvm import Path, Tokens, measures, train
 from attsvm.data.sphere import sphere
+from attsvm.ground.arrays import Floats
 from attsvm.models import MODELS
 from attsvm.rules import RULES
-from attsvm.tokens import Floats
 from tests.training.stacks import Stack, stack
 
 COLUMNS = ("steps", "loss", "log_gradient", "top", "sureness", "clock", "changed")

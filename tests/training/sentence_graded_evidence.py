@@ -8,8 +8,8 @@ import numpy as np
 
 from attsvm import Sentences
 from attsvm.data.sentences import realizable
+from attsvm.language.training.task import sentence_task
 from attsvm.rules import rule_of
-from attsvm.runs.sentence_task import sentence_task
 from tests.training.beside import RULES, apart, compared, digits_run, found
 from tests.training.finding import Finding
 from tests.training.sentence_digits import SentenceSetting

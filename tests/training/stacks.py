@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm import Path, Tokens, outcome
+from attsvm import Path, Tokens
 from attsvm.data.sphere import sphere
-from attsvm.tokens import Bools, Floats
+from attsvm.ground.arrays import Bools, Floats
+from attsvm.theory import outcomes as outcome
 
 Stack = tuple[list[Tokens], Floats]
 

@@ -9,7 +9,7 @@ from attsvm import Tokens, train
 from attsvm.data import EXAMPLES
 from attsvm.data.sphere import sphere
 from attsvm.errors import AttsvmError, ConvergenceWarning, Unsupported
-from attsvm.outcome import outcome
+from attsvm.theory.outcomes import outcome
 
 
 def instance(seed=0):

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from attsvm import BadTokens, ConvergenceWarning, Tokens
 from attsvm.data.sphere import sphere
 from attsvm.losses import LOSSES
-from attsvm.models import fused
-from attsvm.path import recorded
-from attsvm.runs import token_task
-from attsvm.runs.record import COLUMNS, grid
-from attsvm.training import train
+from attsvm.models.gradient import fused
+from attsvm.training import task as token_task
+from attsvm.training.front import train
+from attsvm.training.path import recorded
+from attsvm.training.record import COLUMNS, grid
 from tests.tolerances import ROUNDING
 
 # Of a run of some hundred steps, each of which rounds.

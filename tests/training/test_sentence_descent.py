@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import BadTokens, Sentences, train
 from attsvm.data.sentences import cyclic, realizable
-from attsvm.runs import sentence_task
+from attsvm.language.training import task as sentence_task
 
 SETS = {
     "realizable": Sentences.of(realizable(8, (3, 5), 30, 1)),

@@ -8,15 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Sentences, train
 from attsvm.data.sentences import realizable
-from attsvm.models import sentence_terms, sentence_terms_twin
-from attsvm.models.contexts import Contexts
-from attsvm.models.next_token import attention_look
+from attsvm.language.contexts import Contexts
+from attsvm.language.training import terms as sentence_terms
+from attsvm.language.training import terms_twin as sentence_terms_twin
+from attsvm.language.training.next_token import attention_look
+from attsvm.language.training.task import sentence_task
 from attsvm.rules import RULES as KNOWN
 from attsvm.rules import rule_of
 from attsvm.rules.graded import Graded, twin
 from attsvm.rules.graded.tree import climbed, heaviest
 from attsvm.rules.graded.wide import logs_of, of_logs
-from attsvm.runs.sentence_task import sentence_task
 from tests.models.test_next_token import embedding, sentences
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import RULES, compared

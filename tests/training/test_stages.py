@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from attsvm import Sentences, memory, train, two_stages
+from attsvm import Sentences, train, two_stages
 from attsvm.data.sentences import realizable
 from attsvm.errors import BadTokens, TooLarge, Unsupported
+from attsvm.figures.stages import Curves, Row, picture
+from attsvm.ground import memory
+from attsvm.language.contexts import Contexts
 from attsvm.language.floor import excess, floors
-from attsvm.language.orders import orders
+from attsvm.language.order import orders
 from attsvm.language.problems import solve_attention, solve_decoder
-from attsvm.measures import correlation
-from attsvm.models.contexts import Contexts
-from attsvm.report.stages import Curves, Row, picture
-from attsvm.runs import sentence_task
-from attsvm.stages import Stages
+from attsvm.language.training import task as sentence_task
+from attsvm.language.training.stages import Stages
+from attsvm.theory.measures import correlation
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
 from attsvm.data.sphere import sphere
-from attsvm.path import Path, recorded
-from attsvm.training import train
+from attsvm.training.front import train
+from attsvm.training.path import Path, recorded
 
 
 def stack(count, **sizes):

@@ -22,11 +22,11 @@ from attsvm.certificate.exact.lifting import PRIMES, independent, solve
 from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
-from attsvm.norms.rational import Exact, float_above, frobenius_above
+from attsvm.norms.exact.rational import Exact, float_above, frobenius_above
 
 if TYPE_CHECKING:
     from attsvm.norms.norm import Norm
-    from attsvm.problem import Problem
+    from attsvm.problem.problem import Problem
 
 # Multipliers below this share of the largest are taken as rounding noise at first.
 _NOISE = 1e-9

@@ -17,10 +17,10 @@ from scipy.optimize import nnls
 
 from attsvm.certificate.exact.lifting import PRIMES, independent, solve
 from attsvm.certificate.exact.rows import Index, IntegerRows
-from attsvm.norms.rational import Exact, float_above, frobenius_above
+from attsvm.norms.exact.rational import Exact, float_above, frobenius_above
 
 if TYPE_CHECKING:
-    from attsvm.problem import Problem
+    from attsvm.problem.problem import Problem
 
 # Multipliers below this share of the largest are taken as rounding noise at first.
 _NOISE = 1e-9

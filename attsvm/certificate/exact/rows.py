@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from attsvm.certificate.exact.lifting import modulo
 from attsvm.errors import BadTokens
-from attsvm.norms.rational import Exact, Integers
+from attsvm.norms.exact.rational import Exact, Integers
 
 if TYPE_CHECKING:
-    from attsvm.problem import Problem
+    from attsvm.problem.problem import Problem
 
 Index = NDArray[np.int64]
 

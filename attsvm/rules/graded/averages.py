@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats, Ints
 from attsvm.rules.graded.form import Graded
 from attsvm.rules.graded.wide import APART, Wide, normal, of_logs
-from attsvm.rules.scaled import log, log_of, over, peak, unit
-from attsvm.tokens import Floats, Ints
+from attsvm.rules.steps.scaled import log, log_of, over, peak, unit
 
 # A direction and its log scale, as in Gradient.
 Parts = dict[str, Any]

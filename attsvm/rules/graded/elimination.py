@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 
-from attsvm.compiled import njit
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 from attsvm.rules.graded.span import ROUNDING
 from attsvm.rules.graded.wide import NONE, shifted
-from attsvm.tokens import Floats, Ints
 
 
 @njit()

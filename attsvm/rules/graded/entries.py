@@ -7,9 +7,9 @@ import math
 import numba
 import numpy as np
 
-from attsvm.compiled import njit
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 from attsvm.rules.graded.wide import NONE, level, shifted
-from attsvm.tokens import Floats, Ints
 
 
 @njit(parallel=True)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats, Ints
 from attsvm.rules.graded.entries import entries
 from attsvm.rules.graded.polar import resolve
 from attsvm.rules.graded.tree import climbed, heaviest
 from attsvm.rules.graded.wide import APART, NONE, Wide
-from attsvm.tokens import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,11 @@ import math
 import numba
 import numpy as np
 
-from attsvm.compiled import njit
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 from attsvm.rules.graded.elimination import eliminate, gather, spread
 from attsvm.rules.graded.span import span
 from attsvm.rules.graded.wide import NONE, level, shifted
-from attsvm.tokens import Floats, Ints
 
 # Columns nearer to a right angle than this are orthogonal, and the most sweeps until they are.
 SQUARE, SWEEPS = 2.0**-52, 60

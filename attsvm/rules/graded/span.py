@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from attsvm.compiled import njit
-from attsvm.tokens import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 
 # A vector nearer to a span than this share of its length lies in it: what is left is the rounding
 # of the projection. Coefficients and sums below this share of their largest part are zero likewise.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats, Ints
 from attsvm.rules.graded.polar import SQUARE, SWEEPS
 from attsvm.rules.graded.span import ROUNDING
 from attsvm.rules.graded.wide import APART, NONE, Wide, normal
-from attsvm.tokens import Floats, Ints
 
 
 def _shifted(x: Floats, by: Ints) -> Floats:

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from attsvm.compiled import njit
-from attsvm.tokens import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
 
 Wide = tuple[Floats, Ints]
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from attsvm.claims import a_contextual_data, a_multi_input, kept_sets, prompt_paths
-from attsvm.problem import Problem
+from attsvm.claims.a import contextual_data as a_contextual_data
+from attsvm.claims.a import multi_input as a_multi_input
+from attsvm.claims.shared import kept_sets, prompt_paths
+from attsvm.problem.problem import Problem
 from attsvm.solvers.front import solve
 from tests.claims.spoils.tampering import backwards, changed, rolled, scaled_up
 

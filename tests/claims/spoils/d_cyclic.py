@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attsvm.claims.d_cyclic_data import CLAIM
+from attsvm.claims.d.cyclic_data import CLAIM
 from tests.claims.spoils.tampering import backwards, changed
 
 _SEED = CLAIM.quick["seeds"][0]

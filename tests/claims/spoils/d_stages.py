@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attsvm.claims.stage_records import drawn
-from attsvm.language.orders import orders
+from attsvm.claims.shared.stage_records import drawn
+from attsvm.language.order import orders
 from attsvm.language.problems import attention_problem
 from attsvm.solvers.front import solve
 from tests.claims.spoils.tampering import backwards, changed, rolled

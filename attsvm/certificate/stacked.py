@@ -1,0 +1,88 @@
+"""The certificates of a stack of problems of one size, judged at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+
+from attsvm.certificate.bounds import LEAST_MARGIN, above, below, margin_error, measure
+from attsvm.certificate.certificate import Certificate, seal
+from attsvm.certificate.judging import PLAIN, certify
+from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.compiled import njit
+from attsvm.norms import Norm, norm_of
+from attsvm.problem.problem import SMALLEST_ROW, Problem
+from attsvm.problem.stack import StackRows
+
+
+@njit(parallel=True)
+def measure_stack(
+    D: Floats, z: Floats, query: Ints, b: Floats, norms: Floats, lam: Floats, W: Floats,
+    share: float,
+) -> tuple[Floats, Floats, Ints, Floats, Floats]:  # fmt: skip
+    """`measure` of every problem of a stack."""
+    B = len(D)
+    worth, size, worst = np.empty(B), np.empty(B), np.empty(B)
+    used = np.empty(B, np.int64)
+    G = np.empty(W.shape)
+    for s in numba.prange(B):
+        worth[s], size[s], used[s], G[s], worst[s] = measure(
+            D[s], z[s], query[s], b[s], norms[s], lam[s], W[s], share
+        )
+    return worth, size, used, G, worst
+
+
+def certify_stack(
+    problems: Sequence[Problem],
+    norm: str | Norm,
+    W: Floats,
+    multipliers: Floats,
+    *,
+    rows: StackRows | None = None,
+    tol: float | None = None,
+) -> list[Certificate]:
+    """The Certificates of a stack of problems of one size, all without ties and with b > 0.
+
+    W (B, d, dq), multipliers (B, m), rows the problems' margins if they are at hand. The same
+    bounds as `certify`, in one pass; what has no feasible W, or lies near the ends of the float
+    range, is handed to `certify` itself.
+    """
+    geometry = norm_of(norm)
+    goal = geometry.tolerance if tol is None else tol
+    shape = problems[0].shape
+    rows = StackRows.of(problems) if rows is None else rows
+    lam = np.fmax(multipliers, 0.0)
+    worth, size, used, G, worst = measure_stack(
+        rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
+    )
+    square = np.einsum("bij,bij->b", W, W)
+    # What is not plain is judged alone, and its numbers are kept from the others' way.
+    plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
+    plain &= (PLAIN[0] < square) & (square < PLAIN[1])
+    plain &= rows.norms.min(axis=1, initial=np.inf) >= SMALLEST_ROW
+    worst = np.where(plain, worst, 1.0)
+    if not plain.all():
+        worth, size = np.where(plain, worth, 0.0), np.where(plain, size, 1.0)
+        G = _without(G, ~plain)
+    low = below(geometry, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
+    high = above(geometry, shape, W if plain.all() else _without(W, ~plain), worst)
+    scaled = W / worst[:, None, None]
+    weights = lam / np.where(low.dual > 0, low.dual, 1.0)[:, None]
+    none = np.empty(0)
+    columns = zip(
+        problems, scaled, weights, low.value.tolist(), high.tolist(), low.residual.tolist(),
+        plain.tolist(), strict=True,
+    )  # fmt: skip
+    return [
+        seal(problem, geometry, matrix, share, none, lower, upper, goal, residual=residual)
+        if good
+        else certify(problem, geometry, W[k], lam[k], tol=goal)
+        for k, (problem, matrix, share, lower, upper, residual, good) in enumerate(columns)
+    ]
+
+
+def _without(stack: Floats, places: Bools) -> Floats:
+    """The stack (B, d, dq) with zeros in these places (B,)."""
+    return np.where(places[:, None, None], 0.0, stack)

@@ -1,0 +1,38 @@
+"""Claims of the paper on prompts [tarzanagh2023maxmargin]."""
+
+from __future__ import annotations
+
+from attsvm.claims.a import (
+    contextual_data,
+    gd_against_ngd,
+    joint_path,
+    joint_relaxed,
+    joint_tight,
+    local_if_and_only_if,
+    loss_transients,
+    multi_input,
+    nonlinear_head_path,
+    prompt_weight_equivalence,
+    regularization_path,
+    single_input_global,
+    single_input_local,
+    vanishing_penalty,
+)
+from attsvm.claims.claim import Claim
+
+CLAIMS: dict[str, Claim] = {
+    "A.single-input-global": single_input_global.CLAIM,
+    "A.single-input-local": single_input_local.CLAIM,
+    "A.multi-input": multi_input.CLAIM,
+    "A.gd-against-ngd": gd_against_ngd.CLAIM,
+    "A.joint-tight": joint_tight.CLAIM,
+    "A.joint-relaxed": joint_relaxed.CLAIM,
+    "A.joint-path": joint_path.CLAIM,
+    "A.loss-transients": loss_transients.CLAIM,
+    "A.prompt-weight-equivalence": prompt_weight_equivalence.CLAIM,
+    "A.regularization-path": regularization_path.CLAIM,
+    "A.vanishing-penalty": vanishing_penalty.CLAIM,
+    "A.nonlinear-head-path": nonlinear_head_path.CLAIM,
+    "A.local-if-and-only-if": local_if_and_only_if.CLAIM,
+    "A.contextual-data": contextual_data.CLAIM,
+}

@@ -1,0 +1,119 @@
+"""A: the loss decides the transient, not the limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
+from attsvm.claims.shared.proof import cosine, kept, recertified, selected
+from attsvm.claims.shared.work import solve, train
+from attsvm.ground.arrays import Floats
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOSSES = ("linear", "logistic")
+HEAD = (0.0, 0.0, 1.0)
+
+
+def _tokens(gain: float) -> Tokens:
+    X = np.array([[[0.0, 0, 0], [1, 1, gain]], [[0, 0, 0], [1, -1, 1]]])
+    return Tokens(X, keys=X * [1, 1, 0], labels=[1, 1])
+
+
+def _problem() -> Problem:
+    tokens = _tokens(1.0)
+    return Problem.of(tokens, Selection.of(tokens, [1, 1]))
+
+
+def run(config: Config) -> Result:
+    """Both losses at every gain of the first input, from p = 0."""
+    stack = [_tokens(gain) for gain in config["gains"]]
+    out: Result = dict(kept("best", [solve(_problem())]))
+    for loss in LOSSES:
+        path = train(stack, model="prompt", head=HEAD, loss=loss, lr=config["lr"],
+                     steps=config["steps"])  # fmt: skip
+        out |= {f"{loss}.steps": path.steps, f"{loss}.p": path.weights["p"]}
+    return out
+
+
+def _lead(p: Floats) -> Floats:
+    """The logit margin of the first input less that of the second: 2 p₂."""
+    return 2.0 * p[..., 1]
+
+
+def check(config: Config, result: Result) -> Finding:
+    """All gains and losses end at (1, 0); on the way the linear loss leads the high-gain input."""
+    best = recertified("best", [_problem()], "frobenius", result)[0]
+    tests = []
+    for loss in LOSSES:
+        p = result[f"{loss}.p"]
+        tests.append(
+            at_least(f"{loss}: least cosine to (1, 0) at the end",
+                     float(np.min([cosine(x[:, None], best) for x in p[-1]])), 0.999)
+        )  # fmt: skip
+        right = [bool((selected(_tokens(1.0), x[:, None]) == 1).all()) for x in p[-1]]
+        tests.append(equals(f"{loss}: gains that select both tokens", sum(right), len(right)))
+    high = np.array(config["gains"]) > 1
+    shown = {loss: int(np.argmax(result[f"{loss}.steps"] >= config["shown"])) for loss in LOSSES}
+    lead = {loss: _lead(result[f"{loss}.p"][shown[loss]])[high] for loss in LOSSES}
+    tests += [
+        at_least("linear: least lead of the high-gain input, shown", lead["linear"].min(), 0.0),
+        at_most(
+            "logistic: largest lead of the high-gain input, shown", lead["logistic"].max(), 0.0
+        ),
+        at_most("largest certified gap", float(best.gap), 1e-9),
+    ]
+    return Finding(tuple(tests), f"{len(config['gains'])} gains, two losses, from p = 0",
+                   2 * len(config["gains"]), float(best.gap))  # fmt: skip
+
+
+def plot(config: Config, result: Result) -> Figure:
+    """The paths of the prompt under both losses, by gain."""
+    from matplotlib import colormaps
+
+    from attsvm.claims.shared.drawing import panels
+
+    figure, axes = panels(2, sharey=True)
+    shade = colormaps["viridis"]
+    gains = config["gains"]
+    for ax, loss in zip(axes, LOSSES, strict=True):
+        p = result[f"{loss}.p"]
+        drawn = result[f"{loss}.steps"] <= 300
+        for b, gain in enumerate(gains):
+            colour = shade(0.9 * b / max(len(gains) - 1, 1))
+            ax.plot(p[drawn, b, 0], p[drawn, b, 1], color=colour, label=f"gain {gain:g}")
+        ax.axhline(0.0, color="#444444", linestyle="--", linewidth=1)
+        ax.set(xlabel="p₁", title=f"{loss} loss, 300 steps")
+    axes[0].set_ylabel("p₂ (above 0: the high-gain input leads)")
+    axes[1].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+_FULL = {
+    "gains": [float(c) for c in range(1, 11)] + [100.0],
+    "lr": 0.1,
+    "steps": 50_000,
+    "shown": 200,
+}
+
+CLAIM = Claim(
+    id="A.loss-transients",
+    title="Two losses, one limit",
+    kind="figure",
+    trust="code",
+    statement="The linear and the logistic loss share the limit (1, 0) whatever the gain of the "
+    "first input, but on the way the linear loss favours the high-gain input and the logistic loss "
+    "the low-gain one.",
+    full=_FULL,
+    quick={**_FULL, "gains": [1.0, 3.0, 10.0]},
+    run=run,
+    check=check,
+    plot=plot,
+    reference="tarzanagh2023maxmargin",
+)

@@ -1,0 +1,199 @@
+"""A: with interchangeable good tokens, the path picks one of each set and lets the others go."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attsvm.certificate import Certificate
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
+from attsvm.claims.shared.kept_sets import draw, pieces, task
+from attsvm.claims.shared.prompt_paths import least_cosine, sure_margins, unsettled
+from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.work import searched, solve, solve_many
+from attsvm.ground.arrays import Floats
+from attsvm.problem.problem import Problem
+from attsvm.solvers.sets import solve_sets
+from attsvm.theory.balls.ball import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The largest over the judged instances of each of these is held against its threshold.
+_WORST = {
+    "away": ("1 − cosine to the union's solution, last radius", 1e-3),
+    "left": ("1 − cosine at the last radius, over that at R = ‖p^mm‖", 0.01),
+    "tied": ("cosine to the tied solution less that to the union's, last radius", -0.01),
+    "loss": ("log of the loss above its floor, last radius", -20.0),
+    "still": ("1 − cosine of p and −∇L, all radii", 1e-6),
+    "above": ("log loss above that of R p^mm/‖p^mm‖", 1e-9),
+    "unsure": ("1 − cosine that any p as good as R p^mm/‖p^mm‖ can have, last radius", 1e-3),
+}
+# Below this ratio of the second least norm of the union's pieces to the least, or above this
+# cosine of the two candidate directions, an instance does not tell them apart.
+_RATIO, _ALIKE = 1.01, 0.99
+
+
+def run(config: Config) -> Result:
+    """The least loss at every radius, from every piece of the union, the ties and at random."""
+    parts, tied, winners, prompts = [], [], [], []
+    factors = np.array(config["factors"])
+    for seed in config["seeds"]:
+        instance = draw(config, seed)
+        found = solve_many(pieces(instance))
+        union = solve_sets(instance.tokens, instance.sets)
+        ties = solve(Problem.of(instance.tokens, instance.sets))
+        work = task(instance)
+        stream = np.random.default_rng([seed, 1])
+        starts = [c.W for c in [*found, ties] if c.W is not None]
+        starts += [work.random(stream) for _ in range(config["starts"])]
+        ask = partial(_least, work, starts, factors * union.certificate.upper)
+        parts += found
+        tied.append(ties)
+        winners.append(union.winners)
+        prompts.append(searched(ask, lambda p: {"p": p}, {"p": (len(factors), config["d"])})["p"])
+    return {"p": np.stack(prompts), "winners": np.stack(winners), **kept("pieces", parts),
+            **kept("tied", tied)}  # fmt: skip
+
+
+def _least(work: Task, starts: list[Floats], radii: Floats) -> Floats:
+    """The prompts p (R, d) of least loss, each from all starts and from the one before."""
+    p, last = [], list[Floats]()
+    for R in radii:
+        ends = [work.least(x, float(R)) for x in [*starts, *last]]
+        last = [min(ends, key=lambda x: work(x)[0])]
+        p.append(last[0][:, 0])
+    return np.stack(p)
+
+
+def _certified(
+    config: Config, result: Result
+) -> list[tuple[list[Certificate], Certificate, int, float]]:
+    """For each seed: the pieces, the tied one, the best piece, and the second least norm over
+    the least (0 where a piece is neither solved nor proved inseparable, or the ties are not)."""
+    drawn = [draw(config, seed) for seed in config["seeds"]]
+    lists = [pieces(instance) for instance in drawn]
+    found = recertified("pieces", [p for part in lists for p in part], "frobenius", result)
+    tied = recertified("tied", [Problem.of(i.tokens, i.sets) for i in drawn], "frobenius", result)
+    out = []
+    for k, part in enumerate(lists):
+        own = found[k * len(part) : (k + 1) * len(part)]
+        done = not unsettled([*own, tied[k]])
+        upper = np.array([np.inf if c.W is None else c.upper for c in own])
+        best = int(upper.argmin())
+        rest = [np.inf if c.W is None else c.lower for j, c in enumerate(own) if j != best]
+        ratio = min(rest) / upper[best] if done and tied[k].W is not None else 0.0
+        out.append((own, tied[k], best, float(ratio)))
+    return out
+
+
+def check(config: Config, result: Result) -> Finding:
+    """Directions, losses and stationarity at every radius, from the prompts alone."""
+    factors = np.array(config["factors"])
+    rows: dict[str, list[float]] = {name: [] for name in _WORST}
+    gaps = [0.0]
+    agreed = inside = costly = unknown = 0
+    for k, (own, tied, best, ratio) in enumerate(_certified(config, result)):
+        unknown += unsettled([*own, tied])
+        instance = draw(config, config["seeds"][k])
+        work = task(instance)
+        excess = work.excess
+        if excess is None or not (excess.signs[~instance.sets.kept] > 0).all():
+            continue
+        costly += 1
+        target, p = own[best], result["p"][k]
+        if ratio < _RATIO or tied.W is None or cosine(tied.W, target) > _ALIKE:
+            continue
+        inside += 1
+        gaps.append(worst_gap([tied, *(c for c in own if c.W is not None)]))
+        members = [np.flatnonzero(row) for row in instance.sets.kept]
+        places = np.unravel_index(best, [len(m) for m in members])
+        agreed += int(all(m[a] == w for m, a, w in zip(members, places, result["winners"][k],
+                                                       strict=True)))  # fmt: skip
+        radii = factors * target.upper
+        ray = np.asarray(target.W) / target.upper
+        known = np.array([work.log_excess(R * ray) for R in radii])
+        logs = np.array([work.log_excess(x[:, None]) for x in p])
+        away = [1 - cosine(x[:, None], target) for x in p]
+        delta = sure_margins(excess, known, int(config["kept"]))
+        sure = least_cosine(delta, radii, target.lower)[-1]
+        # In any other piece such a p would be shorter than the least norm there.
+        alone = delta[-1] * target.upper * ratio > radii[-1]
+        rows["away"].append(away[-1])
+        rows["left"].append(away[-1] / max(away[int(np.argmax(factors >= 1))], 1e-300))
+        rows["tied"].append(cosine(p[-1][:, None], tied) - 1 + away[-1])
+        rows["loss"].append(float(logs[-1]))
+        rows["still"].append(float(np.max([work.residual(x[:, None])[0] for x in p])))
+        rows["above"].append(float((logs - known).max()))
+        rows["unsure"].append(1 - float(sure) if alone else np.inf)
+    tests = [
+        equals("instances whose winners are those of the least piece", agreed, inside),
+        *(at_most(what, float(np.max(rows[name] or [np.nan])), threshold)
+          for name, (what, threshold) in _WORST.items()),
+        equals("problems neither solved nor proved inseparable", unknown, 0),
+        at_most("largest certified gap", max(gaps), 1e-9),
+    ]  # fmt: skip
+    premises = (
+        f"attention off the sets costs loss in {costly} of {len(config['seeds'])} random "
+        f"instances; in {inside} of them the union has one least piece, and ties inside the sets "
+        "have a solution of another direction"
+    )
+    return Finding(tuple(tests), premises, inside, max(gaps))
+
+
+def plot(config: Config, result: Result) -> Figure:
+    """1 − cosine to both candidates over the radius, and how attention divides a set."""
+    from attsvm.claims.shared.drawing import CYCLE, band, level, panels
+
+    figure, (left, right) = panels(2)
+    factors = config["factors"]
+    away: dict[str, list[list[float]]] = {"the union's solution": [], "ties inside the sets": []}
+    share = []
+    for k, (own, tied, best, ratio) in enumerate(_certified(config, result)):
+        if ratio < _RATIO or tied.W is None:
+            continue
+        instance, p = draw(config, config["seeds"][k]), result["p"][k]
+        for name, target in zip(away, (own[best], tied), strict=True):
+            away[name].append([1 - cosine(x[:, None], target) for x in p])
+        logits = np.einsum("ntd,rd->rnt", np.asarray(instance.tokens.keys), p)
+        inside = np.where(instance.sets.kept, logits, -np.inf)
+        top = inside.max(axis=2, keepdims=True)
+        share.append((1 / np.exp(inside - top).sum(axis=2)).mean(axis=1))
+    for j, (name, rows) in enumerate(away.items()):
+        band(left, factors, np.array(rows).T, colour=CYCLE[j], label=name)
+    band(right, factors, np.array(share).T, colour=CYCLE[0], label="found")
+    level(left, 1e-3, "asked at the last radius: 1e-3")
+    right.axhline(1 / config["kept"], color=CYCLE[1], linestyle="--", linewidth=1.2,
+                  label="if the logits of a set tied")  # fmt: skip
+    left.set(xscale="log", yscale="log", xlabel="R / ‖p^mm‖", title="Direction",
+             ylabel="1 − cosine to the certified direction")  # fmt: skip
+    right.set(xscale="log", xlabel="R / ‖p^mm‖", ylim=(0, 1.03), title="Attention inside the sets",
+              ylabel="share of the leading token of a set, mean")  # fmt: skip
+    left.legend(frameon=False, loc="lower left", title="median, middle half")
+    right.legend(frameon=False, loc="lower right")
+    return figure
+
+
+_FULL = {
+    "n": 3, "T": 5, "d": 8, "e": 3, "units": 4, "kept": 2, "seeds": list(range(20)), "starts": 4,
+    "factors": [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 10_000.0, 100_000.0],
+}  # fmt: skip
+
+CLAIM = Claim(
+    id="A.nonlinear-head-path",
+    title="Interchangeable tokens under a nonlinear head",
+    kind="theorem",
+    trust="as recalled",
+    statement="When each input has a set of good tokens and attention off the sets costs loss, the "
+    "prompt of least loss with ‖p‖ ≤ R approaches, as R grows, the shortest prompt for which some "
+    "token of each set beats every token off it. Tested with sets that share their value under a "
+    "ReLU head: tokens of one set need not tie, and do not.",
+    full=_FULL,
+    quick={**_FULL, "seeds": [0, 1, 2, 3], "starts": 1, "factors": [1.0, 10.0, 100.0, 100_000.0]},
+    run=run,
+    check=check,
+    plot=plot,
+    reference="tarzanagh2023maxmargin",
+)

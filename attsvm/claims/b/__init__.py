@@ -1,0 +1,44 @@
+"""Claims of the paper on weights [tarzanagh2023svm]."""
+
+from __future__ import annotations
+
+from attsvm.claims.b import (
+    equal_scores_global,
+    global_share_against_dimension,
+    initial_gradient_condition,
+    local_convergence,
+    local_if_and_only_if,
+    multi_token_quadratic,
+    multi_token_relu,
+    no_stationary_points,
+    path_picture_1,
+    path_picture_2,
+    rank,
+    regularization_path_frobenius,
+    regularization_path_nuclear,
+    self_attention,
+    separability_against_dimension,
+    sequence_attention,
+    two_layer,
+)
+from attsvm.claims.claim import Claim
+
+CLAIMS: dict[str, Claim] = {
+    "B.path-picture-1": path_picture_1.CLAIM,
+    "B.path-picture-2": path_picture_2.CLAIM,
+    "B.local-convergence": local_convergence.CLAIM,
+    "B.rank": rank.CLAIM,
+    "B.multi-token-relu": multi_token_relu.CLAIM,
+    "B.multi-token-quadratic": multi_token_quadratic.CLAIM,
+    "B.separability-against-dimension": separability_against_dimension.CLAIM,
+    "B.global-share-against-dimension": global_share_against_dimension.CLAIM,
+    "B.no-stationary-points": no_stationary_points.CLAIM,
+    "B.equal-scores-global": equal_scores_global.CLAIM,
+    "B.initial-gradient-condition": initial_gradient_condition.CLAIM,
+    "B.local-if-and-only-if": local_if_and_only_if.CLAIM,
+    "B.regularization-path-frobenius": regularization_path_frobenius.CLAIM,
+    "B.regularization-path-nuclear": regularization_path_nuclear.CLAIM,
+    "B.self-attention": self_attention.CLAIM,
+    "B.sequence-attention": sequence_attention.CLAIM,
+    "B.two-layer": two_layer.CLAIM,
+}

@@ -1,0 +1,43 @@
+"""B: a token of the input as its query changes nothing in the limit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.claims.claim import Claim, Config
+from attsvm.claims.shared.attending_runs import checker, plotter, runner
+from attsvm.claims.shared.random_instances import self_attending, stacked
+from attsvm.ground.arrays import Floats
+from attsvm.problem.tokens import Tokens
+
+
+def _first(config: Config) -> tuple[list[Tokens], Floats]:
+    """The first token of each input is its query."""
+    pairs = [self_attending(config["shape"], seed) for seed in range(config["seeds"])]
+    return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
+
+
+def _cross(config: Config) -> tuple[list[Tokens], Floats]:
+    """The same tokens with queries of their own."""
+    return stacked(config["shape"], range(config["seeds"]))
+
+
+_FAMILIES = {"self-attention": _first, "cross-attention": _cross}
+_FULL = {"shape": [6, 8, 10], "seeds": 100, "start": 0, "lr": 0.1, "steps": 3000,
+         "correlation": 0.99, "local": 0.9}  # fmt: skip
+
+CLAIM = Claim(
+    id="B.self-attention",
+    title="The first token as query",
+    kind="theorem",
+    trust="as recalled",
+    statement="With the first token of each input as its query, normalized descent on W ends at "
+    "the Frobenius max-margin solution of locally optimal tokens, as it does with queries of "
+    "their own.",
+    full=_FULL,
+    quick={**_FULL, "seeds": 20},
+    run=runner(_FAMILIES),
+    check=checker(_FAMILIES),
+    plot=plotter(list(_FAMILIES)),
+    reference="tarzanagh2023svm",
+)

@@ -1,0 +1,20 @@
+"""Claims that go beyond the four papers."""
+
+from __future__ import annotations
+
+from attsvm.claims.beyond import (
+    factored_spectral,
+    float_drift,
+    logit_ceiling,
+    rules_against_norms,
+    saturation_is_not_convergence,
+)
+from attsvm.claims.claim import Claim
+
+CLAIMS: dict[str, Claim] = {
+    "beyond.rules-against-norms": rules_against_norms.CLAIM,
+    "beyond.factored-spectral": factored_spectral.CLAIM,
+    "beyond.saturation-is-not-convergence": saturation_is_not_convergence.CLAIM,
+    "beyond.float-drift": float_drift.CLAIM,
+    "beyond.logit-ceiling": logit_ceiling.CLAIM,
+}

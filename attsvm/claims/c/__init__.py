@@ -1,0 +1,22 @@
+"""Claims of the paper on mirror descent [julistiono2024mirror]."""
+
+from __future__ import annotations
+
+from attsvm.claims.c import (
+    cross_p_divergence,
+    joint_mirror,
+    joint_mirror_path,
+    mirror_path,
+    mirror_rates,
+    single_instance,
+)
+from attsvm.claims.claim import Claim
+
+CLAIMS: dict[str, Claim] = {
+    "C.cross-p-divergence": cross_p_divergence.CLAIM,
+    "C.single-instance": single_instance.CLAIM,
+    "C.joint-mirror": joint_mirror.CLAIM,
+    "C.mirror-rates": mirror_rates.CLAIM,
+    "C.mirror-path": mirror_path.CLAIM,
+    "C.joint-mirror-path": joint_mirror_path.CLAIM,
+}

@@ -1,0 +1,283 @@
+"""D: what the trained model answers on sentences it never saw."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.shared.sentence_runs import (
+    columns_again,
+    columns_kept,
+    drawn,
+    ends_kept,
+    inside,
+    staged,
+)
+from attsvm.claims.shared.work import train
+from attsvm.ground.arrays import Floats
+from attsvm.language.covering import Coverage, whole_coverage
+from attsvm.language.order import orders
+from attsvm.language.problems import Columns, solve_attention
+from attsvm.language.sentences import Sentences
+from attsvm.language.shifts import draw_unseen, zipf
+from attsvm.language.unseen import (
+    Agreement,
+    Predicted,
+    agreement,
+    logit_accuracy,
+    predicted,
+    trained,
+)
+from attsvm.theory.measures import correlation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Each draw of unseen sentences, and how it differs from the training set's.
+DRAWS = {
+    "like": "3 and 4 tokens, as in training",
+    "longer": "8 to 12 tokens",
+    "zipf": "tokens by Zipf's law",
+    "queries": "queries by Zipf's law",
+}
+REPEATED = "repeated"
+
+
+def _options(config: Config, name: str) -> dict[str, Any]:
+    """How the unseen sentences of this name are drawn."""
+    frequencies = zipf(config["vocabulary"])
+    short = tuple(config["unseen"]["like"])
+    options: dict[str, dict[str, Any]] = {
+        "like": {"length": short},
+        "longer": {"length": tuple(config["unseen"]["longer"])},
+        "zipf": {"length": short, "frequencies": frequencies},
+        "queries": {"length": short, "queries": frequencies},
+        REPEATED: {"length": tuple(config["unseen"]["longer"]), "repeats": True},
+    }
+    return options[name]
+
+
+def _asked(
+    config: Config, name: str, seed: int, sentences: Sentences, columns: Columns, off: Floats
+) -> Predicted:
+    """The unseen sentences of this name, with what the solution predicts for them."""
+    words = draw_unseen(sentences, config["sentences"][name], seed=seed, **_options(config, name))
+    return predicted(
+        words, columns.W, np.eye(sentences.vocabulary), sentences.follows, accuracy=off
+    )
+
+
+def run(config: Config) -> Result:
+    """Both stages on each set, the second then taken further, and the solution of its attention."""
+    out: Result = {}
+    for seed in range(config["seeds"] + config["further"]):
+        sentences = drawn(config, seed)
+        found = solve_attention(orders(sentences), np.eye(sentences.vocabulary))
+        out |= columns_kept(f"{seed}.best", found)
+        stages = staged(config, sentences)
+        out |= ends_kept(str(seed), stages)
+        later = train(
+            sentences, model="next-token", head=stages.W_ov, steps=config["later"],
+            lr=stages.attention.config["lr"], init={"W_kq": stages.W_kq},
+        )  # fmt: skip
+        out[f"{seed}.later"] = later.weights["W_kq"][-1, 0]
+    return out
+
+
+class _Seen:
+    """All that one set shows: its certified solution, the answers, and their agreement.
+
+    later: the answers of the run that was taken further.
+    """
+
+    def __init__(self, config: Config, seed: int, result: Result, *, later: bool = False) -> None:
+        self.sentences = drawn(config, seed)
+        self.orders = orders(self.sentences)
+        self.columns = columns_again(f"{seed}.best", self.orders, result)
+        self.inside = inside(self.sentences, self.orders)
+        self.W_kq = result[f"{seed}.later" if later else f"{seed}.W_kq"]
+        E = np.eye(self.sentences.vocabulary)
+        certified = np.isfinite(self.columns.upper)
+        off = logit_accuracy(self.orders, self.columns, E) if certified else np.full(len(E), np.inf)
+        self.agreed: dict[str, Agreement] = {}
+        for name in (*DRAWS, REPEATED):
+            asked = _asked(config, name, seed, self.sentences, self.columns, off)
+            answered = trained(asked.words, result[f"{seed}.W_ov"], self.W_kq, E)
+            self.agreed[name] = agreement(
+                asked, answered, threshold=config["gap"], edges=config["edges"]
+            )
+
+    @property
+    def otherwise(self) -> int:
+        """Sentences with a wide gap that are answered otherwise, on the draws that are judged."""
+        return sum(self.agreed[name].judged - self.agreed[name].agreed for name in DRAWS)
+
+
+def check(config: Config, result: Result) -> Finding:
+    """Wherever the certified gap is wide enough the output is the predicted one, on every draw."""
+    number = config["seeds"]
+    every = [_Seen(config, seed, result) for seed in range(number + config["further"])]
+    later = [_Seen(config, seed, result, later=True) for seed in range(len(every))]
+    within, others = ([one for one in part if one.inside] for part in (every[:number],
+                                                                       every[number:]))  # fmt: skip
+    gap = max(one.columns.gap for one in every)
+    tests = []
+    for name, title in DRAWS.items():
+        all_of = [one.agreed[name] for one in within]
+        tests += [
+            equals(f"{title}: of the wide gaps, answered otherwise",
+                   sum(a.judged - a.agreed for a in all_of), 0),
+            at_least(f"{title}: wide gaps of a set, fewest",
+                     min((a.judged for a in all_of), default=0), config["fewest"][name]),
+            noted(f"{title}: share of ties", _share(all_of)),
+        ]  # fmt: skip
+    covers = _total([whole_coverage(s.orders, s.columns.W, config["length"]) for s in within])
+    repeated = [one.agreed[REPEATED] for one in within]
+    tests += [
+        noted("further sets: wide gaps answered otherwise", sum(one.otherwise for one in others)),
+        noted("all sets after longer training: wide gaps answered otherwise",
+              sum(one.otherwise for one in later if one.inside)),
+        noted("narrower gaps, ties left out: share answered as predicted", _narrow(config, within)),
+        noted("repeated tokens: wide gaps answered otherwise",
+              sum(a.judged - a.agreed for a in repeated)),
+        noted("sentences of the training length decided, share", covers.share),
+        noted("sentences of the training length that the order alone decides, share",
+              covers.ordered_share),
+        noted("least cosine to the solution", _cosine(within)),
+        noted("least cosine after longer training", _cosine(later)),
+        at_most("largest certified gap", gap, 1e-9),
+    ]  # fmt: skip
+    ties = within[0].agreed["like"].first_ties[:2] if within else ()
+    return Finding(
+        tuple(tests),
+        f"{len(within)} of {number} sets realizable with dominant optimal tokens; "
+        f"{sum(a.total for one in within for a in one.agreed.values())} unseen sentences, none "
+        "with the tokens and the query of a training sentence",
+        _wide(within), gap,
+        f"A wide gap is one of {config['gap']:g} margins or more. Theory is silent where two "
+        f"tokens tie, as in “{'” and “'.join(ties)}”. A token that occurs c times gains log c, "
+        "which outweighs a gap until training has gone far enough."
+        + _finite(config, others, [one for one in later if one.inside]),
+    )  # fmt: skip
+
+
+def _finite(config: Config, others: list[_Seen], later: list[_Seen]) -> str:
+    """What the further sets show: that the direction is not yet reached."""
+    if not others:
+        return ""
+    wrong = [one.otherwise for one in others]
+    first, second = config["steps"][1], config["steps"][1] + config["later"]
+    return (
+        f" Training is finite: on {len(others)} further sets {sum(wrong)} of {_wide(others)} wide "
+        f"gaps, in {sum(map(bool, wrong))} of the sets, are answered otherwise after {first} "
+        f"updates; after {second} updates {sum(one.otherwise for one in later)} on all sets."
+    )
+
+
+def _wide(seen: list[_Seen]) -> int:
+    """How many wide gaps there are on the draws that are judged."""
+    return sum(one.agreed[name].judged for one in seen for name in DRAWS)
+
+
+def _cosine(seen: list[_Seen]) -> float:
+    """The least cosine of the trained attention to its solution."""
+    found = [float(correlation(one.W_kq, one.columns.W)) for one in seen if np.any(one.W_kq)]
+    return min(found, default=float("nan"))
+
+
+def _narrow(config: Config, within: list[_Seen]) -> float:
+    """The share of agreement over the bins below the wide gaps, on all draws without repeats."""
+    below = np.asarray(config["edges"])[1:] <= config["gap"]
+    found = [one.agreed[name] for one in within for name in DRAWS]
+    total = sum(int(a.counts[below].sum()) for a in found)
+    return sum(int(a.agreed_in[below].sum()) for a in found) / max(total, 1)
+
+
+def _share(found: list[Agreement]) -> float:
+    total = sum(a.total for a in found)
+    return sum(a.ties for a in found) / total if total else float("nan")
+
+
+def _total(found: list[Coverage]) -> Coverage:
+    return sum(found, Coverage(0, 0, 0))
+
+
+def plot(config: Config, result: Result) -> Figure:
+    """Agreement over the predicted gap for each draw, and what is decided at each length."""
+    from attsvm.claims.shared.drawing import CYCLE, panels
+
+    seen = [_Seen(config, seed, result) for seed in range(config["seeds"])]
+    figure, (left, right) = panels(2)
+    edges = np.asarray(config["edges"])
+    places = np.arange(len(edges) - 1)
+    for k, (name, title) in enumerate({**DRAWS, REPEATED: "8 to 12 tokens, repeated"}.items()):
+        counts = np.sum([one.agreed[name].counts for one in seen], axis=0)
+        agreed = np.sum([one.agreed[name].agreed_in for one in seen], axis=0)
+        share = np.where(counts, 100 * agreed / np.maximum(counts, 1), np.nan)
+        left.plot(places + 0.07 * (k - 2), share, "o-" if name in DRAWS else "s--", markersize=4,
+                  linewidth=1, color=CYCLE[k], label=title)  # fmt: skip
+    wide = int(np.searchsorted(edges, config["gap"]))
+    left.axvspan(wide - 0.5, len(places) - 0.5, color=CYCLE[2], alpha=0.08, linewidth=0)
+    left.set_xticks(places, [_bin(a, b) for a, b in pairwise(edges.tolist())])
+    left.set(xlabel="predicted gap, in margins", ylabel="answered as predicted (%)",
+             xlim=(-0.5, len(places) - 0.5), title="Circles in the shade are judged")  # fmt: skip
+    left.legend(frameon=False, fontsize=7, loc="lower right")
+    lengths = list(range(2, config["unseen"]["longer"][1] + 1))
+    shares = []
+    for L in lengths:
+        some = _total([whole_coverage(s.orders, s.columns.W, L) for s in seen])
+        sure = _total([whole_coverage(s.orders, s.columns.W, L, gap=config["gap"]) for s in seen])
+        shares.append([100 * some.ordered_share, 100 * sure.share, 100 * some.share])
+    by = np.array(shares).T
+    right.fill_between(lengths, 100, by[2], color=CYCLE[6], alpha=0.15, linewidth=0, label="tie")
+    right.fill_between(lengths, by[2], by[1], color=CYCLE[5], alpha=0.35, linewidth=0,
+                       label=f"gap below {config['gap']:g}")  # fmt: skip
+    right.fill_between(lengths, by[1], by[0], color=CYCLE[0], alpha=0.55, linewidth=0,
+                       label="wide gap")  # fmt: skip
+    right.fill_between(lengths, by[0], 0, color=CYCLE[1], alpha=0.8, linewidth=0,
+                       label="the order alone")  # fmt: skip
+    right.axvline(config["length"], color=CYCLE[6], linewidth=0.8, linestyle=":")
+    right.set(xlabel="tokens of a sentence (dotted: in training)", xlim=(lengths[0], lengths[-1]),
+              ylabel="share of all sentences (%)", ylim=(0, 100),
+              title="What decides a sentence")  # fmt: skip
+    right.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def _bin(low: float, high: float) -> str:
+    return f"{low:g}–{high:g}" if np.isfinite(high) and high < 100 else f"≥ {low:g}"
+
+
+_FULL = {
+    "vocabulary": 20, "length": 4, "count": 68, "seeds": 5, "further": 15,
+    "steps": [2000, 4000], "later": 4000, "rates": [0.2, 0.05], "gap": 0.25,
+    "edges": [0.0, 0.125, 0.25, 0.5, 1.0, 1e9],
+    "unseen": {"like": [3, 4], "longer": [8, 12]},
+    "sentences": {"like": 4500, "longer": 2000, "zipf": 2000, "queries": 2000, "repeated": 2000},
+    "fewest": {"like": 2000, "longer": 500, "zipf": 500, "queries": 500},
+}  # fmt: skip
+
+CLAIM = Claim(
+    id="D.generalization-on-unseen",
+    title="Unseen sentences are answered by the max-margin order",
+    kind="theorem",
+    trust="as recalled",
+    statement="On a sentence that training never saw, the model trained in two stages answers with "
+    "the follower of the token that the max-margin solution of its attention puts first for the "
+    "sentence's query, whenever that token is alone at the top; measured where it is ahead by a "
+    "quarter of a margin or more, on shorter and longer sentences and other mixtures of tokens and "
+    "queries.",
+    full=_FULL,
+    quick={
+        **_FULL, "seeds": 2, "further": 0,
+        "sentences": {"like": 900, "longer": 400, "zipf": 400, "queries": 400, "repeated": 400},
+        "fewest": {"like": 400, "longer": 100, "zipf": 100, "queries": 100},
+    },
+    run=run,
+    check=check,
+    plot=plot,
+    reference="huang2024nexttoken",
+)  # fmt: skip

@@ -1,0 +1,202 @@
+"""D: both stages of next-token training go to their max-margin solutions, the losses linearly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.shared.sentence_runs import inside
+from attsvm.claims.shared.stage_records import (
+    away,
+    decay,
+    drawn,
+    first_look,
+    losses,
+    misstep,
+    rises,
+    second_look,
+    solutions,
+    step_size,
+    targets,
+    worst,
+)
+from attsvm.claims.shared.work import train
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.language.order import orders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from attsvm.figures.stages import Row
+
+WEIGHTS = ("uniform", "empirical")
+
+
+def run(config: Config) -> Result:
+    """Stage 1 under both weights, stage 2 over the end of the uniform one; every set from zero."""
+    data = [drawn(config, seed) for seed in config["seeds"]]
+    out = solutions(data)
+    lr, eta = step_size(config, 0), step_size(config, 1)
+    for weights in WEIGHTS:
+        paths = [
+            train(one, model="decoder", weights=weights, lr=lr, steps=config["steps"][0])
+            for one in data
+        ]
+        out["first.steps"] = paths[0].steps
+        out[f"{weights}.W_ov"] = np.stack([path.weights["W_ov"][:, 0] for path in paths], axis=1)
+    early, late = [], []
+    for b, one in enumerate(data):
+        path = train(one, model="decoder", weights="uniform", lr=lr, steps=config["early"])
+        early.append(path.weights["W_ov"][-1, 0])
+        head = out["uniform.W_ov"][-1, b]
+        late.append(train(one, model="next-token", head=head, lr=eta, steps=config["steps"][1]))
+    return out | {
+        "early.W_ov": np.stack(early), "second.steps": late[0].steps,
+        "W_kq": np.stack([path.weights["W_kq"][:, 0] for path in late], axis=1),
+    }  # fmt: skip
+
+
+def _straight(x: Floats | Ints, y: Floats) -> float:
+    """R² of the straight line through y over x."""
+    return float(np.corrcoef(x, y)[0, 1] ** 2)
+
+
+def check(config: Config, result: Result) -> Finding:
+    """Directions, norms and losses of both stages, recomputed from the weights."""
+    data = [drawn(config, seed) for seed in config["seeds"]]
+    first, second = targets(data, result)
+    judged = [b for b, one in enumerate(data) if inside(one, orders(one))]
+    times, later = result["first.steps"], result["second.steps"]
+    eta = step_size(config, 0), step_size(config, 1)
+    U, M, Q = result["uniform.W_ov"], result["empirical.W_ov"], result["W_kq"]
+    seen: dict[str, list[float]] = {}
+
+    def note(**values: float) -> None:
+        for name, value in values.items():
+            seen.setdefault(name, []).append(value)
+
+    for b in judged:
+        looks = {weights: first_look(data[b], weights) for weights in WEIGHTS}
+        after = second_look(data[b], U[-1, b])
+        growth = np.linalg.norm(U[1:, b], axis=(1, 2)) / (eta[0] * times[1:])
+        gradual, apart = away(M[1:, b], first[b]), away(Q[1:, b], second[b])
+        size = np.linalg.norm(Q[:, b], axis=(1, 2))
+        above = rises(data[b], U[-1, b], Q[:, b])
+        slope, error, law = decay(later, above, config["late"])
+        *_, line = decay(times, losses(looks["empirical"], M[:, b]), config["early"])
+        note(
+            step=float(np.max([
+                misstep(looks["uniform"], "W_ov", times, U[:, b], eta[0]),
+                misstep(looks["empirical"], "W_ov", times, M[:, b], eta[0]),
+                misstep(after, "W_kq", later, Q[:, b], eta[1]),
+            ])),
+            turn=float(away(U[1:, b], first[b]).max()), grow=float(np.abs(growth - 1).max()),
+            loss=float(looks["uniform"]({"W_ov": result["early.W_ov"][b][None]}).loss[0]),
+            least=max(abs(bound / np.sqrt(len(U[0, b]) - 1.0) - 1)
+                      for bound in (first[b].lower, first[b].upper)),
+            begins=float(1 - gradual[0]), ends=float(1 - gradual[-1]),
+            cosine=float(1 - apart[-1]), line=_straight(later, size),
+            pace=float(size[-1] / (eta[1] * later[-1])), first=line,
+            law=law, fall=float(np.diff(above).max()), above=float(above[-1]),
+            slope=slope, error=error, ideal=slope * second[b].lower / eta[1],
+        )  # fmt: skip
+    gap = worst([*first, *second])
+    if not judged:
+        return Finding((), "no set is realizable", 0, gap, "nothing to judge")
+    middle = {name: float(np.median(values)) for name, values in seen.items()}
+    most = {name: float(np.max(values)) for name, values in seen.items()}
+    least = {name: float(np.min(values)) for name, values in seen.items()}
+    early, last = config["early"], int(later[-1])
+    tests = (
+        at_most("largest error of a recorded step, in step sizes", most["step"], 1e-9),
+        at_most("W_ov, uniform: largest 1 − cos at any step", most["turn"], 1e-9),
+        at_most("W_ov, uniform: largest |‖W_ov(t)‖/(η₀t) − 1|", most["grow"], 1e-9),
+        equals(f"W_ov, uniform: least L₀ after {early} updates", least["loss"], 0.10654,
+               within=5e-6),
+        equals(f"W_ov, uniform: largest L₀ after {early} updates", most["loss"], 0.10654,
+               within=5e-6),
+        at_most("‖W_ov⋆‖ against √(N − 1), certified bounds", most["least"], 1e-9),
+        # Not there at once, as with uniform weights: away from it by more than the end is.
+        at_most("W_ov, empirical: largest cos after the first step", most["begins"], 0.98),
+        at_least("W_ov, empirical: least cos at the end", least["ends"], 0.999),
+        at_least("W_ov, empirical: least R² of log L₀ over t, late", least["first"], 0.99),
+        at_least(f"W_kq: median cos at step {last}", middle["cosine"], 0.985),
+        at_least(f"W_kq: least cos at step {last}", least["cosine"], 0.98),
+        noted("W_kq: sets with cos ≥ .985", sum(cos >= 0.985 for cos in seen["cosine"])),
+        at_least("W_kq: least R² of ‖W_kq‖ over t", least["line"], 0.999),
+        noted("W_kq: median ‖W_kq‖/(ηt) at the end", middle["pace"]),
+        at_most("W_kq: largest rise of L − L⋆ from record to record", most["fall"], 0.0),
+        at_most(f"W_kq: largest L − L⋆ at step {last}", most["above"], 1e-8),
+        noted("W_kq: median slope −d log(L − L⋆)/dt, late", middle["slope"]),
+        noted("W_kq: its error", middle["error"]),
+        noted("W_kq: median R² of that line (.99 was asked before the run)", middle["law"]),
+        noted("W_kq: median slope over η/‖W_kq⋆‖", middle["ideal"]),
+        at_most("largest certified gap", gap, 1e-8),
+    )  # fmt: skip
+    premises = f"{len(judged)} of {len(data)} random sets are realizable with dominant tokens"
+    return Finding(tests, premises, len(judged), gap)
+
+
+def rows(config: Config, result: Result) -> list[Row]:
+    """The curves of both stages."""
+    from attsvm.claims.shared.drawing import CYCLE
+    from attsvm.figures.stages import Curves, Row
+
+    data = [drawn(config, seed) for seed in config["seeds"]]
+    first, second = targets(data, result)
+    steps, later, W_ov = result["first.steps"], result["second.steps"], result["uniform.W_ov"][-1]
+    stage = []
+    for k, weights in enumerate(WEIGHTS):
+        W = result[f"{weights}.W_ov"]
+        above = [losses(first_look(one, weights), W[:, b]) for b, one in enumerate(data)]
+        apart = [away(W[:, b], best) for b, best in enumerate(first)]
+        norm = np.linalg.norm(W, axis=(2, 3))
+        name = f"{weights} weights"
+        stage.append(Curves(steps, np.stack(above, 1), np.stack(apart, 1), norm, name, CYCLE[k]))
+    W = result["W_kq"]
+    above = [rises(one, W_ov[b], W[:, b]) for b, one in enumerate(data)]
+    apart = [away(W[:, b], best) for b, best in enumerate(second)]
+    norm = np.linalg.norm(W, axis=(2, 3))
+    name = f"{len(data)} sets: median, range"
+    after = Curves(later, np.stack(above, 1), np.stack(apart, 1), norm, name, CYCLE[2])
+    return [Row("W_ov", "L₀", tuple(stage)), Row("W_kq", "L − L⋆", (after,))]
+
+
+def plot(config: Config, result: Result) -> Figure:
+    """Six panels: loss, direction and norm of both stages."""
+    from attsvm.claims.shared.drawing import panels
+    from attsvm.figures.stages import draw_row
+
+    figure, axes = panels(3, rows=2)
+    for k, row in enumerate(rows(config, result)):
+        draw_row(axes[3 * k : 3 * k + 3], row)
+    return figure
+
+
+_FULL = {"seeds": [0, 1, 2, 3, 4, 5, 6, 7], "vocabulary": 20, "length": 4, "count": 68,
+         "rates": [0.2, 0.05], "steps": [2000, 4000], "early": 500, "late": 1000}  # fmt: skip
+
+CLAIM = Claim(
+    id="D.two-stages",
+    title="Both stages of next-token training",
+    kind="figure",
+    trust="as recalled",
+    statement="On realizable sentences over 20 orthonormal tokens, normalized descent on the "
+    "collocations turns W_ov to its max-margin solution, and normalized descent on the sentences "
+    "over the frozen W_ov turns W_kq to its own; both norms grow linearly and both losses fall to "
+    "their infimum.",
+    full=_FULL,
+    quick={**_FULL, "seeds": [0, 1]},
+    run=run,
+    check=check,
+    plot=plot,
+    differs="Uniform weights of the collocations make W_ov exact in direction from the first step; "
+    "a gradual curve, as published, needs other weights (here: how often a collocation is needed) "
+    "or other embeddings. L − L⋆ is not one straight line on a log axis within 4,000 steps: it "
+    "falls up to 7 times as fast as η/‖W_kq⋆‖ while the attention on wrong tokens is above 1/(the "
+    "decoder's gap of 20.5), until about step 3,000, and takes up that rate by about step 4,000 "
+    "(D.rates). The loss itself stops at the floor that the frozen decoder sets, 2.3e-8.",
+    reference="huang2024nexttoken",
+)

@@ -1,0 +1,72 @@
+"""The papers' random instances, and their arithmetic: the softmax Jacobian in plain floats.
+
+    ∇L = (1/n) Σ ℓ'_i Xᵀ(diag(s) − s sᵀ)γ zᵀ,      W ← W − η ∇L/(‖∇L‖ + ε)
+
+γ_a − Σ s γ cancels to the rounding of γ once attention saturates, and the normalization makes
+steps of full length out of what is left; with ε > 0 the run stops where the gradient falls below
+it. `train` is exact; this loop is here to be compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attsvm.data.random.torch_random import TorchRandom
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.models.gradient.batch import Batch
+from attsvm.problem.tokens import Tokens
+
+# What the released code adds to the norm of a gradient.
+EPS = float(np.finfo(np.float64).eps)
+
+
+def unit(a: Floats) -> Floats:
+    """Each vector along the last axis over its length."""
+    return a / np.linalg.norm(a, axis=-1, keepdims=True)
+
+
+def published(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[Tokens, Floats]:
+    """The tokens and the head of the papers' averaged runs, from torch's own stream of a seed.
+
+    v, y, X and z are drawn in this order in float32, y as the signs of n normals.
+    """
+    draw = TorchRandom(seed)
+    v = unit(draw.randn(d))
+    y = np.where(draw.randn(n) > 0, 1.0, -1.0)
+    X = unit(draw.randn(n, T, d))
+    return Tokens(X, queries=unit(draw.randn(n, d)), labels=y), v
+
+
+def published_stack(seeds: Sequence[int]) -> tuple[list[Tokens], Floats]:
+    """The papers' instances of these seeds and their heads (B, d)."""
+    made = [published(seed) for seed in seeds]
+    return [tokens for tokens, _ in made], np.array([v for _, v in made])
+
+
+def plain_gradient(batch: Batch, heads: Floats, W: Floats) -> Floats:
+    """∇L of the logistic loss (B, d, dq) at W (B, d, dq), by the formula above."""
+    logits = np.einsum("bntd,bnd->bnt", batch.keys, np.einsum("bde,bne->bnd", W, batch.queries))
+    s = np.exp(logits - logits.max(axis=2, keepdims=True))
+    s /= s.sum(axis=2, keepdims=True)
+    score = np.einsum("bntd,bd->bnt", batch.values, heads) * batch.labels[:, :, None]
+    f = (s * score).sum(axis=2, keepdims=True)
+    C = -s * (score - f) / (1 + np.exp(f)) / batch.keys.shape[1]
+    return np.einsum("bnd,bne->bde", np.einsum("bnt,bntd->bnd", C, batch.keys), batch.queries)
+
+
+def plain_run(
+    tokens: Sequence[Tokens], heads: Floats, W: Floats, *, lr: float, marks: Ints, eps: float
+) -> Floats:
+    """The weights (R, B, d, dq) of the published loop at the steps `marks`, from W (B, d, dq)."""
+    batch = Batch.of(list(tokens))
+    found = []
+    wanted = set(marks.tolist())
+    for step in range(int(marks[-1]) + 1):
+        if step in wanted:
+            found.append(W)
+        G = plain_gradient(batch, heads, W)
+        size = np.linalg.norm(G, axis=(1, 2), keepdims=True) + eps
+        W = W - lr * G / np.where(size > 0, size, 1.0)
+    return np.stack(found)

@@ -1,0 +1,124 @@
+"""Runs of both stages over several sets: their solutions kept and certified again, and what is
+measured along their records.
+
+Shared by the claims on the two stages. A config of theirs has vocabulary, length, count (the sets),
+seeds, and rates: the step sizes of the stages times √N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attsvm.certificate import Certificate, certify
+from attsvm.claims.claim import Config, Result
+from attsvm.claims.shared.proof import kept, recertified
+from attsvm.claims.shared.sentence_runs import columns_again, columns_kept
+from attsvm.claims.shared.sentence_runs import drawn as plain
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.language.contexts import Contexts
+from attsvm.language.floor import excess
+from attsvm.language.order import orders
+from attsvm.language.problems import Columns, decoder_problem, solve_attention, solve_decoder
+from attsvm.language.sentences import Sentences
+from attsvm.language.training.next_token import Look, attention_look, decoder_look
+from attsvm.theory.measures import bregman
+from attsvm.theory.rates import fit
+
+
+def drawn(config: Config, seed: int) -> Sentences:
+    """A random realizable set whose collocations count once, and once more for every sentence that
+    turns on them: that is their empirical weight."""
+    data = plain(config, seed)
+    turned = np.bincount(data.labels, minlength=data.vocabulary)[data.follows]
+    return replace(data, follow_counts=data.follow_counts + turned)
+
+
+def step_size(config: Config, stage: int) -> float:
+    """The published step size of a stage: 0.2/√N and 0.05/√N."""
+    return float(config["rates"][stage] / np.sqrt(config["vocabulary"]))
+
+
+def first_look(data: Sentences, weights: str) -> Look:
+    """L_0 and its gradient."""
+    tokens = np.flatnonzero(data.follows >= 0)
+    share = np.ones(len(tokens)) if weights == "uniform" else data.follow_counts[tokens] * 1.0
+    E = np.eye(data.vocabulary)
+    return decoder_look(E, tokens, data.follows[tokens], share / share.sum())
+
+
+def second_look(data: Sentences, W_ov: Floats) -> Look:
+    """L over the frozen decoder W_ov and its gradient, by other kernels than training's."""
+    return attention_look(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T, twin=True)
+
+
+def decoder_best(data: Sentences) -> Certificate:
+    """W_ov⋆ in closed form, certified: every margin has the multiplier 1/N."""
+    E = np.eye(data.vocabulary)
+    posed = decoder_problem(data, E)
+    return certify(posed, "frobenius", solve_decoder(data, E).W, np.full(posed.m, 1.0 / len(E)))
+
+
+def solutions(data: Sequence[Sentences]) -> Result:
+    """Both solutions of every set, with their multipliers."""
+    out: Result = {}
+    for b, one in enumerate(data):
+        out |= kept(f"decoder.{b}", [decoder_best(one)])
+        out |= columns_kept(f"attention.{b}", solve_attention(orders(one), np.eye(one.vocabulary)))
+    return out
+
+
+def targets(data: Sequence[Sentences], result: Result) -> tuple[list[Certificate], list[Columns]]:
+    """(W_ov⋆, W_kq⋆) of every set, certified again from the data."""
+    first, second = [], []
+    for b, one in enumerate(data):
+        posed = decoder_problem(one, np.eye(one.vocabulary))
+        first += recertified(f"decoder.{b}", [posed], "frobenius", result)
+        second.append(columns_again(f"attention.{b}", orders(one), result))
+    return first, second
+
+
+def worst(best: Sequence[Certificate | Columns]) -> float:
+    """The largest certified gap."""
+    return max((float(one.gap) for one in best), default=0.0)
+
+
+def away(W: Floats, best: Certificate | Columns) -> Floats:
+    """1 − cos (R,) of the records (R, …) after the start; nan without a certified solution."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W, best.W, 2.0))
+
+
+def rises(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
+    """L − L⋆ (R,) of the records W_kq (R, N, N) over the frozen decoder W_ov."""
+    contexts = Contexts.of(data, np.eye(data.vocabulary))
+    return np.array([excess(contexts, W_ov.T, W) for W in W_kq])
+
+
+def losses(look: Look, W: Floats) -> Floats:
+    """L_0 (R,) of the records W (R, N, N)."""
+    return np.array([float(look({"W_ov": one[None]}).loss[0]) for one in W])
+
+
+def misstep(look: Look, block: str, steps: Ints, W: Floats, lr: float) -> float:
+    """The largest error of a recorded step, W ← W − η G/‖G‖ from each record whose next step is
+    recorded too, as a share of η; W (R, N, N)."""
+    largest = 0.0
+    for r in np.flatnonzero(np.diff(steps) == 1):
+        G = look({block: W[r][None]}).gradient.direction[block][0]
+        error = W[r + 1] - W[r] + lr * G / np.linalg.norm(G)
+        largest = float(np.maximum(largest, np.linalg.norm(error) / lr))
+    return largest
+
+
+def decay(steps: Ints, above: Floats, late: int) -> tuple[float, float, float]:
+    """(a, its error, R²) of the fit of c e^(−a t) to the steps from `late` on; nan of what is not
+    positive."""
+    seen = steps >= late
+    if not (above[seen] > 0).all():
+        return np.nan, np.nan, np.nan
+    law = fit(steps[seen], above[seen], "exponential", tail=1.0)
+    return float(law.exponent or 0.0), float(law.exponent_error or 0.0), law.goodness

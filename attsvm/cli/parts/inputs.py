@@ -1,0 +1,222 @@
+"""What a training run is given: its tokens, its head, its rule's options, the run it goes on from.
+
+Everything is checked here, before the first step, so that a refusal leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from attsvm.cli.parts.archive import Archive, read_problem
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats, floats
+from attsvm.heads import HEADS, Head, head_of
+from attsvm.losses import loss_of
+from attsvm.models import model_of
+from attsvm.models.gradient.batch import Batch
+from attsvm.models.joint import with_head
+from attsvm.models.model import Model, evaluate
+from attsvm.problem.tokens import Tokens
+from attsvm.rules import rule_of
+from attsvm.training.path import Path
+
+# The arrays of each head in a file, and how many axes they have.
+ARRAYS: dict[str, dict[str, int]] = {
+    "linear": {"v": 1},
+    "relu": {"V": 2},
+    "quadratic": {"v": 1, "penalty": 0},
+}
+# What a saved run keeps: given again when it goes on, it must be as it was.
+KEPT = ("model", "rule", "options", "loss", "lr", "seed", "init", "width", "schedule", "decay")
+# A run evaluated again at its end gives the recorded loss but for rounding.
+_SAME = 1e-9
+
+
+def read_run(
+    path: FilePath, *, queries: str | None = None, sequence: bool = False, causal: bool = True
+) -> Archive:
+    """The file of a training run, checked.
+
+    queries: "first" or "last", that token of each input is its query. sequence: X is (S, L, d) and
+    every position is an input, with the label y[s, i]; causal: it sees the tokens up to its own.
+    """
+    if queries is not None and queries not in ("first", "last"):
+        raise Unsupported(f"--queries is {queries!r}: it is first or last")
+    if sequence and queries is not None:
+        raise Unsupported("--queries and --sequence are two ways to make queries: give one")
+    made = ("z", "keys", "mask") if sequence else ("z",) if queries is not None else ()
+    option = "--sequence" if sequence else "--queries"
+
+    def build(arrays: dict[str, Any]) -> Tokens:
+        for name in made:
+            if name in arrays:
+                raise BadTokens(
+                    f"{path} holds an array {name}, which {option} makes: drop one of them"
+                )
+        if "y" not in arrays:
+            raise BadTokens(f"{path} has no array y: training needs labels, -1 or +1")
+        return _tokens(arrays, queries, sequence=sequence, causal=causal)
+
+    return read_problem(path, build=build)
+
+
+def _tokens(arrays: dict[str, Any], queries: str | None, *, sequence: bool, causal: bool) -> Tokens:
+    if not sequence:
+        given = arrays.get("z") if queries is None else queries
+        return Tokens(
+            arrays["X"], queries=given, labels=arrays["y"], keys=arrays.get("keys"),
+            mask=arrays.get("mask"),
+        )  # fmt: skip
+    labels = arrays["y"]
+    if labels.ndim == 2 and labels.shape == arrays["X"].shape[:2]:
+        labels = labels.ravel()
+    return Tokens.sequence(arrays["X"], causal=causal, labels=labels)
+
+
+def read_head(archive: Archive, name: str | None, *, model: str, seed: int) -> Head | Floats | None:
+    """The head of the run: a vector v (d,) for the linear one, None where the model trains it.
+
+    name: linear, relu or quadratic; without it the file decides: V makes a relu head, penalty a
+    quadratic one, v alone a linear one. A named head whose v or V is not in the file is drawn by
+    the seed, Gaussian of norm 1, V (d, d).
+    """
+    if model_of(model).trains_head:
+        with_head(model_of(model), name or "linear")
+        return None
+    drawn = name is not None
+    if name is None:
+        here = archive.arrays
+        name = "relu" if "V" in here else "quadratic" if "penalty" in here else "linear"
+    if name not in HEADS:
+        raise Unsupported(f"unknown head {name!r}: known are {', '.join(HEADS)}")
+    rng = np.random.default_rng([seed, 0, 1])  # apart from the starting point's [seed, instance]
+    parts = [
+        _part(archive, array, axes, name=name, rng=rng if drawn else None)
+        for array, axes in ARRAYS[name].items()
+    ]
+    if name == "linear":
+        return parts[0][0]
+    return HEADS[name](*parts)
+
+
+def _part(
+    archive: Archive, array: str, axes: int, *, name: str, rng: np.random.Generator | None
+) -> Any:
+    """One array of a head with the stack axis in front, or one number; drawn if it is absent."""
+    d = archive.tokens.d
+    if array not in archive.arrays:
+        if axes == 0:
+            raise BadTokens(f"the file has no array {array}: the {name} head needs that number")
+        if rng is None:
+            raise BadTokens(
+                f"the file has no array {array}: the model needs a head; add it, or draw one by "
+                f"--head {name}"
+            )
+        values = rng.standard_normal((d,) * axes)
+        return (values / np.linalg.norm(values))[None]
+    values = floats(archive.arrays[array], array).astype(np.float64)
+    shape = {0: "()", 1: f"({d},)", 2: f"({d}, width)"}[axes]
+    if values.ndim != axes or (axes and (values.shape[0] != d or 0 in values.shape)):
+        raise BadTokens(f"{array} has shape {values.shape}; it must be {shape} for the {name} head")
+    if axes == 0 and values < 0:
+        raise BadTokens(f"{array} is {float(values):g}: it must not be negative")
+    return values[None] if axes else float(values)
+
+
+def read_options(words: Sequence[str]) -> dict[str, float | bool]:
+    """The options of a rule from NAME=VALUE, a value a number, true or false."""
+    out: dict[str, float | bool] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not (name and equals and text):
+            raise Unsupported(f"--option is {word!r}: write NAME=VALUE, such as momentum=0.9")
+        if name in out:
+            raise Unsupported(f"--option {name} is given twice")
+        if text in ("true", "false"):
+            out[name] = text == "true"
+            continue
+        try:
+            out[name] = float(text)
+        except ValueError as error:
+            raise Unsupported(
+                f"--option {word}: {text!r} is no number, and neither true nor false"
+            ) from error
+    return out
+
+
+def read_start(file: FilePath, given: dict[str, Any]) -> Path:
+    """The saved path to go on from; an error when it is none, or was run in another way.
+
+    given: what the command line says of the run, by its name in the path's config.
+    """
+    try:
+        path = Path.load(file)
+        config = path.config
+        shapes = [path.loss.shape, path.log_gradient.shape, path.clock.shape]
+        whole = (
+            set(path.weights) == set(_form(config).shapes(1, 1, 1, 1))
+            and shapes == [(len(path.steps), path.size)] * 3
+            and path.top.shape == path.sureness.shape == (*path.loss.shape, path.changed.shape[1])
+            and all(block.shape[:2] == path.loss.shape for block in path.weights.values())
+            and len(path.steps) > 0
+            and isinstance(config["lr"], float)
+            and {*KEPT, "places"} <= set(config)
+            and isinstance(config["places"], int)
+        )
+        rule = rule_of(config["rule"], **config["options"])
+        loss_of(config["loss"])
+        fresh = rule.init(path.at(-1)) if whole else {}
+        kept = {name: np.shape(array) for name, array in path.state.items()}
+        whole = whole and kept == {name: np.shape(array) for name, array in fresh.items()}
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, BadTokens):
+            raise
+        raise BadTokens(f"{file} is not a whole saved path ({error})") from error
+    if not whole:
+        raise BadTokens(f"{file} is not a whole saved path: its arrays do not fit each other")
+    if path.size != 1:
+        raise BadTokens(f"{file} holds {path.size} runs: go on with them by attsvm.train(start=…)")
+    if path.diverged >= 0:
+        raise BadTokens(
+            f"the run in {file} diverged at step {path.diverged}: start again with a smaller --lr"
+        )
+    for name, value in given.items():
+        if value != config[name]:
+            flag = "--option" if name == "options" else f"--{name}"
+            raise Unsupported(
+                f"{flag} differs from the run in {file}, which had {config[name]}: leave it out "
+                "to go on as before"
+            )
+    return path
+
+
+def _form(config: dict[str, Any]) -> Model:
+    """The model of a saved run, with the head it trains."""
+    model = model_of(config["model"])
+    return with_head(model, config.get("head") or "linear") if model.trains_head else model
+
+
+def check_start(path: Path, tokens: Tokens, head: Any, *, file: FilePath) -> None:
+    """Nothing; an error when the run's end, evaluated again, is not what the path recorded."""
+    batch = Batch.of(tokens)
+    model, config = _form(path.config), path.config
+    d, dq = batch.shape
+    last = path.at(-1)
+    width = min(d, dq) if config["width"] is None else int(config["width"])
+    shapes = model.shapes(d, dq, width, batch.values.shape[3])
+    sizes = {name: block.shape[1:] for name, block in last.items()}
+    same = sizes == shapes and (path.top.shape[2], path.places) == (tokens.n, tokens.T)
+    if same:
+        read = None if head is None else head_of(head, tokens.d)
+        found = evaluate(model, last, batch, read, loss_of(config["loss"]))
+        same = np.allclose(found.loss, path.loss[-1], rtol=_SAME, atol=0) and np.array_equal(
+            found.top, path.top[-1]
+        )
+    if not same:
+        raise BadTokens(
+            f"{file} is a run on other tokens, labels or head: give the problem file it came from"
+        )

@@ -1,0 +1,181 @@
+"""train, on sentences: both stages or one, and both problems beside them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from attsvm.cli.parts.inputs import read_options
+from attsvm.cli.parts.options import print_json
+from attsvm.cli.parts.sentence_options import check_options
+from attsvm.cli.parts.sentence_report import (
+    SentenceRun,
+    describe_run,
+    draw_run,
+    message,
+    run_table,
+    save_run,
+)
+from attsvm.cli.parts.sentence_unseen import unseen_report
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats
+from attsvm.ground.progress import bar, working
+from attsvm.language.embedding import embedding_of
+from attsvm.language.order import Order, orders
+from attsvm.language.problems import (
+    Columns,
+    attention_problem,
+    decoder_problem,
+    solve_attention,
+    solve_decoder,
+)
+from attsvm.language.realizable import Realizability, realizability
+from attsvm.language.sentences import Sentences
+from attsvm.language.text import read_sentences
+from attsvm.language.training.stages import two_stages
+from attsvm.solvers.front import solve
+from attsvm.theory.limits.limit import predict
+from attsvm.training.front import train
+
+# Step sizes times √N and steps, by stage: those of the published experiment.
+_RATES, _STEPS = (0.2, 0.05), (2000, 4000)
+# The faults in the order of what a reader should hear first.
+_FIRST = ("no-collocations", "contradiction", "cycle")
+
+
+def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
+    """Train on the sentences of a file and report; asked: every option by name, given: those on
+    the command line."""
+    model = str(asked["model"])
+    check_options(asked, given)
+    options = read_options(asked["options"] or [])
+    file = FilePath(asked["file"])
+    for kind in ("out", "figure"):  # even --force does not replace what is being read
+        if asked[kind] is not None and FilePath(asked[kind]).resolve() == file.resolve():
+            raise Unsupported(f"--{kind} names {file}, the file of the sentences: give another")
+    begin = time.perf_counter()
+    with working(f"reading {file.name}"):
+        data = read_sentences(
+            file,
+            collocations=asked["collocations"],
+            vocabulary=asked["vocabulary"],
+            limit=asked["limit"],
+        )
+        E = embedding_of(
+            data.vocabulary, asked["embedding"], dimension=asked["dimension"], seed=asked["seed"]
+        )
+        every = orders(data)
+        found = realizability(data, every)
+    if model != "decoder":
+        _check_data(data, found, ties=asked["ties"])
+    run = _trained(asked, given, data, E, options)
+    with working("solving"):
+        problems = _solved(run, every, str(asked["rule"]))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
+        report = describe_run(run, problems, every, found)
+    report["seconds"] = time.perf_counter() - begin
+    report["figure"] = None if asked["figure"] is None else str(asked["figure"])
+    if asked["out"] is not None:
+        save_run(run, asked["out"], force=asked["force"])
+    report["unseen"] = None
+    if asked["unseen"] is not None:
+        if problems["W_kq"].status == "inseparable":
+            raise Unsupported("--unseen compares with the solution, and there is none here")
+        report["unseen"] = unseen_report(
+            run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
+        )
+    if asked["figure"] is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            draw_run(run, problems, report["floor"], asked["figure"])
+    if asked["as_json"]:
+        print_json(report)
+    else:
+        title = f"{model}, {asked['rule']} on {file.name}"
+        Console(markup=False).print(run_table(report, title))
+    for name, path in (("first", run.decoder), ("last", run.attention)):
+        if path is not None and path.diverged >= 0:
+            print(
+                f"attsvm: the {name} stage diverged at step {path.diverged} with lr "
+                f"{path.config['lr']:g}, and its path ends there; try a smaller step size",
+                file=sys.stderr,
+            )
+    code = {"optimal": 0, "inseparable": 3, "stalled": 4}[report["status"]]
+    if code:
+        bad = next(best for best in problems.values() if best.status == report["status"])
+        print(f"attsvm: {message(bad)}", file=sys.stderr)
+        raise typer.Exit(code)
+
+
+def _check_data(data: Sentences, found: Realizability, *, ties: bool) -> None:
+    """Nothing; an error when there is no sentence, or the data are not realizable and no ties are
+    asked for."""
+    if not data.size:
+        raise BadTokens("there is no sentence of three or more tokens to train attention on")
+    if found.realizable or (ties and not found.counts["no-collocations"]):
+        return
+    place = {kind: k for k, kind in enumerate(_FIRST)}
+    worst = min(found.reasons, key=lambda fault: place.get(fault.kind, len(place)))
+    more = sum(found.counts.values()) - 1
+    said = worst.message if "--ties" in worst.message else f"{worst.message}; accept it with --ties"
+    if worst.kind == "no-collocations":
+        said = worst.message
+    rest = f" (and {more} more: attsvm sentences lists them)" if more else ""
+    raise BadTokens(f"not realizable: {said}{rest}")
+
+
+def _trained(
+    asked: Mapping[str, Any], given: set[str], data: Sentences, E: Floats, options: dict[str, Any]
+) -> SentenceRun:
+    """The run that was asked for."""
+    model, root = asked["model"], float(np.sqrt(data.vocabulary))
+    stage = 0 if model == "decoder" else 1
+    lr = asked["lr"] if "lr" in given else _RATES[stage] / root
+    default = sum(_STEPS) if model == "joint-next-token" else _STEPS[stage]
+    steps = asked["steps"] if "steps" in given else default
+    mass, uniform = asked["readout"] == "mass", asked["weights"] == "uniform"
+    plain: dict[str, Any] = {
+        "rule": asked["rule"], "embedding": E, "options": options, "seed": asked["seed"],
+        "init": asked["init"], "schedule": asked["schedule"], "decay": asked["decay"],
+    }  # fmt: skip
+    with bar("training") as progress:
+        if model == "next-token" and not mass:
+            first = asked["decoder_lr"] or _RATES[0] / root
+            many = _STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
+            both = two_stages(
+                data, lr=(first, lr), steps=(many, steps), weights=(asked["weights"],) * 2,
+                progress=progress, readout=asked["readout"], **plain,
+            )  # fmt: skip
+            return SentenceRun(data, E, model, both.decoder, both.attention, uniform, False)
+        path = train(
+            data, model=model, lr=lr, steps=steps, weights=asked["weights"], progress=progress,
+            readout=asked["readout"], collocations=asked["add_collocations"], **plain,
+        )  # fmt: skip
+    return SentenceRun(
+        data, E, model, None if mass else path, None if model == "decoder" else path, uniform, mass
+    )
+
+
+def _solved(run: SentenceRun, every: Mapping[int, Order], rule: str) -> dict[str, Columns]:
+    """The problem of each trained matrix in the norm predicted for the rule, by its name."""
+    norm = predict("next-token", rule).norm or "frobenius"
+    plain, out = norm == "frobenius", {}
+    if run.attention is not None:
+        out["W_kq"] = (
+            solve_attention(every, run.E)
+            if plain
+            else Columns.whole(solve(attention_problem(every, run.E), norm))
+        )
+    if run.decoder is not None:
+        out["W_ov"] = (
+            solve_decoder(run.data, run.E)
+            if plain
+            else Columns.whole(solve(decoder_problem(run.data, run.E), norm))
+        )
+    return out

@@ -1,0 +1,1 @@
+"""Random numbers as the papers drew them."""

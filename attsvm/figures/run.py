@@ -1,0 +1,162 @@
+"""The picture of one training run: loss and gradient, attention, and the way to the limit."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path as FilePath
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from attsvm.errors import Unsupported
+from attsvm.figures import style
+from attsvm.ground.files import beside
+from attsvm.theory import measures
+from attsvm.theory.outcomes import DECIDED, Outcome
+from attsvm.training.path import Path
+
+FORMATS = (".svg", ".png", ".pdf")
+# Distances below this are rounding.
+_FLOOR = 1e-16
+_STATE = {
+    "locally optimal": "#009e73",
+    "saturated": "#d55e00",
+    "undecided": "#6b6b6b",
+    "unknown": "#6b6b6b",
+}
+
+
+def draw_run(path: Path, found: Outcome, file: FilePath, *, instance: int = 0) -> None:
+    """Write the picture of one instance's run, in one move, in the format of the file's ending.
+
+    On top: the state that the run has reached, and since when. Left: the loss, and the norm of the
+    gradient in powers of ten. Middle: attention on the top token of each input, with the last
+    change of the selection. Right: distance of direction and of margin from the predicted limit.
+    """
+    check_format(file)
+    with style.look():
+        write_figure(picture(path, found, instance=instance), file)
+
+
+def picture(path: Path, found: Outcome, *, instance: int = 0) -> Figure:
+    """The figure that `draw_run` writes."""
+    figure = Figure(figsize=(10.0, 4.0), layout=ConstrainedLayoutEngine(wspace=0.07))
+    since = _since(path, found, instance)
+    figure.suptitle(
+        _headline(path, found, since), x=0.01, ha="left", weight="bold", fontsize=style.HEADING,
+        color=_STATE[found.state] if path.diverged < 0 else _STATE["saturated"],
+    )  # fmt: skip
+    axes = figure.subplots(1, 3)
+    _loss(axes[0], path, instance)
+    _attention(axes[1], path, found, instance)
+    _limit(axes[2], path, found, instance)
+    last = max(int(path.steps[-1]), 1)
+    for ax in axes:
+        # Logarithmic from step 1; step 0 takes a tenth of the width, so that labels stay apart.
+        ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * np.log10(last), 0.1))
+        ax.set_xlim(0, last * 1.1)
+        ax.set_xlabel("step")
+        if since is not None:
+            ax.axvspan(since, ax.get_xlim()[1], color=_STATE[found.state], alpha=0.07, linewidth=0)
+    return figure
+
+
+def _since(path: Path, found: Outcome, b: int) -> int | None:
+    """The first record from which on every input is decided and its selection the last one."""
+    held = (path.sureness[:, b] >= DECIDED).all(axis=1)
+    held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= found.changed)
+    if not held[-1]:
+        return None
+    loose = (~held).nonzero()[0]
+    return int(path.steps[loose[-1] + 1 if len(loose) else 0])
+
+
+def _headline(path: Path, found: Outcome, since: int | None) -> str:
+    """What was run, and the state it has reached."""
+    state = found.state if found.state != "unknown" else "decided"
+    when = f"at step {int(path.steps[-1]):,}" if since is None else f"from step {since:,} on"
+    ended = f"; diverged at step {path.diverged:,}" if path.diverged >= 0 else ""
+    return f"{path.config['model']}, {path.config['rule']}: {state} {when}{ended}"
+
+
+def check_format(file: FilePath) -> None:
+    """Nothing; an error when the file's ending names no format."""
+    if file.suffix not in FORMATS:
+        raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
+
+
+def write_figure(figure: Figure, file: FilePath) -> None:
+    """Write the figure in one move: a whole file appears, or none."""
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    drawn = BytesIO()  # drawing takes a second or two, writing does not
+    figure.savefig(
+        drawn, format=file.suffix[1:], dpi=style.DPI, metadata=undated.get(file.suffix, {})
+    )
+    with beside(file) as target:
+        target.write_bytes(drawn.getvalue())
+
+
+def _loss(ax: Axes, path: Path, b: int) -> None:
+    ax.plot(path.steps, path.loss[:, b], color=style.INK, linewidth=style.LINE * 1.4)
+    ax.set_title("Loss and gradient")
+    ax.set_ylabel("loss")
+    twin = ax.twinx()
+    size = path.log_gradient[:, b] / np.log(10)
+    twin.plot(path.steps, size, color=style.MARGIN, linewidth=style.LINE)
+    twin.set_ylabel("log10 of the gradient's norm", color=style.MARGIN)
+    twin.spines["right"].set_visible(True)
+
+
+def _attention(ax: Axes, path: Path, found: Outcome, b: int) -> None:
+    least = path.sureness[:, b].min(axis=1)
+    ax.plot(path.steps, path.sureness[:, b], color=style.QUIET, linewidth=0.7, alpha=0.7)
+    ax.plot(path.steps, least, color=style.INK, linewidth=style.LINE * 1.4)
+    if found.changed:
+        ax.axvline(found.changed, color=_STATE[found.state], linewidth=style.LINE, linestyle=":")
+        # The word stands on the side of the line that has more room.
+        late = np.log1p(found.changed) > 0.5 * np.log1p(path.steps[-1])
+        ax.annotate(
+            "last change", (found.changed, 0.0), (-4 if late else 4, 5), color=_STATE[found.state],
+            textcoords="offset points", ha="right" if late else "left",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+        )  # fmt: skip
+    ax.set_ylim(0, 1.03)
+    ax.set_title("Attention on the top token")
+    ax.set_ylabel("probability; thick: least sure input")
+
+
+def _limit(ax: Axes, path: Path, found: Outcome, b: int) -> None:
+    best = found.certificate
+    if best is None or best.W is None:
+        said = "no norm is predicted" if best is None else f"no limit here: {best.status}"
+        ax.text(0.5, 0.5, said, transform=ax.transAxes, ha="center")
+        ax.set_title("Way to the limit")
+        ax.set_yticks([])
+        return
+    W = path.matrices()[:, b]
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = 1 - np.asarray(measures.correlation(W, best))
+        short = 1 - np.asarray(measures.margin_share(W, best))
+    apart, short = np.maximum(apart, _FLOOR), np.maximum(short, _FLOOR)
+    wide = style.LINE * 1.4
+    ax.plot(path.steps, apart, color=style.colour(best.norm.name), label="1 − correlation",
+            linewidth=wide)  # fmt: skip
+    ax.plot(path.steps, short, color=style.INK, linestyle="dashed", linewidth=wide * 0.8,
+            label="1 − certified margin share")  # fmt: skip
+    ax.set_yscale("log")
+    drawn = np.concatenate([apart, short])
+    drawn = drawn[np.isfinite(drawn)]
+    top = np.log10(drawn.max(initial=1.0))
+    low = min(np.log10(drawn.min(initial=1.0)), top - 2)
+    gap = max(best.gap, _FLOOR)
+    named = f"gap of the certificate: {gap:.1e}"
+    if gap >= 10**low:
+        ax.axhline(gap, color=style.QUIET, linewidth=style.LINE, linestyle=":", label=named)
+    else:  # below what is drawn: its number is enough
+        ax.plot([], [], linestyle="none", label=named)
+    # The lowest three tenths are kept free for the legend.
+    ax.set_ylim(10 ** (low - 0.5 * (top - low)), 10 ** (top + 0.05 * (top - low)))
+    ax.set_title(f"Way to the {best.norm.name} limit")
+    ax.legend(frameon=False, loc="lower left", borderaxespad=0.2)

@@ -1,0 +1,1 @@
+"""What everything stands on: checked arrays, compiled kernels, files, memory, progress."""

@@ -1,0 +1,60 @@
+"""The one door to numba: `njit`, cached on disk where that is possible.
+
+Compiled kernels are kept beside the source, or else in the user's cache folder, so that only the
+first call on a machine pays for compiling. Where neither can be written (a read-only install run
+by an account without a home) `numba.njit(cache=True)` refuses to define the function at all; here
+the kernel is then compiled in memory, once per process.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
+    """Decorator that compiles a function with numba, cached where a cache can be written.
+
+    Rounding is that of the source: fast-math stays off, so sums are never reordered.
+
+    Args:
+        cache: keep the compiled kernel on disk when a folder for it can be written.
+        options: what `numba.njit` takes, such as `parallel=True`.
+
+    >>> from attsvm.ground.compiled import njit
+    >>> @njit()
+    ... def half(x):
+    ...     return x / 2
+    >>> half(1.0)
+    0.5
+    """
+    if options.get("fastmath"):
+        raise ValueError("fastmath reorders sums and breaks rounding bounds; leave it out")
+
+    def compile_kernel(function: F) -> F:
+        try:
+            kernel: F = numba.njit(cache=cache, **options)(function)
+        except RuntimeError:
+            # No place to keep compiled code. Any other cause is raised again by the line below.
+            kernel = numba.njit(**options)(function)
+        return kernel
+
+    return compile_kernel
+
+
+@contextmanager
+def threads(work: int) -> Iterator[None]:
+    """A context in which parallel kernels use at most one thread for each unit of `work`.
+
+    A team of threads that waits for a little work costs more than the work, most of all on a busy
+    machine, where the waiting is done at full speed.
+    """
+    before = numba.get_num_threads()
+    numba.set_num_threads(max(1, min(before, work)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

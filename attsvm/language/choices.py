@@ -1,0 +1,166 @@
+"""The kernels of next-token training: attention over a sentence's tokens, and its slope.
+
+The formulas are those of `choices_twin`, one sentence at a time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.compiled import njit
+from attsvm.models.gradient.one_input import LEAST, TIED
+
+
+@njit()
+def attend(logits: Floats) -> tuple[Floats, Ints]:
+    """(log s (S, K), top token (S,)) under logits (S, K), −inf where there is no token."""
+    S, K = logits.shape
+    logs = np.empty((S, K))
+    top = np.zeros(S, np.int64)
+    for s in range(S):
+        a = 0
+        for t in range(1, K):
+            if logits[s, t] > logits[s, a]:
+                a = t
+        rest = 0.0
+        for t in range(K):
+            f = logits[s, t] - logits[s, a]
+            logs[s, t] = f
+            if t != a and f > LEAST:
+                rest += math.exp(f)
+        shift = math.log1p(rest)
+        for t in range(K):
+            logs[s, t] -= shift
+        top[s] = a
+    return logs, top
+
+
+@njit()
+def read_followers(
+    logs: Floats, top: Ints, strength: Floats, slot: Ints, known: Ints, right: Bools, N: int
+) -> tuple[Floats, Floats, Floats]:
+    """(ℓ (S,), G (S, K), log(1 − q_y) (S,)) when V_t = b_t + strength_t e_n(t)."""
+    S, K = logs.shape
+    loss, slope = np.empty(S), np.empty(S)
+    gap = np.zeros((S, K))
+    lift, gain = np.empty(K), np.empty(K)
+    for s in range(S):
+        lift[:] = 0.0
+        own = -1
+        for t in range(K):
+            j = slot[s, t]
+            if j >= 0:
+                if logs[s, t] > LEAST:
+                    lift[j] += math.exp(logs[s, t]) * strength[s, t]
+                if right[s, t]:
+                    own = j
+        z_y = lift[own] if own >= 0 else 0.0
+        # Σ_{v≠y} e^z_v, its largest term taken out.
+        free = N - known[s] - (1 if own < 0 else 0)
+        peak = 0.0 if free > 0 else -np.inf
+        for j in range(known[s]):
+            if j != own:
+                peak = max(peak, lift[j])
+        total = free * math.exp(-peak) if free > 0 else 0.0
+        for j in range(known[s]):
+            if j != own:
+                total += math.exp(lift[j] - peak)
+        outside = peak + math.log(total) if total > 0.0 else -np.inf
+        above = outside - z_y
+        loss[s] = math.log1p(math.exp(above)) if above < 0.0 else above + math.log1p(
+            math.exp(-above)
+        )  # fmt: skip
+        slope[s] = above - loss[s]
+        for t in range(K):
+            j = slot[s, t]
+            gain[t] = 0.0
+            if j >= 0:
+                r = 1.0 if j == own else -math.exp(min(lift[j] - outside, 0.0))
+                gain[t] = strength[s, t] * r
+        best = gain[top[s]]
+        for t in range(K):
+            g = best - gain[t]
+            if abs(g) > TIED * (abs(best) + abs(gain[t])):
+                gap[s, t] = g
+    return loss, gap, slope
+
+
+@njit()
+def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Floats, Floats]:
+    """(x (S, K), height (S,)): ∂ℓ/∂h_t = x_t e^height, the largest of t ≠ a near 1 in size."""
+    S, K = logs.shape
+    x = np.zeros((S, K))
+    height = np.full(S, -np.inf)
+    own = np.empty(K)
+    for s in range(S):
+        a = top[s]
+        second = -np.inf
+        for t in range(K):
+            if t != a and gap[s, t] != 0.0:
+                second = max(second, logs[s, t])
+        if second == -np.inf:
+            continue
+        scaled = 0.0
+        for t in range(K):
+            if t != a and gap[s, t] != 0.0 and logs[s, t] - second > LEAST:
+                scaled += math.exp(logs[s, t] - second) * gap[s, t]
+        delta = math.exp(second) * scaled
+        peak = -np.inf
+        for t in range(K):
+            own[t] = -np.inf
+            if t == a or logs[s, t] == -np.inf:
+                continue
+            if gap[s, t] == 0.0:
+                x[s, t] = -scaled
+                own[t] = logs[s, t] + second
+            else:
+                x[s, t] = gap[s, t] - delta
+                own[t] = logs[s, t]
+            if x[s, t] != 0.0:
+                peak = max(peak, own[t])
+        total = 0.0
+        for t in range(K):
+            f = own[t] - peak
+            x[s, t] = x[s, t] * math.exp(f) if f > LEAST else 0.0
+            total += x[s, t]
+        x[s, a] = -total
+        height[s] = peak + log_slope[s]
+    return x, height
+
+
+@njit()
+def choose(logs: Floats, right: Bools) -> tuple[Floats, Floats, Floats]:
+    """(ℓ (S,), x (S, K), height (S,)) of ℓ = −log Σ_{right} s_t; ∂ℓ/∂h_t = x_t e^height."""
+    S, K = logs.shape
+    loss, height = np.empty(S), np.empty(S)
+    x = np.zeros((S, K))
+    for s in range(S):
+        best, worst = -np.inf, -np.inf
+        for t in range(K):
+            if right[s, t]:
+                best = max(best, logs[s, t])
+            else:
+                worst = max(worst, logs[s, t])
+        inside, outside = 0.0, 0.0
+        for t in range(K):
+            if right[s, t]:
+                x[s, t] = -math.exp(logs[s, t] - best)
+                inside -= x[s, t]
+            elif logs[s, t] - worst > LEAST:
+                x[s, t] = math.exp(logs[s, t] - worst)
+                outside += x[s, t]
+        if worst == -np.inf:
+            loss[s], height[s] = 0.0, -np.inf
+            x[s] = 0.0
+            continue
+        for t in range(K):
+            x[s, t] /= inside if right[s, t] else outside
+        height[s] = worst + math.log(outside)
+        above = height[s] - best - math.log(inside)
+        loss[s] = math.log1p(math.exp(above)) if above < 0.0 else above + math.log1p(
+            math.exp(-above)
+        )  # fmt: skip
+    return loss, x, height

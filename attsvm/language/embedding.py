@@ -1,0 +1,59 @@
+"""The vectors of a vocabulary's tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats, floats
+from attsvm.ground.memory import require
+
+KINDS = ("orthonormal", "normal")
+
+
+def embedding_of(
+    vocabulary: int, given: Any = "orthonormal", *, dimension: int | None = None, seed: int = 0
+) -> Floats:
+    """The embeddings E (N, d) of N tokens.
+
+    given: "orthonormal", the first N unit vectors of d ≥ N; "normal", random directions of length
+    1 drawn by the seed, for any d; or the array itself. dimension: d, N without it.
+
+    >>> embedding_of(2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    for name, value, least in (("vocabulary", vocabulary, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise Unsupported(f"{name} is {value!r}: it must be a whole number, at least {least}")
+    if not isinstance(given, str):
+        E = np.ascontiguousarray(floats(given, "the embedding").astype(np.float64))
+        if E.ndim != 2 or len(E) != vocabulary or not E.shape[1]:
+            raise BadTokens(
+                f"the embedding has shape {E.shape}; it must be ({vocabulary}, d), d at least 1"
+            )
+        if dimension is not None and dimension != E.shape[1]:
+            raise BadTokens(f"the embedding has {E.shape[1]} columns, not {dimension}")
+        return E
+    if given not in KINDS:
+        raise Unsupported(f"unknown embedding {given!r}: give an array, or {' or '.join(KINDS)}")
+    d = vocabulary if dimension is None else int(dimension)
+    require(8.0 * vocabulary * d, f"the embedding of {vocabulary} tokens in {d} dimensions")
+    if d < 1:
+        raise BadTokens(f"the embedding has dimension {d}: it must be at least 1")
+    if given == "orthonormal":
+        if d < vocabulary:
+            raise BadTokens(
+                f"{vocabulary} tokens cannot be orthonormal in {d} dimensions: raise the dimension "
+                f"to {vocabulary}, or take the embedding normal"
+            )
+        return np.eye(vocabulary, d)
+    E = np.random.default_rng([seed, 11]).standard_normal((vocabulary, d))
+    return E / np.linalg.norm(E, axis=1, keepdims=True)
+
+
+def orthonormal(E: Floats) -> bool:
+    """Whether the rows are the first N unit vectors: then every token has a coordinate."""
+    return E.shape[0] <= E.shape[1] and bool((np.eye(*E.shape) == E).all())

@@ -1,0 +1,97 @@
+"""Two-stage training of next-token prediction: the decoder first, then attention over it.
+
+Theory: [huang2024nexttoken].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats
+from attsvm.language.embedding import embedding_of
+from attsvm.language.sentences import Sentences
+from attsvm.training.front import train
+from attsvm.training.path import Path
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
+
+    sentences: Sentences
+    E: Floats
+    decoder: Path
+    attention: Path
+
+    @property
+    def W_ov(self) -> Floats:
+        """The decoder at the end (N, d)."""
+        return self.decoder.weights["W_ov"][-1, 0]
+
+    @property
+    def W_kq(self) -> Floats:
+        """The attention at the end (d, d)."""
+        return self.attention.weights["W_kq"][-1, 0]
+
+    @property
+    def V(self) -> Floats:
+        """What each token adds to the output's logits, E W_ovᵀ (N, N)."""
+        return self.E @ self.W_ov.T
+
+
+def two_stages(
+    sentences: Sentences,
+    *,
+    rule: str = "ngd",
+    lr: tuple[float | None, float | None] = (None, None),
+    steps: tuple[int, int] = (2000, 4000),
+    weights: tuple[str, str] = ("empirical", "empirical"),
+    embedding: Any = "orthonormal",
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> Stages:
+    """Both stages, from zero: W_ov on the collocations, then W_kq on the sentences over it.
+
+    lr: the step size of each stage, 0.2/√N and 0.05/√N unless given. options: what else `train`
+    takes.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = attsvm.two_stages(data, steps=(200, 300))
+    >>> int(run.attention.steps[-1]), run.W_ov.shape, run.W_kq.shape
+    (300, (3, 3), (3, 3))
+    """
+    if not isinstance(sentences, Sentences):
+        raise BadTokens("two_stages needs Sentences: build them with Sentences.of(lines)")
+    for name, pair in (("lr", lr), ("steps", steps), ("weights", weights)):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise Unsupported(f"{name} is {pair!r}: give two, one for each stage")
+    root = np.sqrt(sentences.vocabulary)
+    E = embedding_of(sentences.vocabulary, embedding)
+    share = steps[0] / max(sum(steps), 1)
+    first = train(
+        sentences, model="decoder", rule=rule, lr=0.2 / root if lr[0] is None else lr[0],
+        steps=steps[0], weights=weights[0], embedding=E, progress=_part(progress, 0.0, share),
+        **options,
+    )  # fmt: skip
+    second = train(
+        sentences, model="next-token", rule=rule, lr=0.05 / root if lr[1] is None else lr[1],
+        steps=steps[1], weights=weights[1], embedding=E, head=first,
+        progress=_part(progress, share, 1.0), **options,
+    )  # fmt: skip
+    return Stages(sentences, E, first, second)
+
+
+def _part(
+    progress: Callable[[float], None] | None, start: float, end: float
+) -> Callable[[float], None] | None:
+    """Progress over one part of the whole."""
+    if progress is None:
+        return None
+    whole = progress
+    return lambda done: whole(start + (end - start) * done)

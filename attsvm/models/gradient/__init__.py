@@ -1,0 +1,1 @@
+"""The one gradient of an attention layer, in the log domain, and kernels that take its steps."""

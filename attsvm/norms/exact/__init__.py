@@ -1,0 +1,1 @@
+"""Rational bounds of the norms."""

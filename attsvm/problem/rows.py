@@ -1,0 +1,190 @@
+"""How tokens and arrays become rows: index pairs into a pool of keys, and their checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attsvm.errors import BadSelection, BadTokens
+from attsvm.ground.arrays import LARGEST, Floats, Ints, floats, numbers
+from attsvm.ground.compiled import njit
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+
+
+def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
+    """keys[hi] − keys[lo] in float64, nothing subtracted where lo is −1."""
+    out = keys[hi].astype(np.float64)  # a copy, whatever the type
+    if len(lo) and lo.min() >= 0:
+        out -= keys[lo]
+    else:
+        pair = lo >= 0
+        out[pair] -= keys[lo[pair]]
+    return out
+
+
+@njit()
+def _length(x: Floats) -> float:
+    """‖x‖ of a vector whose squares would underflow."""
+    top = 0.0
+    for i in range(len(x)):
+        top = max(top, abs(x[i]))
+    if top == 0.0:
+        return 0.0
+    s = 0.0
+    for i in range(len(x)):
+        s += (x[i] / top) ** 2
+    return top * np.sqrt(s)
+
+
+def lengths(A: Floats) -> Floats:
+    """‖A_k‖ of each row (m,), without underflow."""
+    out = np.sqrt(np.einsum("kd,kd->k", A, A))
+    for k in (out * out < _TINY).nonzero()[0]:
+        top = float(np.abs(A[k]).max(initial=0.0))
+        out[k] = top * np.linalg.norm(A[k] / top) if top > 0 else 0.0
+    return out
+
+
+@njit()
+def rows_and_norms(
+    keys: Floats, queries: Floats, hi: Ints, lo: Ints, query: Ints
+) -> tuple[Floats, Floats]:
+    """Δ (m, d) and ‖Δ_k‖‖z_k‖ (m,) in one pass; `pairwise` and two norms are its twin."""
+    m, d = len(hi), keys.shape[1]
+    g, e = queries.shape
+    length = np.empty(g)
+    for q in range(g):
+        s = 0.0
+        for j in range(e):
+            s += queries[q, j] * queries[q, j]
+        length[q] = np.sqrt(s) if s >= _TINY else _length(queries[q])
+    D = np.empty((m, d))
+    norms = np.empty(m)
+    for k in range(m):
+        s = 0.0
+        for i in range(d):
+            x = keys[hi[k], i]
+            if lo[k] >= 0:
+                x -= keys[lo[k], i]
+            D[k, i] = x
+            s += x * x
+        if s < _TINY:
+            # Squares underflow long before the numbers do: once more, scaled by the largest.
+            s = _length(D[k])
+            norms[k] = s * length[query[k]]
+        else:
+            norms[k] = np.sqrt(s) * length[query[k]]
+    return D, norms
+
+
+def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
+    """The chain first kept − other kept of each input, as (hi, lo, query)."""
+    if int(keep.kept.sum()) == len(keep.kept):
+        none = np.empty(0, np.int64)
+        return none, none, none
+    first = keep.kept.argmax(axis=1)
+    rest = keep.kept.copy()
+    rest[np.arange(len(first)), first] = False
+    rows, t = rest.nonzero()
+    return base[rows] + first[rows], base[rows] + t, rows
+
+
+# How far a log-ratio of attention may be off, next to the size of its logarithms.
+_LOG_ERROR = 2.0**-40
+# A sum of squares below this has lost digits to underflow.
+_TINY = 1e-270
+
+
+def check_fit(tokens: Tokens, keep: Selection) -> None:
+    """Nothing; an error when the selection is not of these tokens' shape."""
+    if keep.kept.shape != (tokens.n, tokens.T):
+        raise BadSelection(
+            f"the selection has shape {keep.kept.shape}, the tokens ({tokens.n}, {tokens.T})"
+        )
+
+
+def matrix(array: Any, name: str) -> Floats:
+    """The array (rows, width) as float64, every entry finite."""
+    out = floats(array, name).astype(np.float64, copy=False)
+    if out.ndim != 2 or out.shape[1] == 0:
+        raise BadTokens(f"{name} has shape {out.shape}; it must be (rows, width)")
+    return out
+
+
+def right_sides(b: Any, n: int, T: int) -> Floats:
+    """The right-hand sides b (n, T), from (n,) or (n, T)."""
+    array = floats(b, "b").astype(np.float64, copy=False)
+    if array.shape == (n,):
+        array = np.broadcast_to(array[:, None], (n, T))
+    if array.shape != (n, T):
+        raise BadTokens(f"b has shape {array.shape}; it must be ({n},) or ({n}, {T})")
+    if array.size and array.min() < 0:
+        place = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise BadTokens(
+            f"b[{', '.join(map(str, place))}] is {array[place]}: "
+            "right-hand sides must not be negative"
+        )
+    return array
+
+
+def log_ratio_ties(
+    tokens: Tokens, keep: Selection, attention: Any
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    """The ties of the finite part: (hi, lo, query), log-ratios log(s_it / s_iτ) (l,), their errors.
+
+    The error is what attention known to about twelve digits allows.
+    """
+    check_fit(tokens, keep)
+    s = numbers(attention, "attention").astype(np.float64, copy=False)
+    if s.shape != keep.kept.shape:
+        raise BadTokens(f"attention has shape {s.shape}; it must be {keep.kept.shape}")
+    bad = keep.kept & ~((s > 0) & np.isfinite(s))
+    if bad.any():
+        i, t = (int(k) for k in np.argwhere(bad)[0])
+        raise BadTokens(f"attention[{i}, {t}] is {s[i, t]}: kept tokens need positive mass")
+    base = tokens.offsets()
+    hi, lo, query = tie_chains(keep, base)
+    if not len(hi):
+        raise BadSelection("each input keeps one token: the finite part has no equality")
+    log = np.log(np.where(keep.kept, s, 1.0))
+    first, second = log[query, hi - base[query]], log[query, lo - base[query]]
+    return hi, lo, query, first - second, _LOG_ERROR * (1 + np.abs(first) + np.abs(second))
+
+
+def tie_errors(c_error: Any, l: int) -> Floats:
+    """How far each of l ties may be from its right-hand side, (l,): none, one number, or (l,)."""
+    if c_error is None:
+        return np.zeros(l)
+    array = numbers(c_error, "c_error").astype(np.float64, copy=False)
+    array = np.full(l, float(array)) if array.ndim == 0 else array
+    if array.shape != (l,) or not ((array >= 0) & (array <= LARGEST)).all():
+        raise BadTokens(f"c_error must be one number, or ({l},), finite and not negative")
+    return array
+
+
+def given_rows(
+    differences: Any, queries: Any, b: Any, ties: Any, tie_queries: Any, c: Any
+) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+    """Rows given as arrays, checked: Δ, z, b of the margins, then of the ties."""
+    D = matrix(differences, "differences")
+    E = np.empty((0, D.shape[1])) if ties is None else matrix(ties, "ties")
+    if E.shape[1] != D.shape[1]:
+        raise BadTokens(f"ties has width {E.shape[1]}, differences has {D.shape[1]}")
+    m, l = len(D), len(E)
+    if m + l == 0:
+        raise BadTokens("there is no row: give at least one margin or tie")
+    Z = np.ones((m, 1)) if queries is None else matrix(queries, "queries")
+    Y = np.ones((l, Z.shape[1])) if tie_queries is None else matrix(tie_queries, "tie_queries")
+    if len(Z) != m or len(Y) != l or Y.shape[1] != Z.shape[1]:
+        raise BadTokens(
+            f"queries {Z.shape} and tie_queries {Y.shape} must give one query a row "
+            f"for {m} margins and {l} ties"
+        )
+    right = np.ones(m) if b is None else right_sides(b, m, 1)[:, 0]
+    level = np.zeros(l) if c is None else floats(c, "c").astype(np.float64, copy=False)
+    if level.shape != (l,):
+        raise BadTokens(f"c has shape {level.shape}; it must be ({l},), one number a tie")
+    return D, Z, right, E, Y, level

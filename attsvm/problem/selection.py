@@ -1,0 +1,166 @@
+"""Selection: which tokens each input keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from attsvm.errors import BadSelection
+from attsvm.ground.arrays import Bools, Ints, rectangular, vector, whole
+from attsvm.problem.tokens import Tokens
+
+# A score difference below this many units of rounding counts as a tie.
+_TIE = 8 * np.finfo(np.float64).eps
+
+
+class Attended(Protocol):
+    """What a path shows of its end: the top tokens (B, n) among `places` token places."""
+
+    @property
+    def selection(self) -> Ints: ...
+    @property
+    def places(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The kept tokens of each input: `kept` (n, T) booleans, and where the choice came from."""
+
+    kept: Bools
+    origin: str = "given"
+
+    def __post_init__(self) -> None:
+        if self.origin != "given":
+            return  # `best` and `of` have checked it
+        kept = self.kept
+        if not isinstance(kept, np.ndarray) or kept.dtype != np.bool_ or kept.ndim != 2:
+            raise BadSelection("kept must be a boolean array (n, T); build it with Selection.of")
+        _check_rows(kept)
+
+    @classmethod
+    def best(cls, tokens: Tokens, v: Any) -> Selection:
+        """The token of each input with the highest score y_i v·x_it.
+
+        Two tokens of one input that share the highest score (up to rounding) are an error that
+        names both: the theory asks for one best token.
+
+        >>> import attsvm
+        >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+        >>> attsvm.Selection.best(tokens, [0.2, 0.7]).indices
+        array([0])
+        """
+        head = vector(v, tokens.d)
+        scores = tokens.scores_of(head)
+        rows = np.arange(tokens.n)
+        first = scores.argmax(axis=1)
+        kept = np.zeros(scores.shape, dtype=bool)
+        kept[rows, first] = True
+        if tokens.T > 1:
+            rest = scores.copy()
+            rest[rows, first] = -np.inf
+            second = rest.argmax(axis=1)
+            source = rows if tokens.source is None else tokens.source
+            gap = np.asarray(tokens.X[source, first], float) - tokens.X[source, second]
+            size = np.sqrt(np.einsum("nd,nd->n", gap, gap)) * math.sqrt(head @ head)
+            tied = np.abs(gap @ head) <= _TIE * size
+            tied &= np.isfinite(rest[rows, second])
+            if tied.any():
+                i = int(tied.argmax())
+                raise BadSelection(
+                    f"tokens {int(first[i])} and {int(second[i])} of input {i} share the highest "
+                    f"score {scores[i, first[i]]:.6g}; choose one with Selection.of"
+                )
+        return cls(kept, "scores")
+
+    @classmethod
+    def of(cls, tokens: Tokens, indices: Any) -> Selection:
+        """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T)."""
+        n, T = tokens.n, tokens.T
+        if isinstance(indices, Sequence) and any(_is_list(entry) for entry in indices):
+            kept = _from_lists(indices, n, T)
+        else:
+            array = rectangular(indices, "alpha", BadSelection)
+            if array.dtype != np.bool_ and tokens.mask is None:
+                return cls(_from_indices(array, n, T), "indices")
+            kept = array.copy() if array.dtype == np.bool_ else _from_indices(array, n, T)
+        if kept.shape != (n, T):
+            raise BadSelection(f"select has shape {kept.shape}; it must be ({n}, {T})")
+        if tokens.mask is not None and (kept & ~tokens.mask).any():
+            i, t = (int(k) for k in np.argwhere(kept & ~tokens.mask)[0])
+            raise BadSelection(f"token {t} of input {i} is selected but masked out")
+        _check_rows(kept)
+        return cls(kept, "indices")
+
+    @classmethod
+    def attended(cls, path: Attended, *, instance: int = 0) -> Selection:
+        """The token that each input of one instance attends to most at the end of a path."""
+        top = path.selection[instance]
+        kept = np.zeros((len(top), path.places), dtype=bool)
+        kept[np.arange(len(top)), top] = True
+        return cls(kept, "attention")
+
+    @property
+    def single(self) -> bool:
+        """Whether each input keeps exactly one token."""
+        return bool((self.kept.sum(axis=1) == 1).all())
+
+    @property
+    def indices(self) -> Ints:
+        """The kept token of each input (n,); an error where an input keeps several."""
+        if not self.single:
+            i = int((self.kept.sum(axis=1) != 1).argmax())
+            raise BadSelection(f"input {i} keeps several tokens; this needs exactly one")
+        return self.kept.argmax(axis=1)
+
+
+def _check_rows(kept: Bools) -> None:
+    """Nothing; an error when an input keeps no token."""
+    some = kept.any(axis=1)
+    if not some.all():
+        raise BadSelection(f"input {int(some.argmin())} keeps no token; select at least one")
+
+
+def _is_list(entry: Any) -> bool:
+    return isinstance(entry, Sequence | np.ndarray) and not isinstance(entry, str | bytes)
+
+
+def _from_indices(array: Any, n: int, T: int) -> Bools:
+    """Booleans (n, T) from one index an input."""
+    whole(array, "alpha", BadSelection)
+    if array.shape != (n,):
+        raise BadSelection(f"alpha has shape {array.shape}; it must be ({n},), one token an input")
+    if array.min() < 0 or array.max() >= T:
+        i = int(((array < 0) | (array >= T)).argmax())
+        raise BadSelection(f"alpha[{i}] is {int(array[i])}; tokens run from 0 to {T - 1}")
+    kept = np.zeros((n, T), dtype=bool)
+    kept[np.arange(n), array.astype(np.int64)] = True
+    return kept
+
+
+def _from_lists(lists: Sequence[Any], n: int, T: int) -> Bools:
+    """Booleans (n, T) from a list of indices, or a row of T booleans, for each input."""
+    if len(lists) != n:
+        raise BadSelection(f"{len(lists)} lists of tokens for {n} inputs; give one an input")
+    kept = np.zeros((n, T), dtype=bool)
+    for i, chosen in enumerate(lists):
+        name = f"the selection of input {i}"
+        array = np.atleast_1d(rectangular(chosen, name, BadSelection))
+        if array.ndim != 1:
+            raise BadSelection(f"{name} has shape {array.shape}; it must be a list of tokens")
+        if array.dtype == np.bool_:
+            if len(array) != T:
+                raise BadSelection(f"{name} has {len(array)} booleans for {T} tokens")
+            kept[i] = array
+            continue
+        whole(array, name, BadSelection)
+        outside = (array < 0) | (array >= T)
+        if outside.any():
+            raise BadSelection(
+                f"input {i} selects token {int(array[outside][0])}; tokens run from 0 to {T - 1}"
+            )
+        kept[i, array.astype(np.int64)] = True
+    return kept

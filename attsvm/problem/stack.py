@@ -1,0 +1,149 @@
+"""Stack: many selection problems of one size, checked and set up at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from attsvm.errors import BadSelection, BadTokens
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
+from attsvm.problem.problem import Problem
+from attsvm.problem.tokens import Tokens
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class StackRows:
+    """The margins of B problems of one size, without ties.
+
+    D (B, m, d) differences, z (B, g, dq) the queries, query (B, m) each row's place among them,
+    norms (B, m) ‖Δ‖‖z‖, b (B, m).
+    """
+
+    D: Floats
+    z: Floats
+    query: Ints
+    norms: Floats
+    b: Floats
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> StackRows:
+        """The rows of these problems, stacked."""
+        return cls(
+            np.stack([p.differences() for p in problems]),
+            np.stack([p.queries for p in problems]),
+            np.stack([p.query for p in problems]),
+            np.stack([p.row_norms for p in problems]),
+            np.stack([p.b for p in problems]),
+        )
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Stack:
+    """B selection problems of one size: X (B, n, T, d), queries (B, n, dq), alpha (B, n).
+
+    The same as B calls of `Problem.of`, checked and set up at once.
+    """
+
+    X: Any
+    queries: Floats
+    alpha: Ints
+
+    def __init__(self, X: Any, *, queries: Any = None, alpha: Any) -> None:
+        values = np.asarray(X)
+        if values.ndim != 4:
+            raise BadTokens(f"X has shape {values.shape}; a stack needs (B, n, T, d)")
+        B, n, T, d = values.shape
+        flat = None if queries is None else np.asarray(queries)
+        if flat is not None and flat.shape[:2] != (B, n):
+            raise BadTokens(f"queries has shape {flat.shape}; it must be ({B}, {n}, dq)")
+        width = 1 if flat is None else int(np.prod(flat.shape[2:]))
+        joined = Tokens(
+            values.reshape(B * n, T, d),
+            queries=None if flat is None else flat.reshape(B * n, width),
+        )
+        chosen = np.asarray(alpha)
+        if chosen.shape != (B, n) or chosen.dtype.kind not in "iu":
+            raise BadSelection(f"alpha has shape {chosen.shape}; it must be whole ({B}, {n})")
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= T):
+            raise BadSelection(f"alpha must lie between 0 and {T - 1}")
+        if T == 1:
+            raise BadSelection("every token is kept: nothing is left to separate")
+        object.__setattr__(self, "X", joined.X.reshape(B, n, T, d))
+        object.__setattr__(self, "queries", joined.queries.reshape(B, n, -1))
+        object.__setattr__(self, "alpha", chosen.astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def problems(self) -> list[Problem]:
+        """The problems one by one, sharing the stack's arrays."""
+        return self.set_up()[0]
+
+    def set_up(self) -> tuple[list[Problem], StackRows]:
+        """The problems and their rows, formed for the whole stack at once."""
+        B, n, T, d = self.X.shape
+        query = np.repeat(np.arange(n), T - 1)
+        X = np.ascontiguousarray(self.X, dtype=np.float64)
+        hi, lo, D, norms = stack_rows(X, self.queries, self.alpha)
+        ones, none, empty = np.ones((B, len(query))), np.empty(0, np.int64), np.empty(0)
+        keys = self.X.reshape(B, n * T, d)
+        place = np.tile(query, (B, 1))
+        shared = {
+            "query": query, "tie_hi": none, "tie_lo": none, "tie_query": none, "c": empty,
+            "c_error": empty, "width": T, "b": ones[0], "scalable": True,
+        }  # fmt: skip
+        columns = zip(keys, self.queries, hi, lo, D, norms, strict=True)
+        out = [
+            _filled(Problem, {
+                **shared, "keys": x, "queries": z, "hi": h, "lo": l,
+                # What the problem would form by itself on first use.
+                "_formed": (differences, length),
+            })
+            for x, z, h, l, differences, length in columns
+        ]  # fmt: skip
+        return out, StackRows(D, self.queries, place, norms, ones)
+
+    def __repr__(self) -> str:
+        B, n, T, d = self.X.shape
+        return f"Stack({B} problems, n={n}, T={T}, d={d})"
+
+
+@njit(parallel=True)
+def stack_rows(X: Floats, z: Floats, alpha: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    """hi, lo (B, m), Δ (B, m, d) and ‖Δ‖‖z‖ (B, m) of every row of a stack, m = n(T − 1)."""
+    B, n, T, d = X.shape
+    m = n * (T - 1)
+    hi, lo = np.empty((B, m), np.int64), np.empty((B, m), np.int64)
+    D, norms = np.empty((B, m, d)), np.empty((B, m))
+    for s in numba.prange(B):
+        k = 0
+        for i in range(n):
+            length = np.sqrt((z[s, i] * z[s, i]).sum())
+            a = alpha[s, i]
+            for t in range(T):
+                if t == a:
+                    continue
+                hi[s, k] = i * T + a
+                lo[s, k] = i * T + t
+                square = 0.0
+                for j in range(d):
+                    x = X[s, i, a, j] - X[s, i, t, j]
+                    D[s, k, j] = x
+                    square += x * x
+                norms[s, k] = np.sqrt(square) * length
+                k += 1
+    return hi, lo, D, norms
+
+
+def _filled(kind: type[T], fields: dict[str, Any]) -> T:
+    """A frozen record with these fields, made without the cost of setting them one by one."""
+    record = object.__new__(kind)
+    object.__setattr__(record, "__dict__", fields)
+    return record

@@ -1,0 +1,173 @@
+"""The folder that a page is drawn from: its files, read with care and written in one move.
+
+attsvm.json          the layout of the folder
+claims/ID.npz        what was measured
+claims/ID.json       the record: config, verdict, numbers; written last, so it vouches for all
+claims/ID.motion.json  the moving picture, where there is one
+figures/ID.svg, .png the pictures
+results.json         every record
+report.html          the page
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attsvm.errors import BadTokens
+from attsvm.ground.files import beside
+
+# The layout of the folder; a folder of another layout is not touched.
+FORMAT = 1
+PAGE = "report.html"
+RESULTS = "results.json"
+# What a killed run left half-written is removed when it is older than this, in seconds.
+STALE = 3600.0
+
+Record = dict[str, Any]
+Say = Callable[[str], None]
+
+# What every record must hold to be shown.
+_NEEDED = {"id", "paper", "title", "verdict", "config"}
+
+
+def prepared(folder: Path) -> Path:
+    """The folder, made or checked: one of another layout, or with other files in it, is refused."""
+    stamp = folder / "attsvm.json"
+    if folder.exists() and not folder.is_dir():
+        raise BadTokens(f"{folder} is a file; give a folder")
+    if stamp.exists():
+        opened(folder)
+    elif folder.exists() and any(folder.iterdir()):
+        raise BadTokens(f"{folder} holds other files; give an empty or a new folder")
+    with room(folder):
+        for part in ("claims", "figures"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+            for left in (folder / part).glob(".*.part"):
+                if left.stat().st_mtime < time.time() - STALE:
+                    left.unlink(missing_ok=True)
+        write_json(stamp, {"format": FORMAT})
+    return folder
+
+
+def opened(folder: Path) -> Path:
+    """The folder, checked and left as it is: one that no reproduction made is refused."""
+    stamp = folder / "attsvm.json"
+    if not folder.is_dir():
+        raise BadTokens(f"there is no folder {folder}; `attsvm reproduce --out {folder}` makes it")
+    if not stamp.exists():
+        raise BadTokens(f"{folder} was not made by `attsvm reproduce`: it has no attsvm.json")
+    try:
+        found = json.loads(stamp.read_text("utf-8")).get("format")
+    except (ValueError, AttributeError):
+        found = "unknown"
+    if found != FORMAT:
+        raise BadTokens(
+            f"{folder} was written by another version (layout {found}, this one reads {FORMAT}); "
+            "give another folder"
+        )
+    return folder
+
+
+def read_record(file: Path, say: Say) -> Record | None:
+    """The record in this file; None when there is none. A broken one is kept aside and named."""
+    if not file.exists():
+        return None
+    try:
+        record = json.loads(file.read_text("utf-8"))
+    except ValueError:
+        record = None
+    if _whole(record):
+        return dict(record)
+    set_aside(file, say)
+    return None
+
+
+def gather(folder: Path, ids: Iterable[str], say: Say) -> list[Record]:
+    """The records on file in the order of the ids; results.json is written from them."""
+    found = [read_record(folder / "claims" / f"{name}.json", say) for name in ids]
+    records = [record for record in found if record is not None]
+    with room(folder):
+        write_json(folder / RESULTS, records)
+    return records
+
+
+def read_results(folder: Path) -> list[Record]:
+    """The records of results.json."""
+    file = folder / RESULTS
+    if not file.exists():
+        raise BadTokens(f"{folder} has no {RESULTS}; `attsvm reproduce --out {folder}` writes it")
+    try:
+        records = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise BadTokens(f"{file} cannot be read ({error}); `attsvm report` rewrites it") from error
+    if not isinstance(records, list) or not all(map(_whole, records)):
+        raise BadTokens(f"{file} is not a list of records; `attsvm report` rewrites it")
+    return records
+
+
+def _whole(record: Any) -> bool:
+    """Whether this is a record with the parts that a page needs, of the kinds it needs."""
+    if not isinstance(record, dict) or not set(record) >= _NEEDED:
+        return False
+    numbers = record.get("numbers", [])
+    return isinstance(numbers, list) and all(isinstance(row, dict) for row in numbers)
+
+
+def set_aside(file: Path, say: Say) -> None:
+    """Move a broken file out of the way, its content kept, and say so."""
+    if file.exists():
+        kept = file.with_name(f"{file.name}.broken")
+        os.replace(file, kept)
+        say(f"{file} cannot be read: kept aside as {kept.name}")
+
+
+@contextmanager
+def room(folder: Path) -> Iterator[None]:
+    """A context in which a full disk becomes one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if full(error):
+            raise no_space(folder) from error
+        raise
+
+
+def full(error: BaseException) -> bool:
+    """Whether the error says that no space is left."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def no_space(folder: Path) -> BadTokens:
+    """The error of a full disk."""
+    return BadTokens(
+        f"no space is left in {folder}: what was finished is kept; make room and run it again"
+    )
+
+
+def write_json(file: Path, content: Any, *, indent: int | None = 1) -> None:
+    """Write the file in one move; numbers that are not finite become null."""
+    text = json.dumps(finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
+    write_text(file, text + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write the file in one move: a whole file appears, or none."""
+    with beside(file) as target:
+        target.write_text(text, encoding="utf-8")
+
+
+def finite(value: Any) -> Any:
+    """Nested plain data with None for every infinity and NaN."""
+    if isinstance(value, dict):
+        return {str(key): finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""The page of a reproduction, one HTML file."""

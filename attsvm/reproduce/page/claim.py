@@ -1,0 +1,193 @@
+"""One claim on the page: picture, statement, numbers, premises, and how to run it again."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from attsvm.references import REFERENCES
+from attsvm.reproduce.folder import Record
+from attsvm.reproduce.page.figure import LARGEST, picture
+
+VERDICTS = ("holds", "fails", "undecided")
+# Shape and word beside the colour, which not everybody sees.
+MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+
+KINDS = {
+    "theorem": "Theorem: judged only on instances inside its premises.",
+    "figure": "Figure: the published experiment, run again.",
+}
+TRUST = {
+    "read": "The statement was read in the paper's abstract or in a caption.",
+    "code": "The statement is what the authors' released code does.",
+    "image": "The statement was read off the published picture.",
+    "as recalled": "The statement is given as recalled; it was not read again.",
+    "derived": "The statement follows from the definitions.",
+    "measured": "The statement is believed on other grounds and measured here.",
+}
+
+
+def text(value: object) -> str:
+    """Anything as text that cannot be markup."""
+    return escape(str(value))
+
+
+def badge(verdict: object) -> str:
+    """The verdict as a coloured word with its mark."""
+    known = verdict if verdict in VERDICTS else "undecided"
+    return f'<span class="badge {known}"><i aria-hidden="true">{MARKS[str(known)]}</i> {text(verdict)}</span>'  # noqa: E501
+
+
+def seconds(value: object) -> str:
+    """A time; the only part of the page that differs between two runs of the same code."""
+    shown = f"{value:.1f} s" if isinstance(value, int | float) else "unknown time"
+    return f'<span class="seconds">{shown}</span>'
+
+
+def article(folder: Path, record: Record, *, number: int, most: int = LARGEST) -> str:
+    """The claim's part of the page.
+
+    number: its place, which makes the names inside unique. most: characters of its picture, above
+    which a shorter form is taken.
+    """
+    name, verdict = str(record["id"]), str(record["verdict"])
+    described = f"{record['title']}: {verdict}"
+    drawn = picture(folder, name, prefix=f"f{number}-", described=described, most=most)
+    parts = [
+        f'<article class="claim" id="{text(name)}" data-claim="{text(name)}" '
+        f'aria-labelledby="h{number}">',
+        f'<header><h3 id="h{number}">{text(record["title"])}</h3>{badge(verdict)}</header>',
+        f'<p class="id"><a href="#{text(name)}">{text(name)}</a> · {text(record.get("kind", ""))}'
+        f"{' · quick run' if record.get('quick') else ''} · {seconds(record.get('seconds'))}</p>",
+        f'<p class="statement">{text(record.get("statement", ""))}</p>',
+        f'<figure class="figure">{drawn}</figure>',
+        _moving(folder, name, number),
+        _reason(record),
+        _differs(record),
+        _numbers(record, number),
+        _facts(record),
+        f'<p class="again">Run it again: <code>attsvm reproduce {text(name)}'
+        f"{' --quick' if record.get('quick') else ''}</code></p>",
+        "</article>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _reason(record: Record) -> str:
+    if not record.get("reason"):
+        return ""
+    word = "Note" if record["verdict"] == "holds" else "Why"
+    return f'<p class="reason"><strong>{word}:</strong> {text(record["reason"])}</p>'
+
+
+def _differs(record: Record) -> str:
+    if not record.get("differs"):
+        return ""
+    return (
+        '<aside class="differs"><h4>Differs from what is published</h4>'
+        f"<p>{text(record['differs'])}</p></aside>"
+    )
+
+
+def _numbers(record: Record, number: int) -> str:
+    """The table of what was seen and what was asked."""
+    rows = record.get("numbers") or []
+    if not rows:
+        return ""
+    words = {True: "met", False: "not met", None: "noted"}
+    kinds = {True: "holds", False: "fails", None: "noted"}
+    lines = []
+    for row in rows:
+        met = row.get("met") if row.get("met") in (True, False) else None
+        lines.append(
+            f'<tr><th scope="row">{text(row.get("what", ""))}</th>'
+            f'<td class="number">{figure(row.get("seen"))}</td>'
+            f'<td class="asked">{text(row.get("asked", ""))}</td>'
+            f'<td class="{kinds[met]}">{words[met]}</td></tr>'
+        )
+    return (
+        f'<div class="scroll"><table class="numbers" aria-labelledby="h{number}">'
+        '<thead><tr><th scope="col">What</th><th scope="col" class="number">Seen</th>'
+        '<th scope="col">Asked</th><th scope="col">Verdict</th></tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def figure(value: object) -> str:
+    """A number in at most six digits, with the whole of it on hover."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return text("not known" if value is None else value)
+    short = f"{value:.6g}"
+    return short if float(short) == value else f'<span title="{value!r}">{short}</span>'
+
+
+def _facts(record: Record) -> str:
+    """Premises, what kind of statement it is, where it comes from, and how surely it is proved."""
+    gap = record.get("gap")
+    proof = (
+        "not certified"
+        if not isinstance(gap, int | float)
+        else "no solution is used" if gap == 0 else f"gap at most {gap:.1e}"
+    )  # fmt: skip
+    source = REFERENCES.get(str(record.get("reference")))
+    kind, trust = str(record.get("kind", "")), str(record.get("trust", ""))
+    facts: list[tuple[str, Any]] = [
+        ("Premises", record.get("premises")),
+        ("Instances judged", record.get("judged")),
+        ("Certified", proof),
+        ("Kind", KINDS.get(kind, kind)),
+        ("Trust", TRUST.get(trust, trust)),
+        ("Source", f"{source.authors} ({source.year}), {source.title}" if source else ""),
+    ]
+    lines = "".join(
+        f"<dt>{text(what)}</dt><dd>{text(value)}</dd>"
+        for what, value in facts
+        if value not in (None, "")
+    )
+    config = text(json.dumps(record["config"], ensure_ascii=False))
+    return (
+        f'<dl class="facts">{lines}</dl><details><summary>Configuration '
+        f"{text(record.get('hash', ''))}, attsvm {text(record.get('version', ''))}</summary>"
+        f"<pre>{config}</pre></details>"
+    )
+
+
+def _moving(folder: Path, name: str, number: int) -> str:
+    """The moving picture's place and its data; nothing when there is none."""
+    file = folder / "claims" / f"{name}.motion.json"
+    if not file.exists():
+        return ""
+    try:
+        motion = json.loads(file.read_text("utf-8"))
+    except ValueError:
+        return '<p class="none">The moving picture on file cannot be read.</p>'
+    if not isinstance(motion, dict) or not motion.get("steps"):
+        return ""
+    data = script_json(_rounded(motion))
+    return (
+        f'<figure class="moving" data-motion="m{number}"><figcaption>'
+        f"{text(motion.get('title', ''))}</figcaption></figure>"
+        f'<script type="application/json" id="m{number}">{data}</script>'
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand in a script element: no `<` is left that could end it."""
+    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return plain.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _rounded(value: Any) -> Any:
+    """Nested plain data, numbers in five digits: finer than a pixel; what is not finite is None."""
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_rounded(entry) for entry in value]
+    if isinstance(value, float):
+        short = float(f"{value:.5g}")
+        if short != short or short in (float("inf"), float("-inf")):
+            return None
+        return int(short) if short.is_integer() and abs(short) < 1e6 else short
+    return value

@@ -1,0 +1,196 @@
+"""The page of a reproduction: one HTML file that needs nothing else, drawn from saved results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+from attsvm.ground.version import __version__
+from attsvm.references import REFERENCES
+from attsvm.reproduce.folder import PAGE, Record, read_results, room, write_text
+from attsvm.reproduce.page.claim import MARKS, VERDICTS, article, badge, seconds, text
+from attsvm.reproduce.page.figure import LARGEST
+
+# Letter -> key of the paper in the bibliography.
+PAPERS = {
+    "A": "tarzanagh2023maxmargin",
+    "B": "tarzanagh2023svm",
+    "C": "julistiono2024mirror",
+    "D": "huang2024nexttoken",
+}
+# Characters for all pictures together, so that the page stays easy to send.
+PICTURES = 6_500_000
+# Words for the verdicts of several claims.
+_MANY = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+
+
+def write_page(folder: str | Path) -> Path:
+    """The file DIR/report.html, drawn from results.json, the figures and the moving pictures."""
+    place = Path(folder)
+    page = place / PAGE
+    html = render(place, read_results(place))
+    with room(place):
+        write_text(page, html)
+    return page
+
+
+def paper_title(letter: str) -> str:
+    """The paper's title for its letter; `Beyond the papers` for what none of them states."""
+    source = REFERENCES.get(PAPERS.get(letter, ""))
+    return source.title if source else "Beyond the papers"
+
+
+def render(folder: Path, records: list[Record]) -> str:
+    """The whole page for these records, in their order."""
+    papers = list(dict.fromkeys(str(record["paper"]) for record in records))
+    numbered = list(enumerate(records))
+    most = min(LARGEST, PICTURES // max(len(records), 1))
+    sections = "\n".join(
+        f'<section class="paper" aria-labelledby="p{place}"><h2 id="p{place}">'
+        f"{_heading(paper)}</h2>\n"
+        + "\n".join(
+            article(folder, r, number=k, most=most) for k, r in numbered if str(r["paper"]) == paper
+        )
+        + "\n</section>"
+        for place, paper in enumerate(papers)
+    )
+    counts = Counter(_verdict(record) for record in records)
+    said = ", ".join(f"{counts[v]} {_counted(v, counts[v])}" for v in VERDICTS if counts[v])
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="description" content="{text(f"{len(records)} claims about attention: {said}")}">
+<title>attsvm: {len(records)} claims, {text(said or "none run")}</title>
+<link rel="icon" href="data:,">
+<style>
+{_asset("style.css")}</style>
+</head>
+<body>
+<a class="skip" href="#claims">Skip to the claims</a>
+<header class="top">
+<div><p class="brand">attsvm</p><h1>What attention selects: the claims, run again</h1></div>
+<button type="button" id="theme" class="control" aria-pressed="false">Dark</button>
+</header>
+<main>
+{_summary(records, papers, counts)}
+{_table(records, papers)}
+{sections}
+</main>
+<footer><p>Every verdict was judged from saved arrays, and every solution certified again from its
+data. Written by attsvm {text(__version__)}. Run all of it: <code>attsvm reproduce</code></p>
+</footer>
+<script>
+{_asset("filter.js")}{_asset("motion.js")}</script>
+</body>
+</html>
+"""
+
+
+# Nothing is loaded from anywhere.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def _asset(name: str) -> str:
+    return files("attsvm.report").joinpath(name).read_text("utf-8")
+
+
+def _heading(paper: str) -> str:
+    letter = f'<span class="letter">{text(paper)}</span> ' if paper in PAPERS else ""
+    return f"{letter}{text(paper_title(paper))}"
+
+
+def _verdict(record: Record) -> str:
+    verdict = str(record["verdict"])
+    return verdict if verdict in VERDICTS else "undecided"
+
+
+def _counted(verdict: str, count: int) -> str:
+    """The word after a number of claims."""
+    return verdict if count == 1 else _MANY[verdict]
+
+
+def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> str:
+    """How many claims hold, fail and are undecided: in all, and for each paper."""
+    tiles = "".join(
+        f'<li class="{v}"><button type="button" data-set-verdict="{v}"><b>{counts[v]}</b> '
+        f'<span><i aria-hidden="true">{MARKS[v]}</i> {_counted(v, counts[v])}</span></button></li>'
+        for v in VERDICTS
+    )
+    lines = []
+    for paper in papers:
+        mine = Counter(_verdict(r) for r in records if str(r["paper"]) == paper)
+        bar = "".join(f'<i class="{v}" style="flex:{mine[v]}"></i>' for v in VERDICTS if mine[v])
+        cells = "".join(f'<td class="number">{mine[v] or "–"}</td>' for v in VERDICTS)
+        lines.append(
+            f'<tr><th scope="row">{_heading(paper)}</th>{cells}'
+            f'<td class="barcell"><span class="bar" aria-hidden="true">{bar}</span></td></tr>'
+        )
+    heads = "".join(f'<th scope="col" class="number">{_MANY[v]}</th>' for v in VERDICTS)
+    versions = sorted({str(record.get("version", "")) for record in records} - {""})
+    times = [r["seconds"] for r in records if isinstance(r.get("seconds"), int | float)]
+    quick = sum(bool(record.get("quick")) for record in records)
+    size = (
+        "small counts (quick)" if quick == len(records)
+        else "full size" if not quick else f"{quick} of {len(records)} quick"
+    )  # fmt: skip
+    return f"""<section aria-labelledby="summary"><h2 id="summary">Summary</h2>
+<ul class="tiles">{tiles}</ul>
+<p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running · \
+attsvm {text(", ".join(versions) or __version__)}</p>
+<div class="scroll"><table class="papers"><thead><tr><th scope="col">Paper</th>{heads}\
+<td></td></tr></thead><tbody>{"".join(lines)}</tbody></table></div>
+</section>"""
+
+
+def _table(records: list[Record], papers: list[str]) -> str:
+    """Every claim in one line, and the controls that filter lines and claims."""
+    kinds = list(dict.fromkeys(str(record.get("kind", "")) for record in records))
+    lines = []
+    for record in records:
+        name, verdict = str(record["id"]), _verdict(record)
+        search = " ".join(
+            str(record.get(part, "")) for part in ("id", "title", "statement", "reason", "differs")
+        )
+        mark = (
+            ' <span class="tag" title="Differs from what is published">differs</span>'
+            if record.get("differs")
+            else ""
+        )
+        lines.append(
+            f'<tr data-claim="{text(name)}" data-paper="{text(record["paper"])}" '
+            f'data-verdict="{verdict}" data-kind="{text(record.get("kind", ""))}" '
+            f'data-search="{text(search.lower())}"><th scope="row"><a href="#{text(name)}">'
+            f"{text(name)}</a></th><td>{text(record['title'])}{mark}</td>"
+            f"<td>{text(record.get('kind', ''))}</td><td>{badge(record['verdict'])}</td>"
+            f'<td class="number">{seconds(record.get("seconds"))}</td></tr>'
+        )
+    return f"""<section aria-labelledby="claims"><h2 id="claims" tabindex="-1">Claims</h2>
+<form class="filter control" role="search" aria-label="Filter the claims">
+<label>Text <input type="search" id="by-text" autocomplete="off" placeholder="press / to search">\
+</label>
+{_choice("paper", [(p, f"{p}: {paper_title(p)}" if p in PAPERS else p) for p in papers])}
+{_choice("verdict", [(v, v) for v in VERDICTS])}
+{_choice("kind", [(k, k) for k in kinds if k])}
+<button type="reset">Clear</button>
+<p role="status" aria-live="polite" id="count">{len(records)} claims</p>
+</form>
+<div class="scroll"><table class="claims"><thead><tr><th scope="col">Claim</th>\
+<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">Verdict</th>\
+<th scope="col" class="number">Time</th></tr></thead>
+<tbody>
+{chr(10).join(lines)}
+</tbody></table></div>
+<p class="none" id="nothing" hidden>No claim matches.</p>
+</section>"""
+
+
+def _choice(name: str, options: list[tuple[str, str]]) -> str:
+    listed = "".join(f'<option value="{text(v)}">{text(shown)}</option>' for v, shown in options)
+    return (
+        f'<label>{name.capitalize()} <select id="by-{name}"><option value="">all</option>'
+        f"{listed}</select></label>"
+    )

@@ -1,0 +1,1 @@
+"""Interior points for the nuclear and the spectral norm."""

@@ -1,0 +1,1 @@
+"""Parts of the Frobenius solvers: active set, coordinate descent, Newton steps, enumeration."""

@@ -1,0 +1,299 @@
+"""Dual coordinate descent for the least Frobenius norm, on rows that are never stacked.
+
+    max over λ of  Σ b_k λ_k − ½‖Σ λ_k Δ_k z_kᵀ‖²,   0 ≤ λ_k ≤ C (margins),  λ_l free (ties)
+
+One step makes row k exact: λ_k ← clip(λ_k − (Δ_kᵀ W z_k − b_k)/(‖Δ_k‖²‖z_k‖²)), with W = Σ λ Δ zᵀ
+kept up to date. Rows are sorted by query into segments, so W z is formed once a segment; inside a
+segment only the vector W z moves. Violations are Euclidean distances in W: a row that lacks
+b_k − Δ_kᵀ W z_k lies (b_k − Δ_kᵀ W z_k)/(‖Δ_k‖‖z_k‖) away, whatever the scale of the data.
+
+Theory: [hsieh2008dual], whose waiting rows are kept too.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
+from attsvm.problem.rows import pairwise
+
+SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
+REFRESH = 20  # epochs between two visits of every row; rows far from tight wait in between
+PASSES = 3  # sweeps over a segment's rows while its W z is at hand
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Rows sorted by query: Δ_k = keys[hi_k] − keys[lo_k] (lo_k = −1: keys[hi_k]).
+
+    keys (N, d) and queries (g, dq) are pools; hi, lo, b, floor, ceil, length are (m,), sorted;
+    segment s holds the rows start[s] … start[s+1]−1, all with the query query[s].
+    floor ≤ λ ≤ ceil: (0, C) on margins, (−∞, ∞) on ties. length_k = ‖Δ_k‖‖z_k‖.
+    order (m,) is the caller's index of each sorted row.
+    """
+
+    keys: NDArray[Any]
+    queries: Floats
+    hi: Ints
+    lo: Ints
+    b: Floats
+    floor: Floats
+    ceil: Floats
+    length: Floats
+    start: Ints
+    query: Ints
+    order: Ints
+
+    def differences(self, index: Ints) -> tuple[Floats, Floats]:
+        """Δ (k, d) and z (k, dq) of the sorted rows `index`."""
+        place = np.searchsorted(self.start, index, side="right") - 1
+        return (
+            pairwise(self.keys, self.hi[index], self.lo[index]),
+            self.queries[self.query[place]],
+        )
+
+
+def sort_rows(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
+    free: NDArray[np.bool_], budget: float = inf,
+) -> Segments:  # fmt: skip
+    """The rows as Segments; keys are not copied.
+
+    hi, lo, query, b, free are (m,) in any order; free marks ties.
+    """
+    pool = np.asarray(keys)
+    if pool.dtype not in (np.float32, np.float64):
+        pool = pool.astype(np.float64)
+    pool = pool.view()
+    pool.flags.writeable = False  # one compiled variant for memory maps and plain arrays
+    order = np.argsort(query, kind="stable")
+    runs = query[order]
+    first = np.flatnonzero(np.r_[True, runs[1:] != runs[:-1]]) if len(runs) else np.empty(0, int)
+    last = np.r_[first[1:], len(runs)].astype(np.int64)
+    pieces = [np.arange(i, j, SEGMENT) for i, j in zip(first, last, strict=True) if j - i > SEGMENT]
+    start = np.unique(np.concatenate([first, last, *pieces])).astype(np.int64)
+    if len(runs) == 0:
+        start = np.zeros(1, np.int64)
+    rows = Segments(
+        keys=pool, queries=np.array(queries, np.float64, order="C"), hi=hi[order].astype(np.int64),
+        lo=lo[order].astype(np.int64), b=b[order].astype(np.float64),
+        floor=np.where(free[order], -inf, 0.0), ceil=np.where(free[order], inf, float(budget)),
+        length=np.empty(len(runs)), start=start, query=runs[start[:-1]].astype(np.int64),
+        order=order,
+    )  # fmt: skip
+    _lengths(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, rows.length)
+    return rows
+
+
+def margins(rows: Segments, W: Floats) -> Floats:
+    """Δ_kᵀ W z_k (m,) of the sorted rows, for W (d, dq)."""
+    out = np.empty(len(rows.b))
+    W = np.ascontiguousarray(W, np.float64)
+    _margins(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, W, out)
+    return out
+
+
+def adjoint(rows: Segments, lam: Floats) -> Floats:
+    """Σ λ_k Δ_k z_kᵀ (d, dq) over the sorted rows."""
+    W = np.zeros((rows.keys.shape[1], rows.queries.shape[1]))
+    _adjoint(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, lam, W)
+    return W
+
+
+def descend(
+    rows: Segments, lam: Floats, W: Floats, *, epochs: int, draw: np.random.Generator,
+    cut: float = inf,
+) -> float:  # fmt: skip
+    """The worst violation met in the last epoch, a distance in W; lam and W move in place.
+
+    The first epoch and every REFRESH-th visit all rows. A margin at λ = 0 that is further from
+    tight than the worst violation of the epoch before waits until the next full visit.
+
+    Args:
+        lam: (m,) sorted multipliers inside their bounds. W: (d, dq) = Σ λ Δ zᵀ.
+        draw: gives the order of the segments in each epoch.
+        cut: the worst violation before the first epoch, when it is known.
+    """
+    every = np.diff(rows.start)
+    active, count = np.arange(len(lam)), every.copy()
+    for epoch in range(epochs):
+        if epoch % REFRESH == 0:
+            count[:] = every
+        cut = _epoch(
+            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
+            rows.start, rows.query, draw.permutation(len(every)), active, count, cut, PASSES, lam,
+            W,
+        )  # fmt: skip
+    return cut
+
+
+def coordinate_descent(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
+    free: NDArray[np.bool_], budget: float = inf, epochs: int = 30,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """(W, λ) after some epochs: W (d, dq) = Σ λ Δ zᵀ and λ (m,) in the caller's order.
+
+    A start for any norm: λ is feasible for the dual and W close to the least Frobenius norm.
+    """
+    rows = sort_rows(keys, queries, hi, lo, query, b, free=free, budget=budget)
+    lam, W = np.zeros(len(b)), np.zeros((rows.keys.shape[1], rows.queries.shape[1]))
+    descend(rows, lam, W, epochs=epochs, draw=np.random.default_rng(0))
+    out = np.empty(len(b))
+    out[rows.order] = lam
+    return W, out
+
+
+@njit()
+def _difference(keys: NDArray[Any], h: int, l: int, out: Floats) -> None:
+    """Writes Δ = keys[h] − keys[l] into out (d,), each entry cast to float64 first."""
+    if l < 0:
+        for r in range(out.size):
+            out[r] = np.float64(keys[h, r])
+    else:
+        for r in range(out.size):
+            out[r] = np.float64(keys[h, r]) - np.float64(keys[l, r])
+
+
+@njit()
+def _lengths(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, start: Ints, query: Ints, out: Floats
+) -> None:
+    """Writes ‖Δ_k‖‖z_k‖ into out (m,)."""
+    delta = np.empty(keys.shape[1])
+    for s in range(query.size):
+        z = queries[query[s]]
+        zz = np.dot(z, z)
+        for k in range(start[s], start[s + 1]):
+            _difference(keys, hi[k], lo[k], delta)
+            out[k] = np.sqrt(zz) * np.sqrt(np.dot(delta, delta))
+
+
+@njit()
+def _margins(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, start: Ints, query: Ints, W: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """Writes Δ_kᵀ W z_k into out (m,)."""
+    delta, v = np.empty(keys.shape[1]), np.empty(keys.shape[1])
+    for s in range(query.size):
+        np.dot(W, queries[query[s]], v)
+        for k in range(start[s], start[s + 1]):
+            _difference(keys, hi[k], lo[k], delta)
+            out[k] = np.dot(delta, v)
+
+
+@njit()
+def _adjoint(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, start: Ints, query: Ints, lam: Floats,
+    W: Floats,
+) -> None:  # fmt: skip
+    """Adds Σ λ_k Δ_k z_kᵀ to W (d, dq)."""
+    delta, total = np.empty(W.shape[0]), np.empty(W.shape[0])
+    for s in range(query.size):
+        if not np.any(lam[start[s] : start[s + 1]]):
+            continue
+        total[:] = 0.0
+        for k in range(start[s], start[s + 1]):
+            if lam[k] != 0.0:
+                _difference(keys, hi[k], lo[k], delta)
+                for r in range(delta.size):
+                    total[r] += lam[k] * delta[r]
+        _add_outer(W, total, queries[query[s]])
+
+
+@njit()
+def _add_outer(W: Floats, u: Floats, z: Floats) -> None:
+    """Adds u zᵀ to W (d, dq)."""
+    for r in range(W.shape[0]):
+        t = u[r]
+        for e in range(W.shape[1]):
+            W[r, e] += t * z[e]
+
+
+@njit()
+def _epoch(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, b: Floats, floor: Floats,
+    ceil: Floats, length: Floats, start: Ints, query: Ints, order: Ints, active: Ints,
+    count: Ints, cut: float, passes: int, lam: Floats, W: Floats,
+) -> float:  # fmt: skip
+    """The worst violation met; one epoch over the first count[s] rows of each segment's `active`.
+
+    lam and W are moved; `active` is permuted inside segments so that waiting rows come last.
+    """
+    delta, v, total = np.empty(W.shape[0]), np.empty(W.shape[0]), np.empty(W.shape[0])
+    worst = 0.0
+    for s in order:
+        if count[s] == 0:
+            continue
+        z = queries[query[s]]
+        zz = np.dot(z, z)
+        np.dot(W, z, v)
+        total[:] = 0.0
+        changed = False
+        for sweep in range(passes):
+            moved = False
+            i = start[s]
+            while i < start[s] + count[s]:
+                k = active[i]
+                i += 1
+                if length[k] == 0.0:
+                    continue
+                _difference(keys, hi[k], lo[k], delta)
+                away = (np.dot(delta, v) - b[k]) / length[k]  # signed distance to tight
+                if lam[k] == floor[k] and away > cut and sweep == 0:
+                    i -= 1
+                    count[s] -= 1
+                    active[i] = active[start[s] + count[s]]
+                    active[start[s] + count[s]] = k
+                    continue
+                step = min(max(lam[k] - away / length[k], floor[k]), ceil[k]) - lam[k]
+                if step != 0.0:
+                    if sweep == 0:
+                        # Leaving the row by its bound is no violation of it: the smaller counts.
+                        worst = max(worst, min(abs(away), abs(step) * length[k]))
+                    lam[k] += step
+                    moved = True
+                    for r in range(delta.size):
+                        t = step * delta[r]
+                        total[r] += t
+                        v[r] += zz * t
+            changed = changed or moved
+            if not moved:
+                break
+        if changed:
+            _add_outer(W, total, z)
+    return worst
+
+
+def epoch_twin(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, b: Floats, floor: Floats,
+    ceil: Floats, length: Floats, start: Ints, query: Ints, order: Ints, active: Ints,
+    count: Ints, cut: float, passes: int, lam: Floats, W: Floats,
+) -> float:  # fmt: skip
+    """The worst violation met: the compiled epoch once more, in plain NumPy, for comparison."""
+    worst = 0.0
+    for s in order:
+        z, old, span = queries[query[s]], lam.copy(), np.arange(start[s], start[s + 1])
+        D = pairwise(keys, hi[span], lo[span])
+        for sweep in range(passes):
+            i = start[s]
+            while i < start[s] + count[s]:
+                k, size = active[i], length[active[i]] or inf
+                v = W @ z + (z @ z) * ((lam - old)[span] @ D)
+                away = (D[k - start[s]] @ v - b[k]) / size
+                if sweep == 0 and lam[k] == floor[k] and away > cut and length[k] > 0:
+                    count[s] -= 1
+                    last = start[s] + count[s]
+                    active[[i, last]] = active[[last, i]]
+                    continue
+                i += 1
+                step = min(max(lam[k] - away / size, floor[k]), ceil[k]) - lam[k]
+                if sweep == 0:
+                    worst = max(worst, min(abs(away), abs(step) * length[k]))
+                lam[k] += step
+        W += np.outer((lam - old)[span] @ D, z)
+    return worst

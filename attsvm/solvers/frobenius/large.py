@@ -1,0 +1,309 @@
+"""Least Frobenius norm for medium and large problems.
+
+    min ½‖W‖_F²   s.t.   Δ_kᵀ W z_k ≥ b_k (margins),   Δ_lᵀ W z_l = c_l (ties)
+
+Coordinate descent runs first. Once Newton steps on the rows near tight are the cheaper way to the
+tolerance, and their Gram fits into memory, they take over: solve on the working set, add the rows
+that are still violated, repeat. Otherwise coordinate descent goes on. When no W exists, the
+multipliers grow without end along a λ ≥ 0 with Σ λ_k Δ_k z_kᵀ = 0; a projection makes it exact.
+"""
+
+from dataclasses import dataclass
+from math import inf, log, sqrt
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse.linalg import LinearOperator, cg
+
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.solvers.frobenius.coordinate import (
+    REFRESH,
+    Segments,
+    adjoint,
+    descend,
+    margins,
+    sort_rows,
+)
+from attsvm.solvers.frobenius.semismooth import factorize, gram, newton, shortfall
+
+CHUNK = REFRESH  # epochs between two looks at the gap
+# Bytes that the working set's Gram and its factor may take.
+MEMORY = 1e9
+EPOCHS = 20_000  # at most
+PATIENCE = 25  # chunks without a tenth of progress before coordinate descent gives up
+ROUNDS = 30  # of Newton with a growing working set
+SLOWER = 4.0  # time of an operation in coordinate descent over that of one in a factorization
+EXPLODED = 1e6  # growth of the lower bound at which a proof of infeasibility is tried
+PROVED = 1e-13  # ‖Σ λ Δ zᵀ‖/Σ λ‖Δ‖‖z‖ that counts as zero
+RIDGE = 1e-12  # of the projection, for unit rows
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best W and the best λ so far (sorted rows), and how far they are from optimal.
+
+    Where all rows are hard margins with b > 0, W and λ are kept apart, each by its own bound:
+    upper = ‖W‖/min(margin/b), lower = bᵀλ/‖Σ λ Δ zᵀ‖. Elsewhere they come as a pair.
+    """
+
+    W: Floats
+    lam: Floats
+    short: float = inf
+    upper: float = inf
+    lower: float = 0.0
+
+
+def solve_rows(
+    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
+    free: NDArray[np.bool_], tol: float, budget: float = inf, W0: Floats | None = None,
+    lam0: Floats | None = None, max_seconds: float | None = None, memory: float = MEMORY,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """(W, λ): W (d, dq) and multipliers λ (m,), the best found, untrusted.
+
+    Ends at a relative gap of `tol` (see `shortfall` for soft margins, ties and rows with b = 0),
+    when nothing improves any more, or after max_seconds. When no W exists: W = 0 and λ with
+    Σ λ_k Δ_k z_kᵀ = 0 to rounding and bᵀλ > 0.
+
+    Args:
+        keys: (N, d) float64 or float32, never copied. queries: (g, dq).
+        hi, lo, query: (m,) with Δ_k = keys[hi_k] − keys[lo_k] (lo_k = −1: keys[hi_k]) and
+            z_k = queries[query_k]. b: (m,), not negative on margins. free: (m,) marks the ties.
+        budget: C of the soft margin, λ ≤ C on margins.
+        W0, lam0: a start; lam0 is where the descent begins, W0 counts as a first answer.
+        memory: bytes that the working set's Gram and its factor may take.
+
+    >>> import numpy as np
+    >>> keys, one = np.array([[3.0, 4.0], [0.0, 0.0]]), np.ones((1, 1))
+    >>> row, none = np.array([0]), np.array([False])
+    >>> W, lam = solve_rows(keys, one, row, row + 1, row, np.ones(1), free=none, tol=1e-9)
+    >>> W.ravel(), lam  # 1/5 of the unit vector (0.6, 0.8)
+    (array([0.12, 0.16]), array([0.04]))
+    """
+    deadline = perf_counter() + (inf if max_seconds is None else max_seconds)
+    rows = sort_rows(keys, queries, hi, lo, query, b, free=free, budget=budget)
+    lam = np.zeros(len(b))
+    if lam0 is not None:
+        lam = np.clip(np.asarray(lam0, np.float64)[rows.order], rows.floor, rows.ceil)
+    flat = rows.length == 0
+    lam[flat] = 0.0
+    proof = flat & (rows.b != 0) & np.isinf(rows.ceil)
+    if proof.any():
+        # A row without features but with a right-hand side proves alone that no W exists.
+        k = int(np.argmax(proof))
+        lam[:] = 0.0
+        lam[k] = np.sign(rows.b[k])
+        found = Found(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
+    else:
+        lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
+        found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)))
+    out = np.empty(len(b))
+    out[rows.order] = found.lam
+    return found.W, out
+
+
+def _run(
+    rows: Segments, lam: Floats, W0: Floats | None, tol: float, deadline: float, room: int
+) -> Found:
+    """Coordinate descent, then Newton when its working set fits (`room` rows) and it pays."""
+    W = adjoint(rows, lam)
+    found = Found(W=W, lam=lam.copy())
+    if not rows.b.any():
+        return Found(W=np.zeros_like(W), lam=np.zeros_like(lam), short=0.0)
+    if lam.any():
+        found = _better(rows, found, W, lam, margins(rows, W))
+    if W0 is not None and _scalable(rows):
+        start = np.array(W0, np.float64)
+        found = _better(rows, found, start, None, margins(rows, start))
+    draw = np.random.default_rng(0)
+    worst, first, idle, settled, tried = inf, 0.0, 0, 0, 1
+    for chunk in range(1, 1 + EPOCHS // CHUNK):
+        if found.short <= tol or idle >= PATIENCE or perf_counter() > deadline:
+            break
+        before, last, signs = worst, found.short, np.sign(lam)
+        worst = descend(rows, lam, W, epochs=CHUNK, draw=draw, cut=worst)
+        W = adjoint(rows, lam)
+        size = float(np.linalg.norm(W))
+        found = _better(rows, found, W, lam, margins(rows, W))
+        first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
+        idle = idle + 1 if found.short > 0.9 * last else 0
+        if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
+            tried = chunk
+            proof = farkas(rows, lam, room)
+            if proof is not None:
+                return Found(W=np.zeros_like(W), lam=proof)
+        # With a settled support one factorization ends it; else Newton has to find the support.
+        settled = settled + 1 if np.array_equal(signs, np.sign(lam)) else 0
+        factors = 1.5 if settled > 1 else 6.0
+        rate, gain = before / max(worst, 1e-300), min(found.short, 10.0) / max(tol, 1e-16)
+        pays = idle > 3 or _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
+        if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:
+            return _newton_rounds(
+                rows, lam, found, reach=2 * worst, tol=tol, deadline=deadline, room=room,
+                limit=EXPLODED * first,
+            )  # fmt: skip
+    return found
+
+
+def _newton_pays(rows: Segments, lam: Floats, *, rate: float, gain: float, factors: float) -> bool:
+    """Whether Newton reaches the tolerance in fewer operations than coordinate descent.
+
+    rate: factor by which the violations fell in the last chunk; gain: factor still to go;
+    factors: how many factorizations Newton is expected to need.
+    """
+    if not rate > 1.0:
+        return True
+    d, dq, k = rows.keys.shape[1], rows.queries.shape[1], int(np.count_nonzero(lam))
+    epoch = 4.0 * d * (len(lam) / REFRESH + 5.0 * k) + 4.0 * d * dq * len(rows.query)
+    descent = SLOWER * epoch * CHUNK * log(max(gain, 1.0)) / log(rate)
+    return descent > factors * k**3 / 3.0 + 4.0 * k**2 * (d + dq)
+
+
+def _newton_rounds(
+    rows: Segments, lam: Floats, found: Found, *, reach: float, tol: float, deadline: float,
+    room: int, limit: float,
+) -> Found:  # fmt: skip
+    """The best found by Newton on a working set that takes in the violated rows of each round."""
+    tie = rows.floor == -inf
+    length = np.where(rows.length > 0, rows.length, inf)
+    inside = np.zeros(len(lam), bool)
+    W = adjoint(rows, lam)
+    for _ in range(ROUNDS):
+        away = np.where(rows.length > 0, (margins(rows, W) - rows.b) / length, inf)
+        must = ((lam != 0) | tie) & (rows.length > 0)
+        # Rows of the last working set stay while they are near; others come in when violated.
+        others = np.flatnonzero(~must & (away <= np.where(inside, max(reach, 0.0), reach)))
+        spare = min(room - int(must.sum()), max(200, int(must.sum())))
+        if spare < 0:
+            break
+        if len(others) > spare:
+            others = others[np.argpartition(away[others], spare)[:spare]]
+        must[others] = True
+        index = np.flatnonzero(must)
+        if not (must & ~inside).any():
+            break  # nothing new: Newton went as far as it can
+        inside = must
+        scale = rows.length[index]
+        x = newton(
+            gram(*rows.differences(index)), rows.b[index] / scale, lam[index] * scale,
+            floor=rows.floor[index], ceil=rows.ceil[index] * scale, tol=0.1 * tol, limit=limit,
+        )  # fmt: skip
+        lam = np.where(rows.length > 0, 0.0, lam)
+        lam[index] = x / scale
+        W = adjoint(rows, lam)
+        found = _better(rows, found, W, lam, margins(rows, W))
+        size = float(np.linalg.norm(W))
+        reach = -1e-13 * size
+        if found.short <= tol or perf_counter() > deadline:
+            return found
+        if _hopeless(rows, found) and float(rows.b @ lam) > limit * size:
+            proof = farkas(rows, lam, room)
+            if proof is not None:
+                return Found(W=np.zeros_like(W), lam=proof)
+            limit, inside = inf, np.zeros(len(lam), bool)  # a huge norm: go on without a limit
+    proof = farkas(rows, lam, room) if _hopeless(rows, found) else None
+    if proof is not None:
+        return Found(W=np.zeros_like(W), lam=proof)
+    return _refine(rows, found, lam) if np.count_nonzero(lam) <= room else found
+
+
+def _refine(rows: Segments, found: Found, lam: Floats) -> Found:
+    """`found`, with W moved onto the rows that λ holds tight.
+
+    W = Σ λ Δ zᵀ carries the rounding of a large λ; steps W ← W + Aᵀ(A Aᵀ)⁻¹(b − A W), whose
+    residual is taken from W itself, are free of it.
+    """
+    index = np.flatnonzero((lam > rows.floor) & (lam < rows.ceil) & (rows.length > 0))
+    factor = factorize(gram(*rows.differences(index)), RIDGE)
+    W, move = adjoint(rows, lam), np.zeros(len(lam))
+    values = margins(rows, W)
+    for _ in range(5 if factor is not None and len(index) else 0):
+        lack = (rows.b - values)[index] / rows.length[index]
+        move[index] = lapack.dpotrs(factor, lack, lower=0)[0] / rows.length[index]
+        W = W + adjoint(rows, move)
+        values = margins(rows, W)
+        found = _better(rows, found, W, None if _scalable(rows) else lam, values)
+    return found
+
+
+def _scalable(rows: Segments) -> bool:
+    """Whether all rows are hard margins with b > 0: any W with positive margins can be scaled."""
+    return bool(np.isinf(rows.ceil).all() and (rows.floor == 0).all() and rows.b.min() > 0)
+
+
+def _hopeless(rows: Segments, found: Found) -> bool:
+    """Whether nothing found so far speaks against infeasibility."""
+    doubt = found.upper == inf if _scalable(rows) else found.short > 1e-3
+    return doubt and bool(np.isinf(rows.ceil).any())
+
+
+def _better(rows: Segments, found: Found, W: Floats, lam: Floats | None, values: Floats) -> Found:
+    """`found`, with W and λ (W = Σ λ Δ zᵀ, or λ unknown) where they improve it."""
+    square = float(np.vdot(W, W))
+    if _scalable(rows):
+        least = float((values / rows.b).min())
+        upper = sqrt(square) / least if least > 0 else inf
+        lower = float(rows.b @ lam) / sqrt(square) if lam is not None and square > 0 else 0.0
+        W_best, upper = (W, upper) if upper < found.upper else (found.W, found.upper)
+        if lam is not None and lower > found.lower:
+            found = Found(W=found.W, lam=lam.copy(), lower=lower)
+        short = upper / found.lower - 1.0 if found.lower > 0 else inf
+        return Found(W=W_best.copy(), lam=found.lam, short=short, upper=upper, lower=found.lower)
+    if lam is None:
+        return found
+    short = shortfall(
+        values, rows.b, lam, square=square, length=rows.length, floor=rows.floor, ceil=rows.ceil
+    )
+    return Found(W=W.copy(), lam=lam.copy(), short=short) if short < found.short else found
+
+
+def farkas(rows: Segments, lam: Floats, room: int) -> Floats | None:
+    """λ (sorted rows) with Σ λ_k Δ_k z_kᵀ = 0 to rounding, λ ≥ 0 on margins, bᵀλ > 0; or None.
+
+    Repeats y ← max(y − A⁺ᵀ(Aᵀ y), 0) on the support, in unit rows y_k = λ_k‖Δ_k‖‖z_k‖: the
+    least-norm change that annuls the sum; rows that turn negative leave. Few rows (at most `room`)
+    go through the Gram A Aᵀ, many through conjugate gradients on AᵀA, well conditioned then.
+    """
+    tie = rows.floor == -inf
+    length = np.where(rows.length > 0, rows.length, inf)
+    y = np.where(np.isinf(rows.ceil), lam * rows.length, 0.0)  # soft margins prove nothing
+    best, least, support = y, inf, np.empty(0, np.int64)
+    factor: Floats | None = None
+    for _ in range(30):
+        if not y.any():
+            break
+        y = y / float(np.abs(y).max())
+        W = adjoint(rows, y / length)
+        ratio = float(np.linalg.norm(W)) / float(np.abs(y).sum())
+        if ratio < least and rows.b @ (y / length) > 0:
+            best, least = y, ratio
+        elif least <= PROVED:
+            break
+        index = np.flatnonzero((y != 0) | (tie & (rows.length > 0)))
+        if len(index) <= min(room, max(1.5 * W.size, 300)):
+            if not np.array_equal(index, support):
+                support, factor = index, factorize(gram(*rows.differences(index)), RIDGE)
+            if factor is None:
+                return None
+            move = lapack.dpotrs(factor, (margins(rows, W) / length)[index], lower=0)[0]
+        else:
+            move = _least_norm(rows, W, index, length)
+        y = y.copy()
+        y[index] -= move
+        y = np.where(tie, y, np.maximum(y, 0.0))
+    return best / length if least <= PROVED else None
+
+
+def _least_norm(rows: Segments, W: Floats, index: Ints, length: Floats) -> Floats:
+    """x (k,) of least norm with Σ x_k Δ_k z_kᵀ/length_k = W over the rows `index`."""
+    weight = np.zeros(len(length))
+    weight[index] = 1.0 / length[index] ** 2
+
+    def normal(u: Floats) -> Floats:
+        return adjoint(rows, weight * margins(rows, u.reshape(W.shape))).ravel()
+
+    square = LinearOperator((W.size, W.size), matvec=normal, dtype=np.float64)
+    u = cg(square, W.ravel(), rtol=1e-6, maxiter=200)[0]
+    return (margins(rows, u.reshape(W.shape)) / length)[index]

@@ -1,0 +1,1 @@
+"""What theory says of data and runs: limits, optima, landscape, measures, rates."""

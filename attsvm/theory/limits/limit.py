@@ -1,0 +1,104 @@
+"""Limits: in which norm a way of training maximizes the margin, and how well that is established.
+
+`predict` reads the table, never calls a conjecture a theorem, and checks on the data those premises
+that can be checked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from attsvm.errors import Unsupported
+from attsvm.language.sentences import Sentences
+from attsvm.losses import Loss, loss_of
+from attsvm.norms import norm_of
+from attsvm.problem.tokens import Tokens
+from attsvm.theory.limits.premises import Case, Premise, premise
+from attsvm.theory.limits.table import TABLE, Status
+
+# Models, rules without an exponent, and rules with one.
+MODELS = tuple(dict.fromkeys(model for model, _ in TABLE))
+POWERS = ("mirror", "nmirror")
+RULES = tuple(r for r in dict.fromkeys(rule for _, rule in TABLE) if r not in POWERS)
+
+_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+# ℓ2 mirror descent is gradient descent.
+_PLAIN = {"mirror": "gd", "nmirror": "ngd"}
+_MARKS = {True: "holds", False: "fails", None: "not checked"}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What is known of the limit of a model trained by a rule.
+
+    norm: the name of the norm in which the margin becomes largest, None when none is known;
+    status: 'proved', 'proved-linear', 'path-only', 'conjectured' or 'none'; references: keys of
+    the bibliography; premises: the conditions, with what the data say about them.
+    """
+
+    model: str
+    rule: str
+    norm: str | None
+    status: Status
+    statement: str
+    references: tuple[str, ...]
+    premises: tuple[Premise, ...]
+
+    def __str__(self) -> str:
+        first = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.status})"
+        cited = " ".join([self.statement, *(f"[{key}]" for key in self.references)])
+        listed = [f"  {_MARKS[p.holds]}: {p.name} ({p.detail})" for p in self.premises]
+        return "\n".join([first, cited, *listed])
+
+
+def predict(
+    model: str,
+    rule: str,
+    tokens: Tokens | Sentences | None = None,
+    *,
+    head: Any = None,
+    loss: str | Loss = "logistic",
+) -> Limit:
+    """The Limit of training this model by this rule.
+
+    model: prompt, weight, factored, joint-prompt, joint-weight or next-token. rule: gd, ngd,
+    polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
+    regularization path. With tokens and head (a vector or a Head) the premises that the data
+    decide are checked; for the joint models the head only names the best tokens. next-token takes
+    Sentences.
+
+    >>> limit = predict("weight", "mirror:1.75")
+    >>> limit.norm, limit.status
+    ('l1.75', 'proved')
+    >>> predict("factored", "ngd").status
+    'conjectured'
+    """
+    if model not in MODELS:
+        raise Unsupported(f"unknown model {model!r}: known are {', '.join(MODELS)}")
+    family, power = _family(rule)
+    row = TABLE[model, family]
+    read = tokens if isinstance(tokens, Sentences) else None
+    if read is not None and model != "next-token":
+        raise Unsupported(f"model {model!r} takes tokens; sentences go with next-token")
+    case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss).name, read)
+    return Limit(
+        model, rule, power if row.norm == "lP" else row.norm, row.status, row.statement,
+        row.references, tuple(premise(name, case) for name in row.premises),
+    )  # fmt: skip
+
+
+def _family(rule: str) -> tuple[str, str | None]:
+    """The rule family and, for mirror descent, the name of its norm."""
+    name, colon, exponent = str(rule).partition(":")
+    if name in RULES and not colon:
+        return name, None
+    if name in POWERS and _NUMBER.fullmatch(exponent) and (p := Fraction(exponent)) > 1:
+        if p == 2:
+            return _PLAIN[name], None
+        text = exponent.rstrip("0").rstrip(".") if "." in exponent else exponent
+        return name, norm_of(f"l{text}").name
+    known = ", ".join([*RULES, *(f"{power}:P with a number P > 1" for power in POWERS)])
+    raise Unsupported(f"unknown rule {rule!r}: known are {known}")

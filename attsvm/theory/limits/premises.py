@@ -1,0 +1,211 @@
+"""Premises of the table of limits: those that the data decide are checked, the others are named.
+
+Every check takes a Case and gives (holds, detail); holds is None where nothing can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadSelection, Inseparable, NotConverged
+from attsvm.ground.arrays import Floats
+from attsvm.ground.lazy import lazy
+from attsvm.heads import Head, Linear, head_of
+from attsvm.language.realizable import realizability
+from attsvm.language.sentences import Sentences
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
+from attsvm.solvers.sets import support_inputs
+from attsvm.theory.optima import score_gaps
+
+Verdict = tuple[bool | None, str]
+
+_NO_TOKENS: Verdict = (None, "give tokens and head to check it")
+
+
+@dataclass(frozen=True)
+class Premise:
+    """A condition of a statement: whether it holds here (None: not checked), and what shows it."""
+
+    name: str
+    holds: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """The data that premises are checked on."""
+
+    tokens: Tokens | None
+    head: Any
+    loss: str
+    sentences: Sentences | None = None
+
+    @lazy
+    def read(self) -> Head | None:
+        """The head; a bare vector is the linear one."""
+        if self.head is None or isinstance(self.head, Head):
+            return self.head
+        d = np.shape(self.head)[-1] if self.tokens is None else self.tokens.d
+        return head_of(self.head, d)
+
+    @lazy
+    def vector(self) -> Floats | None:
+        """v (d,) of one linear head; None for any other."""
+        head = self.read
+        return head.v[0] if isinstance(head, Linear) and len(head.v) == 1 else None
+
+    @lazy
+    def best(self) -> Selection | str | None:
+        """The best tokens under the head; a sentence where two share the highest score."""
+        if self.tokens is None or self.vector is None:
+            return None
+        try:
+            return Selection.best(self.tokens, self.vector)
+        except BadSelection as error:
+            return str(error)
+
+
+def _linear_head(case: Case) -> Verdict:
+    if case.read is None:
+        return None, "give the head to check it"
+    return case.read.linear, f"the head is {case.read.name}"
+
+
+def _loss(case: Case) -> Verdict:
+    return case.loss != "squared", f"the loss is {case.loss}"
+
+
+def _one_best(case: Case) -> Verdict:
+    if case.best is None:
+        return _NO_TOKENS
+    if isinstance(case.best, str):
+        return False, case.best
+    return True, "each input has one token of highest score"
+
+
+def _separable(case: Case) -> Verdict:
+    # Separability is the same in every norm, and Frobenius settles it fastest.
+    if case.tokens is None or not isinstance(case.best, Selection):
+        return None, "there is no selection of best tokens to check it on"
+    try:
+        problem = Problem.of(case.tokens, case.best)
+    except BadSelection as error:
+        return True, str(error)
+    found = solve(problem, "frobenius")
+    if found.W is None:
+        return False if found.proof == "exact" else None, found.message
+    return True, f"a matrix of Frobenius norm {found.upper:.6g} selects the best tokens"
+
+
+def _equal_others(case: Case) -> Verdict:
+    tokens, best = case.tokens, case.best
+    if tokens is None or not isinstance(best, Selection):
+        return _NO_TOKENS
+    others = tokens.present() & ~best.kept
+    some = others.any(axis=1)
+    first = np.where(some, others.argmax(axis=1), best.indices)
+    _, tied = score_gaps(tokens, first, case.vector)
+    wrong = others & ~tied
+    if wrong.any():
+        i, t = (int(k) for k in np.argwhere(wrong)[0])
+        detail = f"tokens {int(first[i])} and {t} of input {i} differ in score: the start decides"
+        return False, detail
+    if tokens.n == 1:
+        return True, "then any start will do"
+    return True, "then most starts will do; far ones can hold to the solution of fewer inputs"
+
+
+def _labels(case: Case) -> Verdict:
+    if case.tokens is None:
+        return None, "give tokens to check it"
+    if case.tokens.labels is None:
+        return False, "labels are missing"
+    return True, "each input has a label"
+
+
+def _support(case: Case) -> Verdict:
+    if case.tokens is None or case.tokens.labels is None or not isinstance(case.best, Selection):
+        return None, "give tokens with labels, and a head that names the best tokens"
+    try:
+        support = support_inputs(case.tokens, case.best)
+    except Inseparable:
+        return False, "no decoder separates the labels at the best tokens"
+    except NotConverged as error:
+        return None, str(error)
+    if support.all():
+        return True, "the limit solves the problem with margin 1 everywhere"
+    loose = (~support).nonzero()[0].tolist()
+    return False, f"inputs {loose} do not: the limit solves the relaxed problem"
+
+
+def _width(case: Case) -> Verdict:
+    if case.tokens is None:
+        return None, "the width is not known here"
+    most = min(case.tokens.n, case.tokens.keys.shape[-1], case.tokens.queries.shape[1])
+    return None, f"the width is not known here; {most} columns always suffice"
+
+
+def _realizable(case: Case) -> Verdict:
+    if case.sentences is None:
+        return None, "give sentences to check it"
+    found = realizability(case.sentences)
+    if found.realizable:
+        return True, f"{case.sentences.size} sentences agree"
+    listed = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
+    return False, listed
+
+
+def _unchecked(detail: str) -> Callable[[Case], Verdict]:
+    return lambda case: (None, detail)
+
+
+# key -> (the premise in words, its check)
+CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
+    "linear head": ("the head is linear", _linear_head),
+    "decreasing loss": ("the loss decreases strictly with the margin", _loss),
+    "one best token": ("each input has one best token", _one_best),
+    "separable": ("some matrix selects the best tokens", _separable),
+    "any start": ("the other tokens of an input share one score", _equal_others),
+    "near start": (
+        "the start is large and near the limit's direction, at locally optimal tokens",
+        _unchecked("a property of the run, not of the data"),
+    ),
+    "small step": (
+        "the step is constant and small",
+        _unchecked("at most one over the gradient's Lipschitz constant"),
+    ),
+    "data model": (
+        "the tokens come from the theorem's data model",
+        _unchecked("nearly orthogonal tokens and suitable queries"),
+    ),
+    "theorem's steps": (
+        "weights and decoder use the theorem's step sizes",
+        _unchecked("a property of the run, not of the data"),
+    ),
+    "full batch": ("Adam runs without eps on full batches", _unchecked("a property of the run")),
+    "width": ("the factors are at least as wide as the limit's rank", _width),
+    "labels": ("each input has a label", _labels),
+    "support": ("every best token supports the decoder", _support),
+    "label margin": (
+        "attention off the best tokens lowers the best label margin in proportion",
+        _unchecked("not checked: it speaks of every attention at once"),
+    ),
+    "realizable": (
+        "sentences agree with one strict order for each query",
+        _realizable,
+    ),
+    "orthonormal": ("the embeddings are orthonormal", _unchecked("a property of the vocabulary")),
+}
+
+
+def premise(name: str, case: Case) -> Premise:
+    """The premise of this key, checked on the case."""
+    words, check = CHECKS[name]
+    return Premise(words, *check(case))

@@ -1,0 +1,259 @@
+"""Global and local optimality of a selection, with the witness; and all optima of a small problem.
+
+The score of a token is γ_it = y_i v·x_it. A selection α is globally optimal when it holds the
+highest score of every input, and locally optimal when every tight neighbour t of α_i (a token
+whose margin is met with equality at the max-margin direction of α) has γ_iα > γ_it. Gradient
+descent started near that direction stays with it exactly in the second case.
+
+Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from attsvm.certificate import Certificate
+from attsvm.errors import BadSelection, Unsupported
+from attsvm.ground.arrays import Bools, Floats, Ints, vector
+from attsvm.norms import Norm, norm_of
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.frobenius.enumeration import MAYBE, all_rows, walk
+from attsvm.solvers.frobenius.inverse import gram
+from attsvm.solvers.front import solve
+
+Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
+# Score differences below this many units of rounding are ties.
+_TIE = 8 * np.finfo(np.float64).eps
+# Beyond this many selections an enumeration has to be asked for.
+MOST = 10_000_000
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A tight neighbour that decides: input, token, and γ_kept − γ_token."""
+
+    input: int
+    token: int
+    score_gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Optimality:
+    """Whether a selection is globally or locally optimal, and what shows it.
+
+    kind is "infeasible" when it is proved exactly that no W selects these tokens, "undecided" when
+    a neighbour is, or when only a bound on the norm of such a W is known: `message` says which.
+    score_gap: the least γ_kept − γ_neighbour over tight neighbours (inf without any); positive
+    exactly when locally optimal. witnesses: the neighbours that forbid or leave it undecided.
+    """
+
+    kind: Kind
+    globally: bool
+    locally: bool | None
+    score_gap: float
+    neighbours: tuple[Witness, ...]
+    witnesses: tuple[Witness, ...]
+    certificate: Certificate
+
+    @property
+    def message(self) -> str:
+        """One sentence on what is known."""
+        if self.certificate.W is None:
+            return self.certificate.message
+        said = ", ".join(f"token {w.token} of input {w.input}" for w in self.witnesses[:3])
+        more = " and more" if len(self.witnesses) > 3 else ""
+        return {
+            "global": "the kept tokens have the highest scores",
+            "local": "every tight neighbour has a lower score than the kept token",
+            "neither": f"a tight neighbour scores at least as high as the kept token: {said}{more}",
+            "undecided": f"it is not known whether better-scoring tokens are tight: {said}{more}",
+        }[self.kind]
+
+
+def optimality(
+    tokens: Tokens, keep: Selection, v: Any, norm: str | Norm = "frobenius"
+) -> Optimality:
+    """The verdict on one selection under the head v.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens(
+    ...     [[[-0.1, 1, 1], [1, 0, 0.9], [0, 0, 0]]], keys=[[[-0.1, 1, 0], [1, 0, 0], [0, 0, 0]]]
+    ... )
+    >>> attsvm.optimality(tokens, attsvm.Selection.of(tokens, [1]), [0, 0, 1]).kind
+    'local'
+    """
+    alpha = keep.indices
+    gaps, tied = score_gaps(tokens, alpha, v)
+    certificate = solve(Problem.of(tokens, keep), norm)
+    present = tokens.present()
+    rivals = present & ~keep.kept
+    best = not bool((rivals & (tied | (gaps <= 0))).any())
+    if certificate.W is None:
+        kind: Kind = "infeasible" if certificate.proof == "exact" else "undecided"
+        return Optimality(kind, best, None, np.nan, (), (), certificate)
+    verdict = certificate.tight
+    rows = certificate.problem.rows
+
+    def witness(k: int) -> Witness:
+        i, t = int(rows[k, 0]), int(rows[k, 2])
+        return Witness(i, t, float(gaps[i, t]))
+
+    neighbours = tuple(witness(k) for k in verdict.rows)
+    bad = (gaps <= 0) | tied
+    against = tuple(w for w in neighbours if bad[w.input, w.token])
+    doubtful = tuple(
+        w for w in map(witness, verdict.undecided.nonzero()[0].tolist()) if bad[w.input, w.token]
+    )
+    least = min((w.score_gap for w in neighbours), default=np.inf)
+    if best:
+        # No token beats the best one, so no neighbour can: nothing is left to decide.
+        return Optimality("global", True, True, least, neighbours, (), certificate)
+    if against:
+        return Optimality("neither", False, False, least, neighbours, against, certificate)
+    if doubtful:
+        return Optimality("undecided", False, None, least, neighbours, doubtful, certificate)
+    return Optimality("local", False, True, least, neighbours, (), certificate)
+
+
+def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
+    """γ_iα − γ_it (n, T), formed from x_iα − x_it, and which of them are ties up to rounding."""
+    head = vector(v, tokens.d)
+    source = np.arange(tokens.n) if tokens.source is None else tokens.source
+    X = np.asarray(tokens.X, dtype=np.float64)[source]
+    D = X[np.arange(tokens.n), alpha][:, None, :] - X
+    gaps = D @ head
+    if tokens.labels is not None:
+        gaps = gaps * tokens.labels[:, None]
+    size = np.linalg.norm(D, axis=2) * float(np.linalg.norm(head))
+    return gaps, np.abs(gaps) <= _TIE * size
+
+
+@dataclass(frozen=True, eq=False)
+class Optima:
+    """Every feasible selection of a small problem and the locally optimal ones among them.
+
+    total: number of selections; choices (K, n) the feasible ones with their least norms (K,);
+    best: the globally optimal selection (n,); local: verdicts on the locally optimal (and
+    undecided) ones, each with its certificate, least norm first; solves, infeasible: how many
+    problems were solved and how many prefixes were cut as infeasible.
+    """
+
+    total: int
+    choices: Ints
+    least: Floats
+    best: Ints
+    local: tuple[tuple[tuple[int, ...], Optimality], ...]
+    solves: int
+    infeasible: int
+
+    def __repr__(self) -> str:
+        return (
+            f"Optima({self.total} selections, {len(self.choices)} feasible, "
+            f"{sum(bool(o.locally) for _, o in self.local)} locally optimal)"
+        )
+
+
+def local_optima(
+    tokens: Tokens,
+    v: Any,
+    norm: str | Norm = "frobenius",
+    *,
+    most: int = MOST,
+    progress: Callable[[float], None] | None = None,
+) -> Optima:
+    """All locally optimal selections of a small problem, each certified.
+
+    Selections are walked input by input and a prefix for which the kernel finds no solution is cut:
+    that is found in floats and not proved, unlike the verdicts on what is left. In Frobenius
+    norm every feasible selection is solved by one kernel and only those without a clearly tight
+    better neighbour are certified; in other norms every feasible selection is solved in turn.
+    `progress` is called with the share done. More than `most` selections are refused.
+    """
+    geometry = norm_of(norm)
+    total = count_selections(tokens)
+    if total > most:
+        sizes = tokens.present().sum(axis=1)
+        power = float(np.log10(sizes).sum())
+        count = f"{total} selections" if power < 15 else f"about 10^{power:.0f} selections"
+        shape = " x ".join(map(str, sizes)) if tokens.n <= 10 else f"{tokens.n} inputs"
+        raise Unsupported(
+            f"there are {count} ({shape}), more than {most}; raise `most`, or test single "
+            "selections with optimality()"
+        )
+    best = Selection.best(tokens, v).indices
+    choices, least, verdict, stats = _walk_all(tokens, v, total, progress)
+    local: list[tuple[tuple[int, ...], Optimality]] = []
+    wanted = np.arange(len(choices)) if geometry.name != "frobenius" else (
+        (verdict == MAYBE).nonzero()[0]
+    )  # fmt: skip
+    for step, k in enumerate(wanted):
+        alpha = tuple(int(a) for a in choices[k])
+        found = optimality(tokens, Selection.of(tokens, alpha), v, geometry)
+        if geometry.name != "frobenius":
+            least[k] = found.certificate.upper
+        if found.kind not in ("neither", "infeasible"):
+            local.append((alpha, found))
+        if progress is not None:
+            progress(0.5 + 0.5 * (step + 1) / len(wanted))
+    local.sort(key=lambda pair: pair[1].certificate.upper)
+    return Optima(total, choices, least, best, tuple(local), int(stats[0]), int(stats[1]))
+
+
+def count_selections(tokens: Tokens) -> int:
+    """How many selections of one token an input there are."""
+    total = 1
+    for size in tokens.present().sum(axis=1):
+        total *= int(size)
+    return total
+
+
+def _walk_all(
+    tokens: Tokens, v: Any, total: int, progress: Callable[[float], None] | None
+) -> tuple[Ints, Floats, Ints, Ints]:
+    """All feasible selections, their Frobenius norms, the kernel's verdicts, and counts."""
+    source = np.arange(tokens.n) if tokens.source is None else tokens.source
+    keys = np.asarray(tokens.keys, dtype=np.float64)[source]
+    D, owner, places, count = all_rows(keys, tokens.mask)
+    if not len(D):
+        raise BadSelection("every input has one token: nothing is left to separate")
+    norms = np.linalg.norm(D, axis=1) * np.linalg.norm(tokens.queries, axis=1)[owner]
+    # A choice whose key another token of the input shares cannot win: its row is zero.
+    allowed = tokens.present()
+    for row in (norms == 0).nonzero()[0]:
+        allowed = allowed & ~(places == row).any(axis=2)
+    if not allowed.any(axis=1).all():
+        i = int((~allowed.any(axis=1)).argmax())
+        raise BadSelection(f"no token of input {i} can win: keys coincide, or its query is zero")
+    norms = np.where(norms > 0, norms, 1.0)
+    X = np.asarray(tokens.X, dtype=np.float64)[source]
+    values, owners, _, _ = all_rows(X, tokens.mask)
+    head = vector(v, tokens.d)
+    gap = values @ head
+    if tokens.labels is not None:
+        gap = gap * tokens.labels[owners]
+    gap[np.abs(gap) <= _TIE * np.linalg.norm(values, axis=1) * np.linalg.norm(head)] = 0.0
+    G = np.empty((len(D), len(D)))
+    gram(D, tokens.queries, owner, 1.0 / norms, np.empty(D.shape), G)
+    rank = keys.shape[2] * tokens.queries.shape[1]
+    stats = np.zeros(3, np.int64)
+    parts: list[tuple[Ints, Floats, Ints]] = []
+    starts = [(a, c) for a in range(tokens.T) for c in range(tokens.T)] if tokens.n > 2 else [()]
+    most = total if tokens.n <= 2 else total // int(tokens.present()[:2].sum(axis=1).prod())
+    for step, start in enumerate(starts):
+        choices = np.empty((most, tokens.n), np.int64)
+        least, verdict = np.empty(most), np.empty(most, np.int64)
+        found = walk(
+            G, norms, allowed, count, places, gap, np.array(start, np.int64), rank, most,
+            choices, least, verdict, stats,
+        )  # fmt: skip
+        parts.append((choices[:found], least[:found], verdict[:found]))
+        if progress is not None:
+            progress(0.5 * (step + 1) / len(starts))
+    joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return joined[0], joined[1], joined[2], stats

@@ -1,0 +1,152 @@
+"""Outcome: where a run has got to, and how that compares with the limit the theory names.
+
+Three states. *undecided*: some input has no token with nearly all the attention. *saturated*: every
+input has, but the selection is not locally optimal, so the run will leave it, however sure it
+looks. *locally optimal*: the selection is certified to be one that training stays with. Attention
+of 1.000000 is no proof of convergence; the third state is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from attsvm.certificate import Certificate
+from attsvm.errors import AttsvmError, Unsupported
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.heads import Head
+from attsvm.models import model_of
+from attsvm.models.model import Evaluation
+from attsvm.norms import norm_of
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.rules.rule import Blocks
+from attsvm.solvers.front import solve
+from attsvm.solvers.sets import relaxed
+from attsvm.theory import measures
+from attsvm.theory.limits.limit import Limit, predict
+from attsvm.theory.optima import Optimality, optimality
+from attsvm.training.path import Path, recorded
+
+State = Literal["undecided", "saturated", "locally optimal", "unknown"]
+# Attention on the top token from which an input counts as decided.
+DECIDED = 1 - 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The end of one instance's run against its predicted limit.
+
+    certificate: the max-margin problem of the selected tokens in the predicted norm (None when no
+    norm is predicted); correlation and margin_share compare the final W with it; margin_share is
+    certified: the run's margin is at least that share of the best.
+    """
+
+    selection: Ints
+    state: State
+    sureness: float
+    changed: int
+    loss: float
+    log10_gradient: float
+    log_time: float
+    W: Floats
+    limit: Limit
+    certificate: Certificate | None
+    optimality: Optimality | None
+    correlation: float
+    margin_share: float
+
+
+def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) -> Outcome:
+    """The Outcome of one instance of a path."""
+    config = path.config
+    alpha = path.selection[instance]
+    W = path.matrices()[-1, instance]
+    limit = predict(config["model"], config["rule"])
+    keep = Selection.of(tokens, alpha)
+    joint = config["model"].startswith("joint")
+    if joint:
+        # A trained decoder may be of any size; its scores are only compared with each other.
+        head = path.weights["v"][-1] if "v" in path.weights else None
+        head = None if head is None else head / max(float(np.abs(head).max()), 1e-300)
+    v = _vector(head, instance)
+    sureness = float(path.sureness[-1, instance].min())
+    certificate: Certificate | None = None
+    verdict: Optimality | None = None
+    correlation = share = float("nan")
+    norm = limit.norm
+    if norm is not None and tokens.T > 1:
+        certificate = solve(_problem(tokens, keep, joint=joint), norm)
+        if certificate.W is not None and W.any():
+            correlation = float(measures.correlation(W, certificate))
+            share = float(measures.margin_share(W, certificate))
+        if v is not None:
+            verdict = optimality(tokens, keep, v, norm_of(norm))
+    return Outcome(
+        alpha, _state(sureness, verdict), sureness, int(path.changed[instance].max()),
+        float(path.loss[-1, instance]), float(path.log_gradient[-1, instance] / np.log(10)),
+        float(path.clock[-1, instance]), W, limit, certificate, verdict, correlation, share,
+    )  # fmt: skip
+
+
+def _vector(head: Any, instance: int) -> Floats | None:
+    """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
+    if head is None or isinstance(head, Head):
+        return None
+    v = np.asarray(head, dtype=np.float64)
+    if v.ndim == 2:
+        v = v[instance if len(v) > 1 else 0]
+    return v if v.ndim == 1 else None
+
+
+def _state(sureness: float, verdict: Optimality | None) -> State:
+    if sureness < DECIDED:
+        return "undecided"
+    if verdict is None or (verdict.locally is None and verdict.kind == "undecided"):
+        return "unknown"
+    return "locally optimal" if verdict.locally else "saturated"
+
+
+def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
+    """The problem of the selection: relaxed when a trained decoder leaves inputs unsupported."""
+    if joint:
+        try:
+            return relaxed(tokens, keep)
+        except (Unsupported, AttsvmError):
+            return Problem.of(tokens, keep)
+    return Problem.of(tokens, keep)
+
+
+def settled(
+    tokens: Tokens | Sequence[Tokens], head: Any, *, norm: str = "frobenius", share: float = 0.99
+) -> Callable[[int, Blocks, Evaluation], bool]:
+    """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
+
+    share: the certified margin share in `norm` at which a run may end. Looked at on the grid of
+    records only, so it costs little. For models with a fixed linear head.
+    """
+    listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
+    heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
+    known: dict[tuple[int, ...], Optimality] = {}
+
+    def stop(step: int, params: Blocks, found: Evaluation) -> bool:
+        least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
+        if not recorded(step) or least < np.log(DECIDED):
+            return False
+        name = "factored" if "K" in params else "prompt" if "p" in params else "weight"
+        W = model_of(name).matrix(params)
+        for b, instance in enumerate(listed):
+            key = (b, *(int(t) for t in found.top[b]))
+            if key not in known:
+                keep = Selection.of(instance, found.top[b])
+                known[key] = optimality(instance, keep, heads[b], norm)
+            verdict = known[key]
+            if not verdict.locally or measures.margin_share(W[b], verdict.certificate) < share:
+                return False
+        return True
+
+    return stop

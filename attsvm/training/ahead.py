@@ -1,0 +1,83 @@
+"""Steps taken by a kernel ahead of the loop: cut into calls, each kept only if it stayed finite."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.rules import Schedule
+from attsvm.rules.rule import Blocks
+from attsvm.rules.steps.schedules import constant
+from attsvm.training.loop import Progress, check_moving
+from attsvm.training.path import PER_DECADE
+from attsvm.training.record import Record, grid
+
+
+class Kernel(Protocol):
+    """Steps on W (B, d, dq), with all arrays of `fused.descend`."""
+
+    def __call__(
+        self, lr: Floats, *, normalized: bool, first: int, at: Ints, W: Floats, clock: Floats,
+        top: Ints, changed: Ints, weights: Floats, columns: Floats, tops: Ints, sureness: Floats,
+    ) -> bool:  # fmt: skip
+        """Whether every instance stayed inside the range of floats."""
+
+
+def go_ahead(
+    kernel: Kernel, most: int, inputs: int, config: dict[str, Any], params: Blocks,
+    factor: Schedule, record: Record, first: int, last: int, progress: Progress | None,
+) -> tuple[Blocks, int]:  # fmt: skip
+    """The parameters and the step that the kernel reached: last + 1 when all is done.
+
+    most: the steps of one call; inputs: n. It stops before the first call in which a number would
+    leave the range of floats.
+    """
+    ((name, block),) = params.items()
+    B, d = block.shape[:2]
+    W = np.array(block).reshape(B, d, -1)
+    clock = np.array(np.broadcast_to(record.clock, B))
+    fresh = record.top is None
+    top = np.full((B, inputs), -1) if record.top is None else np.array(record.top)
+    changed = (
+        np.zeros((B, inputs), np.int64) if record.changed is None else np.array(record.changed)
+    )
+    marks = grid(first if fresh else first + 1, last, config.get("records", PER_DECADE))
+    if last > first and (len(marks) == 0 or marks[-1] != last):
+        marks = np.append(marks, last)
+    R = len(marks)
+    weights, numbers = np.empty((R, *W.shape)), np.empty((R, 3, B))
+    tops, sureness = np.empty((R, B, inputs), np.int64), np.empty((R, B, inputs))
+    step = first
+    while step <= last:
+        ahead = range(step, min(step + most, last + 1))
+        lr = np.full(len(ahead), config["lr"])
+        if factor is not constant:
+            lr *= [factor(s) if s < last else np.nan for s in ahead]
+        lr[last - step :] = np.nan
+        if not (lr[: last - step] >= 0).all():
+            break
+        these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
+        new_W, new_clock, new_top, new_changed = W.copy(), clock.copy(), top.copy(), changed.copy()
+        fine = kernel(
+            lr, normalized=config["rule"] == "ngd", first=step, at=marks[these] - step, W=new_W,
+            clock=new_clock, top=new_top, changed=new_changed, weights=weights[these],
+            columns=numbers[these], tops=tops[these], sureness=sureness[these],
+        )  # fmt: skip
+        if not fine:
+            break
+        if step == 0 and fresh:
+            check_moving(numbers[0, 1])
+        W, clock, top, changed = new_W, new_clock, new_top, new_changed
+        record.clock, record.top, record.changed = clock, top, changed
+        step = ahead.stop
+        if progress is not None:
+            progress((min(step, last) - first) / max(last - first, 1))
+    done = int(np.searchsorted(marks, step))
+    record.extend(
+        {"steps": marks[:done], "loss": numbers[:done, 0], "log_gradient": numbers[:done, 1],
+         "clock": numbers[:done, 2], "top": tops[:done], "sureness": sureness[:done]},
+        {name: weights[:done].reshape(done, *block.shape)},
+    )  # fmt: skip
+    return {name: W.reshape(block.shape)}, step

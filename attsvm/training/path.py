@@ -1,0 +1,130 @@
+"""Path: what happened in a run, thinned, with all that is needed to go on from its end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadTokens
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.models import model_of
+
+# Records a decade of steps.
+PER_DECADE = 48
+# The arrays every saved path holds, besides its weights and its rule's state.
+_ARRAYS = (
+    "steps", "config", "loss", "log_gradient", "top", "sureness", "clock", "changed", "diverged",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Path:
+    """A run of B instances, recorded at steps (R,).
+
+    weights: each block (R, B, ...); loss (R, B); log_gradient (R, B) the log of the gradient's
+    norm; top (R, B, n) the token with the most attention; sureness (R, B, n) its probability;
+    clock (R, B): log of the time at which plain gradient flow is at the same point (nan for rules
+    that do not follow it); changed (B, n): the last step at which the top token changed.
+    config: model, rule, loss, lr, … as plain values; state: the rule's state at the end.
+    diverged: the step at which a number was no longer finite, −1 when none was.
+    """
+
+    steps: Ints
+    weights: dict[str, Floats]
+    loss: Floats
+    log_gradient: Floats
+    top: Ints
+    sureness: Floats
+    clock: Floats
+    changed: Ints
+    config: dict[str, Any]
+    state: dict[str, Any]
+    diverged: int = -1
+
+    @property
+    def size(self) -> int:
+        """The number of instances B."""
+        return int(self.loss.shape[1])
+
+    def matrices(self) -> Floats:
+        """The effective W of every record (R, B, d, dq)."""
+        model = model_of(self.config["model"])
+        return np.stack([model.matrix(self.at(r)) for r in range(len(self.steps))])
+
+    def at(self, record: int) -> dict[str, Floats]:
+        """The blocks (B, ...) of one record."""
+        return {name: block[record] for name, block in self.weights.items()}
+
+    @property
+    def selection(self) -> Ints:
+        """The token with the most attention at the end (B, n)."""
+        return self.top[-1]
+
+    @property
+    def records(self) -> int:
+        """The records a decade of steps: fewer than PER_DECADE where they are large."""
+        return int(self.config.get("records", PER_DECADE))
+
+    @property
+    def places(self) -> int:
+        """The number of token places T of each input."""
+        return int(self.config["places"])
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a saved path holds, by name."""
+        arrays: dict[str, Any] = {
+            "steps": self.steps, "loss": self.loss, "log_gradient": self.log_gradient,
+            "top": self.top, "sureness": self.sureness, "clock": self.clock,
+            "changed": self.changed, "selection": self.selection,
+            "diverged": np.int64(self.diverged), "config": np.str_(json.dumps(self.config)),
+        }  # fmt: skip
+        arrays.update({f"weights.{name}": block for name, block in self.weights.items()})
+        arrays.update({f"state.{name}": np.asarray(block) for name, block in self.state.items()})
+        return arrays
+
+    def save(self, file: str | FilePath, *, force: bool = False) -> None:
+        """Write the path as an .npz file without pickles, in one move."""
+        from attsvm.ground.files import write_arrays
+
+        write_arrays(FilePath(file), self.arrays(), force=force)
+
+    @classmethod
+    def load(cls, file: str | FilePath) -> Path:
+        """The path saved in this file."""
+        from attsvm.ground.files import load_arrays
+
+        arrays = load_arrays(FilePath(file))
+        missing = [name for name in _ARRAYS if name not in arrays]
+        if missing:
+            raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
+        part = {
+            head: {k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith(head + ".")}
+            for head in ("weights", "state")
+        }
+        return cls(
+            arrays["steps"], part["weights"], arrays["loss"], arrays["log_gradient"],
+            arrays["top"], arrays["sureness"], arrays["clock"], arrays["changed"],
+            json.loads(str(arrays["config"])), part["state"], int(arrays["diverged"]),
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        c = self.config
+        return (
+            f"Path({c['model']}, {c['rule']}, {self.size} instances, "
+            f"{int(self.steps[-1])} steps, {len(self.steps)} records)"
+        )
+
+
+def recorded(step: int, per_decade: int = PER_DECADE) -> bool:
+    """Whether this step is on the grid: all up to 10, then so many a decade.
+
+    It does not depend on where a run ends, so that a continued run has the same records.
+    """
+    if step <= 10:
+        return True
+    place = np.log10(step) * per_decade
+    return bool(np.floor(place) != np.floor(np.log10(step - 1) * per_decade))

@@ -1,0 +1,192 @@
+"""Problem: its rows against a plain loop, its small shapes, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from attsvm import BadSelection, BadTokens, Problem, Selection, Tokens, solve
+from attsvm.ground.arrays import LARGEST
+from tests.tolerances import GAP, ROUNDING
+
+_DRAW = np.random.default_rng(5)
+X = _DRAW.standard_normal((3, 4, 5))
+KEYS = _DRAW.standard_normal((3, 4, 6))
+Z = _DRAW.standard_normal((3, 2))
+W = _DRAW.standard_normal((6, 2))
+MASK = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 1, 1]], bool)
+TOKENS = Tokens(X, keys=KEYS, queries=Z, labels=[1, -1, 1], mask=MASK)
+SETS = Selection.of(TOKENS, [[0], [1, 2], [3, 1]])
+SINGLE = Selection.of(TOKENS, [0, 1, 3])
+
+
+def logits() -> np.ndarray:
+    """k_itᵀ W z_i (n, T), by a plain loop."""
+    return np.array([[KEYS[i, t] @ W @ Z[i] for t in range(4)] for i in range(3)])
+
+
+def test_margins_are_kept_minus_dropped():
+    problem, logit = Problem.of(TOKENS, SINGLE), logits()
+    rows = [(i, a, t) for i, a in enumerate((0, 1, 3)) for t in range(4) if t != a and MASK[i, t]]
+    assert sorted(map(tuple, problem.rows.tolist())) == sorted(rows)
+    expected = [logit[i, a] - logit[i, t] for i, a, t in problem.rows]
+    assert problem.margins(W) == pytest.approx(expected, rel=ROUNDING)
+    assert (problem.m, problem.ties, problem.shape) == (7, 0, (6, 2))
+    assert problem.scalable
+
+
+def test_kept_sets_tie():
+    problem, logit = Problem.of(TOKENS, SETS), logits()
+    assert problem.tie_rows.tolist() == [[1, 1, 2], [2, 1, 3]]
+    expected = [logit[i, s] - logit[i, t] for i, s, t in problem.tie_rows]
+    assert problem.tie_values(W) == pytest.approx(expected)
+    assert [problem.c.tolist(), problem.scalable] == [[0.0, 0.0], False]
+    kept = {(i, s) for i, s, _ in problem.rows.tolist()}
+    assert kept == {(0, 0), (1, 1), (2, 1)}
+
+
+def test_the_adjoint_is_the_adjoint():
+    """Σ λ_k margin_k(W) + Σ μ_l tie_l(W) = ⟨A*(λ, μ), W⟩, with few and with all multipliers."""
+    problem = Problem.of(TOKENS, SETS)
+    mu = _DRAW.standard_normal(problem.ties)
+    for lam in (_DRAW.random(problem.m), np.eye(problem.m)[2], np.zeros(problem.m)):
+        inner = float((problem.adjoint(lam, mu) * W).sum())
+        assert inner == pytest.approx(lam @ problem.margins(W) + mu @ problem.tie_values(W))
+
+
+def test_right_hand_sides_follow_their_tokens():
+    b = np.arange(12.0).reshape(3, 4)
+    problem = Problem.of(TOKENS, SINGLE, b=b)
+    assert problem.b.tolist() == [b[i, t] for i, _, t in problem.rows]
+    by_input = Problem.of(TOKENS, SINGLE, b=[0, 2, 5])
+    assert by_input.b.tolist() == [[0, 2, 5][i] for i, _, _ in by_input.rows]
+    assert not by_input.scalable
+
+
+@pytest.mark.parametrize(
+    ("b", "word"),
+    [
+        (1.0, r"b has shape \(\)"), ([1.0], r"b has shape \(1,\)"), ("b", "b has type"),
+        (np.ones((4, 3)), r"b has shape \(4, 3\)"), ([1, -1, 1], r"b\[1, 0\] is -1"),
+        ([1, np.nan, 1], r"b\[1\] is nan"), ([1, 1, np.inf], r"b\[2\] is inf"),
+        ([1j, 1, 1], "b has type"), ([1, [1], 1], "b is not a rectangular"),
+        ([10**400, 1, 1], "b has type"), ([1, 2 * LARGEST, 1], r"b\[1\] is 2e\+75"),
+    ],
+)  # fmt: skip
+def test_bad_right_hand_sides(b, word):
+    with pytest.raises(BadTokens, match=word):
+        Problem.of(TOKENS, SINGLE, b=b)
+
+
+def test_finite_part():
+    """The ties ask for the log-ratios of attention, so the logits reproduce it."""
+    attention = _DRAW.dirichlet(np.ones(4), size=3)
+    attention[~SETS.kept] = np.nan  # of dropped tokens nothing is read
+    problem = Problem.finite(TOKENS, SETS, attention)
+    best = solve(problem).require()
+    assert problem.m == 0
+    ratios = np.log([attention[i, s] / attention[i, t] for i, s, t in problem.tie_rows])
+    assert problem.tie_values(best.W) == pytest.approx(ratios)
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [0.5, np.ones((4, 3)), np.zeros((3, 4)), -np.ones((3, 4)), np.full((3, 4), np.inf), "s",
+     np.ones((3, 4)) * 1j, [[1.0], [1.0, 2.0], []], None],
+)  # fmt: skip
+def test_bad_attention(attention):
+    with pytest.raises(BadTokens, match="attention"):
+        Problem.finite(TOKENS, SETS, attention)
+    with pytest.raises(BadSelection, match="no equality"):
+        Problem.finite(TOKENS, SINGLE, np.ones((3, 4)))
+
+
+def test_labels_problem():
+    problem = Problem.of_labels(TOKENS, SINGLE)
+    v = np.arange(5.0)
+    expected = [y * X[i, a] @ v for i, (a, y) in enumerate(zip((0, 1, 3), (1, -1, 1), strict=True))]
+    assert problem.margins(v) == pytest.approx(expected)
+    assert problem.rows.tolist() == [[0, 0, -1], [1, 1, -1], [2, 3, -1]]
+    with pytest.raises(BadTokens, match="labels are missing"):
+        Problem.of_labels(Tokens(X), Selection.of(Tokens(X), [0, 1, 3]))
+    with pytest.raises(BadSelection, match="keeps several"):
+        Problem.of_labels(TOKENS, SETS)
+
+
+def test_nothing_left_to_separate():
+    with pytest.raises(BadSelection, match="nothing is left to separate"):
+        Problem.of(TOKENS, Selection.of(TOKENS, MASK))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("T", [2, 3])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("dq", [1, 2])
+def test_small_shapes(n, T, d, dq):
+    """Separable by construction: every kept token is its input's query, the others are 0."""
+    values = np.zeros((n, T, d))
+    values[:, 0] = 1.0 + np.arange(d)
+    tokens = Tokens(values, queries=np.ones((n, dq)))
+    best = solve(Problem.of(tokens, Selection.of(tokens, [0] * n))).require()
+    # One row, repeated: its least-norm solution is the row over its squared norm.
+    row = np.outer(values[0, 0], np.ones(dq))
+    assert pytest.approx(row / (row**2).sum(), rel=GAP) == best.W
+    assert best.upper == pytest.approx(1 / np.linalg.norm(row))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"X": [[[1.0, 2.0], [1.0, 2.0], [0.0, 0.0]]]},  # two equal tokens
+        {"X": [[[1.0, 2.0], [3.0, 1.0], [0.0, 0.0]]], "queries": [[0.0, 0.0]]},  # no query
+        {"X": np.zeros((1, 3, 2))},
+        {"X": [[[1.0, 2.0], [0.0, 1.0], [2.0, 3.0]]], "keys": np.zeros((1, 3, 1))},
+    ],
+)
+def test_zero_rows_are_proofs(arrays):
+    tokens = Tokens(**arrays)
+    found = solve(Problem.of(tokens, Selection.of(tokens, [0])))
+    assert (found.status, found.proof, found.W) == ("inseparable", "exact", None)
+    assert found.verify(exact=True).ok
+
+
+ROWS = np.array([[1.0, 0.0], [0.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "word"),
+    [
+        ({"differences": 1.0}, "differences has shape"),
+        ({"differences": [1.0, 2.0]}, "differences has shape"),
+        ({"differences": np.zeros((2, 0))}, "differences has shape"),
+        ({"differences": np.zeros((0, 2))}, "no row"),
+        ({"differences": [[1.0], [1.0, 2.0]]}, "differences is not a rectangular"),
+        ({"differences": [["a"]]}, "differences has type"),
+        ({"differences": [[1.0, np.nan]]}, r"differences\[0, 1\] is nan"),
+        ({"queries": np.ones((3, 1))}, "queries"), ({"queries": np.ones(2)}, "queries has shape"),
+        ({"queries": [[np.inf], [1]]}, r"queries\[0, 0\] is inf"),
+        ({"b": [1, -1]}, r"b\[1, 0\] is -1"), ({"b": [1, 2, 3]}, "b has shape"),
+        ({"ties": [[1.0]]}, "ties has width 1"), ({"ties": [["a", "b"]]}, "ties has type"),
+        ({"ties": [[1.0, 0.0]], "tie_queries": np.ones((2, 1))}, "tie_queries"),
+        ({"ties": [[1.0, 0.0]], "tie_queries": np.ones((1, 2))}, "tie_queries"),
+        ({"ties": [[1.0, 0.0]], "c": [1, 2]}, "c has shape"),
+        ({"ties": [[1.0, 0.0]], "c": [np.nan]}, r"c\[0\] is nan"),
+        ({"ties": [[1.0, 0.0]], "c": ["a"]}, "c has type"), ({"c": [1.0]}, "c has shape"),
+    ],
+)  # fmt: skip
+def test_bad_rows(arrays, word):
+    with pytest.raises(BadTokens, match=word):
+        Problem.from_rows(**{"differences": ROWS, **arrays})
+
+
+def test_given_rows():
+    """min ‖w‖ with w₁ ≥ 1, 2 w₂ ≥ 1 and w₁ + w₂ = 2: w = (1, 1)."""
+    problem = Problem.from_rows(ROWS, ties=[[1.0, 1.0]], c=[2.0])
+    best = solve(problem).require()
+    assert best.W.ravel() == pytest.approx([1.0, 1.0])
+    assert repr(problem) == "Problem(margins=2, ties=1, W is 2 x 1)"
+
+
+def test_wrong_shape_of_W():
+    problem = Problem.of(TOKENS, SINGLE)
+    for wrong in (np.ones(6), np.ones((2, 6)), 1.0):
+        with pytest.raises(BadTokens, match=r"this problem needs \(6, 2\)"):
+            problem.margins(wrong)

@@ -1,0 +1,210 @@
+"""The table of limits: every pair has a row, conjectures stay conjectures, premises are checked."""
+
+import itertools
+import re
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from attsvm import Tokens, Unsupported
+from attsvm.data import EXAMPLES
+from attsvm.heads import Quadratic
+from attsvm.models import MODELS as TRAINED
+from attsvm.norms import NORMS, norm_of
+from attsvm.references import REFERENCES
+from attsvm.rules import RULES as TRAINERS
+from attsvm.theory.limits.limit import MODELS, RULES, predict
+from attsvm.theory.limits.premises import CHECKS
+from attsvm.theory.limits.table import TABLE, Status
+from tests.zoo import sphere_tokens
+
+# The names of the public face.
+FACE_MODELS = ("prompt", "weight", "factored", "joint-prompt", "joint-weight", "next-token")
+FACE_RULES = (
+    "gd", "ngd", "polyak", "mirror:1.75", "mirror:3", "nmirror:1.75", "sign", "signum",
+    "spectral", "muon", "adam",
+)  # fmt: skip
+LINEAR = {"fan2025spectral", "zhang2024adam"}  # theorems on linear models only
+
+
+@pytest.mark.parametrize(("model", "rule"), list(itertools.product(FACE_MODELS, FACE_RULES)))
+def test_every_pair_has_a_limit(model, rule):
+    limit = predict(model, rule)
+    assert (limit.model, limit.rule) == (model, rule)
+    assert limit.norm is None or norm_of(limit.norm).name == limit.norm
+    assert limit.status in get_args(Status) and limit.statement.endswith(".")
+    assert (limit.status == "none") == (not limit.references)
+    assert limit.premises and all(p.name and p.detail for p in limit.premises)
+    assert all(p.holds is None for p in limit.premises if "loss" not in p.name)
+    assert f"({limit.status})" in str(limit) and limit.statement in str(limit)
+
+
+def test_the_table_is_whole():
+    families = {rule for _, rule in TABLE}
+    assert set(TABLE) == set(itertools.product(FACE_MODELS, families)) and MODELS == FACE_MODELS
+    assert set(TRAINED) <= set(MODELS)
+    assert {name.removesuffix(":P") for name in TRAINERS} | {"path"} == families
+    for row in TABLE.values():
+        assert set(row.references) <= set(REFERENCES) and set(row.premises) <= set(CHECKS)
+        assert row.norm is None or row.norm in NORMS
+    assert set(CHECKS) == {name for row in TABLE.values() for name in row.premises}
+
+
+@pytest.mark.parametrize("key", list(TABLE))
+def test_no_conjecture_is_called_a_theorem(key):
+    row = TABLE[key]
+    if set(row.references) & LINEAR:
+        assert row.status not in ("proved", "path-only")
+    if row.status in ("conjectured", "none"):
+        said = row.statement.lower()
+        assert re.search("conjecture|suggest|not |no |only|theorem", said), said
+    else:
+        assert row.norm is not None
+    proved = {
+        ("prompt", "gd"), ("prompt", "mirror"), ("weight", "gd"), ("weight", "ngd"),
+        ("weight", "polyak"), ("weight", "mirror"), ("joint-weight", "ngd"), ("next-token", "ngd"),
+    }  # fmt: skip
+    assert (row.status == "proved") == (key in proved)
+
+
+@pytest.mark.parametrize(
+    ("model", "rule", "norm", "status"),
+    [
+        ("prompt", "gd", "frobenius", "proved"),
+        ("weight", "polyak", "frobenius", "proved"),
+        ("weight", "mirror:1.75", "l1.75", "proved"),
+        ("weight", "nmirror:1.1", "l1.1", "conjectured"),
+        ("weight", "mirror:3.0", "l3", "proved"),
+        ("weight", "mirror:10", "l10", "proved"),
+        ("weight", "mirror:2", "frobenius", "proved"),
+        ("weight", "nmirror:2.0", "frobenius", "proved"),
+        ("weight", "sign", "max", "conjectured"),
+        ("weight", "muon", "spectral", "conjectured"),
+        ("weight", "adam", "max", "conjectured"),
+        ("factored", "gd", "nuclear", "conjectured"),
+        ("factored", "mirror:2", "nuclear", "conjectured"),
+        ("factored", "path", "nuclear", "path-only"),
+        ("factored", "spectral", "spectral", "conjectured"),
+        ("factored", "sign", None, "conjectured"),
+        ("factored", "adam", None, "none"),
+        ("joint-prompt", "ngd", "frobenius", "path-only"),
+        ("joint-weight", "mirror:3", "l3", "path-only"),
+        ("joint-weight", "sign", "max", "conjectured"),
+        ("next-token", "ngd", "frobenius", "proved"),
+        ("next-token", "gd", "frobenius", "conjectured"),
+    ],
+)
+def test_rows(model, rule, norm, status):
+    limit = predict(model, rule)
+    assert (limit.norm, limit.status) == (norm, status)
+
+
+@pytest.mark.parametrize(
+    "rule", ["sgd", "mirror", "mirror:", "mirror:1", "mirror:0.5", "mirror:x", "gd:2", "", None]
+)
+def test_unknown_rules_are_named(rule):
+    with pytest.raises(Unsupported, match=r"unknown rule .* gd, ngd, .*mirror:P"):
+        predict("weight", rule)
+
+
+def test_unknown_models_and_losses_are_named():
+    with pytest.raises(Unsupported, match="unknown model 'mlp': known are prompt, weight"):
+        predict("mlp", "gd")
+    with pytest.raises(Unsupported, match="unknown loss"):
+        predict("weight", "gd", loss="hinge")
+    assert "mirror" not in RULES and "path" in RULES
+
+
+def holds(limit, words):
+    """The verdict and detail of the one premise whose name has these words."""
+    (found,) = [p for p in limit.premises if words in p.name]
+    return found.holds, found.detail
+
+
+def test_premises_on_an_instance_of_the_papers():
+    a = EXAMPLES["multi-input"]()
+    tokens = Tokens(a["X"], labels=a["y"])
+    limit = predict("prompt", "gd", tokens, head=a["v"])
+    for words in ("one best token", "share one score", "some matrix selects", "head is linear"):
+        assert holds(limit, words)[0] is True
+    assert holds(limit, "start is large")[0] is None
+    assert "holds: each input has one best token" in str(limit)
+    without = predict("prompt", "gd", tokens)
+    for words in ("one best token", "share one score", "some matrix selects", "head is linear"):
+        assert holds(without, words)[0] is None
+
+
+def test_general_scores_leave_the_start_to_decide():
+    tokens, v = sphere_tokens(4, 5, 6, seed=0)
+    limit = predict("weight", "gd", tokens, head=v)
+    said, detail = holds(limit, "share one score")
+    assert said is False and re.search(r"tokens \d and \d of input 0", detail)
+    assert holds(limit, "some matrix selects")[0] is True
+
+
+def test_masked_tokens_do_not_count():
+    X = np.zeros((1, 4, 2))
+    X[0, :, 0] = [1.0, 0.5, 0.5, 7.0]
+    X[0, :, 1] = [0.0, 1.0, 2.0, 3.0]
+    seen = predict("prompt", "gd", Tokens(X), head=[1.0, 0.0])
+    assert holds(seen, "share one score")[0] is False
+    masked = Tokens(X, mask=[[True, True, True, False]])
+    assert holds(predict("prompt", "gd", masked, head=[1.0, 0.0]), "share one score")[0] is True
+
+
+def test_equal_best_scores_are_seen():
+    tokens = Tokens([[[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]]])
+    limit = predict("prompt", "gd", tokens, head=[1.0, 0.0])
+    said, detail = holds(limit, "one best token")
+    assert said is False and "tokens 0 and 1 of input 0" in detail
+    assert holds(limit, "some matrix selects")[0] is None
+
+
+def test_an_inseparable_choice_is_seen():
+    # the best token's key lies between the other two
+    X = [[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]]
+    tokens = Tokens(X, keys=[[[0.0], [1.0], [-1.0]]])
+    said, detail = holds(predict("prompt", "ngd", tokens, head=[0.0, 1.0]), "some matrix selects")
+    assert said is False and "no W meets the rows" in detail
+
+
+def test_single_tokens_ask_for_nothing():
+    limit = predict("prompt", "gd", Tokens([[[1.0, 0.0]]]), head=[1.0, 0.0])
+    assert holds(limit, "some matrix selects")[0] is True
+    assert holds(limit, "share one score")[0] is True
+
+
+@pytest.mark.parametrize(("name", "tight"), [("joint-tight", True), ("joint-relaxed", False)])
+def test_support_of_the_decoder(name, tight):
+    a = EXAMPLES[name]()
+    tokens = Tokens(a["X"], labels=a["y"])
+    limit = predict("joint-prompt", "ngd", tokens, head=[0.0, 1.0])
+    said, detail = holds(limit, "supports the decoder")
+    assert said is tight and ("inputs [2] do not" in detail) == (not tight)
+    assert holds(limit, "has a label")[0] is True
+    bare = predict("joint-prompt", "ngd", Tokens(a["X"]), head=[0.3, 1.0])
+    assert holds(bare, "has a label")[0] is False
+    assert holds(bare, "supports the decoder")[0] is None
+
+
+def test_labels_that_no_decoder_separates():
+    tokens = Tokens([[[1.0, 1.0], [0.0, 0.5]], [[1.0, 1.0], [0.0, 2.0]]], labels=[1, -1])
+    limit = predict("joint-prompt", "gd", tokens, head=[0.0, 1.0])
+    said, detail = holds(limit, "supports the decoder")
+    assert said is False and "no decoder separates" in detail
+
+
+def test_heads_and_losses():
+    tokens, v = sphere_tokens(3, 4, 5, seed=1)
+    bent = predict("weight", "gd", tokens, head=Quadratic(v[None], 0.5), loss="squared")
+    assert holds(bent, "head is linear") == (False, "the head is quadratic")
+    assert holds(bent, "loss decreases") == (False, "the loss is squared")
+    assert holds(bent, "one best token")[0] is None
+    for loss in ("logistic", "exponential", "linear"):
+        assert holds(predict("weight", "gd", loss=loss), "loss decreases")[0] is True
+    alone = predict("weight", "gd", head=v)
+    assert holds(alone, "head is linear")[0] is True and holds(alone, "one best")[0] is None
+    several = predict("weight", "gd", tokens, head=np.stack([v, -v]))
+    assert holds(several, "one best token")[0] is None
+    assert "3 columns always suffice" in holds(predict("factored", "gd", tokens), "as wide")[1]

@@ -1,0 +1,281 @@
+"""Regularization paths against certified directions, brute force and high precision."""
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from attsvm import (
+    BadTokens,
+    Problem,
+    Selection,
+    Tokens,
+    Unsupported,
+    optimality,
+    relaxed,
+    solve,
+)
+from attsvm.data import EXAMPLES
+from attsvm.heads import head_of
+from attsvm.heads.quadratic import Quadratic
+from attsvm.losses import loss_of
+from attsvm.models import model_of
+from attsvm.models.gradient.batch import Batch
+from attsvm.norms import norm_of
+from attsvm.theory.balls.ball import Task, stationarity
+from attsvm.theory.balls.descent import descend
+from attsvm.theory.balls.excess import Excess, log_loss
+from attsvm.theory.balls.paths import regpath
+from attsvm.theory.balls.penalty import penalty_path
+from attsvm.theory.measures import correlation
+
+
+def sphere(seed, n=6, T=8, d=10):
+    a = EXAMPLES["sphere"](n, T, d, seed=seed)
+    return Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
+
+
+def example(name):
+    a = EXAMPLES[name]()
+    return Tokens(a["X"], keys=a.get("keys"), labels=a["y"]), a
+
+
+def task_of(tokens, v, model="weight", norm="frobenius", loss="logistic"):
+    best = Selection.best(tokens, v).indices
+    rule = loss_of(loss)
+    return Task(
+        Batch.of(tokens), model_of(model), norm_of(norm), rule, head_of(v, tokens.d),
+        min(tokens.keys.shape[2], tokens.queries.shape[1]), Excess.over(tokens, best, v, rule),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("norm", ["frobenius", "l1.75", "nuclear"])
+def test_the_path_ends_at_the_certified_direction(norm, seed):
+    tokens, v = sphere(seed)
+    model = "factored" if norm == "nuclear" else "weight"
+    path = regpath(tokens, model=model, norm=norm, head=v, starts=2)
+    least = path.target.require().upper
+    assert_allclose(path.radii[[0, -1]], [least, 1e4 * least])
+    assert path.share[-1] >= 0.999
+    if norm != "nuclear":
+        assert path.correlation[-1] >= 0.999
+        assert path.residual.max() < 1e-10
+    assert path.residual.max() < 1e-4
+    assert_allclose(path.size, path.radii, rtol=1e-6)
+    # Neither the certified direction nor a smaller ball does better.
+    assert (path.log_excess <= path.certified_log_excess + 1e-9).all()
+    assert (path.loss <= path.certified_loss + 1e-15).all()
+    assert (np.diff(path.log_excess) < 0).all()
+    assert path.loss[-1] == pytest.approx(path.floor, abs=1e-15)
+    assert path.matrices().shape == (13, 1, 10, 10)
+
+
+def test_without_the_certified_start_the_ball_is_still_minimised():
+    """Small balls of a planar prompt: every start against a fine grid of the disk."""
+    tokens, a = example("multi-input-planar")
+    radii = [0.5, 2.0, 6.0]
+    path = regpath(tokens, model="prompt", head=a["v"], radii=radii, starts=3)
+    task = task_of(tokens, a["v"], "prompt")
+    free = [k for k in range(tokens.keys.shape[2]) if np.abs(tokens.keys[:, :, k]).max() > 0]
+    assert len(free) == 2
+    for k, R in enumerate(radii):
+        grid = []
+        for share, count in ((0.25, 90), (0.5, 90), (0.75, 90), (1.0, 720)):
+            for angle in np.linspace(0, 2 * np.pi, count):
+                p = np.zeros((tokens.keys.shape[2], 1))
+                p[free, 0] = R * share * np.cos(angle), R * share * np.sin(angle)
+                grid.append(task.log_excess(p))
+        assert path.log_excess[k] <= min(grid) + 1e-12
+        assert path.log_excess[k] >= min(grid) - 1e-3
+
+
+def test_an_interior_minimum_is_found():
+    """Two inputs that pull a one-dimensional prompt apart: the loss is least at a finite p."""
+    X = np.array([[[1.0, 10.0], [0.0, 0.0]], [[-1.0, 6.0], [0.0, 0.0]]])
+    tokens = Tokens(X, keys=X[:, :, :1], labels=[1.0, 1.0])
+    v = [0.0, 1.0]
+    task = task_of(tokens, v, "prompt")
+    line = np.linspace(-5, 5, 20001)
+    losses = [task.at(np.array([[p]]))[0].loss[0] for p in line]
+    best = line[int(np.argmin(losses))]
+    path = regpath(tokens, model="prompt", head=v, radii=[0.1, 5.0, 50.0])
+    assert path.target is None and np.isnan(path.correlation).all()
+    assert -5 < best < -0.1 and path.weights["p"][0, 0] == pytest.approx(-0.1)
+    assert_allclose(path.weights["p"][1:, 0], best, atol=1e-3)
+    assert (path.size[1:] < 5).all()
+
+
+def test_joint_paths_depend_on_the_growth_of_the_second_radius():
+    tokens, a = example("joint-relaxed")
+    keep = Selection.of(tokens, a["alpha"])
+    limits = {
+        "mm": solve(Problem.of(tokens, keep)),
+        "relaxed": solve(relaxed(tokens, keep)),
+    }
+    assert_allclose(limits["mm"].W.ravel(), [1.25, 0.25], atol=1e-6)
+    for second, near, value in (
+        (np.sqrt, "mm", 0.9995),
+        (lambda R: R, "relaxed", 0.9997),
+        (lambda R: R * R, "relaxed", 1.0),
+    ):
+        path = regpath(
+            tokens, model="joint-prompt", keep=keep, second=second, radii=[5, 20, 100], starts=1
+        )
+        cosines = {key: correlation(path.matrices()[:, 0], best) for key, best in limits.items()}
+        assert cosines[near][1] == pytest.approx(value, abs=6e-5)
+        assert cosines[near][2] >= 0.999
+        other = "mm" if near == "relaxed" else "relaxed"
+        assert cosines[other][2] < 0.99
+        assert path.residual.max() < 1e-10
+        assert_allclose(path.weights["v"][-1] / path.second[-1], [0, 1], atol=1e-3)
+        assert_allclose(path.second, [second(R) for R in path.radii])
+
+
+def test_joint_weight_path_in_another_norm():
+    tokens, a = example("joint-tight")
+    tokens = Tokens(tokens.X, queries=np.ones((3, 1)), labels=tokens.labels)
+    keep = Selection.of(tokens, a["alpha"])
+    path = regpath(
+        tokens, model="joint-weight", norm="l3", keep=keep, second=lambda R: R, radii=[10, 1000],
+        starts=1,
+    )  # fmt: skip
+    assert path.correlation[-1] >= 0.999 and path.share[-1] >= 0.99
+    v = solve(Problem.of_labels(tokens, keep), "l3").W.ravel()
+    assert correlation(path.weights["v"][-1], v) >= 0.999
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_local_paths_stay_exactly_at_locally_optimal_tokens(alpha):
+    tokens, a = example("single-input-local")
+    verdict = optimality(tokens, Selection.of(tokens, [alpha]), a["v"])
+    path = regpath(
+        tokens, model="prompt", head=a["v"], local=verdict.certificate, radii=[50, 300, 2000],
+        cone=2e-3, starts=2,
+    )  # fmt: skip
+    if alpha < 2:
+        assert verdict.locally and path.correlation[-1] > 1 - 1e-6
+        assert path.residual[-1] < 1e-10
+    else:
+        assert verdict.kind == "neither"
+        assert_allclose(path.correlation, 1 - 2e-3, atol=1e-6)  # held by the cone alone
+
+
+def test_penalties_are_met_and_lead_to_the_same_direction():
+    tokens, a = example("multi-input")
+    penalties = [1e-2, 1e-10, 1e-300]
+    path = penalty_path(tokens, penalties, model="prompt", head=a["v"], starts=1)
+    assert_allclose(path.log_penalty, np.log(penalties), rtol=1e-6)
+    assert path.correlation[-1] > 0.9999
+    # The first one directly: stationary for L + λ‖p‖²/2 in plain arithmetic.
+    task = task_of(tokens, a["v"], "prompt")
+    p = path.weights["p"][0][:, None]
+    _, G, scale = task.at(p)
+    assert_allclose(G * np.exp(scale), -1e-2 * p, atol=1e-8)
+
+
+def test_a_nonlinear_head_has_no_floor_and_no_target():
+    tokens, a = example("single-input-global")
+    head = Quadratic(np.array([a["v"]]), 0.3)
+    path = regpath(tokens, model="prompt", head=head, radii=[1, 3, 9], starts=3)
+    assert np.isnan(path.floor) and np.isnan(path.log_excess).all() and path.target is None
+    assert (np.diff(path.loss) <= 0).all()
+    assert path.residual[0] < 1e-6 and path.origin[0] == "random"
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "linear"])
+def test_excess_in_high_precision(loss):
+    """A direction of margin 60: the excess is about e^−60, far below the last digit of the loss."""
+    tokens, v = sphere(2, 3, 4, 5)
+    best = solve(Problem.of(tokens, Selection.best(tokens, v)))
+    W = 60 * best.W
+    task = task_of(tokens, v, loss=loss)
+    with mpmath.workdps(80):
+        total = mpmath.mpf(0)
+        value = {
+            "logistic": lambda x: mpmath.log1p(mpmath.exp(-x)),
+            "exponential": lambda x: mpmath.exp(-x),
+            "linear": lambda x: -x,
+        }[loss]
+        for i in range(3):
+            z = mpmath.matrix(W.tolist()) * mpmath.matrix(tokens.queries[i].tolist())
+            X = mpmath.matrix(tokens.X[i].tolist())
+            scores = [tokens.labels[i] * mpmath.fdot(X[t, :], v.tolist()) for t in range(4)]
+            exps = [mpmath.exp(mpmath.fdot(X[t, :], z)) for t in range(4)]
+            f = mpmath.fdot(exps, scores) / sum(exps)
+            total += (value(f) - value(max(scores))) / 3
+        expected = float(mpmath.log(total))
+    assert expected < -50
+    assert task.log_excess(W) == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "linear"])
+def test_objective_has_its_slope(loss, scale):
+    tokens, v = sphere(1, 3, 4, 5)
+    task = task_of(tokens, v, loss=loss)
+    W = scale * solve(Problem.of(tokens, Selection.best(tokens, v))).W
+    _, slope = task(W)
+    step = np.random.default_rng(0).standard_normal(W.shape)
+    h = 1e-5
+    numeric = (task(W + h * step)[0] - task(W - h * step)[0]) / (2 * h)
+    assert np.vdot(slope, step) == pytest.approx(numeric, rel=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "l1.75", "l3"])
+def test_descend_finds_the_sharp_point_of_a_linear_function(norm):
+    geometry = norm_of(norm)
+    G = np.random.default_rng(3).standard_normal((4, 3))
+    start = np.random.default_rng(4).standard_normal((4, 3))
+    end = descend(lambda x: (float(np.vdot(G, x)), G), start, 7.0, geometry)
+    assert_allclose(end, -7 * geometry.sharp(G), atol=1e-4)
+    assert stationarity(geometry, end, G)[0] < 1e-9
+    assert stationarity(geometry, -end, G)[0] == pytest.approx(2.0)
+
+
+def test_factors_leave_a_saddle():
+    """From a rank-one start descent keeps rank one; the path's minimiser is stationary in W."""
+    tokens, v = sphere(12)
+    task = task_of(tokens, v, "factored", "nuclear")
+    flat = np.zeros((20, 10))
+    flat[:, 0] = task.random(np.random.default_rng(0))[:, 0]
+    R = 30.0
+    stuck = descend(task, flat, task.radius(R), task.geometry)
+    assert np.linalg.matrix_rank(task.matrix(stuck)) == 1 and task.residual(stuck)[0] > 0.01
+    end = task.least(flat, R)
+    assert task.residual(end)[0] < 1e-4
+    assert task(end)[0] < task(stuck)[0] - 0.01
+
+
+def test_log_loss_past_underflow():
+    loss = loss_of("logistic")
+    assert log_loss(loss, np.array([1.0, 2.0])) == pytest.approx(
+        np.log(loss.value(np.array([1.0, 2.0])).mean())
+    )
+    assert log_loss(loss, np.array([2000.0, 2000.0])) == pytest.approx(-2000.0)
+
+
+def test_what_cannot_be_done_is_refused():
+    tokens, v = sphere(0, 2, 3, 3)
+    for options in (
+        {"norm": "nuclear", "head": v},
+        {"norm": "max", "head": v},
+        {"model": "factored", "norm": "l3", "head": v},
+        {"model": "prompt", "head": v},
+        {"model": "joint-weight", "head": v, "second": np.sqrt},
+        {"model": "joint-weight"},
+        {"head": v, "second": np.sqrt},
+        {"model": "factored", "head": v, "local": np.eye(3)},
+        {"head": v, "local": np.eye(3), "cone": 0.0},
+    ):
+        with pytest.raises(Unsupported):
+            regpath(tokens, **options)
+    for options in (
+        {"radii": [2.0, 1.0], "head": v},
+        {"radii": [-1.0], "head": v},
+        {"model": "joint-weight", "second": np.sqrt},
+    ):
+        with pytest.raises(BadTokens):
+            regpath(tokens, **options)
+    with pytest.raises(BadTokens, match="decreasing"):
+        penalty_path(tokens, [1e-4, 1e-2], head=v)
