@@ -1,0 +1,56 @@
+"""Objects from a file of one's own: `FILE.py:NAME`, as the command line takes them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from attsvm.errors import BadTokens, Unsupported
+
+
+def is_outside(text: str) -> bool:
+    """Whether a name on the command line points into a file: `rules.py:slow`, not `mirror:1.75`."""
+    return text.rpartition(":")[0].endswith(".py") or text.endswith(".py")
+
+
+def load_object(text: str, what: str) -> object:
+    """What `FILE.py:NAME` names; `what` (a rule, a norm) is for the error."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise Unsupported(f"{what} from a file is FILE.py:NAME; this is {text!r}")
+    module = load_module(Path(file))
+    if not hasattr(module, name):
+        known = [word for word in vars(module) if not word.startswith("_")]
+        raise Unsupported(f"{file} has no {name}; it has {', '.join(known) or 'nothing'}")
+    return getattr(module, name)
+
+
+def load_module(file: Path) -> ModuleType:
+    """The module in a file, run once for each path in a process.
+
+    It has a name of its own, so that it hides no installed module, and it is listed among the
+    loaded ones, so that its classes can be found again by a process that is handed one of them.
+    """
+    place = file.resolve()
+    name = f"attsvm_outside_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not place.is_file():
+        raise BadTokens(f"{file} is not there")
+    spec = importlib.util.spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise BadTokens(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        reason = str(error).strip().splitlines()
+        raise Unsupported(
+            f"{file} does not import: {type(error).__name__}{': ' + reason[0] if reason else ''}"
+        ) from error
+    return module
