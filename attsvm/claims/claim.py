@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -120,6 +121,12 @@ class Motion:
     points: list[tuple[str, float, float]] = field(default_factory=list)
 
 
+def frame_choice(steps: Any, most: int = 60) -> list[int]:
+    """Up to `most` records, evenly spread over the log-spaced grid, the last included."""
+    places = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
+    return [int(k) for k in places]
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement, run, check and picture.
@@ -128,6 +135,7 @@ class Claim:
     quick has smaller counts and the same checks. run(config) measures; check(config, result)
     judges; plot(config, result) draws; motion, where there is one, is the moving picture.
     differs: how and why our result differs from the published figure, where it does.
+    module: the dotted name of the module it is written in, which it finds out by itself.
     """
 
     id: str
@@ -143,16 +151,18 @@ class Claim:
     motion: Callable[[Config, Result], Motion] | None = None
     differs: str = ""
     reference: str = ""
+    module: str = ""
+
+    def __post_init__(self) -> None:
+        """Note the module that makes the claim, two frames up: this method, __init__, it."""
+        if not self.module:
+            made_in = sys._getframe(2).f_globals.get("__name__", "__main__")
+            object.__setattr__(self, "module", made_in)
 
     @property
     def paper(self) -> str:
         """The paper's letter, or `beyond`."""
         return self.id.partition(".")[0]
-
-    @property
-    def module(self) -> str:
-        """The dotted name of the module it is written in, which follows from its id."""
-        return "attsvm.claims." + self.id.lower().replace(".", "_").replace("-", "_")
 
 
 def config_hash(config: Config) -> str:

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    frame_choice,
+    noted,
+)
 from attsvm.claims.shared.prompt_paths import unsettled
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected
-from attsvm.claims.shared.single_input import frame_choice
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.data.contextual import contextual
 from attsvm.ground.arrays import Bools, Floats, Ints

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attsvm.claims.a.joint import instance, problems
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.joint_descent import instance, problems
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.shared.work import searched, solve
 from attsvm.theory.balls.paths import regpath

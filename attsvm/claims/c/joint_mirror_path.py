@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attsvm.claims.c.joint_mirror import EXPONENTS, instance, problems
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.joint_mirror_instance import EXPONENTS, instance, problems
 from attsvm.claims.shared.mirror_runs import norm_name
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.shared.work import searched, solve

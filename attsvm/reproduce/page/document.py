@@ -95,7 +95,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def _asset(name: str) -> str:
-    return files("attsvm.report").joinpath(name).read_text("utf-8")
+    return files("attsvm.reproduce.page").joinpath(name).read_text("utf-8")
 
 
 def _heading(paper: str) -> str:

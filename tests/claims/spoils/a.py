@@ -4,7 +4,8 @@ import numpy as np
 
 from attsvm.claims.a import contextual_data as a_contextual_data
 from attsvm.claims.a import multi_input as a_multi_input
-from attsvm.claims.shared import kept_sets, prompt_paths
+from attsvm.claims.a import nonlinear_head_path
+from attsvm.claims.shared import prompt_paths
 from attsvm.problem.problem import Problem
 from attsvm.solvers.front import solve
 from tests.claims.spoils.tampering import backwards, changed, rolled, scaled_up
@@ -50,12 +51,16 @@ def _paths(config):
 
 
 def _ties(config):
-    drawn = [kept_sets.draw(config, seed) for seed in config["seeds"]]
+    drawn = [nonlinear_head_path.draw(config, seed) for seed in config["seeds"]]
     return [Problem.of(one.tokens, one.sets) for one in drawn]
 
 
 def _pieces(config):
-    return [p for s in config["seeds"] for p in kept_sets.pieces(kept_sets.draw(config, s))]
+    return [
+        p
+        for s in config["seeds"]
+        for p in nonlinear_head_path.pieces(nonlinear_head_path.draw(config, s))
+    ]
 
 
 def _contexts(config):

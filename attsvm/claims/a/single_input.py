@@ -1,4 +1,4 @@
-"""One input of three tokens, trained from several starting prompts: what both claims share."""
+"""A: one input of three tokens: from every start the prompt goes to a locally optimal token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.claims.claim import Config, Finding, Motion, Result, Track, at_least, at_most, equals
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Motion,
+    Result,
+    Track,
+    at_least,
+    at_most,
+    equals,
+    frame_choice,
+)
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
@@ -132,7 +143,45 @@ def motion(config: Config, result: Result) -> Motion:
     )  # fmt: skip
 
 
-def frame_choice(steps: Any, most: int = 60) -> list[int]:
-    """Up to `most` records, evenly spread over the log-spaced grid, the last included."""
-    places = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
-    return [int(k) for k in places]
+_GLOBAL = {
+    "example": "single-input-global", "starts": STARTS, "ends": [0] * 6, "lr": 0.1, "steps": 1000,
+    "reach": 2.5, "grid": 31, "cosine": 0.9994, "half_square": 0.49505,
+}  # fmt: skip
+
+GLOBAL = Claim(
+    id="A.single-input-global",
+    title="One input: all starts select the best token",
+    kind="figure",
+    trust="code",
+    statement="On the three-token instance whose other tokens tie, normalized descent on the "
+    "prompt ends at the best token from every published start, in the direction of its "
+    "max-margin problem.",
+    full=_GLOBAL,
+    quick={**_GLOBAL, "grid": 15},
+    run=run,
+    check=check,
+    plot=plot,
+    motion=motion,
+    reference="tarzanagh2023maxmargin",
+)
+
+_LOCAL = {
+    "example": "single-input-local", "starts": STARTS, "ends": [0, 0, 0, 0, 1, 1], "lr": 0.1,
+    "steps": 1000, "reach": 2.5, "grid": 31, "cosine": 0.9994, "half_square": 0.49505,
+}  # fmt: skip
+
+LOCAL = Claim(
+    id="A.single-input-local",
+    title="One input: a second token becomes locally optimal",
+    kind="figure",
+    trust="code",
+    statement="With the third token's score at 0 the second token is locally optimal as well, and "
+    "starts far enough on its side end there, in the direction of its own max-margin problem.",
+    full=_LOCAL,
+    quick={**_LOCAL, "grid": 15},
+    run=run,
+    check=check,
+    plot=plot,
+    motion=motion,
+    reference="tarzanagh2023maxmargin",
+)

@@ -1,4 +1,4 @@
-"""Regularization paths towards the best tokens: what the Frobenius and nuclear claims share."""
+"""B: the least loss in growing balls turns to the max-margin solution, Frobenius and nuclear."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    Test,
+    at_least,
+    at_most,
+    equals,
+    noted,
+)
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, drawn
 from attsvm.claims.shared.work import searched, solve
@@ -110,3 +120,45 @@ def plot(config: Config, result: Result) -> Figure:
     left.set(xlabel=name, ylabel="1 − correlation to the certified W", title="Direction")
     right.set(xlabel=name, ylabel="1 − certified margin share", title="Margin")
     return figure
+
+
+_FROBENIUS = {
+    "shape": [4, 5, 6], "seeds": 10, "model": "weight", "norm": "frobenius", "starts": 2,
+    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "correlation": 0.999, "share": 0.99,
+}  # fmt: skip
+
+FROBENIUS = Claim(
+    id="B.regularization-path-frobenius",
+    title="Regularization path, Frobenius",
+    kind="theorem",
+    trust="read",
+    statement="Minimising the loss with ‖W‖_F ≤ R, W_R/R tends to the Frobenius "
+    "max-margin direction of the best tokens as R grows, if they are unique and can be separated.",
+    full=_FROBENIUS,
+    quick={**_FROBENIUS, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
+    run=run,
+    check=check,
+    plot=plot,
+    reference="tarzanagh2023svm",
+)
+
+_NUCLEAR = {
+    "shape": [4, 5, 6], "seeds": 10, "model": "factored", "norm": "nuclear", "starts": 2,
+    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "correlation": 0.999, "share": 0.99,
+}  # fmt: skip
+
+NUCLEAR = Claim(
+    id="B.regularization-path-nuclear",
+    title="Regularization path, nuclear",
+    kind="theorem",
+    trust="read",
+    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R, K Qᵀ/R tends to the set of "
+    "nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
+    "separated.",
+    full=_NUCLEAR,
+    quick={**_NUCLEAR, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
+    run=run,
+    check=check,
+    plot=plot,
+    reference="tarzanagh2023svm",
+)

@@ -1,4 +1,4 @@
-"""Prompt and decoder trained together on three inputs of two tokens: what both claims share."""
+"""A: prompt and decoder trained together on three inputs of two tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Config, Finding, Result, at_least, at_most, equals
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
@@ -113,3 +113,45 @@ def plot(config: Config, result: Result) -> Figure:
     right.set_ylim(top=1.25)  # room for the legend above the curves
     right.legend(frameon=False, fontsize=7.5, loc="upper left")
     return figure
+
+
+_TIGHT = {
+    "example": "joint-tight", "problem": "whole", "lr": 0.1, "steps": 1000,
+    "limit": [4 / 3, 1 / 3], "half_square": 0.944444, "cosine": 0.999,
+}  # fmt: skip
+
+TIGHT = Claim(
+    id="A.joint-tight",
+    title="Prompt and decoder: all inputs support the decoder",
+    kind="figure",
+    trust="code",
+    statement="Normalized descent on prompt and decoder together, with every selected token a "
+    "support vector of the decoder, ends in both max-margin directions, the prompt's unrelaxed.",
+    full=_TIGHT,
+    quick=_TIGHT,
+    run=run,
+    check=check,
+    plot=plot,
+    reference="tarzanagh2023maxmargin",
+)
+
+_RELAXED = {
+    "example": "joint-relaxed", "problem": "relaxed", "lr": 0.1, "steps": 1000,
+    "limit": [1.0, 0.0], "half_square": 0.5, "cosine": 0.999,
+}  # fmt: skip
+
+RELAXED = Claim(
+    id="A.joint-relaxed",
+    title="Prompt and decoder: one input does not support the decoder",
+    kind="figure",
+    trust="code",
+    statement="When one selected token is no support vector of the decoder, the prompt of the "
+    "published descent ends in the direction of the relaxed problem, which asks that input for a "
+    "margin of 0 only, and not in that of the unrelaxed one.",
+    full=_RELAXED,
+    quick=_RELAXED,
+    run=run,
+    check=check,
+    plot=plot,
+    reference="tarzanagh2023maxmargin",
+)

@@ -1,4 +1,4 @@
-"""Two inputs in the plane, trained as one weight and as two factors: what both pictures share."""
+"""B: W z of two inputs moves along the lines of the max-margin problem, in two pictures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.claims.claim import Config, Finding, Motion, Result, Track, at_least, at_most, equals
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Motion,
+    Result,
+    Track,
+    at_least,
+    at_most,
+    equals,
+    frame_choice,
+)
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
 from attsvm.claims.shared.random_instances import standing
-from attsvm.claims.shared.single_input import frame_choice
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.ground.arrays import Floats
@@ -150,3 +160,48 @@ def motion(config: Config, result: Result) -> Motion:
     return Motion("W z of both inputs, radius drawn as log(1 + r)", [int(s) for s in steps[frames]],
                   tracks, list(MODELS), "first coordinate", "second coordinate",
                   lines=lines, points=points)  # fmt: skip
+
+
+_FIRST = {
+    "example": "path-picture-1", "lr": 0.1, "steps": 2000, "seed": 0,
+    "correlation": 0.99,
+}  # fmt: skip
+
+FIRST = Claim(
+    id="B.path-picture-1",
+    title="Paths in the plane: two clouds of three tokens",
+    kind="figure",
+    trust="code",
+    statement="On the published draw with two clouds of three tokens, normalized descent moves "
+    "W z of each input onto the line that the max-margin problem of the selected tokens names: "
+    "the Frobenius problem for the weight, the nuclear one for the factors.",
+    full=_FIRST,
+    quick=_FIRST,
+    run=run,
+    check=check,
+    plot=plot,
+    motion=motion,
+    reference="tarzanagh2023svm",
+)
+
+_SECOND = {
+    "example": "path-picture-2", "lr": 0.1, "steps": 2000, "seed": 0,
+    "correlation": 0.99,
+}  # fmt: skip
+
+SECOND = Claim(
+    id="B.path-picture-2",
+    title="Paths in the plane: five tokens an input",
+    kind="figure",
+    trust="code",
+    statement="On the published draw with five tokens an input, normalized descent moves "
+    "W z of each input onto the line that the max-margin problem of the selected tokens names: "
+    "the Frobenius problem for the weight, the nuclear one for the factors.",
+    full=_SECOND,
+    quick=_SECOND,
+    run=run,
+    check=check,
+    plot=plot,
+    motion=motion,
+    reference="tarzanagh2023svm",
+)
