@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from attsvm.claims import CLAIMS
-from attsvm.cli.parts.claims_live import Board
+from attsvm.cli.parts.live import Board
 from attsvm.reproduce import runs as running
-from tests.claims.spoils.fabricated import read, write
+from tests.claims.tampering.fabricated import read, write
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.claims.spoils.tampering import backwards, changed, rolled
+from tests.claims.tampering.ways import backwards, changed, rolled
 
 
 def taken(name, source):
@@ -15,7 +15,7 @@ def lengthened(name):
     return changed(name, lambda a: 1.2 * a)
 
 
-SPOILS = {
+TAMPERED = {
     "beyond.rules-against-norms": (
         ("the weights of sign descent as those of normalized descent",
          taken("weight ngd", "weight sign")),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.claims.spoils.tampering import backwards, changed, rolled
+from tests.claims.tampering.ways import backwards, changed, rolled
 
 
 def taken(name, source):
@@ -33,7 +33,7 @@ def turned(name, size=0.3):
     return changed(name, mix)
 
 
-SPOILS = {
+TAMPERED = {
     "C.cross-p-divergence": (
         ("the runs of p = 3 and p = 1.75 swapped", swapped("3.W", "1.75.W")),
         ("the solutions of other instances", rolled("2.best.W")),

@@ -8,7 +8,7 @@ from attsvm.claims.a import nonlinear_head_path
 from attsvm.claims.shared import prompt_paths
 from attsvm.problem.problem import Problem
 from attsvm.solvers.front import solve
-from tests.claims.spoils.tampering import backwards, changed, rolled, scaled_up
+from tests.claims.tampering.ways import backwards, changed, rolled, scaled_up
 
 
 def swapped(first, second):
@@ -31,14 +31,14 @@ def turned(name, size=0.1):
 def solved_in(name, norm, problems):
     """The solutions in another norm: they meet every margin, and are too long in the right one."""
 
-    def spoil(config, result):
+    def tamper(config, result):
         W = np.array(result[name])
         for k, problem in enumerate(problems(config)):
             if not np.isnan(W[k]).any():
                 W[k] = solve(problem, norm).W
         return {**result, name: W}
 
-    return spoil
+    return tamper
 
 
 def _multi_input(config):
@@ -98,7 +98,7 @@ _JOINT = (
     ("the decoder and the prompt swapped", swapped("p", "v")),
 )
 
-SPOILS = {
+TAMPERED = {
     "A.single-input-global": _SINGLE,
     "A.single-input-local": _SINGLE,
     "A.multi-input": (

@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from attsvm.cli.parts.sentences_solved import levels
 from attsvm.language.order import KINDS
 
 # What a reader is shown at most; --json has more.
@@ -110,6 +109,16 @@ def _table(report: dict[str, Any]) -> Table:
             f"{found['finite']['floor']:.6g} (entropy {found['finite']['entropy']:.6g})",
         )
     return table
+
+
+def levels(column: dict[str, float]) -> list[tuple[float, list[str]]]:
+    """(u, its words) for each different u of a column, from the top; equal to nine digits."""
+    found: list[tuple[float, list[str]]] = []
+    for word, u in column.items():
+        if not found or found[-1][0] - u > 1e-9:
+            found.append((u, []))
+        found[-1][1].append(word)
+    return found
 
 
 def cut(word: str) -> str:

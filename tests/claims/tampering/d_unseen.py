@@ -1,7 +1,7 @@
 """Tampered results of the claims on unseen sentences and on the order of kinds."""
 
-from tests.claims.spoils.c import taken
-from tests.claims.spoils.tampering import backwards, changed, rolled, scaled_up
+from tests.claims.tampering.c import taken
+from tests.claims.tampering.ways import backwards, changed, rolled, scaled_up
 
 
 def _lifted(place, value):
@@ -14,7 +14,7 @@ def _lifted(place, value):
     return change
 
 
-SPOILS = {
+TAMPERED = {
     "D.generalization-on-unseen": (
         ("the attention trained on another set", taken("0.W_kq", "1.W_kq")),
         ("a decoder whose outputs are those of the next token", rolled("0.W_ov")),

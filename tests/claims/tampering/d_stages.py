@@ -6,18 +6,18 @@ from attsvm.claims.shared.stage_records import drawn
 from attsvm.language.order import orders
 from attsvm.language.problems import attention_problem
 from attsvm.solvers.front import solve
-from tests.claims.spoils.tampering import backwards, changed, rolled
+from tests.claims.tampering.ways import backwards, changed, rolled
 
 
 def of_another_norm(name, place=0):
     """The solution W_kq of the largest entry's norm in place of the Frobenius one."""
 
-    def spoil(config, result):
+    def tamper(config, result):
         data = drawn(config, config["seeds"][place])
         other = solve(attention_problem(orders(data), np.eye(data.vocabulary)), "max", tol=1e-6)
         return {**result, name: np.array(other.W)}
 
-    return spoil
+    return tamper
 
 
 def permuted(name):
@@ -45,7 +45,7 @@ def shuffled(name):
     return changed(name, mix)
 
 
-SPOILS = {
+TAMPERED = {
     "D.two-stages": (
         ("the max norm's solution as the Frobenius one", of_another_norm("attention.0.W")),
         ("followers of other tokens", permuted("uniform.W_ov")),

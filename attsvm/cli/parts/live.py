@@ -1,4 +1,4 @@
-"""The table of running claims: live on a terminal, one line a finished claim elsewhere."""
+"""The table of running claims: live on a terminal, one line per finished claim elsewhere."""
 
 from __future__ import annotations
 

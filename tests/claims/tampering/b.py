@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.claims.spoils.tampering import backwards, changed, rolled
+from tests.claims.tampering.ways import backwards, changed, rolled
 
 
 def _transposed(name):
@@ -18,10 +18,10 @@ def _negated(name):
 def _taken_from(name, other):
     """One array put in place of another of the same shape: the solution of the wrong norm."""
 
-    def spoil(config, result):
+    def tamper(config, result):
         return {**result, name: np.array(result[other])}
 
-    return spoil
+    return tamper
 
 
 def _small(name):
@@ -64,7 +64,7 @@ _PATH = (
     ("weights transposed", _transposed("W")),
 )
 
-SPOILS = {
+TAMPERED = {
     "B.path-picture-1": _PLANE,
     "B.path-picture-2": _PLANE,
     "B.local-convergence": (

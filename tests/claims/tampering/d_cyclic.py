@@ -3,7 +3,7 @@
 import numpy as np
 
 from attsvm.claims.d.cyclic_data import CLAIM
-from tests.claims.spoils.tampering import backwards, changed
+from tests.claims.tampering.ways import backwards, changed
 
 _SEED = CLAIM.quick["seeds"][0]
 _RUN = f"{_SEED}.{CLAIM.quick['judged']}.W"
@@ -19,7 +19,7 @@ def _stopped(W):
     return np.concatenate([W[: len(W) // 3], np.repeat(W[len(W) // 3][None], len(W), 0)])[: len(W)]
 
 
-SPOILS = {
+TAMPERED = {
     "D.cyclic-data": (
         ("the path backwards", backwards(_RUN)),
         ("tokens in another order", changed(_RUN, _without_ties)),

@@ -10,19 +10,19 @@ import numpy as np
 def replaced(**arrays: Any):
     """Arrays put in place of others, names with __ for dots."""
 
-    def spoil(config, result):
+    def tamper(config, result):
         return {**result, **{name.replace("__", "."): a for name, a in arrays.items()}}
 
-    return spoil
+    return tamper
 
 
 def changed(name, change):
     """One array changed by a function."""
 
-    def spoil(config, result):
+    def tamper(config, result):
         return {**result, name: change(np.array(result[name]))}
 
-    return spoil
+    return tamper
 
 
 def backwards(name):
