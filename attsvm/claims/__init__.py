@@ -18,4 +18,6 @@ def claim_of(name: str, known: Mapping[str, Claim] = CLAIMS) -> Claim:
         return known[name]
     near = get_close_matches(name, known, n=3, cutoff=0.3)
     hint = f"nearest are {', '.join(near)}" if near else "`attsvm list` names them all"
+    if known is not CLAIMS:
+        hint = f"the file has {', '.join(known)}"
     raise Unsupported(f"unknown claim {name!r}: {hint}")

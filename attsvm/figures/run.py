@@ -36,7 +36,7 @@ def draw_run(path: Path, found: Outcome, file: FilePath, *, instance: int = 0) -
     change of the selection. Right: distance of direction and of margin from the predicted limit.
     """
     check_format(file)
-    with style.look():
+    with style.styled():
         write_figure(picture(path, found, instance=instance), file)
 
 

@@ -47,7 +47,7 @@ class Row:
 def draw_stages(rows: Sequence[Row], headline: str, file: FilePath) -> None:
     """Write the picture in one move, in the format of the file's ending."""
     check_format(file)
-    with style.look():
+    with style.styled():
         write_figure(picture(rows, headline), file)
 
 

@@ -65,7 +65,7 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def look() -> AbstractContextManager[None]:
+def styled() -> AbstractContextManager[None]:
     """A context in which figures are built and saved in this style, whatever the user's own is."""
     return matplotlib.style.context(["default", _SETTINGS])
 

@@ -60,7 +60,7 @@ def run_tour(out: Path) -> list[dict[str, Any]]:
         }
         for best in found
     ]
-    with style.look():
+    with style.styled():
         _write(_picture(found, rows), out, _in_words(rows))
     return rows
 

@@ -116,9 +116,9 @@ def judge(
 def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
     """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
     from attsvm.figures.run import write_figure
-    from attsvm.figures.style import QUIET, look
+    from attsvm.figures.style import QUIET, styled
 
-    with look():
+    with styled():
         figure = lawful_part(claim, "plot", claim.plot(config, result), "Figure")
         gap = record["gap"]
         known = isinstance(gap, float) and gap < float("inf")

@@ -64,7 +64,7 @@ def reproduce_claims(
     waiting: list[str] = []
     for claim in chosen:
         if not again and _finished(folder, claim, claim.quick if quick else claim.full, speak):
-            tell(claim.id, "kept")
+            tell(claim.id, "on file")
         else:
             waiting.append(claim.id)
             tell(claim.id, "waiting")

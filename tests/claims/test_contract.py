@@ -15,7 +15,7 @@ import pytest
 
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.errors import Unsupported
-from attsvm.figures.style import look
+from attsvm.figures.style import styled
 from attsvm.ground.files import write_arrays
 from attsvm.reproduce import audit_claims, judge
 from attsvm.reproduce.digests import array_digests
@@ -75,7 +75,7 @@ def test_tampered_result_fails(name, place):
 @pytest.mark.parametrize("name", CLAIMS)
 def test_picture_is_drawn_from_the_result(name, tmp_path):
     claim = CLAIMS[name]
-    with look():
+    with styled():
         figure = claim.plot(claim.quick, quick(name))
         figure.savefig(tmp_path / "claim.svg")
     assert figure.axes

@@ -116,7 +116,7 @@ def test_text_stays_inside_and_apart():
     """No two texts of the picture overlap and none leaves it."""
     found = [planar(norm)[2] for norm in NORMS]
     rows = [{"norm": c.norm.name, "upper": c.upper, "gap": c.gap, "exact": True} for c in found]
-    with style.look():
+    with style.styled():
         figure = _picture(found, rows)
         figure.draw_without_rendering()
         boxes = boxes_of_text(figure)

@@ -152,7 +152,7 @@ def test_the_live_table_fits_the_screen():
     board.tell("Z.150", "running")
     board.tell("Z.151", "running")
     board.tell("Z.151", "fails")
-    board.tell("Z.000", "kept")
+    board.tell("Z.000", "on file")
     console.print(board)
     lines = console.export_text().splitlines()
     assert len(lines) <= 20

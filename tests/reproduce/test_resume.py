@@ -79,7 +79,7 @@ def test_a_killed_run_is_resumed(tmp_path, undisturbed, jobs):
     records = reproduce_claims(
         IDS, out=out, quick=True, watch=lambda name, state: states.append((name, state))
     )
-    assert {name for name, state in states if state == "kept"} == set(finished)
+    assert {name for name, state in states if state == "on file"} == set(finished)
     assert {name for name, state in states if state == "running"} == set(IDS) - set(finished)
     assert {n: f.stat().st_mtime_ns for n, f in finished.items()} == written
     assert [record["id"] for record in records] == list(IDS)

@@ -21,7 +21,7 @@ from attsvm.claims.claim import (
 from attsvm.claims.shared.prompt_paths import unsettled
 from attsvm.claims.shared.proof import cosine, kept, recertified, selected
 from attsvm.claims.shared.work import solve_many, train
-from attsvm.data.contextual import contextual
+from attsvm.data.contextual import contextual_arrays
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -52,7 +52,7 @@ class _Drawn:
 
 
 def _draw(config: Config, form: str, noise: float, flips: float, seed: int) -> _Drawn:
-    arrays = contextual(config["n"], config["T"], config["d"], contexts=config["contexts"],
+    arrays = contextual_arrays(config["n"], config["T"], config["d"], contexts=config["contexts"],
                         token_noise=noise, label_noise=flips, seed=seed)  # fmt: skip
     X, z, v, y = (np.asarray(arrays[name]) for name in ("X", "z", "v", "y"))
     queries = {"prompt": None, "given": z, "first": "first"}[form]

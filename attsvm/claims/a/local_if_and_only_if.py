@@ -13,7 +13,7 @@ from attsvm.claims.b.local_if_and_only_if import Cone, cone, descend, parts, ste
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.shared.proof import kept, recertified, selected, worst_gap
 from attsvm.claims.shared.work import solve_many
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -31,7 +31,7 @@ _NEAR = 0.999
 
 def _draw(size: list[int], seed: int) -> tuple[Tokens, Floats]:
     n, T, d = size
-    arrays = sphere(n, T, d, seed=seed)
+    arrays = sphere_arrays(n, T, d, seed=seed)
     return Tokens(arrays["X"], labels=arrays["y"]), arrays["v"]
 
 

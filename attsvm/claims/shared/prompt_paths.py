@@ -10,7 +10,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config
 from attsvm.claims.shared.proof import selected
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
@@ -27,7 +27,7 @@ from attsvm.theory.balls.excess import Excess
 
 def instance(config: Config, seed: int) -> tuple[Tokens, Floats]:
     """Random tokens on the sphere, without queries, and the head."""
-    arrays = sphere(config["n"], config["T"], config["d"], seed=seed)
+    arrays = sphere_arrays(config["n"], config["T"], config["d"], seed=seed)
     return Tokens(arrays["X"], labels=arrays["y"]), arrays["v"]
 
 

@@ -19,7 +19,7 @@ from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most
 from attsvm.claims.shared.proof import worst_gap
 from attsvm.claims.shared.random_instances import attention
 from attsvm.claims.shared.work import place, solve, train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.heads import Head, Quadratic, Relu
 from attsvm.norms import norm_of
@@ -40,7 +40,7 @@ def instances(config: Config, d: int) -> tuple[list[Tokens], Head]:
     n, T = config["size"]
     stack, heads = [], []
     for seed in range(config["seeds"]):
-        a = sphere(n, T, d, seed=seed)
+        a = sphere_arrays(n, T, d, seed=seed)
         draw = np.random.default_rng([seed, d])
         X, y = a["X"], a["y"]
         if config["head"] == "relu":

@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 _COLOURS = {
     "holds": "green", "fails": "bold red", "undecided": "yellow", "broken": "bold red",
     "agrees": "green", "differs": "bold red",
-    "running": "cyan", "waiting": "dim", "kept": "dim green",
+    "running": "cyan", "waiting": "dim", "on file": "dim green",
 }  # fmt: skip
 
 
@@ -47,13 +47,13 @@ class Board:
 
     def __rich__(self) -> Table:
         """What runs first, then what ended last, then what waits, as many as there is room for."""
-        done = [n for n, s in self.state.items() if s not in ("running", "waiting", "kept")]
+        done = [n for n, s in self.state.items() if s not in ("running", "waiting", "on file")]
         done.sort(key=lambda n: -(self.began.get(n, 0.0) + self.took.get(n, 0.0)))
         ordered = [n for n, s in self.state.items() if s == "running"] + done
         ordered += [n for n, s in self.state.items() if s == "waiting"]
-        ordered += [n for n, s in self.state.items() if s == "kept"]
+        ordered += [n for n, s in self.state.items() if s == "on file"]
         room = max(self.console.height - 4, 3)
-        kept = sum(s == "kept" for s in self.state.values())
+        kept = sum(s == "on file" for s in self.state.values())
         spent = time.monotonic() - self.start
         table = Table(
             box=None, pad_edge=False, caption_justify="left",

@@ -36,9 +36,14 @@ def write_page(folder: str | Path) -> Path:
 
 
 def paper_title(letter: str) -> str:
-    """The paper's title for its letter; `Beyond the papers` for what none of them states."""
+    """The paper's title for its letter; `Beyond the papers` for what none of them states.
+
+    Claims from outside the package may have a word of their own there: it is its own title.
+    """
     source = REFERENCES.get(PAPERS.get(letter, ""))
-    return source.title if source else "Beyond the papers"
+    if source:
+        return source.title
+    return "Beyond the papers" if letter == "beyond" else letter
 
 
 def render(folder: Path, records: list[Record]) -> str:
