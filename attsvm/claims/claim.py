@@ -96,8 +96,8 @@ class Finding:
 class Track:
     """A point that moves: its place at each frame, and its kind (a colour) at each frame.
 
-    x, y: one number a frame, or a single one for a point that stays. kind: one digit a frame, or a
-    single one for all.
+    x, y: one number per frame, or a single one for a point that stays. kind: one digit per frame,
+    or a single one for all.
     """
 
     name: str

@@ -63,7 +63,9 @@ def draw_order(order: Order, sentences: Sentences, file: FilePath, *, weights: A
     check_format(file)
     u = None if weights is None else np.asarray(weights, np.float64)
     if u is not None and (u.shape != (order.vocabulary,) or not np.isfinite(u).all()):
-        raise BadTokens(f"weights {u.shape} must be {order.vocabulary} finite numbers, one a token")
+        raise BadTokens(
+            f"weights {u.shape} must be {order.vocabulary} finite numbers, one per token"
+        )
     with style.styled():
         _page([_diagram(order, sentences, u, MOST)], [], file)
 

@@ -82,7 +82,7 @@ def _headline(path: Path, found: Outcome, since: int | None) -> str:
 
 
 def check_format(file: FilePath) -> None:
-    """Nothing; an error when the file's ending names no format."""
+    """Raises an error unless the file's ending names a format."""
     if file.suffix not in FORMATS:
         raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
 

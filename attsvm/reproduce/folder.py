@@ -49,7 +49,7 @@ def prepared(folder: Path) -> Path:
         opened(folder)
     elif folder.exists() and any(folder.iterdir()):
         raise BadTokens(f"{folder} holds other files; give an empty or a new folder")
-    with room(folder):
+    with disk_space(folder):
         for part in ("claims", "figures"):
             (folder / part).mkdir(parents=True, exist_ok=True)
             for left in (folder / part).glob(".*.part"):
@@ -102,7 +102,7 @@ def gather(folder: Path, ids: Iterable[str], say: Say) -> list[Record]:
     others = [name for name in listed if name not in first]
     found = [read_record(folder / "claims" / f"{name}.json", say) for name in (*first, *others)]
     records = [r for r in found if r is not None and (r["id"] in first or OUTSIDE in r)]
-    with room(folder):
+    with disk_space(folder):
         write_json(folder / RESULTS, records)
     return records
 
@@ -148,7 +148,7 @@ def set_aside(file: Path, say: Say) -> None:
 
 
 @contextmanager
-def room(folder: Path) -> Iterator[None]:
+def disk_space(folder: Path) -> Iterator[None]:
     """A context in which a full disk becomes one sentence."""
     try:
         yield

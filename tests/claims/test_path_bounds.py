@@ -66,7 +66,7 @@ def test_bounds_hold_at_every_prompt(loss):
         best = solve(prompt_paths.problem(PATHS, seed)).require()
         W = np.asarray(best.W)[:, 0]
         p = stream.uniform(0, 60, (200, 1)) * (W + 0.2 * stream.standard_normal((200, len(W))))
-        worth = prompt_paths.worth(PATHS, seed, loss, p)
+        worth = prompt_paths.prompt_measures(PATHS, seed, loss, p)
         tokens, v = prompt_paths.instance(PATHS, seed)
         problem = Problem.of(tokens, Selection.best(tokens, v))
         margins = np.array([problem.margins(x[:, None]).min() for x in p])

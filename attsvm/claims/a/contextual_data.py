@@ -19,7 +19,7 @@ from attsvm.claims.claim import (
     noted,
 )
 from attsvm.claims.shared.prompt_paths import unsettled
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.data.contextual import contextual_arrays
 from attsvm.ground.arrays import Bools, Floats, Ints
@@ -80,7 +80,7 @@ def run(config: Config) -> Result:
         frames = frame_choice(path.steps, config["records"])
         out |= {f"{form}.steps": path.steps[frames], f"{form}.W": path.matrices()[frames]}
         best = solve_many([Problem.of(one.tokens, one.best) for one in drawn])
-        out |= kept(f"{form}.best", best)
+        out |= saved_solutions(f"{form}.best", best)
     return out
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem.problem import Problem
@@ -44,7 +44,7 @@ def run(config: Config) -> Result:
                  init={"p": arrays["p0"], "v": arrays["v0"]})  # fmt: skip
     out: Result = {"steps": path.steps, "p": path.weights["p"][:, 0], "v": path.weights["v"][:, 0]}
     for name, problem in problems(config["example"]).items():
-        out |= kept(name, [solve(problem)])
+        out |= saved_solutions(name, [solve(problem)])
     return out
 
 

@@ -18,7 +18,7 @@ from attsvm.claims.claim import (
     equals,
     frame_choice,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem.problem import Problem
@@ -47,8 +47,8 @@ def run(config: Config) -> Result:
                  steps=config["steps"], init={"p": starts})  # fmt: skip
     return {
         "steps": path.steps, "p": path.weights["p"],
-        **kept("planar", [solve(_problem("multi-input-planar"))]),
-        **kept("whole", [solve(_problem("multi-input"))]),
+        **saved_solutions("planar", [solve(_problem("multi-input-planar"))]),
+        **saved_solutions("whole", [solve(_problem("multi-input"))]),
     }  # fmt: skip
 
 

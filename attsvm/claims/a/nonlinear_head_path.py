@@ -12,7 +12,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
 from attsvm.claims.shared.prompt_paths import least_cosine, sure_margins, unsettled
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import searched, solve, solve_many
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.heads.relu import Relu
@@ -150,8 +150,12 @@ def run(config: Config) -> Result:
         tied.append(ties)
         winners.append(union.winners)
         prompts.append(searched(ask, lambda p: {"p": p}, {"p": (len(factors), config["d"])})["p"])
-    return {"p": np.stack(prompts), "winners": np.stack(winners), **kept("pieces", parts),
-            **kept("tied", tied)}  # fmt: skip
+    return {
+        "p": np.stack(prompts),
+        "winners": np.stack(winners),
+        **saved_solutions("pieces", parts),
+        **saved_solutions("tied", tied),
+    }
 
 
 def _least(work: Task, starts: list[Floats], radii: Floats) -> Floats:

@@ -68,7 +68,7 @@ def check(config: Config, result: Result) -> Finding:
 
 
 def plot(config: Config, result: Result) -> Figure:
-    """The relative distance over the steps, one line a seed."""
+    """The relative distance over the steps, one line per seed."""
     from attsvm.claims.shared.drawing import CYCLE, level, panels
 
     figure, (axes,) = panels(1)

@@ -18,7 +18,7 @@ from attsvm.claims.claim import (
     equals,
     frame_choice,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem.problem import Problem
@@ -58,7 +58,7 @@ def run(config: Config) -> Result:
         "steps": path.steps, "p": path.weights["p"],
         "map.steps": map_path.steps, "map.p": map_path.weights["p"],
         "map.top": map_path.top[:, :, 0],
-        **kept("best", certificates),
+        **saved_solutions("best", certificates),
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from attsvm.claims.claim import (
     equals,
     frame_choice,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.random_instances import standing
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
@@ -54,7 +54,7 @@ def run(config: Config) -> Result:
         out |= {f"{model}.steps": path.steps}
         out |= {f"{model}.{name}": block[:, 0] for name, block in path.weights.items()}
         keep = Selection.of(tokens, path.selection[0])
-        out |= kept(f"{model}.best", [solve(Problem.of(tokens, keep), norm)])
+        out |= saved_solutions(f"{model}.best", [solve(Problem.of(tokens, keep), norm)])
     return out
 
 
@@ -191,10 +191,10 @@ _SECOND = {
 
 SECOND = Claim(
     id="B.path-picture-2",
-    title="Paths in the plane: five tokens an input",
+    title="Paths in the plane: five tokens per input",
     kind="figure",
     trust="code",
-    statement="On the published draw with five tokens an input, normalized descent moves "
+    statement="On the published draw with five tokens per input, normalized descent moves "
     "W z of each input onto the line that the max-margin problem of the selected tokens names: "
     "the Frobenius problem for the weight, the nuclear one for the factors.",
     full=_SECOND,

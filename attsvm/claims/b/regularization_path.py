@@ -18,7 +18,14 @@ from attsvm.claims.claim import (
     equals,
     noted,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.shared.proof import (
+    cosine,
+    recertified,
+    saved_solutions,
+    selected,
+    share,
+    worst_gap,
+)
 from attsvm.claims.shared.random_instances import best_problem, drawn
 from attsvm.claims.shared.work import searched, solve
 from attsvm.ground.arrays import Floats
@@ -47,7 +54,7 @@ def run(config: Config) -> Result:
                       starts=config["starts"])  # fmt: skip
         shape = (len(radii), *best[-1].problem.shape)
         W.append(searched(ask, lambda path: {"W": path.matrices()[:, 0]}, {"W": shape})["W"])
-    return {"W": np.stack(W), **kept("best", best)}
+    return {"W": np.stack(W), **saved_solutions("best", best)}
 
 
 def _at(tokens: Tokens, v: Floats, W: Floats) -> Evaluation:
@@ -103,7 +110,7 @@ def check(config: Config, result: Result) -> Finding:
 
 
 def plot(config: Config, result: Result) -> Figure:
-    """1 − correlation and 1 − margin share over the radius, one line a seed."""
+    """1 − correlation and 1 − margin share over the radius, one line per seed."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     pairs = [drawn(config["shape"], seed) for seed in range(config["seeds"])]

@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.shared.mirror_runs import norm_name
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -49,7 +49,7 @@ def run(config: Config) -> Result:
         out[f"{p}.v"] = path.weights["v"][:, 0]
         for part, problem in problems(path.selection[0].tolist()).items():
             for q in EXPONENTS:
-                out |= kept(f"{p}.{part}.{q}", [solve(problem, norm_name(q))])
+                out |= saved_solutions(f"{p}.{part}.{q}", [solve(problem, norm_name(q))])
     return out
 
 

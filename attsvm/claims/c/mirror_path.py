@@ -9,7 +9,14 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
 from attsvm.claims.shared.mirror_runs import norm_name
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.shared.proof import (
+    cosine,
+    recertified,
+    saved_solutions,
+    selected,
+    share,
+    worst_gap,
+)
 from attsvm.claims.shared.published import published_instance
 from attsvm.claims.shared.work import searched, solve
 from attsvm.ground.arrays import Floats
@@ -51,7 +58,7 @@ def run(config: Config) -> Result:
                           starts=config["starts"])  # fmt: skip
             shape = (len(radii), *problem.shape)
             W.append(searched(ask, lambda path: path.weights, {"W": shape})["W"])
-        out |= {f"{p}.W": np.stack(W), **kept(f"{p}.best", best)}
+        out |= {f"{p}.W": np.stack(W), **saved_solutions(f"{p}.best", best)}
     return out
 
 

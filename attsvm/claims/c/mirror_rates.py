@@ -14,7 +14,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.shared.mirror_runs import norm_name, problems
-from attsvm.claims.shared.proof import kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.published import published_stack
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Floats, Ints
@@ -88,11 +88,15 @@ def run(config: Config) -> Result:
                  "schedule": step_sizes(float(p), config["lr"])}  # fmt: skip
         path = train(tokens, head=heads, **given)
         out |= {f"{p}.steps": path.steps, f"{p}.W": path.weights["W"]}
-        out |= kept(f"{p}.best", solve_many(problems(tokens, path.weights["W"][-1]), norm_name(p)))
-        # With one token an input the decoder alone moves: this is logistic regression.
+        out |= saved_solutions(
+            f"{p}.best", solve_many(problems(tokens, path.weights["W"][-1]), norm_name(p))
+        )
+        # With one token per input the decoder alone moves: this is logistic regression.
         path = train(lines, model="joint-prompt", **given)
         out |= {f"{p}.line.steps": path.steps, f"{p}.line.v": path.weights["v"]}
-        out |= kept(f"{p}.line.best", solve_many([_labels(t) for t in lines], norm_name(p)))
+        out |= saved_solutions(
+            f"{p}.line.best", solve_many([_labels(t) for t in lines], norm_name(p))
+        )
     return out
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.shared.proof import kept, recertified, share
+from attsvm.claims.shared.proof import recertified, saved_solutions, share
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
@@ -35,7 +35,7 @@ def solutions(config: Config, norms: Sequence[str] = NORMS) -> Result:
     problems = drawn(config)[2]
     out: Result = {}
     for norm in norms:
-        out |= kept(f"best.{norm}", solve_many(problems, norm))
+        out |= saved_solutions(f"best.{norm}", solve_many(problems, norm))
     return out
 
 

@@ -30,7 +30,7 @@ _PAIRS = 3e8
 
 
 def query_token(word: str, data: Sentences, every: Mapping[int, Order]) -> int:
-    """The token number of a query; an error unless it is one."""
+    """The token number of a query; raises BadTokens unless it is one."""
     if data.names is not None:
         token = data.names.index(word) if word in data.names else -1
     else:
