@@ -25,7 +25,7 @@ def trained(name, head=True, **options):
     tokens, v = tokens_of(arrays), arrays["v"] if head else None
     path = train(tokens, head=v, **options)
     found = outcome(path, tokens, v)
-    with style.look():
+    with style.styled():
         figure = picture(path, found)
         FigureCanvasAgg(figure).draw()
     return path, found, figure
