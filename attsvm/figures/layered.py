@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from attsvm.ground.arrays import Floats, Ints
 
@@ -49,7 +49,7 @@ def across(
             half = width[layer] / 2
             offset = np.cumsum(half + np.append(0.0, half[:-1] + GAP))
             goal = near[layer] @ x / np.maximum(near[layer].sum(1), 1)
-            x[layer] = isotonic_regression(goal - offset).x + offset
+            x[layer] = scipy.optimize.isotonic_regression(goal - offset).x + offset
     return x, trails
 
 

@@ -20,6 +20,8 @@ from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[2]
+# Byte code is kept here, so that no tree is written to.
+BYTECODE = Path(tempfile.gettempdir()) / "attsvm-cold-bytecode"
 
 SMALL = """
 import numpy as np
@@ -139,10 +141,14 @@ print(json.dumps([cold, statistics.median(spent) if spent else None, digest.hexd
 
 def measured(tree: Path, case: str, cache: Path, again: bool) -> list[Any]:
     """[CPU seconds of the process up to its first result, of one more call, digest]."""
-    env = {
-        **os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(cache), "ATTSVM_QUIET": "1",
-        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
-    }  # fmt: skip
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    env |= {
+        "PYTHONPATH": str(tree),
+        "PYTHONPYCACHEPREFIX": str(BYTECODE),
+        "NUMBA_CACHE_DIR": str(cache),
+        "ATTSVM_QUIET": "1",
+    }
     if case == "--help":
         before = os.times()
         words = [sys.executable, "-m", "attsvm", "--help"]
@@ -161,7 +167,7 @@ def measured(tree: Path, case: str, cache: Path, again: bool) -> list[Any]:
 
 
 def compared(trees: list[Path], case: str, rounds: int) -> list[list[float | None]]:
-    """For each tree [cold, next, warm], medians of `rounds` turns, and whether all digests agree."""
+    """For each tree [cold, next, warm], medians of all turns; then whether all digests agree."""
     cold: list[list[float]] = [[] for _ in trees]
     following: list[list[float]] = [[] for _ in trees]
     warm: list[list[float]] = [[] for _ in trees]
