@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from attsvm.solvers.cone.central_path import Rows
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh, worst_ratio
@@ -138,7 +138,7 @@ def _solve(
         "method": method,
         "options": OPTIONS | {"maxiter": 200 * (len(r) + len(c)) + 1000},
     }
-    result = linprog(c, **arguments)
+    result = scipy.optimize.linprog(c, **arguments)
     if result.x is None or result.status != 0:
         return None
     y = np.empty(len(r))
