@@ -11,7 +11,6 @@ from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.compiled import threads
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
-from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import Loss
 from attsvm.models.gradient.attention import attend, pull
 from attsvm.models.gradient.batch import Batch
@@ -37,11 +36,12 @@ class Model:
     shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
     gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
-    need queries of width one.
+    need queries of width one. start: where a run begins unless told otherwise. fused: W is the one
+    block, so that the fused kernel takes its steps.
 
     factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
-    of W's gradient becomes: D (B, n T, d) differences of keys, one a token, z (B, n, dq) queries,
-    one an input. None: the model has no graded form.
+    of W's gradient becomes: D (B, n T, d) differences of keys, one per token, z (B, n, dq) queries,
+    one per input. None: the model has no graded form.
     """
 
     name: str
@@ -52,6 +52,8 @@ class Model:
     reads: Callable[[Blocks], Head] = _linear
     prompt: bool = False
     factors: Callable[[Blocks, Floats, Floats], Factors] | None = None
+    start: str = "zero"
+    fused: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +88,7 @@ def evaluate(
     margins = batch.labels * read.value(pooled)
     sign, log_slope = loss.slope(margins)
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
-    # The one bent head: ∇h(o) − ∇h(x) = −2λ (o − x). The others are linear or piecewise so.
-    curve = -2 * read.penalty if isinstance(read, Quadratic) else 0.0
-    bend = curve * batch.labels
+    bend = (read.bend or 0.0) * batch.labels
     with threads(batch.size // _SHARE):
         G, scale = pull(
             batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign,

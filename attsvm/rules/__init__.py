@@ -39,11 +39,15 @@ RULES: dict[str, Callable[..., Rule]] = {
 }
 
 
+# A rule where one is asked for: its name, the rule itself, or a function that makes it.
+RuleLike = str | Rule | Callable[..., Rule]
+
 __all__ = [
     "RULES",
     "Blocks",
     "Gradient",
     "Rule",
+    "RuleLike",
     "Schedule",
     "Step",
     "rule_of",
@@ -54,8 +58,10 @@ __all__ = [
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 
 
-def rule_of(rule: str | Rule, **options: Any) -> Rule:
+def rule_of(rule: RuleLike, **options: Any) -> Rule:
     """The rule of this name with its options (momentum, ε, …); a Rule is handed back as it is.
+
+    A function that makes a rule is called with the options.
 
     >>> rule_of("mirror:1.75").name
     'mirror:1.75'
@@ -66,8 +72,10 @@ def rule_of(rule: str | Rule, **options: Any) -> Rule:
         if options:
             raise Unsupported(f"options go with the name of a rule; {rule.name} is made already")
         return rule
+    if callable(rule):
+        return _made(rule, options)
     if not isinstance(rule, str):
-        raise Unsupported(f"a rule is given by name, such as 'ngd'; this is {rule!r}")
+        raise Unsupported(f"a rule is given by name, such as 'ngd', or as a Rule; this is {rule!r}")
     word, colon, text = rule.partition(":")
     key = f"{word}:P" if colon else rule
     if key not in RULES:
@@ -96,3 +104,14 @@ def rule_of(rule: str | Rule, **options: Any) -> Rule:
     if _NUMBER.fullmatch(text) is None:
         raise Unsupported(f"rule {rule!r} needs a number P above 1, such as {word}:1.75")
     return factory(float(text), **options)
+
+
+def _made(factory: Callable[..., Rule], options: dict[str, Any]) -> Rule:
+    """The rule that a function of one's own makes with these options."""
+    try:
+        made = factory(**options)
+    except TypeError as error:
+        raise Unsupported(f"the function that makes the rule does not take this: {error}") from None
+    if not isinstance(made, Rule):
+        raise Unsupported(f"the function that makes the rule gave {made!r}: it must be a Rule")
+    return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from attsvm.ground.arrays import Floats
 from attsvm.rules.graded import Graded
@@ -18,6 +18,8 @@ from attsvm.rules.graded import Graded
 Blocks = dict[str, Floats]
 # What a rule remembers, by name: arrays and numbers.
 State = dict[str, Any]
+# (log of the step size (B,), log of the gradient's norm (B,)) -> log of the time passed (B,).
+Clock = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,8 @@ class Gradient:
 class Step:
     """What a rule knows when it moves.
 
-    lr (B,) is the step size of this step, loss (B,) the loss above its floor (polyak needs it),
-    count the number of steps before this one.
+    lr (B,) is the step size of this step, loss (B,) the loss (above its infimum for a rule that
+    says `needs_floor`), count the number of steps before this one.
     """
 
     params: Blocks
@@ -56,10 +58,16 @@ class Rule:
     Neither changes its arguments. A state is a flat dict of arrays, so that it can be saved. A
     step beyond the range of floats gives params that are not finite.
 
-    `norm` names the norm of the step when every step has norm lr in it (ngd: frobenius), None
-    otherwise. `decays` says whether decoupled weight decay is defined. `graded` asks for gradients
-    in graded form: a rule that gives small entries or singular directions the weight of large ones
-    is exact only with it. It must do without where a model has none.
+    What else is true of a rule it says itself; no other code asks for its name.
+
+    norm: the name of the norm in which every step has length lr (ngd: frobenius), None otherwise.
+    decays: whether decoupled weight decay is defined. graded: it asks for gradients in graded form.
+    A rule that gives small entries or singular directions the weight of large ones is exact only
+    with it, and must do without where a model has none. needs_floor: `Step.loss` is the loss above
+    its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow moves on
+    in one step; None for a rule that does not follow it. fused: which steps the fused kernels take
+    for it, None for none. limit: the rule of the table of limits that it stands for, None where
+    nothing is known.
     """
 
     name: str
@@ -68,6 +76,10 @@ class Rule:
     norm: str | None = None
     decays: bool = True
     graded: bool = False
+    needs_floor: bool = False
+    clock: Clock | None = None
+    fused: Literal["gd", "ngd"] | None = None
+    limit: str | None = None
 
     def update(
         self, params: Blocks, gradient: Gradient, state: State, lr: Floats, loss: Floats, step: int
