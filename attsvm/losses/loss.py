@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
 
 
@@ -24,3 +27,35 @@ class Loss:
     floor: float
     best: float = math.inf
     code: int | None = None
+
+
+def check_loss(loss: Loss) -> None:
+    """Raises Unsupported, with the law and the input, unless the loss keeps its contract.
+
+    The laws: value and slope are finite numbers in the shape of the margins (log |ℓ'| may be −inf);
+    the slope is the derivative of the value; the loss is nowhere below its floor; it falls up to
+    `best` and rises beyond it.
+    """
+    x = np.linspace(-3.0, 3.0, 14).reshape(2, 7)
+    try:
+        value, (sign, log_slope) = np.asarray(loss.value(x)), loss.slope(x)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise Unsupported(f"loss {loss.name!r} fails on margins x from −3 to 3 ({said})") from error
+    for part in (value, sign, log_slope):
+        right = np.shape(part) == x.shape and not np.isnan(part).any()
+        _require(loss, right, "value, sign and log |ℓ'| are numbers in the shape of the margins")
+    h = 1e-5
+    rise = (np.asarray(loss.value(x + h)) - np.asarray(loss.value(x - h))) / (2 * h)
+    slope = sign * np.exp(log_slope)
+    _require(loss, bool(np.allclose(slope, rise, rtol=1e-6, atol=1e-7)), "slope is (sign ℓ', log "
+             "|ℓ'|), ℓ' the derivative of value")  # fmt: skip
+    _require(loss, bool((value >= loss.floor - 1e-12).all()), "no value is below the floor")
+    falls = bool((slope[x < loss.best] <= 0).all() and (slope[x > loss.best] >= 0).all())
+    _require(loss, falls, "the loss falls up to the margin `best`, and rises beyond it")
+
+
+def _require(loss: Loss, kept: bool, law: str) -> None:
+    if not kept:
+        said = f"loss {loss.name!r} breaks a law of losses: {law}"
+        raise Unsupported(f"{said}; on margins x from −3 to 3")

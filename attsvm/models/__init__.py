@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from attsvm.errors import Unsupported
 from attsvm.models import factored, joint, prompt, weight
-from attsvm.models.model import Model
+from attsvm.models.model import Model, check_model
 from attsvm.models.next_token import SENTENCE_MODELS, SentenceModel
 
 MODELS: dict[str, Model] = {
@@ -14,20 +16,26 @@ MODELS: dict[str, Model] = {
     "joint-prompt": joint.PROMPT,
     "joint-weight": joint.WEIGHT,
 }
+# Models that are known to keep the contract.
+_FINE: WeakSet[Model] = WeakSet(MODELS.values())
 
 __all__ = [
     "MODELS",
     "SENTENCE_MODELS",
     "Model",
     "SentenceModel",
+    "check_model",
     "model_of",
     "sentence_model_of",
 ]
 
 
 def model_of(model: str | Model) -> Model:
-    """The model of this name; a Model is handed back as it is."""
+    """The model of this name; a Model of one's own is checked once and handed back."""
     if isinstance(model, Model):
+        if model not in _FINE:
+            check_model(model)
+            _FINE.add(model)
         return model
     if not isinstance(model, str):
         raise Unsupported(f"a model is given by name, or as a Model; this is {model!r}")
