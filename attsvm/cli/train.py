@@ -32,6 +32,7 @@ from attsvm.cli.parts.sentence_options import (
     Weights,
 )
 from attsvm.cli.parts.train_sentences import train_sentences
+from attsvm.doors import train
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import check_out
 from attsvm.ground.progress import bar
@@ -44,7 +45,6 @@ from attsvm.rules.steps.scaled import length
 from attsvm.rules.steps.schedules import SCHEDULES
 from attsvm.theory.limits.limit import predict
 from attsvm.theory.outcomes import Outcome, outcome, settled
-from attsvm.training.front import train
 
 File = Annotated[
     Path,

@@ -19,8 +19,12 @@ def _weight_shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, 
     return {**weight.shapes(d, dq, width, e), "v": (e,)}
 
 
-PROMPT = replace(prompt.MODEL, name="joint-prompt", shapes=_prompt_shapes, trains_head=True)
-WEIGHT = replace(weight.MODEL, name="joint-weight", shapes=_weight_shapes, trains_head=True)
+PROMPT = replace(
+    prompt.MODEL, name="joint-prompt", shapes=_prompt_shapes, trains_head=True, fused=False
+)
+WEIGHT = replace(
+    weight.MODEL, name="joint-weight", shapes=_weight_shapes, trains_head=True, fused=False
+)
 
 
 def with_head(model: Model, head: str) -> Model:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 
-from attsvm.errors import BadTokens
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.models import model_of
+from attsvm.models import SENTENCE_MODELS, Model, SentenceModel, model_of
 
-# Records a decade of steps.
+# Records per decade of steps.
 PER_DECADE = 48
 # The arrays every saved path holds, besides its weights and its rule's state.
 _ARRAYS = (
@@ -30,7 +30,8 @@ class Path:
     clock (R, B): log of the time at which plain gradient flow is at the same point (nan for rules
     that do not follow it); changed (B, n): the last step at which the top token changed.
     config: model, rule, loss, lr, … as plain values; state: the rule's state at the end.
-    diverged: the step at which a number was no longer finite, −1 when none was.
+    diverged: the step at which a number was no longer finite, −1 when none was. objects: the rule,
+    model or loss of the run by family, where it was an object and not a name; they are not saved.
     """
 
     steps: Ints
@@ -44,16 +45,32 @@ class Path:
     config: dict[str, Any]
     state: dict[str, Any]
     diverged: int = -1
+    objects: dict[str, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """The number of instances B."""
         return int(self.loss.shape[1])
 
-    def matrices(self) -> Floats:
-        """The effective W of every record (R, B, d, dq)."""
-        model = model_of(self.config["model"])
-        return np.stack([model.matrix(self.at(r)) for r in range(len(self.steps))])
+    def matrices(self, model: Model | None = None) -> Floats:
+        """The effective W of every record (R, B, d, dq).
+
+        model: that of the run, for a saved run whose model was an object of one's own.
+        """
+        form = self.form(model)
+        return np.stack([form.matrix(self.at(r)) for r in range(len(self.steps))])
+
+    def form(self, model: Model | None = None) -> Model | SentenceModel:
+        """The model of the run; raises Unsupported where it is an object that is not at hand."""
+        name = self.config["model"]
+        if "model" not in self.config.get("outside", ()):
+            return SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)
+        found = self.objects.get("model") if model is None else model
+        if found is None:
+            raise Unsupported(f"this run's model {name!r} is not at hand: give model=…")
+        if found.name != name:
+            raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
+        return model_of(found)
 
     def at(self, record: int) -> dict[str, Floats]:
         """The blocks (B, ...) of one record."""
@@ -66,7 +83,7 @@ class Path:
 
     @property
     def records(self) -> int:
-        """The records a decade of steps: fewer than PER_DECADE where they are large."""
+        """The records per decade of steps: fewer than PER_DECADE where they are large."""
         return int(self.config.get("records", PER_DECADE))
 
     @property
@@ -120,7 +137,7 @@ class Path:
 
 
 def recorded(step: int, per_decade: int = PER_DECADE) -> bool:
-    """Whether this step is on the grid: all up to 10, then so many a decade.
+    """Whether this step is on the grid: all up to 10, then so many per decade.
 
     It does not depend on where a run ends, so that a continued run has the same records.
     """

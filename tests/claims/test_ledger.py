@@ -7,10 +7,10 @@ from attsvm.claims import CLAIMS
 from attsvm.claims.a.multi_input import instance
 from attsvm.claims.shared.ledger import Doubt, Ledger, opened
 from attsvm.claims.shared.work import measured, recalled, train
+from attsvm.doors import train as train_in_full
 from attsvm.problem.tokens import Tokens
 from attsvm.reproduce import audit_claims
 from attsvm.reproduce.replay import recorded, replayed
-from attsvm.training.front import train as train_in_full
 from tests.claims.tampering import fabricated as forge
 from tests.claims.test_contract import on_file
 from tests.tolerances import REPLAYED

@@ -15,13 +15,13 @@ from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Result
 from attsvm.claims.shared.late_steps import recorded_run, replayed_run
 from attsvm.claims.shared.ledger import LEDGER, OPEN, SOLVED, Doubt, Ledger, Piece
+from attsvm.doors import train as train_in_full
 from attsvm.ground.arrays import Bools
 from attsvm.language.sentences import Sentences
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers import front, many
-from attsvm.training.front import train as train_in_full
 from attsvm.training.path import Path
 
 _T = TypeVar("_T")

@@ -24,6 +24,7 @@ from attsvm.cli.parts.sentence_report import (
     save_run,
 )
 from attsvm.cli.parts.sentence_unseen import unseen_report
+from attsvm.doors import train
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.ground.progress import bar, working
@@ -42,7 +43,6 @@ from attsvm.language.text import read_sentences
 from attsvm.language.training.stages import two_stages
 from attsvm.solvers.front import solve
 from attsvm.theory.limits.limit import predict
-from attsvm.training.front import train
 
 # Step sizes times √N and steps, by stage: those of the published experiment.
 _RATES, _STEPS = (0.2, 0.05), (2000, 4000)

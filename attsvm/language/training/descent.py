@@ -100,7 +100,7 @@ def _march(
     return True
 
 
-class Descent:
+class AttentionKernel:
     """The kernel on one set of contexts: lifts (S, K) of a level decoder, None for readout mass."""
 
     def __init__(self, contexts: Contexts, lifts: Floats | None) -> None:

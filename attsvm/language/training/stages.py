@@ -15,7 +15,8 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.language.embedding import embedding_of
 from attsvm.language.sentences import Sentences
-from attsvm.training.front import train
+from attsvm.language.training.front import train
+from attsvm.rules import RuleLike
 from attsvm.training.path import Path
 
 
@@ -47,7 +48,7 @@ class Stages:
 def two_stages(
     sentences: Sentences,
     *,
-    rule: str = "ngd",
+    rule: RuleLike = "ngd",
     lr: tuple[float | None, float | None] = (None, None),
     steps: tuple[int, int] = (2000, 4000),
     weights: tuple[str, str] = ("empirical", "empirical"),
