@@ -10,7 +10,7 @@ import numpy as np
 from attsvm import Path, Tokens
 from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Bools, Floats
-from attsvm.theory import outcomes as outcome
+from attsvm import outcome
 
 Stack = tuple[list[Tokens], Floats]
 
