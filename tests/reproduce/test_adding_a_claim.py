@@ -75,7 +75,10 @@ def test_the_steps_into_the_package(tmp_path):
     ast.parse(door.read_text("utf-8"))
     done = subprocess.run(
         [sys.executable, "-m", "attsvm", "reproduce", "beyond.one-input", "--quick"],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert "1 claims: 1 holds" in done.stdout
