@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from attsvm.certificate import Certificate, certify
-from attsvm.doors import train
+from attsvm.doors import outcome, train
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -35,7 +35,7 @@ from attsvm.solvers.sets import relaxed, solve_sets
 from attsvm.theory import measures
 from attsvm.theory.limits.limit import Limit, predict
 from attsvm.theory.optima import Optimality, local_optima, optimality
-from attsvm.theory.outcomes import Outcome, outcome
+from attsvm.theory.outcomes import Outcome
 from attsvm.training.path import Path
 
 __all__ = [

@@ -6,15 +6,20 @@ Each hands over to the room of its data, and refuses by name what belongs to the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
-from attsvm.errors import Unsupported
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.sentences import Sentences
 from attsvm.language.training import front as sentence_training
+from attsvm.language.training.outcomes import SentenceOutcome, SentenceRun, sentence_outcome
+from attsvm.language.training.stages import Stages
 from attsvm.losses import Loss
 from attsvm.models import Model
+from attsvm.norms import Norm
 from attsvm.problem.tokens import Tokens
 from attsvm.rules import RuleLike
+from attsvm.theory import outcomes as token_outcomes
+from attsvm.theory.outcomes import Outcome
 from attsvm.training import front as token_training
 from attsvm.training.loop import Progress, Stop
 from attsvm.training.path import Path
@@ -87,3 +92,58 @@ def train(
     if given:
         raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
     return token_training.train(tokens, **both, loss=loss, width=width)
+
+
+@overload
+def outcome(
+    path: Path,
+    tokens: Tokens,
+    head: Any = None,
+    *,
+    instance: int = 0,
+    norm: str | Norm | None = None,
+    model: Model | None = None,
+) -> Outcome: ...
+@overload
+def outcome(
+    path: Path | Stages,
+    tokens: Sentences,
+    head: Any = None,
+    *,
+    norm: str | Norm | None = None,
+    embedding: Any = None,
+) -> SentenceOutcome: ...
+def outcome(
+    path: Path | Stages,
+    tokens: Tokens | Sentences,
+    head: Any = None,
+    *,
+    instance: int = 0,
+    norm: str | Norm | None = None,
+    model: Model | None = None,
+    embedding: Any = None,
+) -> Outcome | SentenceOutcome:
+    """Where a run has got to, and how that compares with the limit that theory names.
+
+    tokens: what it was trained on, Tokens or Sentences. head: the fixed head, or the decoder under
+    attention on sentences (its array or its path). instance: which one of a stack. norm: the norm
+    to compare in; that of the predicted limit unless given. model: the model of a saved run, where
+    it was an object of one's own. embedding: as it was given to `train`.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> found = attsvm.outcome(attsvm.two_stages(data, steps=(200, 300)), data)
+    >>> found.status, found.top_optimal
+    ('optimal', 1.0)
+    """
+    if isinstance(tokens, Sentences):
+        if instance or model is not None:
+            name = "instance" if instance else "model"
+            raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
+        run = SentenceRun.of(path, tokens, head, "orthonormal" if embedding is None else embedding)
+        return sentence_outcome(run, norm=norm)
+    if embedding is not None:
+        raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
+    if isinstance(path, Stages):
+        raise BadTokens("two stages are compared with the Sentences they were trained on")
+    return token_outcomes.outcome(path, tokens, head, instance=instance, norm=norm, model=model)

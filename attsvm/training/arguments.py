@@ -76,7 +76,10 @@ def chosen(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
         elif own is not None or family in start.objects:
             out[family] = start.objects[family] if own is None else own
         else:
-            raise Unsupported(f"this run's {family} {name!r} is not at hand: give {family}=…")
+            raise Unsupported(
+                f"this run's {family} {name!r} is not at hand: give {family}=… "
+                f"(--{family} FILE.py:NAME)"
+            )
         if own is not None and (called := name_of(own)) not in (name, None):
             raise Unsupported(
                 f"this run's {family} is {name!r}, not {called!r}: give the one it was trained with"

@@ -52,6 +52,8 @@ class Descent:
             )
         if not isinstance(schedule, str) and not callable(schedule):
             raise Unsupported(f"schedule is {schedule!r}: give a name or a function of the step")
+        if isinstance(rule, Rule):
+            rule_of(rule, **plain_options(options))  # a rule that is made takes none
         words = {
             "rule": rule,
             "lr": positive(lr, "lr"),

@@ -58,7 +58,7 @@ _OF_STAGES = {"decoder_lr", "decoder_steps", "readout"}
 
 
 def check_options(asked: Mapping[str, Any], given: set[str]) -> None:
-    """Nothing; an error when an option does not fit the model."""
+    """Raises Unsupported when an option does not fit the model."""
     model = asked["model"]
     unfit = set(_TOKENS_ONLY)
     if model != "next-token":

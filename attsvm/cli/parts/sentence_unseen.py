@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attsvm.cli.parts.sentence_report import SentenceRun
 from attsvm.language.order import Order
 from attsvm.language.problems import Columns
 from attsvm.language.shifts import draw_unseen
+from attsvm.language.training.outcomes import SentenceRun
 from attsvm.language.unseen import agreement, logit_accuracy, predicted, trained
 
 

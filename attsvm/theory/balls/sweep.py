@@ -19,7 +19,7 @@ from attsvm.ground.arrays import Floats
 from attsvm.heads import head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
+from attsvm.models import MODELS, Model, model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
@@ -61,13 +61,18 @@ class Setting:
 
 
 def setting_of(
-    tokens: Tokens, *, model: str = "weight", norm: str | Norm | None = None, head: Any = None,
-    loss: str | Loss = "logistic", second: Callable[[float], float] | None = None,
+    tokens: Tokens, *, model: str | Model = "weight", norm: str | Norm | None = None,
+    head: Any = None, loss: str | Loss = "logistic", second: Callable[[float], float] | None = None,
     keep: Selection | None = None, local: Certificate | Any = None, cone: float = 1e-3,
     width: int | None = None, seed: int = 0,
 ) -> Setting:  # fmt: skip
     """The Setting of the options of `regpath`; an error where they do not fit together."""
-    form, batch, geometry = model_of(model), Batch.of(tokens), ball_norm(norm, model)
+    form = model_of(model)
+    if form is not MODELS.get(form.name):
+        raise Unsupported(
+            f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
+        )
+    batch, geometry = Batch.of(tokens), ball_norm(norm, form.name)
     if form.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use the weight model")
     if form.trains_head != (second is not None) or form.trains_head == (head is not None):
