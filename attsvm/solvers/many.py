@@ -24,7 +24,7 @@ from attsvm.solvers.frobenius.dual_active_set import DONE, solve_in
 from attsvm.solvers.frobenius.sharpening import sharpen
 from attsvm.solvers.frobenius.small import SMALL
 from attsvm.solvers.front import solve
-from attsvm.solvers.solver import Rows
+from attsvm.solvers.solver import RowArrays
 
 # Problems that share one set of work arrays.
 _CHUNK = 32
@@ -75,7 +75,7 @@ def solve_many(
     else:
         listed = list(problems)
     out: list[Certificate | None] = [None] * len(listed)
-    if geometry.name == "frobenius":
+    if geometry.euclidean:
         for place in _groups(listed) if whole is None else _whole(whole):
             part = [listed[k] for k in place]
             rows = whole if whole is not None else StackRows.of(part)
@@ -134,6 +134,6 @@ def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[
     norms = np.where(flat[:, None], 1.0, rows.norms)
     status, lam, W = solve_stack(rows.D, rows.z, rows.query, norms, rows.b)
     for k in ((status != DONE) & ~flat).nonzero()[0]:
-        lam[k] = sharpen(Rows.of(problems[k]), lam[k]).multipliers
+        lam[k] = sharpen(RowArrays.of(problems[k]), lam[k]).multipliers
     lam[flat] = 0.0  # solved one by one: the zero row is the proof
     return certify_stack(problems, "frobenius", W, lam, rows=rows, tol=tol)

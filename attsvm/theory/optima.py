@@ -189,13 +189,13 @@ def local_optima(
     best = Selection.best(tokens, v).indices
     choices, least, verdict, stats = _walk_all(tokens, v, total, progress)
     local: list[tuple[tuple[int, ...], Optimality]] = []
-    wanted = np.arange(len(choices)) if geometry.name != "frobenius" else (
+    wanted = np.arange(len(choices)) if not geometry.euclidean else (
         (verdict == MAYBE).nonzero()[0]
     )  # fmt: skip
     for step, k in enumerate(wanted):
         alpha = tuple(int(a) for a in choices[k])
         found = optimality(tokens, Selection.of(tokens, alpha), v, geometry)
-        if geometry.name != "frobenius":
+        if not geometry.euclidean:
             least[k] = found.certificate.upper
         if found.kind not in ("neither", "infeasible"):
             local.append((alpha, found))

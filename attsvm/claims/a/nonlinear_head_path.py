@@ -16,7 +16,7 @@ from attsvm.claims.shared.work import searched, solve, solve_many
 from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.solvers.sets import solve_sets
-from attsvm.theory.balls.ball import Task
+from attsvm.theory.balls.ball import BallTask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def run(config: Config) -> Result:
             **kept("tied", tied)}  # fmt: skip
 
 
-def _least(work: Task, starts: list[Floats], radii: Floats) -> Floats:
+def _least(work: BallTask, starts: list[Floats], radii: Floats) -> Floats:
     """The prompts p (R, d) of least loss, each from all starts and from the one before."""
     p, last = [], list[Floats]()
     for R in radii:

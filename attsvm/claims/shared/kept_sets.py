@@ -17,7 +17,7 @@ from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.balls.ball import Task
+from attsvm.theory.balls.ball import BallTask
 from attsvm.theory.balls.excess import Excess, Signed
 
 
@@ -102,7 +102,7 @@ class SetExcess(Excess):
         return Signed(1, float(np.logaddexp.reduce(sizes) - np.log(len(sizes))))
 
 
-def task(instance: Instance) -> Task:
+def task(instance: Instance) -> BallTask:
     """The minimisation of the logistic loss over prompts."""
-    return Task(Batch.of(instance.tokens), model_of("prompt"), norm_of("frobenius"),
+    return BallTask(Batch.of(instance.tokens), model_of("prompt"), norm_of("frobenius"),
                 loss_of("logistic"), instance.head, 1, SetExcess.of(instance))  # fmt: skip
