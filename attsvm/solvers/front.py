@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.interior import has_method
 from attsvm.solvers.solver import Answer, Solver, zero_row
 
+# A solver by name, as a record or as a function; None: the norm's default.
+Chosen: TypeAlias = str | Solver | Callable[..., Any] | None
 # Sizes that a solver takes as they are; others are scaled first.
 _MIDDLE = (1e-60, 1e60)
 
@@ -31,7 +33,7 @@ def solve(
     *,
     tol: float | None = None,
     C: float | None = None,
-    solver: str | Solver | Callable[..., Any] | None = None,
+    solver: Chosen = None,
 ) -> Certificate:
     """The Certificate of the least-norm W that meets the problem's rows.
 
@@ -47,7 +49,7 @@ def solve(
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0])))
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
     >>> [round(float(x), 5) for x in best.W.ravel()]
     [-0.09901, 0.9901]
     """
@@ -146,7 +148,7 @@ def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: floa
     )  # fmt: skip
 
 
-def pick(norm: Norm, solver: str | Solver | Callable[..., Any] | None, budget: float) -> Solver:
+def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
     """The solver asked for, or the default of the norm. Raises Unsupported unless it fits."""
     if solver is None:
         solver = "frobenius" if norm.euclidean else "interior" if has_method(norm) else "general"

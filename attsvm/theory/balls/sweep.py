@@ -23,7 +23,7 @@ from attsvm.models import model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
 from attsvm.theory.balls.ball import ROUNDING, SHIFT, BallTask, aimed, ball_norm, joint_least
@@ -63,7 +63,7 @@ class Setting:
 def setting_of(
     tokens: Tokens, *, model: str = "weight", norm: str | Norm | None = None, head: Any = None,
     loss: str | Loss = "logistic", second: Callable[[float], float] | None = None,
-    keep: Selection | None = None, local: Certificate | Any = None, cone: float = 1e-3,
+    keep: Kept | None = None, local: Certificate | Any = None, cone: float = 1e-3,
     width: int | None = None, seed: int = 0,
 ) -> Setting:  # fmt: skip
     """The Setting of the options of `regpath`; an error where they do not fit together."""
@@ -192,7 +192,7 @@ def _unit(draw: np.random.Generator, d: int) -> Floats:
 
 
 def _target(
-    tokens: Tokens, task: BallTask, keep: Selection | None
+    tokens: Tokens, task: BallTask, keep: Kept | None
 ) -> tuple[Certificate | None, BallTask]:
     """The max-margin problem's certificate (None without a solution), and the task's excess."""
     if isinstance(task.head, Linear) and task.head.v.any():
