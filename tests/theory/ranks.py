@@ -24,7 +24,7 @@ def instance(n: int, seed: int) -> Problem:
 def both(problem: Problem) -> tuple[Certificate, Certificate]:
     """Our certificate and that of a conic solver's answer at high accuracy."""
     ours = solve(problem, "nuclear", tol=1e-8).require()
-    answer = oracle.solve(problem, norm_of("nuclear"), tol=1e-9, **TIGHT)
+    answer = oracle.by_cvxpy(problem, norm_of("nuclear"), tol=1e-9, **TIGHT)
     return ours, certify(problem, "nuclear", answer.W, answer.multipliers, tol=1e-7).require()
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm import Path, Tokens
+from attsvm import Path, Tokens, outcome
 from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Bools, Floats
-from attsvm import outcome
 
 Stack = tuple[list[Tokens], Floats]
 

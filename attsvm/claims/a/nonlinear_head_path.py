@@ -24,7 +24,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.sets import solve_sets
-from attsvm.theory.balls.ball import Task
+from attsvm.theory.balls.ball import BallTask
 from attsvm.theory.balls.excess import Excess, Signed
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ class SetExcess(Excess):
         return Signed(1, float(np.logaddexp.reduce(sizes) - np.log(len(sizes))))
 
 
-def task(instance: Instance) -> Task:
+def task(instance: Instance) -> BallTask:
     """The minimisation of the logistic loss over prompts."""
-    return Task(Batch.of(instance.tokens), model_of("prompt"), norm_of("frobenius"),
+    return BallTask(Batch.of(instance.tokens), model_of("prompt"), norm_of("frobenius"),
                 loss_of("logistic"), instance.head, 1, SetExcess.of(instance))  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def run(config: Config) -> Result:
     }
 
 
-def _least(work: Task, starts: list[Floats], radii: Floats) -> Floats:
+def _least(work: BallTask, starts: list[Floats], radii: Floats) -> Floats:
     """The prompts p (R, d) of least loss, each from all starts and from the one before."""
     p, last = [], list[Floats]()
     for R in radii:

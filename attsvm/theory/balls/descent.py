@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy
 
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Power
 
 # x (d, dq) -> value and slope, to be minimised.
 Objective = Callable[[Floats], tuple[float, Floats]]
@@ -38,7 +38,7 @@ def descend(
     shrinking factor 1/(1 + s²), the boundary at s = 0; "free" a factor e^s, the start at its own
     size.
     """
-    shape, sized = start.shape, reach != "sphere"
+    shape, sized, normal = start.shape, reach != "sphere", normal_of(norm)
 
     def point(y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
         w, factor, turn = (y[:-1] if sized else y).reshape(shape), 1.0, 0.0
@@ -57,7 +57,7 @@ def descend(
         x = radius * factor * u
 
         def back(g: Floats) -> Floats:
-            out = (g - np.vdot(g, u) * normal(norm, u)) * (radius * factor / size)
+            out = (g - np.vdot(g, u) * normal(u)) * (radius * factor / size)
             if cone is not None:
                 out = tan * (out / root - flat * (np.vdot(flat, out) / root**3))
                 out -= np.vdot(out, c) * c
@@ -120,6 +120,8 @@ def settled(wanted: Callable[[Floats], Floats], start: Floats) -> Floats:
     return x
 
 
-def normal(norm: Norm, u: Floats) -> Floats:
-    """The gradient of the norm at u of norm 1."""
-    return np.sign(u) * np.abs(u) ** (norm.p - 1) if isinstance(norm, Power) else u
+def normal_of(norm: Norm) -> Callable[[Floats], Floats]:
+    """The gradient of the norm as a function of u of norm 1. Raises Unsupported without one."""
+    if norm.normal is None:
+        raise Unsupported(f"norm {norm.name} has no normal: give it the gradient of the norm")
+    return norm.normal
