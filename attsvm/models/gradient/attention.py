@@ -28,16 +28,19 @@ import numpy as np
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
 from attsvm.models.gradient.one_input import (
+    HOT,
     LEAST,
+    combine,
     differences,
     distinct,
     gaps,
+    grade,
     soften,
     tilt,
+    to_pooled,
     top_token,
     untie,
 )
-from attsvm.models.gradient.sums import HOT
 
 
 @njit(**HOT)
@@ -77,7 +80,9 @@ def assemble(
                         q2 * part[i + 2, r] + q3 * part[i + 3, r]
                     )
     if n < 4:
-        G[:] = 0.0
+        for c in range(dq):
+            for r in range(d):
+                G[c, r] = 0.0
     for i in range(n - n % 4, n):
         if shares[i] != 0.0:
             for c in range(dq):
@@ -102,17 +107,17 @@ def attend(
     top = np.empty((B, n), np.int64)
     pooled = np.zeros((B, n, e))
     for b in numba.prange(B):
-        w = np.empty((1, d))
+        w = np.empty(d)
         mass = np.empty(T)
-        D = np.empty((1, T, d))
+        D = np.empty((T, d))
         for i in range(n):
             for r in range(d):
                 s = 0.0
                 for c in range(dq):
                     s += W[b, r, c] * queries[b, i, c]
-                w[0, r] = s
+                w[r] = s
             line = logs[b, i]
-            a = top_token(keys[b], present[b], i, w, D, 0, line)
+            a = top_token(keys[b, i], present[b, i], w, D, line)
             lead, total = soften(line, a, mass)
             front = math.exp(lead)
             rest = front * total
@@ -147,9 +152,9 @@ def pull(
     out = np.zeros((B, d, dq))
     scale = np.full(B, -np.inf)
     for b in numba.prange(B):
-        D = np.empty((1, T, d))
-        gap = np.empty((1, T))
-        order = np.empty((1, T))
+        D = np.empty((T, d))
+        gap = np.empty(T)
+        order = np.empty(T)
         mass = np.empty(T)
         rises = np.empty(T)
         near = np.empty(e)
@@ -165,20 +170,26 @@ def pull(
                 continue
             a = top[b, i]
             line = logs[b, i]
-            differences(keys[b], present[b], i, a, D, 0)
+            differences(keys[b, i], present[b, i], a, D)
+            first = -np.inf
+            if bend[b, i] != 0.0:
+                first = to_pooled(values[b, i], present[b, i], a, line, near)
             apart = gaps(
-                values[b], present[b], i, a, slopes[b, i], bend[b, i], line, near, gap, order, 0
+                values[b, i], present[b, i], a, slopes[b, i], (bend[b, i], first), near, gap, order
             )
             lead, _ = soften(line, a, mass)
             delta = 0.0
             for t in range(T):
-                delta += mass[t] * gap[0, t]
+                delta += mass[t] * gap[t]
             delta *= math.exp(lead)
             rise = -np.inf
-            if apart and distinct(D, 0, present[b], i, a):
-                rise = tilt(D, gap, 0, mass, lead, delta, part, i)
+            if apart and distinct(D, present[b, i], a):
+                rise = tilt(gap, mass, lead, delta)
             if rise == -np.inf:
-                rise = untie(D, gap, order, 0, line, 0.0, mass, rises, part, i)
+                rise = grade(D, gap, order, line, 0.0, mass, rises)
+                untie(mass, rises, rise)
+            if rise > -np.inf:
+                combine(mass, D, part[i])
             height[i] = rise + log_slope[b, i]
         peak = assemble(part, height, sign[b], queries[b], shares, G)
         if peak == -np.inf:

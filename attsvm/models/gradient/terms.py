@@ -13,7 +13,7 @@ import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
-from attsvm.models.gradient.one_input import differences, gaps, grade
+from attsvm.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.rules.graded.wide import of_log
 
 
@@ -33,16 +33,19 @@ def terms(
     share = np.zeros((B, n, T))
     power = np.zeros((B, n, T), np.int64)
     for b in numba.prange(B):
-        gap, order = np.empty((1, T)), np.empty((1, T))
+        gap, order = np.empty(T), np.empty(T)
         near, f, height = np.empty(e), np.empty(T), np.empty(T)
         for i in range(n):
             a = top[b, i]
-            differences(keys[b], present[b], i, a, D[b], i)
+            differences(keys[b, i], present[b, i], a, D[b, i])
             if log_slope[b, i] == -np.inf:
                 continue
             line = logs[b, i]
-            gaps(values[b], present[b], i, a, slopes[b, i], bend[b, i], line, near, gap, order, 0)
-            grade(D[b, i : i + 1], gap, order, 0, line, 0.0, f, height)
+            first = -np.inf
+            if bend[b, i] != 0.0:
+                first = to_pooled(values[b, i], present[b, i], a, line, near)
+            gaps(values[b, i], present[b, i], a, slopes[b, i], (bend[b, i], first), near, gap, order)
+            grade(D[b, i], gap, order, line, 0.0, f, height)
             common = log_slope[b, i] - math.log(n)
             for t in range(T):
                 if f[t] != 0.0:
