@@ -56,10 +56,8 @@ def go_ahead(
         if not (lr[: last - step] >= 0).all():
             break
         these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
-        now = Log(
-            marks[these] - step, weights[these], numbers[these], tops[these], sureness[these]
-        )
-        there = State(*(array.copy() for array in state))
+        now = Log(marks[these] - step, weights[these], numbers[these], tops[these], sureness[these])
+        there = State(state.W.copy(), state.clock.copy(), state.top.copy(), state.changed.copy())
         if not kernel(Steps(lr, config["rule"] == "ngd", config["decay"], step), there, now):
             break
         state = there

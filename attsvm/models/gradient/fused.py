@@ -12,18 +12,19 @@ steps with whole arrays.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
+from attsvm.ground.shares import in_shares
 from attsvm.models.gradient.attention import assemble
 from attsvm.models.gradient.one_input import (
     BARE,
     HOT,
+    KERNEL,
+    WOVEN,
     against,
     combine,
     distinct,
@@ -101,13 +102,13 @@ class Seen(NamedTuple):
     line: Floats
 
 
-@njit(**HOT)
+@njit(_nrt=False, forceinline=True)
 def _softplus(x: float) -> float:
     """log(1 + e^x)."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@njit(**HOT)
+@njit(_nrt=False, forceinline=True)
 def value_of(code: int, x: float) -> float:
     """ℓ(x) of the loss with this code."""
     if code == 0:
@@ -119,7 +120,7 @@ def value_of(code: int, x: float) -> float:
     return 0.5 * ((1.0 - x) * (1.0 - x))
 
 
-@njit(**HOT)
+@njit(_nrt=False, forceinline=True)
 def slope_of(code: int, x: float) -> tuple[float, float]:
     """(f, g) with ℓ'(x) = f e^g of the loss with this code; f is 0 or within e^±MODERATE."""
     if code == 0:
@@ -141,7 +142,7 @@ def _log_add(x: float, y: float) -> float:
     return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> float:
     """The largest entry of W (d, dq) in size; writes U = Wᵀ and what is known before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
@@ -178,15 +179,13 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
     for r in range(len(v)):
         seen.line[r] = given.labels[b, i] * v[r]
         score += seen.line[r] * values[a, r]
-    apart = gaps(
-        values, present, a, seen.line, (0.0, 0.0), seen.line, known.gap[i], known.order[i]
-    )
+    apart = gaps(values, present, a, seen.line, (0.0, 0.0), seen.line, known.gap[i], known.order[i])
     known.held[i] = a
     known.score[i] = score
     known.simple[i] = apart and distinct(known.D[i], present, a)
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
@@ -241,7 +240,7 @@ def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: i
     return True
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
     """Writes the record of this number, all but log ‖g‖."""
     n = len(seen.margin)
@@ -257,7 +256,7 @@ def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: in
             log.weights[row, b, r, c] = seen.U[c, r]
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
     """U ← U − f G − decay U."""
     for r in range(G.shape[0]):
@@ -266,7 +265,7 @@ def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
             U[r, c] = x if decay == 0.0 else x - decay * U[r, c]
 
 
-@njit(nogil=True, _nrt=False, no_cfunc_wrapper=True)
+@njit(**KERNEL)
 def _march(
     given: Instances, known: Known, seen: Seen, steps: Steps, state: State, log: Log,
     begin: int, end: int,
@@ -278,7 +277,7 @@ def _march(
     dq, d = U.shape
     for b in range(begin, end):
         reach = _begin(given, known, seen, state.W[b], b)
-        written = np.int64(0)
+        written = 0
         for k in range(len(lr)):
             for i in range(n):
                 if not _look(given, known, seen, reach, b, i):
@@ -344,16 +343,8 @@ def _memory(given: Instances) -> tuple[Known, Seen]:
 
 def descend(given: Instances, steps: Steps, state: State, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void."""
-    B = len(given.keys)
 
     def some(begin: int, end: int) -> bool:
         return bool(_march(given, *_memory(given), steps, state, log, begin, end))
 
-    # Shares of the stack on threads of their own: instances have nothing to do with each other,
-    # and a parallel kernel would take three times as long to compile.
-    workers = min(numba.get_num_threads(), B)
-    if workers == 1:
-        return some(0, B)
-    edges = np.linspace(0, B, workers + 1).astype(int).tolist()
-    with ThreadPoolExecutor(workers) as pool:
-        return all(list(pool.map(some, edges[:-1], edges[1:])))
+    return all(in_shares(some, len(given.keys)))

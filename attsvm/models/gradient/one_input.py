@@ -23,10 +23,13 @@ LEAST = -745.0
 # A token found this far above the top one is the top one: beyond it rounding chose wrongly.
 ABOVE = 1.0
 # Functions that make no arrays need not count references to them, which costs as much as the sums
-# of a small input; those that only kernels call need no door for Python, which takes time to
-# compile. HOT ones are made part of their callers.
+# of a small input. Those that only kernels call (BARE) have no door for Python, which takes time to
+# compile: a call from Python would end the process. HOT ones are made part of their callers, WOVEN
+# ones before anything is compiled. A KERNEL is called from Python, beside other threads.
 BARE: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 HOT: dict[str, Any] = BARE | {"forceinline": True}
+KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+WOVEN: dict[str, Any] = BARE | {"inline": "always"}
 
 
 @njit(**HOT)
@@ -97,9 +100,9 @@ def top_token(keys: Floats, present: Bools, w: Floats, D: Floats, ahead: Floats)
     """
     T = len(keys)
     against(keys, w, ahead)
-    a = np.int64(-1)
+    a = T  # none yet
     for t in range(T):
-        if present[t] and (a < 0 or ahead[t] > ahead[a]):
+        if present[t] and (a == T or ahead[t] > ahead[a]):
             a = t
     for _ in range(T):
         differences(keys, present, a, D)
@@ -214,7 +217,7 @@ def distinct(D: Floats, present: Bools, a: int) -> bool:
     T, d = D.shape
     for t in range(T):
         if t != a and present[t]:
-            r = np.int64(0)
+            r = 0
             while r < d and D[t, r] == 0.0:
                 r += 1
             if r == d:
@@ -275,7 +278,7 @@ def grade(
     peak = -np.inf
     for t in range(T):
         # The top token and those that are not there have D = 0 as well.
-        r = np.int64(0)
+        r = 0
         while r < d and D[t, r] == 0.0:
             r += 1
         if r == d:
