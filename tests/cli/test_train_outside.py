@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Tokens, train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays as sphere
 from tests.cli.command import refused, save
 from tests.contracts import outside
 

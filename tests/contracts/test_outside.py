@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays as sphere
 from attsvm.errors import Unsupported
 from attsvm.heads import Head
 from attsvm.losses import Loss

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays as sphere
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.models import MODELS, SENTENCE_MODELS
 from attsvm.training.record import COLUMNS
