@@ -20,7 +20,7 @@ from attsvm.language.floor import floors
 from attsvm.language.order import orders
 from attsvm.language.realizable import quoted
 from attsvm.language.sentences import Sentences
-from attsvm.language.training.descent import AttentionKernel
+from attsvm.language.training.attention_kernel import AttentionKernel
 from attsvm.language.training.graded import (
     Terms,
     attention_terms,
@@ -200,7 +200,12 @@ def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
         lifts = lifts_of(contexts, strength)
     kernel = AttentionKernel(contexts, lifts).descend
     most = max(1, int(_CALL / contexts.tokens.size))
-    words = {"rule": descent.rule.fused, "lr": descent.lr, "records": records}
+    words = {
+        "rule": descent.rule.fused,
+        "lr": descent.lr,
+        "decay": descent.decay,
+        "records": records,
+    }
     return partial(go_ahead, kernel, most, lesson.sentences.size, words)
 
 
