@@ -103,9 +103,15 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         classes, signs = _two_classes(y, values)
         tokens = Tokens(values, queries=self.query, labels=signs)
         path = train(
-            tokens, model=model, rule=self.rule, loss=self.loss, lr=float(self.lr),
-            steps=int(self.max_iter), seed=int(self.seed), init=self.init,
-        )  # fmt: skip
+            tokens,
+            model=model,
+            rule=self.rule,
+            loss=self.loss,
+            lr=float(self.lr),
+            steps=int(self.max_iter),
+            seed=int(self.seed),
+            init=self.init,
+        )
         found = outcome(path, tokens)
         if found.limit.norm is None and norm is not None:
             found = outcome(path, tokens, norm=norm)
@@ -157,7 +163,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         return logs[0], pooled[0]
 
     def _trained_model(self) -> str:
-        """The model that the parameters name; an error where one of them has no meaning."""
+        """The model that the parameters name; raises Unsupported where one has no meaning."""
         kinds: tuple[tuple[str, tuple[type, ...]], ...] = (
             ("model", (str,)),
             ("rule", (str, Rule)),

@@ -70,10 +70,11 @@ def check_head(head: Head, d: int, size: int) -> None:
         and bool(np.isfinite(value).all() and np.isfinite(gradient).all()),
         "gradient is the derivative of value": np.shape(rise) == o.shape[:2]
         and np.allclose(rise, (gradient * toward).sum(axis=2), rtol=1e-5, atol=1e-6),
-        "∇h(o) − ∇h(x) is `bend` times (o − x); say bend = None where there is no such number":
-        head.bend is None or np.allclose(turn, head.bend * toward, rtol=1e-4, atol=1e-4),
+        "∇h(o) − ∇h(x) is `bend` times (o − x); say bend = None where there is no such number": head.bend
+        is None
+        or np.allclose(turn, head.bend * toward, rtol=1e-4, atol=1e-4),
         "a linear head has its v in `vector`": not head.linear or head.vector is not None,
-    }  # fmt: skip
+    }
     for law, kept in laws.items():
         if not kept:
             raise Unsupported(f"head {head.name!r} breaks a law of heads: {law}; {said}")

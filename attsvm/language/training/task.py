@@ -71,9 +71,16 @@ class Lesson:
 
     @classmethod
     def of(
-        cls, sentences: Sentences, model: str, *, head: Any = None, embedding: Any = "orthonormal",
-        readout: str = "softmax", weights: str = "empirical", collocations: bool = False,
-    ) -> Lesson:  # fmt: skip
+        cls,
+        sentences: Sentences,
+        model: str,
+        *,
+        head: Any = None,
+        embedding: Any = "orthonormal",
+        readout: str = "softmax",
+        weights: str = "empirical",
+        collocations: bool = False,
+    ) -> Lesson:
         """The lesson of these arguments of `train`; raises Unsupported where they do not fit."""
         form = sentence_model_of(model)
         for key, value, known in (("readout", readout, READOUTS), ("weights", weights, WEIGHTS)):
@@ -174,12 +181,18 @@ def sentence_task(lesson: Lesson, descent: Descent, records: int | None = None) 
         floor=lambda: np.array([_floor(lesson, descent.rule.name)]),
         ahead=_ahead(lesson, descent, records),
         facts={
-            "model": lesson.model.name, "readout": lesson.readout, "weights": lesson.weights,
-            "collocations": lesson.collocations, "loss": "logistic", "head": None, "width": None,
-            "records": records, "places": int(s.distinct[0].shape[1]),
+            "model": lesson.model.name,
+            "readout": lesson.readout,
+            "weights": lesson.weights,
+            "collocations": lesson.collocations,
+            "loss": "logistic",
+            "head": None,
+            "width": None,
+            "records": records,
+            "places": int(s.distinct[0].shape[1]),
         },
         trace=lesson.trace,
-    )  # fmt: skip
+    )
 
 
 def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed: int) -> Blocks:
