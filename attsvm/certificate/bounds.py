@@ -53,7 +53,7 @@ def below(
     worth = worth - (used + 3) * UNIT * absolute * 1.01
     error = (used + 8) * UNIT * size * 1.01
     plain = sqrt(np.vdot(G, G)) if G.ndim == 2 else np.sqrt(np.einsum("bij,bij->b", G, G))
-    dual = plain if norm.name == "frobenius" else norm.dual(G)
+    dual = plain if norm.euclidean else norm.dual(G)
     safe = dual * (1 + norm.rounding(shape)) + norm.spread(shape)[1] * error
     value: Any
     if np.ndim(worth):

@@ -128,7 +128,7 @@ class Certificate:
         )
 
     def require(self) -> Certificate:
-        """The certificate itself when it is optimal; Inseparable or NotConverged otherwise."""
+        """The certificate itself. Raises Inseparable or NotConverged unless it is optimal."""
         if self.status == "inseparable":
             raise Inseparable(self.message)
         if self.status == "stalled":
@@ -160,11 +160,14 @@ class Certificate:
         save(self, path, force=force)
 
     @staticmethod
-    def load(path: str | Path) -> Certificate:
-        """The certificate saved in this file; its claims are not checked before `verify` is."""
+    def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
+        """The certificate saved in this file; its claims are not checked before `verify` is.
+
+        norm: the object, where the file names a norm that is not the library's.
+        """
         from attsvm.certificate.saved import load
 
-        return load(path)
+        return load(path, norm=norm)
 
     def __repr__(self) -> str:
         return f"Certificate({self.message})"

@@ -25,6 +25,7 @@ from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, numbers
 from attsvm.norms import Norm, norm_of
+from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import Problem
 
 # Products up to which both bounds are taken in one compiled pass.
@@ -54,12 +55,13 @@ def certify(
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> problem = attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0]))
+    >>> problem = attsvm.Problem.of(tokens, [0])
     >>> found = attsvm.certify(problem, "frobenius", [[0.0], [3.0]], [0.0, 1.0])
     >>> found.status, round(found.lower, 9), round(found.upper, 9)
     ('optimal', 1.0, 1.0)
     """
     geometry = norm_of(norm)
+    check_shape(geometry, problem.shape)
     goal = geometry.tolerance if tol is None else tol
     if not goal > 0 or not budget > 0:
         raise Unsupported(f"tol is {goal} and the budget {budget}: both must be positive")

@@ -9,11 +9,10 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import threads
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
-from attsvm.models.gradient.attention import attend, pull
+from attsvm.models.gradient.attention import Slopes, attend, pull
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.gradient.terms import terms
 from attsvm.rules.graded import Graded
@@ -22,8 +21,6 @@ from attsvm.rules.rule import Blocks, Gradient
 
 # The vectors of each block's terms: left and right ones, (B, ·, ·).
 Factors = dict[str, tuple[Floats, Floats]]
-# Instances that keep one thread busy in one evaluation.
-_SHARE = 16
 
 
 def _linear(params: Blocks) -> Head:
@@ -128,17 +125,14 @@ def evaluate(
     """
     read = model.reads(params) if model.trains_head or head is None else head
     W = np.ascontiguousarray(model.matrix(params))
-    with threads(batch.size // _SHARE):
-        logs, top, pooled = attend(batch.keys, batch.values, batch.queries, batch.present, W)
+    arrays = batch.keys, batch.values, batch.queries, batch.present
+    logs, top, pooled = attend(*arrays, W)
     margins = batch.labels * read.value(pooled)
     sign, log_slope = loss.slope(margins)
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
     bend = (read.bend or 0.0) * batch.labels
-    with threads(batch.size // _SHARE):
-        G, scale = pull(
-            batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign,
-            log_slope, bend,
-        )  # fmt: skip
+    at = Slopes(logs, top, slopes, sign, log_slope, bend)
+    G, scale = pull(*arrays, at)
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}
     if model.trains_head:
@@ -150,10 +144,7 @@ def evaluate(
         log_scale[read.block] = top_slope - np.log(batch.keys.shape[1])
     gradient = Gradient(direction, log_scale)
     if graded and model.factors is not None:
-        with threads(batch.size // _SHARE):
-            D, share, power = terms(
-                batch.keys, batch.values, batch.present, logs, top, slopes, sign, log_slope, bend
-            )
+        D, share, power = terms(*arrays, at)
         vectors = model.factors(params, D.reshape(*_flat(D)), batch.queries)
         found = _graded(vectors, share, power)
         if model.trains_head:

@@ -100,6 +100,14 @@ class Power(Norm):
         """The same in ℓq for two unit vectors whose midpoint has norm at least (1 + ratio)/2."""
         return 2 * _half_distance(self.q, (1 + ratio) / 2)
 
+    def normal(self, u: Floats) -> Floats:
+        """sign(u) |u|^(p−1)."""
+        return np.asarray(np.sign(u) * np.abs(u) ** (self.p - 1))
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """The ℓp norm of a cvxpy variable."""
+        return cp.pnorm(cp.vec(W, order="C"), self.p)
+
 
 def _half_distance(p: float, middle: float) -> float:
     """The largest ‖(U − V)/2‖_p for U, V in the unit ball whose midpoint has norm ≥ middle."""
@@ -154,6 +162,10 @@ class Sum(Norm):
 
         return max_above(G)
 
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """Σ |W_ij| of a cvxpy variable."""
+        return cp.norm(cp.vec(W, order="C"), 1)
+
 
 @dataclass(frozen=True)
 class Largest(Norm):
@@ -195,3 +207,7 @@ class Largest(Norm):
         from attsvm.norms.exact.rational import l1_above
 
         return l1_above(G)
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """max |W_ij| of a cvxpy variable."""
+        return cp.norm(cp.vec(W, order="C"), "inf")

@@ -76,6 +76,10 @@ class Nuclear(Norm):
 
         return spectral_above(G)
 
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """‖W‖_* of a cvxpy variable."""
+        return cp.normNuc(W)
+
 
 @dataclass(frozen=True)
 class Spectral(Norm):
@@ -120,3 +124,7 @@ class Spectral(Norm):
         from attsvm.norms.exact.rational import nuclear_above
 
         return nuclear_above(G)
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """σ_1 of a cvxpy variable."""
+        return cp.sigma_max(W)

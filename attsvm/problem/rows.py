@@ -98,14 +98,6 @@ _LOG_ERROR = 2.0**-40
 _TINY = 1e-270
 
 
-def check_fit(tokens: Tokens, keep: Selection) -> None:
-    """Nothing; an error when the selection is not of these tokens' shape."""
-    if keep.kept.shape != (tokens.n, tokens.T):
-        raise BadSelection(
-            f"the selection has shape {keep.kept.shape}, the tokens ({tokens.n}, {tokens.T})"
-        )
-
-
 def matrix(array: Any, name: str) -> Floats:
     """The array (rows, width) as float64, every entry finite."""
     out = floats(array, name).astype(np.float64, copy=False)
@@ -137,7 +129,6 @@ def log_ratio_ties(
 
     The error is what attention known to about twelve digits allows.
     """
-    check_fit(tokens, keep)
     s = numbers(attention, "attention").astype(np.float64, copy=False)
     if s.shape != keep.kept.shape:
         raise BadTokens(f"attention has shape {s.shape}; it must be {keep.kept.shape}")
@@ -180,11 +171,11 @@ def given_rows(
     Y = np.ones((l, Z.shape[1])) if tie_queries is None else matrix(tie_queries, "tie_queries")
     if len(Z) != m or len(Y) != l or Y.shape[1] != Z.shape[1]:
         raise BadTokens(
-            f"queries {Z.shape} and tie_queries {Y.shape} must give one query a row "
+            f"queries {Z.shape} and tie_queries {Y.shape} must give one query per row "
             f"for {m} margins and {l} ties"
         )
     right = np.ones(m) if b is None else right_sides(b, m, 1)[:, 0]
     level = np.zeros(l) if c is None else floats(c, "c").astype(np.float64, copy=False)
     if level.shape != (l,):
-        raise BadTokens(f"c has shape {level.shape}; it must be ({l},), one number a tie")
+        raise BadTokens(f"c has shape {level.shape}; it must be ({l},), one number per tie")
     return D, Z, right, E, Y, level

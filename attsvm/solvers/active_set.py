@@ -8,10 +8,12 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION, solve_small
 from attsvm.solvers.frobenius.small import answer_small, met
-from attsvm.solvers.solver import Answer, Rows
+from attsvm.solvers.solver import Answer, RowArrays
 
 
-def solve(problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float = np.inf) -> Answer:
+def by_active_set(
+    problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float = np.inf
+) -> Answer:
     """The answer of the dual active set on all rows."""
     if not problem.ties and problem.smallest > 0:
         # The common case needs no copy of the rows.
@@ -21,4 +23,4 @@ def solve(problem: Problem, norm: Norm, *, tol: float = 0.0, budget: float = np.
         )  # fmt: skip
         if status != NO_SOLUTION and met(short, W, problem.row_norms, problem.b):
             return Answer(W, lam, np.empty(0))
-    return answer_small(Rows.of(problem))
+    return answer_small(RowArrays.of(problem))

@@ -23,8 +23,8 @@ from attsvm.problem.stack import Stack, StackRows
 from attsvm.solvers.frobenius.dual_active_set import DONE, solve_in
 from attsvm.solvers.frobenius.sharpening import sharpen
 from attsvm.solvers.frobenius.small import SMALL
-from attsvm.solvers.front import solve
-from attsvm.solvers.solver import Rows
+from attsvm.solvers.front import Chosen, solve
+from attsvm.solvers.solver import RowArrays
 
 # Problems that share one set of work arrays.
 _CHUNK = 32
@@ -54,13 +54,14 @@ def solve_many(
     *,
     tol: float | None = None,
     jobs: int = 1,
+    solver: Chosen = None,
 ) -> list[Certificate]:
     """The Certificates of many problems, in input order.
 
     Small Frobenius problems of one size are solved by one compiled kernel, in parallel over the
     problems. The rest is solved one by one, in `jobs` processes when more than one is asked for.
     The result does not depend on the number of threads or processes, and equals that of solving
-    each alone up to rounding.
+    each alone up to rounding. solver: as in `solve`; then every problem is solved alone.
 
     >>> import numpy as np, attsvm
     >>> X = np.random.default_rng(0).standard_normal((3, 2, 4, 5))
@@ -75,7 +76,7 @@ def solve_many(
     else:
         listed = list(problems)
     out: list[Certificate | None] = [None] * len(listed)
-    if geometry.name == "frobenius":
+    if geometry.euclidean and solver is None:
         for place in _groups(listed) if whole is None else _whole(whole):
             part = [listed[k] for k in place]
             rows = whole if whole is not None else StackRows.of(part)
@@ -86,7 +87,7 @@ def solve_many(
                 if certificate.status != "stalled":
                     out[k] = certificate
     rest = [k for k, certificate in enumerate(out) if certificate is None]
-    alone = partial(_alone, norm=geometry, tol=tol)
+    alone = partial(_alone, norm=geometry, tol=tol, solver=solver)
     solved: Iterable[Certificate]
     if jobs > 1 and len(rest) > 1:
         share = max(1, len(rest) // (4 * jobs))
@@ -107,10 +108,10 @@ def solve_many(
     return done
 
 
-def _alone(problem: Problem, norm: Norm, tol: float | None) -> Certificate:
+def _alone(problem: Problem, norm: Norm, tol: float | None, solver: Chosen) -> Certificate:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve(problem, norm, tol=tol)
+        return solve(problem, norm, tol=tol, solver=solver)
 
 
 def _groups(problems: Sequence[Problem]) -> list[list[int]]:
@@ -134,6 +135,6 @@ def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[
     norms = np.where(flat[:, None], 1.0, rows.norms)
     status, lam, W = solve_stack(rows.D, rows.z, rows.query, norms, rows.b)
     for k in ((status != DONE) & ~flat).nonzero()[0]:
-        lam[k] = sharpen(Rows.of(problems[k]), lam[k]).multipliers
+        lam[k] = sharpen(RowArrays.of(problems[k]), lam[k]).multipliers
     lam[flat] = 0.0  # solved one by one: the zero row is the proof
     return certify_stack(problems, "frobenius", W, lam, rows=rows, tol=tol)

@@ -21,7 +21,7 @@ from attsvm.errors import BadSelection, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints, vector
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.frobenius.enumeration import MAYBE, all_rows, walk
 from attsvm.solvers.frobenius.inverse import gram
@@ -76,18 +76,17 @@ class Optimality:
         }[self.kind]
 
 
-def optimality(
-    tokens: Tokens, keep: Selection, v: Any, norm: str | Norm = "frobenius"
-) -> Optimality:
+def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius") -> Optimality:
     """The verdict on one selection under the head v.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens(
     ...     [[[-0.1, 1, 1], [1, 0, 0.9], [0, 0, 0]]], keys=[[[-0.1, 1, 0], [1, 0, 0], [0, 0, 0]]]
     ... )
-    >>> attsvm.optimality(tokens, attsvm.Selection.of(tokens, [1]), [0, 0, 1]).kind
+    >>> attsvm.optimality(tokens, [1], [0, 0, 1]).kind
     'local'
     """
+    keep = Selection.of(tokens, keep)
     alpha = keep.indices
     gaps, tied = score_gaps(tokens, alpha, v)
     certificate = solve(Problem.of(tokens, keep), norm)
@@ -189,13 +188,13 @@ def local_optima(
     best = Selection.best(tokens, v).indices
     choices, least, verdict, stats = _walk_all(tokens, v, total, progress)
     local: list[tuple[tuple[int, ...], Optimality]] = []
-    wanted = np.arange(len(choices)) if geometry.name != "frobenius" else (
+    wanted = np.arange(len(choices)) if not geometry.euclidean else (
         (verdict == MAYBE).nonzero()[0]
     )  # fmt: skip
     for step, k in enumerate(wanted):
         alpha = tuple(int(a) for a in choices[k])
         found = optimality(tokens, Selection.of(tokens, alpha), v, geometry)
-        if geometry.name != "frobenius":
+        if not geometry.euclidean:
             least[k] = found.certificate.upper
         if found.kind not in ("neither", "infeasible"):
             local.append((alpha, found))
@@ -206,7 +205,7 @@ def local_optima(
 
 
 def count_selections(tokens: Tokens) -> int:
-    """How many selections of one token an input there are."""
+    """How many selections of one token per input there are."""
     total = 1
     for size in tokens.present().sum(axis=1):
         total *= int(size)

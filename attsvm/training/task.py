@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Floats
 from attsvm.heads import Head, head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
@@ -112,20 +112,11 @@ def _ahead(batch: Batch, head: Linear, config: dict[str, Any]) -> Ahead:
     B, n, T, d = batch.keys.shape
     v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])))
     code = fused.CODES.index(config["loss"])
-
-    def kernel(
-        lr: Floats, *, normalized: bool, first: int, at: Ints, W: Floats, clock: Floats,
-        top: Ints, changed: Ints, weights: Floats, columns: Floats, tops: Ints, sureness: Floats,
-    ) -> bool:  # fmt: skip
-        fine = fused.descend(
-            batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, code, lr,
-            normalized, config["decay"], first, at, W, clock, top, changed, weights, columns, tops,
-            sureness,
-        )  # fmt: skip
-        return bool(fine.all())
-
+    given = fused.Instances(
+        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, code
+    )
     most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * batch.queries.shape[2]))))
-    return partial(go_ahead, kernel, most, n, config)
+    return partial(go_ahead, partial(fused.descend, given), most, n, config)
 
 
 def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:

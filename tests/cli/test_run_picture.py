@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from attsvm import Tokens, train
+from attsvm import Tokens, outcome, train
 from attsvm.data import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.figures import style
 from attsvm.figures.run import check_format, picture
-from attsvm.theory import outcomes as outcome
 from attsvm.theory.outcomes import DECIDED
 
 
@@ -25,7 +24,7 @@ def trained(name, head=True, **options):
     tokens, v = tokens_of(arrays), arrays["v"] if head else None
     path = train(tokens, head=v, **options)
     found = outcome(path, tokens, v)
-    with style.look():
+    with style.styled():
         figure = picture(path, found)
         FigureCanvasAgg(figure).draw()
     return path, found, figure

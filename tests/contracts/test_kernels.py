@@ -12,7 +12,7 @@ from attsvm.solvers.frobenius import enumeration, inverse
 from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
 from attsvm.solvers.frobenius.enumeration import MAYBE, all_rows, walk
 from attsvm.solvers.many import solve_stack
-from attsvm.solvers.solver import Rows
+from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
 
@@ -40,7 +40,7 @@ def kernel(G, b, free, rank):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_gram_and_active_set_equal_their_twins(kind, seed):
-    rows = Rows.of(known("frobenius", kind, seed=seed).problem)
+    rows = RowArrays.of(known("frobenius", kind, seed=seed).problem)
     G, b = dense(rows)
     mine = np.empty((len(rows.D), len(rows.D)))
     inverse.gram(rows.D, rows.z, rows.query, 1 / rows.norms, np.empty(rows.D.shape), mine)
@@ -57,7 +57,7 @@ def test_gram_and_active_set_equal_their_twins(kind, seed):
     "case", [c for c in inseparable() if c not in ("same token", "zero query")]
 )
 def test_both_find_a_proof(case):
-    rows = Rows.of(inseparable()[case])
+    rows = RowArrays.of(inseparable()[case])
     G, b = dense(rows)
     for status, lam in (
         kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1]),
@@ -91,7 +91,7 @@ def test_the_inverse_follows_rows_in_and_out():
 
 def test_solve_small_and_the_stack_agree_with_the_twin():
     zoo = [known("frobenius", "plain", seed=s).problem for s in range(3)]
-    rows = [Rows.of(p) for p in zoo]
+    rows = [RowArrays.of(p) for p in zoo]
     stacked = [np.stack([getattr(r, a) for r in rows]) for a in ("D", "z", "query", "norms", "b")]
     status, lam, W = solve_stack(*stacked)
     for k, r in enumerate(rows):

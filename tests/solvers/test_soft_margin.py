@@ -233,7 +233,7 @@ def soft_problem(norm, *, seed=0):
     D, Z = rng.standard_normal((12, 6)), rng.standard_normal((12, 4))
     D, Z = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (D, Z))
     free = np.arange(12) >= 10
-    rows = cone.Rows(D, Z, np.where(free, 0.0, 1.0), free)
+    rows = cone.UnitRows(D, Z, np.where(free, 0.0, 1.0), free)
     cap = np.where(free, np.inf, 10.0 ** rng.uniform(-3, 1, 12))
     return soft_rows.Soft(rows, cap, norm_of(norm))
 
@@ -265,7 +265,9 @@ def test_squared_newton_direction_solves_its_equations(module):
     soft = soft_problem(module.NORM.name)
     W, lam = np.random.default_rng(3).standard_normal((6, 4)), np.full(12, 0.01)
     best = soft_rows.Best(soft, W, lam).judged(W=W, lam=lam)
-    state, _ = soft_cone._start(soft, best)
+    state, _ = soft_cone._start(
+        soft, best, {nuclear: soft_cone.NUCLEAR, spectral: soft_cone.SPECTRAL}[module]
+    )
     rng = np.random.default_rng(0)
     target, rhs = cone.symmetric(rng.standard_normal((10, 10))), rng.standard_normal(12)
     move = module.squared_factor(soft.rows, state)(target, rhs)

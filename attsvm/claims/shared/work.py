@@ -124,7 +124,7 @@ def _certified(
 
 def _from_file(ledger: Ledger, problem: Problem, norm: str | Norm) -> Certificate:
     """What the next solution on file proves. One that proves nothing is solved for again: if that
-    succeeds, the one on file was spoiled."""
+    succeeds, the one on file was tampered with."""
     number = len(ledger.solved)
     piece: Piece = ("solve", number, 0)
     ledger.pieces.append(piece)

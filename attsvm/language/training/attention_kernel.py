@@ -15,6 +15,7 @@ from attsvm.ground.compiled import njit
 from attsvm.language.choices import attend, choose, read_followers, tilt
 from attsvm.language.contexts import Contexts
 from attsvm.models.gradient.one_input import LEAST
+from attsvm.models.gradient.steps import Log, State, Steps
 
 # No entry of W may be larger: beyond it differences of logits lose all digits.
 FAR = 1e150
@@ -115,21 +116,17 @@ class AttentionKernel:
         self.mass = lifts is None
         self.lifts = np.zeros(c.tokens.shape) if lifts is None else lifts
 
-    def descend(
-        self, lr: Floats, *, normalized: bool, first: int, at: Ints, W: Floats, clock: Floats,
-        top: Ints, changed: Ints, weights: Floats, columns: Floats, tops: Ints, sureness: Floats,
-    ) -> bool:  # fmt: skip
+    def descend(self, steps: Steps, state: State, log: Log) -> bool:
         """Whether the run stayed inside the range of floats; if not, all is void.
 
-        As in `fused.descend`, with one instance: W (1, N, N), clock (1,), top and changed (1, S)
-        are changed in place; weights (R, 1, N, N), columns (R, 3, 1), tops and sureness (R, 1, S)
-        are written.
+        One instance: W (1, N, N).
         """
         c = self.contexts
         return bool(
             _march(
                 self.pair, self.token, self.query, c.log_counts, np.log(c.weights), c.weights,
-                self.mass, self.lifts, c.slot, c.known, c.right, c.vocabulary, lr, normalized,
-                first, at, W, clock, top, changed, weights, columns, tops, sureness,
+                self.mass, self.lifts, c.slot, c.known, c.right, c.vocabulary, steps.lr,
+                steps.normalized, steps.first, log.at, state.W, state.clock, state.top,
+                state.changed, log.weights, log.columns, log.tops, log.sureness,
             )
         )  # fmt: skip

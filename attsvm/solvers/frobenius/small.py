@@ -9,12 +9,12 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from attsvm.ground.arrays import Floats
 from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION, solve_small
 from attsvm.solvers.frobenius.sharpening import sharpen
-from attsvm.solvers.solver import Answer, Rows
+from attsvm.solvers.solver import Answer, RowArrays
 
 # The active set works on a Gram of all its rows: quadratic memory, cubic time.
 SMALL = 300
@@ -30,7 +30,7 @@ _MISSED = 1e-9
 _TURNS = 5
 
 
-def answer_small(rows: Rows) -> Answer:
+def answer_small(rows: RowArrays) -> Answer:
     """The answer of the active set on these rows, polished on the support when that helps."""
     status, lam, W, short = solve_small(rows.D, rows.z, rows.query, rows.norms, rows.b, rows.free)
     if status == NO_SOLUTION:
@@ -58,7 +58,7 @@ def met(short: float, W: Floats, norms: Floats, b: Floats) -> bool:
     return size * float((norms / np.where(b > 0, b, np.inf)).max(initial=0.0)) <= _MISSED
 
 
-def least_distance(rows: Rows, proof: Answer) -> Answer | None:
+def least_distance(rows: RowArrays, proof: Answer) -> Answer | None:
     """The answer that non-negative least squares on the rows themselves finds, against a proof.
 
     Rows that are nearly opposite look dependent in their Gram, which squares their angles. When
@@ -87,7 +87,9 @@ def least_distance(rows: Rows, proof: Answer) -> Answer | None:
     place = np.concatenate([np.arange(len(unit)), rows.free.nonzero()[0]])
     A = np.vstack([F.T, scale * right])[:, place] * signs
     try:
-        lam, _ = nnls(A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1])
+        lam, _ = scipy.optimize.nnls(
+            A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1]
+        )
     except RuntimeError:  # out of iterations
         return None
     both = np.zeros(len(unit))
@@ -102,7 +104,7 @@ def least_distance(rows: Rows, proof: Answer) -> Answer | None:
     return Answer(W, margins, ties)
 
 
-def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
+def _polish(rows: RowArrays, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     """The least-norm solution of the support's equalities, from the rows instead of their Gram.
 
     The Gram squares the condition number; a QR of the rows themselves does not. A row of the
@@ -111,7 +113,7 @@ def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     """
     support = (lam != 0).nonzero()[0]
     for turn in range(_TURNS):
-        part = Rows(
+        part = RowArrays(
             rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
             rows.free[support], support, rows.m, rows.total,
         )  # fmt: skip
@@ -139,7 +141,7 @@ def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     return lam, W
 
 
-def _norm_above(rows: Rows, w: Floats) -> float:
+def _norm_above(rows: RowArrays, w: Floats) -> float:
     """‖w‖ over its worst margin: what scaling it up would give; inf where that is not enough."""
     if rows.free.any() or not (rows.b > 0).all():
         return np.inf

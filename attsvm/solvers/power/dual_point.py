@@ -19,7 +19,7 @@ from attsvm.solvers.power.duality import (
     weigh,
 )
 from attsvm.solvers.power.normal_matrix import factor
-from attsvm.solvers.power.steps import Path, affine, centred, longest, patience
+from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
 STEPS = 150
 BACKTRACKS = 20
@@ -51,8 +51,16 @@ class _Move(NamedTuple):
     slope: float
 
 
-def solve(
-    A: Array, b: Array, free: Mask, *, p: float, tol: float, path: Path, w0: Array, lam0: Array
+def dual_pair(
+    A: Array,
+    b: Array,
+    free: Mask,
+    *,
+    p: float,
+    tol: float,
+    path: Continuation,
+    w0: Array,
+    lam0: Array,
 ) -> Pair:
     """Returns the best pair found for min ‖w‖_p, A w ≥ b (= on free rows).
 

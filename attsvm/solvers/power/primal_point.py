@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.solvers.power.duality import Array, Mask, Pair, conjugate, length, power, weigh
 from attsvm.solvers.power.normal_matrix import factor
-from attsvm.solvers.power.steps import Path, affine, centred, longest, patience
+from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
 STEPS = 250
 BACKTRACKS = 20
@@ -43,8 +43,16 @@ class _Move(NamedTuple):
     ds: Array
 
 
-def solve(
-    A: Array, b: Array, free: Mask, *, p: float, tol: float, path: Path, w0: Array, lam0: Array
+def primal_pair(
+    A: Array,
+    b: Array,
+    free: Mask,
+    *,
+    p: float,
+    tol: float,
+    path: Continuation,
+    w0: Array,
+    lam0: Array,
 ) -> Pair:
     """Returns the best pair found for min ‖w‖_p, A w ≥ b (= on free rows).
 

@@ -18,7 +18,7 @@ from attsvm.solvers.power.duality import Array, Mask, conjugate, duality_map, le
 from attsvm.solvers.power.entrywise import PATHS, rows
 from attsvm.solvers.power.normal_matrix import factor
 from attsvm.solvers.power.primal_point import chord, gradient
-from attsvm.solvers.power.steps import Path, affine, longest, patience
+from attsvm.solvers.power.steps import Continuation, affine, longest, patience
 from attsvm.solvers.rounds.soft_rows import Best, Soft, boxed
 
 STEPS = 200
@@ -130,7 +130,7 @@ def _corrected(x: _Point, *, slope: Callable[[_Move], float], floor: float) -> _
     return _newton(x, weight) if slope(move) > 0.0 else move
 
 
-def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
+def _dual(A: Array, best: Best, *, p: float, tol: float, path: Continuation) -> Best:
     """The best pair from Newton steps on ½‖Aᵀλ‖_q² − bᵀλ − μ Σ log λ − μ Σ log(cap − λ)."""
     soft, target, shape = best.soft, conjugate(p), best.W.shape
     q, b, since = min(target, path.start), soft.rows.b, 0
@@ -193,7 +193,7 @@ def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point
     return _Point(A, w, lam, M, box, _short(soft, m, box), none, none, system)
 
 
-def _secant(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
+def _secant(A: Array, best: Best, *, p: float, tol: float, path: Continuation) -> Best:
     """The best pair over τ: log‖w(τ)‖ − log τ has slope between −1 and −1/(p−1)."""
     best, w = _primal(A, best, p=p, tol=tol, path=path, tau=None)
     x = float(np.log(max(length(w, p), 1e-300)))
@@ -215,7 +215,7 @@ def _secant(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
 
 
 def _primal(
-    A: Array, best: Best, *, p: float, tol: float, path: Path, tau: float | None
+    A: Array, best: Best, *, p: float, tol: float, path: Continuation, tau: float | None
 ) -> tuple[Best, Array]:
     """The best pair, and the last w, of steps that lower the barrier duality gap
 

@@ -13,7 +13,7 @@ import numpy as np
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.ground.lazy import lazy
 from attsvm.norms import Norm
-from attsvm.solvers.cone.central_path import Rows
+from attsvm.solvers.cone.central_path import UnitRows
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Soft:
     The bounds are those of `rows`; a gap is taken relative to the whole, lower + base.
     """
 
-    rows: Rows
+    rows: UnitRows
     cap: Floats
     norm: Norm
     base: float = 0.0

@@ -25,7 +25,7 @@ from attsvm.ground.arrays import Floats, numbers
 from attsvm.losses import Loss
 from attsvm.models import Model, model_of
 from attsvm.norms import Norm
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.theory.balls.ball import aimed
@@ -87,7 +87,7 @@ def regpath(
     loss: str | Loss = "logistic",
     radii: Any = None,
     second: Callable[[float], float] | None = None,
-    keep: Selection | None = None,
+    keep: Kept | None = None,
     starts: int = 4,
     scouts: int = 32,
     local: Certificate | Any = None,

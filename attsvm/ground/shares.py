@@ -1,0 +1,41 @@
+"""A stack of instances cut into shares, each worked on by a thread of its own.
+
+For kernels that let other threads run beside them (`nogil`): a kernel made parallel by numba takes
+three times as long to compile, and its team of threads waits at full speed on a busy machine. As
+many threads as NUMBA_NUM_THREADS says, or cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+from numba import config
+
+T = TypeVar("T")
+
+
+def in_shares(work: Callable[[int, int], T], size: int, least: int = 1) -> list[T]:
+    """What work(begin, end) gives on each share of range(size), none smaller than `least`.
+
+    >>> in_shares(lambda begin, end: list(range(begin, end)), 2, least=2)
+    [[0, 1]]
+    """
+    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    count = max(1, min(most, size // least))
+    if count == 1:
+        return [work(0, size)]
+    edges = [size * k // count for k in range(count + 1)]
+    others = [
+        _pool(os.getpid(), count - 1).submit(work, *edges[k : k + 2]) for k in range(1, count)
+    ]
+    return [work(0, edges[1]), *(share.result() for share in others)]
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, count: int) -> ThreadPoolExecutor:
+    """Threads that wait asleep; a process made by forking has none of its parent's."""
+    return ThreadPoolExecutor(count)
