@@ -75,14 +75,26 @@ def train(
     array([[0]])
     """
     both: dict[str, Any] = {
-        "model": model, "rule": rule, "head": head, "lr": lr, "steps": steps, "seed": seed,
-        "init": init, "schedule": schedule, "decay": decay, "options": options, "start": start,
-        "stop": stop, "progress": progress,
-    }  # fmt: skip
+        "model": model,
+        "rule": rule,
+        "head": head,
+        "lr": lr,
+        "steps": steps,
+        "seed": seed,
+        "init": init,
+        "schedule": schedule,
+        "decay": decay,
+        "options": options,
+        "start": start,
+        "stop": stop,
+        "progress": progress,
+    }
     of_sentences = {
-        "embedding": embedding, "readout": readout, "weights": weights,
+        "embedding": embedding,
+        "readout": readout,
+        "weights": weights,
         "collocations": collocations,
-    }  # fmt: skip
+    }
     given = {name: value for name, value in of_sentences.items() if value is not None}
     if isinstance(tokens, Sentences):
         if loss != "logistic" or width is not None:

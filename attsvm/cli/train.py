@@ -61,9 +61,12 @@ File = Annotated[
 ]
 ModelName = Annotated[
     str,
-    typer.Option("--model", help=f"One of {', '.join(MODELS)}; of sentences: "
-                 f"{', '.join(SENTENCE_MODELS)}; or FILE.py:NAME."),
-]  # fmt: skip
+    typer.Option(
+        "--model",
+        help=f"One of {', '.join(MODELS)}; of sentences: "
+        f"{', '.join(SENTENCE_MODELS)}; or FILE.py:NAME.",
+    ),
+]
 RuleName = Annotated[
     str, typer.Option("--rule", help=f"One of {', '.join(RULES)}; or FILE.py:NAME, your own.")
 ]
@@ -169,9 +172,15 @@ def train_command(
         raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
     archive = read_run(file, queries=queries, sequence=sequence, causal=causal is not False)
     config: dict[str, Any] = {
-        **parts, "options": read_options(options or []), "lr": lr, "seed": seed, "init": init,
-        "width": width, "schedule": schedule, "decay": decay,
-    }  # fmt: skip
+        **parts,
+        "options": read_options(options or []),
+        "lr": lr,
+        "seed": seed,
+        "init": init,
+        "width": width,
+        "schedule": schedule,
+        "decay": decay,
+    }
     start = None
     if resume is not None:
         config["init"] = "given" if init == "file" else init
@@ -186,11 +195,14 @@ def train_command(
     begin = time.perf_counter()
     with bar("training") as progress:
         path = train(
-            archive.tokens, head=head if read is None else read, steps=steps, start=start,
+            archive.tokens,
+            head=head if read is None else read,
+            steps=steps,
+            start=start,
             progress=progress,
             stop=None if until is None else _until(archive, parts, read, share=until),
             **(config if start is None else parts),
-        )  # fmt: skip
+        )
     if out is not None:
         path.save(out, force=force)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
@@ -200,10 +212,13 @@ def train_command(
 
         draw_run(path, found, figure)
     report = {
-        **describe_run(found), "steps": int(path.steps[-1]), "diverged": path.diverged,
+        **describe_run(found),
+        "steps": int(path.steps[-1]),
+        "diverged": path.diverged,
         "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
-        "fails": _fails(parts, read), "seconds": time.perf_counter() - begin,
-    }  # fmt: skip
+        "fails": _fails(parts, read),
+        "seconds": time.perf_counter() - begin,
+    }
     if as_json:
         print_json(report)
     else:
@@ -295,8 +310,18 @@ def describe_run(found: Outcome) -> dict[str, Any]:
 def _table(report: dict[str, Any], title: str) -> Table:
     """The report for a reader."""
     table = Table(title=title, show_header=False)
-    for key in ("selection", "state", "sureness", "last_change", "steps", "loss",
-                "log10_gradient_norm", "correlation", "margin_share", "seconds"):  # fmt: skip
+    for key in (
+        "selection",
+        "state",
+        "sureness",
+        "last_change",
+        "steps",
+        "loss",
+        "log10_gradient_norm",
+        "correlation",
+        "margin_share",
+        "seconds",
+    ):
         value = report[key]
         if value is not None:
             table.add_row(key, f"{value:.8g}" if isinstance(value, float) else str(value))

@@ -64,16 +64,16 @@ def check_head(head: Head, d: int, size: int) -> None:
     h = 1e-6
     rise = (np.asarray(head.value(o + h * toward)) - head.value(o - h * toward)) / (2 * h)
     turn = (np.asarray(head.gradient(o + h * toward)) - head.gradient(o - h * toward)) / (2 * h)
+    shaped = value.shape == o.shape[:2] and gradient.shape == o.shape
     laws = {
-        "value (B, n) and gradient (B, n, d) are finite": value.shape == o.shape[:2]
-        and gradient.shape == o.shape
+        "value (B, n) and gradient (B, n, d) are finite": shaped
         and bool(np.isfinite(value).all() and np.isfinite(gradient).all()),
-        "gradient is the derivative of value": np.shape(rise) == o.shape[:2]
+        "gradient is the derivative of value": shaped
         and np.allclose(rise, (gradient * toward).sum(axis=2), rtol=1e-5, atol=1e-6),
-        "∇h(o) − ∇h(x) is `bend` times (o − x); say bend = None where there is no such number":
-        head.bend is None or np.allclose(turn, head.bend * toward, rtol=1e-4, atol=1e-4),
+        "∇h(o) − ∇h(x) is `bend` times (o − x), or bend is None": head.bend is None
+        or np.allclose(turn, head.bend * toward, rtol=1e-4, atol=1e-4),
         "a linear head has its v in `vector`": not head.linear or head.vector is not None,
-    }  # fmt: skip
+    }
     for law, kept in laws.items():
         if not kept:
             raise Unsupported(f"head {head.name!r} breaks a law of heads: {law}; {said}")

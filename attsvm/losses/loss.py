@@ -48,8 +48,11 @@ def check_loss(loss: Loss) -> None:
     h = 1e-5
     rise = (np.asarray(loss.value(x + h)) - np.asarray(loss.value(x - h))) / (2 * h)
     slope = sign * np.exp(log_slope)
-    _require(loss, bool(np.allclose(slope, rise, rtol=1e-6, atol=1e-7)), "slope is (sign ℓ', log "
-             "|ℓ'|), ℓ' the derivative of value")  # fmt: skip
+    _require(
+        loss,
+        bool(np.allclose(slope, rise, rtol=1e-6, atol=1e-7)),
+        "slope is (sign ℓ', log |ℓ'|), ℓ' the derivative of value",
+    )
     _require(loss, bool((value >= loss.floor - 1e-12).all()), "no value is below the floor")
     falls = bool((slope[x < loss.best] <= 0).all() and (slope[x > loss.best] >= 0).all())
     _require(loss, falls, "the loss falls up to the margin `best`, and rises beyond it")

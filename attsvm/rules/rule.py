@@ -117,8 +117,12 @@ def _check_at(rule: Rule, scale: float) -> None:
     state = _tried(rule, lambda: rule.init(params), "init", input_, params)
     _check_state(rule, state, input_)
     moved, after = _moved(rule, params, gradient, state, input_)
-    _require(rule, _shapes(after) == _shapes(state), "move keeps the names and shapes of the "
-             "state", input_)  # fmt: skip
+    _require(
+        rule,
+        _shapes(after) == _shapes(state),
+        "move keeps the names and shapes of the state",
+        input_,
+    )
     _check_state(rule, after, input_)
     finite = all(np.isfinite(a).all() for a in moved.values())
     _require(rule, finite or scale < 0, "a step is finite", input_)
@@ -128,16 +132,24 @@ def _check_at(rule: Rule, scale: float) -> None:
     on, _ = _moved(rule, moved, gradient, after, input_)
     again, _ = _moved(rule, moved, gradient, saved, input_)
     _require(rule, _near(on, again), "a step goes on from a saved state as before", input_)
-    still = Gradient({x: np.zeros_like(G) for x, G in gradient.direction.items()},
-                     {x: np.full(2, -np.inf) for x in params})  # fmt: skip
+    still = Gradient(
+        {x: np.zeros_like(G) for x, G in gradient.direction.items()},
+        {x: np.full(2, -np.inf) for x in params},
+    )
     stood, _ = _moved(rule, params, still, state, f"{input_}, all zero")
     _require(rule, _near(stood, params), "a zero gradient moves nothing", input_)
     first = {x: a[:1] for x, a in params.items()}
-    alone = Gradient({x: G[:1] for x, G in gradient.direction.items()},
-                     {x: s[:1] for x, s in gradient.log_scale.items()})  # fmt: skip
+    alone = Gradient(
+        {x: G[:1] for x, G in gradient.direction.items()},
+        {x: s[:1] for x, s in gradient.log_scale.items()},
+    )
     one, _ = _moved(rule, first, alone, rule.init(first), f"{input_}, one instance alone")
-    _require(rule, _near(one, {x: a[:1] for x, a in moved.items()}), "instances of a stack do "
-             "not mix", input_)  # fmt: skip
+    _require(
+        rule,
+        _near(one, {x: a[:1] for x, a in moved.items()}),
+        "instances of a stack do not mix",
+        input_,
+    )
 
 
 def _sample(scale: float) -> tuple[Blocks, Gradient]:
@@ -155,10 +167,18 @@ def _moved(
     step = Step(params, gradient, state, np.full(B, 0.1), np.full(B, 0.5), 0)
     with np.errstate(all="ignore"):
         found = _tried(rule, lambda: rule.move(step), "move", input_, params, gradient, state)
-    _require(rule, isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict),
-             "move gives a pair, the new parameters and the new state", input_)  # fmt: skip
-    _require(rule, _shapes(found[0]) == _shapes(params), "move gives every block in its own shape",
-             input_)  # fmt: skip
+    _require(
+        rule,
+        isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict),
+        "move gives a pair, the new parameters and the new state",
+        input_,
+    )
+    _require(
+        rule,
+        _shapes(found[0]) == _shapes(params),
+        "move gives every block in its own shape",
+        input_,
+    )
     _require(rule, not any(np.isnan(a).any() for a in found[0].values()), "no step is NaN", input_)
     return found
 

@@ -106,10 +106,20 @@ def outcome(
         if v is not None:
             verdict = optimality(tokens, keep, v, norm_of(norm))
     return Outcome(
-        alpha, _state(sureness, verdict), sureness, int(path.changed[instance].max()),
-        float(path.loss[-1, instance]), float(path.log_gradient[-1, instance] / np.log(10)),
-        float(path.clock[-1, instance]), W, limit, certificate, verdict, correlation, share,
-    )  # fmt: skip
+        alpha,
+        _state(sureness, verdict),
+        sureness,
+        int(path.changed[instance].max()),
+        float(path.loss[-1, instance]),
+        float(path.log_gradient[-1, instance] / np.log(10)),
+        float(path.clock[-1, instance]),
+        W,
+        limit,
+        certificate,
+        verdict,
+        correlation,
+        share,
+    )
 
 
 def _limit(path: Path) -> Limit:

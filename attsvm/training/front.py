@@ -45,9 +45,14 @@ def train(
     parts = chosen({"model": model, "rule": rule, "loss": loss}, start)
     if start is None:
         descent = Descent.asked(
-            parts["rule"], lr=lr, schedule=schedule, decay=decay, options=options, seed=seed,
+            parts["rule"],
+            lr=lr,
+            schedule=schedule,
+            decay=decay,
+            options=options,
+            seed=seed,
             init=init,
-        )  # fmt: skip
+        )
         setting = TokenSetting(parts["model"], parts["loss"], head, width)
     else:
         descent = Descent.again(start.config, parts["rule"], schedule)

@@ -93,11 +93,17 @@ class Record:
         """Keep one record."""
         sureness = np.exp(np.take_along_axis(found.logs, found.top[:, :, None], 2))[:, :, 0]
         row = {
-            "steps": np.int64(step), "loss": found.loss, "log_gradient": size, "top": found.top,
-            "sureness": sureness, "clock": np.broadcast_to(self.clock, size.shape),
-        }  # fmt: skip
-        self.extend({k: np.array(a)[None] for k, a in row.items()},
-                    {k: a[None].copy() for k, a in params.items()})  # fmt: skip
+            "steps": np.int64(step),
+            "loss": found.loss,
+            "log_gradient": size,
+            "top": found.top,
+            "sureness": sureness,
+            "clock": np.broadcast_to(self.clock, size.shape),
+        }
+        self.extend(
+            {k: np.array(a)[None] for k, a in row.items()},
+            {k: a[None].copy() for k, a in params.items()},
+        )
 
     def extend(self, rows: dict[str, Any], weights: Blocks) -> None:
         """Keep several records: each of COLUMNS with a leading axis R, and the blocks likewise."""
@@ -122,6 +128,14 @@ class Record:
         return Path(
             column["steps"],
             {name: _joined([part[name] for part in weights]) for name in weights[0]},
-            column["loss"], column["log_gradient"], column["top"], column["sureness"],
-            column["clock"], self.changed, config, state, diverged, objects,
-        )  # fmt: skip
+            column["loss"],
+            column["log_gradient"],
+            column["top"],
+            column["sureness"],
+            column["clock"],
+            self.changed,
+            config,
+            state,
+            diverged,
+            objects,
+        )

@@ -75,9 +75,12 @@ def _tokens(arrays: dict[str, Any], queries: str | None, *, sequence: bool, caus
     if not sequence:
         given = arrays.get("z") if queries is None else queries
         return Tokens(
-            arrays["X"], queries=given, labels=arrays["y"], keys=arrays.get("keys"),
+            arrays["X"],
+            queries=given,
+            labels=arrays["y"],
+            keys=arrays.get("keys"),
             mask=arrays.get("mask"),
-        )  # fmt: skip
+        )
     labels = arrays["y"]
     if labels.ndim == 2 and labels.shape == arrays["X"].shape[:2]:
         labels = labels.ravel()

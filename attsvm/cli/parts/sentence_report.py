@@ -36,16 +36,19 @@ def describe_run(found: SentenceOutcome) -> dict[str, Any]:
         "margin_share": {name: _known(share) for name, share in found.margin_share.items()},
         "certificates": {
             name: {
-                "status": best.status, "norm": best.pieces[0].norm.name if best.pieces else None,
-                "lower": summary.number(best.lower), "upper": summary.number(best.upper),
-                "gap": summary.number(best.gap), "message": message(best),
+                "status": best.status,
+                "norm": best.pieces[0].norm.name if best.pieces else None,
+                "lower": summary.number(best.lower),
+                "upper": summary.number(best.upper),
+                "gap": summary.number(best.gap),
+                "message": message(best),
             }
             for name, best in found.certificates.items()
         },
         "top_optimal": _known(found.top_optimal),
         "steps": {name: int(path.steps[-1]) for name, path in paths.items() if path is not None},
         "diverged": {name: path.diverged for name, path in paths.items() if path is not None},
-    }  # fmt: skip
+    }
 
 
 def _known(value: float | None) -> float | None:

@@ -27,14 +27,21 @@ def unseen_report(
     )
     found = agreement(asked, trained(words, ends["W_ov"], ends["W_kq"], run.E), names=data.names)
     return {
-        "sentences": found.total, "ties": found.ties, "gap": found.threshold,
-        "wide": found.judged, "agreed": found.agreed, "attended": found.attended,
+        "sentences": found.total,
+        "ties": found.ties,
+        "gap": found.threshold,
+        "wide": found.judged,
+        "agreed": found.agreed,
+        "attended": found.attended,
         "first_ties": list(found.first_ties),
         "bins": [
             {"from": low, "to": high, "sentences": n, "agreed": agreed}
             for low, high, n, agreed in zip(
-                found.edges[:-1].tolist(), found.edges[1:].tolist(), found.counts.tolist(),
-                found.agreed_in.tolist(), strict=True,
+                found.edges[:-1].tolist(),
+                found.edges[1:].tolist(),
+                found.counts.tolist(),
+                found.agreed_in.tolist(),
+                strict=True,
             )
         ],
-    }  # fmt: skip
+    }

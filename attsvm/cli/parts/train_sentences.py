@@ -131,21 +131,36 @@ def _trained(
     default = sum(_STEPS) if model == "joint-next-token" else _STEPS[stage]
     steps = asked["steps"] if "steps" in given else default
     plain: dict[str, Any] = {
-        "rule": asked["rule"], "embedding": E, "options": options, "seed": asked["seed"],
-        "init": asked["init"], "schedule": asked["schedule"], "decay": asked["decay"],
+        "rule": asked["rule"],
+        "embedding": E,
+        "options": options,
+        "seed": asked["seed"],
+        "init": asked["init"],
+        "schedule": asked["schedule"],
+        "decay": asked["decay"],
         "readout": asked["readout"],
-    }  # fmt: skip
+    }
     with bar("training") as progress:
         if model == "next-token" and asked["readout"] != "mass":
             first = asked["decoder_lr"] or _RATES[0] / root
             many = _STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
             both = two_stages(
-                data, lr=(first, lr), steps=(many, steps), weights=(asked["weights"],) * 2,
-                progress=progress, **plain,
-            )  # fmt: skip
+                data,
+                lr=(first, lr),
+                steps=(many, steps),
+                weights=(asked["weights"],) * 2,
+                progress=progress,
+                **plain,
+            )
             return SentenceRun.of(both, data)
         path = train(
-            data, model=model, lr=lr, steps=steps, weights=asked["weights"], progress=progress,
-            collocations=asked["add_collocations"], **plain,
-        )  # fmt: skip
+            data,
+            model=model,
+            lr=lr,
+            steps=steps,
+            weights=asked["weights"],
+            progress=progress,
+            collocations=asked["add_collocations"],
+            **plain,
+        )
     return SentenceRun.of(path, data, embedding=E)

@@ -55,13 +55,21 @@ def train(
     steps = whole(steps, "steps", least=0)
     parts = chosen({"rule": rule}, start)
     asked: dict[str, Any] = {
-        "model": model, "readout": readout, "weights": weights, "collocations": collocations,
-    }  # fmt: skip
+        "model": model,
+        "readout": readout,
+        "weights": weights,
+        "collocations": collocations,
+    }
     if start is None:
         descent = Descent.asked(
-            parts["rule"], lr=lr, schedule=schedule, decay=decay, options=options, seed=seed,
+            parts["rule"],
+            lr=lr,
+            schedule=schedule,
+            decay=decay,
+            options=options,
+            seed=seed,
             init=init,
-        )  # fmt: skip
+        )
     else:
         descent = Descent.again(start.config, parts["rule"], schedule)
         asked |= {name: start.config[name] for name in asked if name in start.config}

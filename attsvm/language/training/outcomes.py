@@ -75,6 +75,7 @@ class SentenceRun:
         E = embedding_of(data.vocabulary, embedding)
         lesson = Lesson.of(data, head=head, embedding=E, **asked)
         alone = form.attends and not form.decodes and not lesson.mass
+        frozen = decoder_of(head, E) if alone else None
         if config.get("data", lesson.trace) != lesson.trace:
             raise BadTokens(
                 "the run was on other sentences, or with another embedding or decoder: give the "
@@ -89,7 +90,7 @@ class SentenceRun:
             path if form.attends else None,
             lesson.uniform,
             lesson.mass,
-            decoder_of(head, E) if alone else None,
+            frozen,
         )
 
     @property

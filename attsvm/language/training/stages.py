@@ -76,15 +76,28 @@ def two_stages(
     E = embedding_of(sentences.vocabulary, embedding)
     share = steps[0] / max(sum(steps), 1)
     first = train(
-        sentences, model="decoder", rule=rule, lr=0.2 / root if lr[0] is None else lr[0],
-        steps=steps[0], weights=weights[0], embedding=E, progress=_part(progress, 0.0, share),
+        sentences,
+        model="decoder",
+        rule=rule,
+        lr=0.2 / root if lr[0] is None else lr[0],
+        steps=steps[0],
+        weights=weights[0],
+        embedding=E,
+        progress=_part(progress, 0.0, share),
         **options,
-    )  # fmt: skip
+    )
     second = train(
-        sentences, model="next-token", rule=rule, lr=0.05 / root if lr[1] is None else lr[1],
-        steps=steps[1], weights=weights[1], embedding=E, head=first,
-        progress=_part(progress, share, 1.0), **options,
-    )  # fmt: skip
+        sentences,
+        model="next-token",
+        rule=rule,
+        lr=0.05 / root if lr[1] is None else lr[1],
+        steps=steps[1],
+        weights=weights[1],
+        embedding=E,
+        head=first,
+        progress=_part(progress, share, 1.0),
+        **options,
+    )
     return Stages(sentences, E, first, second)
 
 

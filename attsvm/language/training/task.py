@@ -20,7 +20,7 @@ from attsvm.language.floor import floors
 from attsvm.language.order import orders
 from attsvm.language.realizable import quoted
 from attsvm.language.sentences import Sentences
-from attsvm.language.training.descent import AttentionKernel
+from attsvm.language.training.attention_kernel import AttentionKernel
 from attsvm.language.training.graded import (
     Terms,
     attention_terms,
@@ -71,9 +71,16 @@ class Lesson:
 
     @classmethod
     def of(
-        cls, sentences: Sentences, model: str, *, head: Any = None, embedding: Any = "orthonormal",
-        readout: str = "softmax", weights: str = "empirical", collocations: bool = False,
-    ) -> Lesson:  # fmt: skip
+        cls,
+        sentences: Sentences,
+        model: str,
+        *,
+        head: Any = None,
+        embedding: Any = "orthonormal",
+        readout: str = "softmax",
+        weights: str = "empirical",
+        collocations: bool = False,
+    ) -> Lesson:
         """The lesson of these arguments of `train`; raises Unsupported where they do not fit."""
         form = sentence_model_of(model)
         for key, value, known in (("readout", readout, READOUTS), ("weights", weights, WEIGHTS)):
@@ -174,12 +181,18 @@ def sentence_task(lesson: Lesson, descent: Descent, records: int | None = None) 
         floor=lambda: np.array([_floor(lesson, descent.rule.name)]),
         ahead=_ahead(lesson, descent, records),
         facts={
-            "model": lesson.model.name, "readout": lesson.readout, "weights": lesson.weights,
-            "collocations": lesson.collocations, "loss": "logistic", "head": None, "width": None,
-            "records": records, "places": int(s.distinct[0].shape[1]),
+            "model": lesson.model.name,
+            "readout": lesson.readout,
+            "weights": lesson.weights,
+            "collocations": lesson.collocations,
+            "loss": "logistic",
+            "head": None,
+            "width": None,
+            "records": records,
+            "places": int(s.distinct[0].shape[1]),
         },
         trace=lesson.trace,
-    )  # fmt: skip
+    )
 
 
 def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed: int) -> Blocks:
@@ -200,7 +213,12 @@ def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
         lifts = lifts_of(contexts, strength)
     kernel = AttentionKernel(contexts, lifts).descend
     most = max(1, int(_CALL / contexts.tokens.size))
-    words = {"rule": descent.rule.fused, "lr": descent.lr, "records": records}
+    words = {
+        "rule": descent.rule.fused,
+        "lr": descent.lr,
+        "decay": descent.decay,
+        "records": records,
+    }
     return partial(go_ahead, kernel, most, lesson.sentences.size, words)
 
 
