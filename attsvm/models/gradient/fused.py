@@ -24,6 +24,7 @@ from attsvm.models.gradient.one_input import (
     BARE,
     HOT,
     KERNEL,
+    WOVEN,
     against,
     combine,
     distinct,
@@ -141,7 +142,7 @@ def _log_add(x: float, y: float) -> float:
     return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> float:
     """The largest entry of W (d, dq) in size; writes U = Wᵀ and what is known before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
@@ -184,7 +185,7 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
     known.simple[i] = apart and distinct(known.D[i], present, a)
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
@@ -239,7 +240,7 @@ def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: i
     return True
 
 
-@njit(**HOT)
+@njit(**WOVEN)
 def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
     """Writes the record of this number, all but log ‖g‖."""
     n = len(seen.margin)
