@@ -256,7 +256,7 @@ def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: in
             log.weights[row, b, r, c] = seen.U[c, r]
 
 
-@njit(**WOVEN)
+@njit(**HOT)
 def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
     """U ← U − f G − decay U."""
     for r in range(G.shape[0]):
