@@ -23,12 +23,12 @@ from attsvm.errors import (
     Unsupported,
 )
 from attsvm.ground.version import __version__
-from attsvm.heads import Head
+from attsvm.heads.head import Head
 from attsvm.language.embedding import embedding_of
 from attsvm.language.sentences import Sentences
 from attsvm.language.text import read_sentences
 from attsvm.language.training.stages import Stages, two_stages
-from attsvm.losses import Loss
+from attsvm.losses.loss import Loss
 from attsvm.models.model import Model
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem

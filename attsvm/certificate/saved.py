@@ -250,5 +250,5 @@ def integer(word: str) -> int:
     size = len(word) - _DIGITS
     if size <= 1:
         return int(word)
-    head = integer(word[:size]) * 10**_DIGITS
-    return head - int(word[size:]) if word[0] == "-" else head + int(word[size:])
+    head, tail = integer(word[:size]) * int(10**_DIGITS), int(word[size:])
+    return head - tail if word[0] == "-" else head + tail

@@ -12,6 +12,8 @@ from attsvm.norms.frobenius import Frobenius
 from attsvm.norms.matrix import Nuclear, Spectral
 from attsvm.norms.norm import Norm, check_norm
 
+__all__ = ["NORMS", "Norm", "is_listed", "norm_of"]
+
 NORMS: dict[str, type[Norm]] = {
     "frobenius": Frobenius,
     "nuclear": Nuclear,

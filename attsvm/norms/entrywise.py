@@ -68,7 +68,8 @@ class Power(Norm):
         unit = np.abs(G) / np.where(top > 0, top, 1.0)[..., None, None]
         W = np.sign(G) * unit ** (self.q - 1)
         size = power_norm(W, self.p)
-        return W / np.where(size > 0, size, 1.0)[..., None, None]
+        unit = W / np.where(size > 0, size, 1.0)[..., None, None]
+        return np.asarray(unit)
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """D^(1/p − ½) where p < 2 and 1 else; the dual likewise with q."""
@@ -140,7 +141,7 @@ class Sum(Norm):
         place = np.abs(flat).argmax(axis=-1)[..., None]
         W = np.zeros_like(flat)
         np.put_along_axis(W, place, np.sign(np.take_along_axis(flat, place, -1)), -1)
-        return W.reshape(G.shape)
+        return np.asarray(W.reshape(G.shape))
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """(√(d·dq), 1)."""

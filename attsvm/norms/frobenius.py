@@ -53,7 +53,8 @@ class Frobenius(Norm):
         """G / ‖G‖_F."""
         G = np.asarray(G, dtype=np.float64)
         size = self.value(G)[..., None, None]
-        return np.divide(G, size, out=np.zeros_like(G), where=size > 0)
+        W: Floats = np.divide(G, size, out=np.zeros_like(G), where=size > 0)
+        return W
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """(1, 1)."""

@@ -103,7 +103,8 @@ class Spectral(Norm):
         G = np.asarray(G, dtype=np.float64)
         U, s, Vt = np.linalg.svd(G, full_matrices=False)
         live = s > s[..., :1] * 4 * UNIT * sum(G.shape[-2:])
-        return (U * live[..., None, :]) @ Vt
+        W: Floats = (U * live[..., None, :]) @ Vt
+        return W
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """(1, √min(d, dq))."""

@@ -227,7 +227,8 @@ class Problem:
         if index is None:
             return self._formed[0] if self._small else pairwise(self.keys, self.hi, self.lo)
         if self._small:
-            return self._formed[0][index]
+            part: Floats = self._formed[0][index]
+            return part
         return pairwise(self.keys, self.hi[index], self.lo[index])
 
     def tie_differences(self) -> Floats:
@@ -236,7 +237,7 @@ class Problem:
 
     @lazy
     def _small(self) -> bool:
-        return self.m * self.keys.shape[1] <= _KEEP
+        return bool(self.m * self.keys.shape[1] <= _KEEP)
 
     @lazy
     def _formed(self) -> tuple[Floats, Floats]:
@@ -306,10 +307,9 @@ class Problem:
 
     def margins(self, W: Any) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,)."""
-        V = self._logit_directions(W)
+        V, out = self._logit_directions(W), np.empty(self.m)
         if self._small:
-            return np.einsum("kd,kd->k", self._formed[0], V[self.query])
-        out = np.empty(self.m)
+            return np.einsum("kd,kd->k", self._formed[0], V[self.query], out=out)
         for part in self._blocks():
             out[part] = np.einsum("kd,kd->k", self.differences(part), V[self.query[part]])
         return out
@@ -317,7 +317,8 @@ class Problem:
     def tie_values(self, W: Any) -> Floats:
         """Δ_lᵀ W z_l of each tie (l,)."""
         V = self._logit_directions(W)
-        return np.einsum("kd,kd->k", self.tie_differences(), V[self.tie_query])
+        out: Floats = np.einsum("kd,kd->k", self.tie_differences(), V[self.tie_query])
+        return out
 
     def _logit_directions(self, W: Any) -> Floats:
         W = np.asarray(W, dtype=np.float64)
@@ -325,7 +326,8 @@ class Problem:
             W = W[:, None]
         if W.shape != self.shape:
             raise BadTokens(f"W has shape {W.shape}; this problem needs {self.shape}")
-        return self.queries @ W.T
+        V: Floats = self.queries @ W.T
+        return V
 
     def adjoint(self, multipliers: Any, tie_multipliers: Any = None) -> Floats:
         """Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ (d, dq)."""

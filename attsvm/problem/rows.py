@@ -41,7 +41,7 @@ def _length(x: Floats) -> float:
 
 def lengths(A: Floats) -> Floats:
     """‖A_k‖ of each row (m,), without underflow."""
-    out = np.sqrt(np.einsum("kd,kd->k", A, A))
+    out: Floats = np.sqrt(np.einsum("kd,kd->k", A, A))
     for k in (out * out < _TINY).nonzero()[0]:
         top = float(np.abs(A[k]).max(initial=0.0))
         out[k] = top * np.linalg.norm(A[k] / top) if top > 0 else 0.0

@@ -133,7 +133,8 @@ class Selection:
         if not self.single:
             i = int((self.kept.sum(axis=1) != 1).argmax())
             raise BadSelection(f"input {i} keeps several tokens; this needs exactly one")
-        return self.kept.argmax(axis=1)
+        first: Ints = self.kept.argmax(axis=1)
+        return first
 
 
 def _check_rows(kept: Bools) -> None:

@@ -158,7 +158,8 @@ def _queries(
             place = np.full(n, T - 1) if mask is None else T - 1 - mask[:, ::-1].argmax(axis=1)
         else:
             raise BadTokens(f"queries is {queries!r}; it is an array, 'first' or 'last'")
-        return values[np.arange(n), place].astype(np.float64)
+        chosen: Floats = values[np.arange(n), place].astype(np.float64)
+        return chosen
     array = np.ascontiguousarray(floats(queries, "queries"), dtype=np.float64)
     if not array.flags.writeable and array.size <= BLOCK:
         array = array.copy()  # compiled code takes a read-only array for another type

@@ -253,4 +253,5 @@ def _unit(W: Floats, p: float) -> Floats:
     norms = np.ones(W.shape[:-2])
     solid = top[..., 0, 0] > 0
     norms[solid] = power_norm(scaled[solid], p)
-    return scaled / norms[..., None, None]
+    unit: Floats = scaled / norms[..., None, None]
+    return unit
