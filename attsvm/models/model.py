@@ -24,6 +24,7 @@ Factors = dict[str, tuple[Floats, Floats]]
 
 
 def _linear(params: Blocks) -> Head:
+    """The linear head of the block v."""
     return Linear(params["v"])
 
 
