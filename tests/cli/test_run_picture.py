@@ -11,8 +11,7 @@ from attsvm.data import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.figures import style
 from attsvm.figures.run import check_format, picture
-from attsvm.theory import outcomes as outcome
-from attsvm.theory.outcomes import DECIDED
+from attsvm.theory.outcomes import DECIDED, outcome
 
 
 def tokens_of(arrays):
