@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from attsvm import Tokens, outcome, train
+from attsvm import Tokens, train
 from attsvm.data import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.figures import style
 from attsvm.figures.run import check_format, picture
-from attsvm.theory.outcomes import DECIDED
+from attsvm.theory.outcomes import DECIDED, outcome
 
 
 def tokens_of(arrays):
