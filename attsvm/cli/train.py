@@ -39,7 +39,7 @@ from attsvm.cli.parts.sentence_options import (
     Vectors,
     Weights,
 )
-from attsvm.cli.parts.train_sentences import train_sentences
+from attsvm.cli.parts.train_sentences import run_sentences
 from attsvm.doors import train
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import check_out
@@ -165,7 +165,7 @@ def train_command(
     parts = {"model": own_part(model, "model"), "rule": own_part(rule, "rule")}
     parts["loss"] = own_part(loss, "loss")
     if model in SENTENCE_MODELS:
-        train_sentences({**context.params, "rule": parts["rule"]}, given)
+        run_sentences({**context.params, "rule": parts["rule"]}, given)
         return
     for name in SENTENCES_ONLY & given:
         flag = name.replace("_", "-")

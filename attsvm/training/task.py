@@ -48,9 +48,12 @@ def token_task(tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent
     head = _head(setting.head, model, batch)
     named = setting.head if isinstance(setting.head, str) else None
     facts = {
-        "model": model.name, "loss": loss.name, "head": named, "width": width,
+        "model": model.name,
+        "loss": loss.name,
+        "head": named,
+        "width": width,
         "places": int(batch.keys.shape[2]),
-    }  # fmt: skip
+    }
     if model.trains_head:
         model = with_head(model, named or "linear")
 
@@ -97,13 +100,16 @@ def _fused(
     batch: Batch, model: Model, loss: Loss, head: Head | None, descent: Descent
 ) -> Ahead | None:
     """The fused kernel, where model, rule, loss and head are ones that it takes."""
-    fits = model.fused and descent.rule.fused is not None and loss.code is not None
-    if not fits or not isinstance(head, Linear):
+    if not isinstance(head, Linear) or not model.fused:
+        return None
+    if descent.rule.fused is None or loss.code is None:
         return None
     words = {
-        "rule": descent.rule.fused, "loss": fused.CODES[loss.code or 0], "lr": descent.lr,
+        "rule": descent.rule.fused,
+        "code": loss.code,
+        "lr": descent.lr,
         "decay": descent.decay,
-    }  # fmt: skip
+    }
     return _ahead(batch, head, words)
 
 
@@ -111,9 +117,8 @@ def _ahead(batch: Batch, head: Linear, config: dict[str, Any]) -> Ahead:
     """The fused kernel on these instances."""
     B, n, T, d = batch.keys.shape
     v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])))
-    code = fused.CODES.index(config["loss"])
     given = fused.Instances(
-        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, code
+        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, config["code"]
     )
     most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * batch.queries.shape[2]))))
     return partial(go_ahead, partial(fused.descend, given), most, n, config)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Tokens, train
-from attsvm.data.sphere import sphere_arrays as sphere
+from attsvm.data.sphere import sphere_arrays
 from tests.cli.command import refused, save
 from tests.contracts import outside
 
 FILE = outside.__file__
-A = sphere(3, 4, 4, seed=1)
+A = sphere_arrays(3, 4, 4, seed=1)
 TOKENS = Tokens(A["X"], queries=A["z"], labels=A["y"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
-from attsvm.data.sphere import sphere_arrays as sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.errors import Unsupported
 from attsvm.heads import Head
 from attsvm.losses import Loss
@@ -19,7 +19,7 @@ from tests.contracts import outside
 from tests.contracts.outside import HEAD, LOSS, MODEL, RULE
 
 LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
-a = sphere(3, 4, 4, seed=1)
+a = sphere_arrays(3, 4, 4, seed=1)
 TOKENS, V = Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
 PARTS = {
     "rule": {"rule": RULE, "head": V},

@@ -9,7 +9,6 @@ EXEMPT = {
     ("attsvm.bench.machine", "machine"),
     ("attsvm.bench.measure", "measure"),
     ("attsvm.bench.record", "record"),
-    ("attsvm.cli.parts.train_sentences", "train_sentences"),
     ("attsvm.models.gradient.terms", "terms"),
     ("attsvm.rules.graded.entries", "entries"),
     ("attsvm.rules.graded.span", "span"),

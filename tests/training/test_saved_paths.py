@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, train
-from attsvm.data.sphere import sphere_arrays as sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.models import MODELS, SENTENCE_MODELS
 from attsvm.training.record import COLUMNS
@@ -16,7 +16,7 @@ LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
 
 
 def instance(seed=3, *, queries=True):
-    a = sphere(2, 3, 3, seed=seed)
+    a = sphere_arrays(2, 3, 3, seed=seed)
     return Tokens(a["X"], queries=a["z"] if queries else None, labels=a["y"]), a["v"]
 
 

@@ -41,7 +41,7 @@ _RATES, _STEPS = (0.2, 0.05), (2000, 4000)
 _FIRST = ("no-collocations", "contradiction", "cycle")
 
 
-def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
+def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     """Train on the sentences of a file and report; asked: every option by name, given: those on
     the command line."""
     model = str(asked["model"])
