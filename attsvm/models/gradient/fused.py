@@ -24,7 +24,6 @@ from attsvm.models.gradient.one_input import (
     BARE,
     HOT,
     KERNEL,
-    WOVEN,
     against,
     combine,
     distinct,
@@ -142,7 +141,7 @@ def _log_add(x: float, y: float) -> float:
     return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
-@njit(**WOVEN)
+@njit(**HOT)
 def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> float:
     """The largest entry of W (d, dq) in size; writes U = Wᵀ and what is known before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
@@ -185,7 +184,7 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
     known.simple[i] = apart and distinct(known.D[i], present, a)
 
 
-@njit(**WOVEN)
+@njit(**HOT)
 def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
@@ -240,7 +239,7 @@ def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: i
     return True
 
 
-@njit(**WOVEN)
+@njit(**HOT)
 def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
     """Writes the record of this number, all but log ‖g‖."""
     n = len(seen.margin)

@@ -24,12 +24,11 @@ LEAST = -745.0
 ABOVE = 1.0
 # Functions that make no arrays need not count references to them, which costs as much as the sums
 # of a small input. Those that only kernels call (BARE) have no door for Python, which takes time to
-# compile: a call from Python would end the process. HOT ones are made part of their callers, WOVEN
-# ones before anything is compiled. A KERNEL is called from Python, beside other threads.
+# compile: a call from Python would end the process. HOT ones are made part of their callers. A
+# KERNEL is called from Python, beside other threads.
 BARE: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 HOT: dict[str, Any] = BARE | {"forceinline": True}
 KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
-WOVEN: dict[str, Any] = BARE | {"inline": "always"}
 
 
 @njit(**HOT)
