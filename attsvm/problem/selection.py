@@ -50,8 +50,8 @@ class Selection:
     def best(cls, tokens: Tokens, v: Any) -> Selection:
         """The token of each input with the highest score y_i v·x_it.
 
-        Two tokens of one input that share the highest score (up to rounding) are an error that
-        names both: the theory asks for one best token.
+        Raises BadSelection, naming both, when two tokens of one input share the highest score (up
+        to rounding): the theory asks for one best token.
 
         >>> import attsvm
         >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -138,7 +138,7 @@ class Selection:
 
 
 def _check_rows(kept: Bools) -> None:
-    """Nothing; an error when an input keeps no token."""
+    """Raises BadSelection unless every input keeps a token."""
     some = kept.any(axis=1)
     if not some.all():
         raise BadSelection(f"input {int(some.argmin())} keeps no token; select at least one")

@@ -25,8 +25,7 @@ from attsvm.problem.problem import Problem
 from attsvm.solvers.cone.central_path import Best, UnitRows, judged, settle
 from attsvm.solvers.power.linear import BYTES, OPTIONS
 from attsvm.solvers.rounds.method import Method
-from attsvm.solvers.rounds.soft_rows import Best as BestSoft
-from attsvm.solvers.rounds.soft_rows import Soft
+from attsvm.solvers.rounds.soft_rows import BestSoft, Soft
 from attsvm.solvers.rounds.whole import answer_with
 from attsvm.solvers.solver import Answer
 

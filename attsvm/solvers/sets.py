@@ -20,7 +20,7 @@ from attsvm.solvers.front import solve
 def support_inputs(tokens: Tokens, keep: Kept, *, norm: str | Norm = "frobenius") -> Bools:
     """The inputs (n,) whose kept token supports the decoder: y_i v·x_iα = 1 at the best v.
 
-    Read off certified tight rows; an input that stays undecided is an error that names it.
+    Read off certified tight rows. Raises NotConverged, with the input, where one stays undecided.
     """
     best = solve(Problem.of_labels(tokens, keep), norm).require()
     verdict = best.tight

@@ -119,7 +119,7 @@ def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]
 
 
 def _check(certificate: Certificate) -> None:
-    """Nothing; an error when no margin share is defined by this certificate."""
+    """Raises Unsupported unless this certificate defines a margin share."""
     if certificate.status == "inseparable":
         raise Inseparable(certificate.message)
     if certificate.problem.ties:

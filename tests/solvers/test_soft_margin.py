@@ -264,7 +264,7 @@ def test_start_is_inside_its_box():
 def test_squared_newton_direction_solves_its_equations(module):
     soft = soft_problem(module.NORM.name)
     W, lam = np.random.default_rng(3).standard_normal((6, 4)), np.full(12, 0.01)
-    best = soft_rows.Best(soft, W, lam).judged(W=W, lam=lam)
+    best = soft_rows.BestSoft(soft, W, lam).judged(W=W, lam=lam)
     state, _ = soft_cone._start(
         soft, best, {nuclear: soft_cone.NUCLEAR, spectral: soft_cone.SPECTRAL}[module]
     )
@@ -288,10 +288,10 @@ def test_squared_newton_direction_solves_its_equations(module):
 def test_judging_keeps_the_better_of_each():
     soft = soft_problem("l3")
     lam = soft.within(np.full(12, 1e-3))
-    first = soft_rows.Best(soft, np.zeros((6, 4)), lam).judged(W=np.zeros((6, 4)), lam=lam)
+    first = soft_rows.BestSoft(soft, np.zeros((6, 4)), lam).judged(W=np.zeros((6, 4)), lam=lam)
     worse = first.judged(W=np.full((6, 4), 9.0), lam=np.zeros(12))
     assert (worse.upper, worse.lower) == (first.upper, first.lower)
     assert first.upper == pytest.approx(soft.cap[soft.held].sum())
     whole = replace(soft, base=first.lower)
-    part = soft_rows.Best(whole, first.W, first.lam, first.upper, first.lower)
+    part = soft_rows.BestSoft(whole, first.W, first.lam, first.upper, first.lower)
     assert part.gap == pytest.approx(first.gap / 2)

@@ -34,7 +34,7 @@ from attsvm.solvers.cone.central_path import (
     place,
     symmetric,
 )
-from attsvm.solvers.rounds.soft_rows import Best, Boxed, Soft, boxed
+from attsvm.solvers.rounds.soft_rows import BestSoft, Boxed, Soft, boxed
 
 # The start keeps off the boundary: singular values of W, t above ‖W‖ and above ‖A*λ‖_dual.
 SPREAD = 0.2
@@ -58,7 +58,7 @@ def inner(soft: Soft, *, side: Side, tol: float, W0: Floats, lam0: Floats) -> tu
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
     rows, dx, stale = soft.rows, W0.shape[0], 0
-    best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
+    best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
     # A breakdown of the linear algebra is rounding level: what was found until then stands.
     with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
         state, box = _start(soft, best, side)
@@ -72,7 +72,7 @@ def inner(soft: Soft, *, side: Side, tol: float, W0: Floats, lam0: Floats) -> tu
     return best.W, best.lam
 
 
-def _start(soft: Soft, best: Best, side: Side) -> tuple[State, Boxed]:
+def _start(soft: Soft, best: BestSoft, side: Side) -> tuple[State, Boxed]:
     """An interior state at W and λ of `best`, products near the average of their gap."""
     W, rows = best.W, soft.rows
     dx, dz = W.shape

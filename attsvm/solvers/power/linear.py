@@ -12,7 +12,7 @@ from attsvm.solvers.cone.central_path import UnitRows
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh, worst_ratio
 from attsvm.solvers.power.entrywise import rows
 from attsvm.solvers.rounds.method import Method
-from attsvm.solvers.rounds.soft_rows import Best, Soft
+from attsvm.solvers.rounds.soft_rows import BestSoft, Soft
 
 METHODS = (
     "highs-ds",
@@ -88,7 +88,7 @@ def inner_soft(soft: Soft, *, one: bool, tol: float, W0: Array, lam0: Array) -> 
     that ‖w‖ = y. soft, W0, lam0: as for `power.soft.inner`.
     """
     A = rows(soft.rows.D, soft.rows.Z)
-    best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
+    best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
     # λ in a unit that keeps its bounds within what a linear program takes for finite
     cap, unit = soft.cap, max(1.0, float(soft.cap[soft.held].max(initial=0.0)) / LARGEST)
     for method in METHODS:
