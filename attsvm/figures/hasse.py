@@ -13,7 +13,7 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from attsvm.errors import BadTokens
 from attsvm.figures import style
@@ -288,7 +288,7 @@ def _across(
             half = width[layer] / 2
             offset = np.cumsum(half + np.append(0.0, half[:-1] + _GAP))
             goal = near[layer] @ x / np.maximum(near[layer].sum(1), 1)
-            x[layer] = isotonic_regression(goal - offset).x + offset
+            x[layer] = scipy.optimize.isotonic_regression(goal - offset).x + offset
     return x, trails
 
 
