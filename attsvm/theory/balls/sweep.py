@@ -66,7 +66,7 @@ def setting_of(
     keep: Kept | None = None, local: Certificate | Any = None, cone: float = 1e-3,
     width: int | None = None, seed: int = 0,
 ) -> Setting:  # fmt: skip
-    """The Setting of the options of `regpath`; an error where they do not fit together."""
+    """The Setting of the options of `regpath`. Raises an error unless they fit together."""
     form = model_of(model)
     if form is not MODELS.get(form.name):
         raise Unsupported(
