@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.rules.graded import Graded, twin
-from attsvm.rules.graded.entries import entries
+from attsvm.rules.graded.entries import Sum, entries
 from attsvm.rules.graded.polar import resolve
 from attsvm.rules.graded.wide import logs_of, of_logs
 from tests.tolerances import GRADED, ROUNDING
