@@ -21,17 +21,14 @@ done for one input is in `one_input`, shared with the kernel that takes many ste
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
-from attsvm.ground.shares import in_shares
+from attsvm.ground.kernels import HOT, KERNEL, in_shares, plain
 from attsvm.models.gradient.one_input import (
-    HOT,
-    KERNEL,
     LEAST,
     combine,
     differences,
@@ -45,17 +42,8 @@ from attsvm.models.gradient.one_input import (
     untie,
 )
 
-A = TypeVar("A", bound=NDArray[Any])
 # Instances that keep one thread busy.
 SHARE = 16
-
-
-def plain(array: A) -> A:
-    """The array itself when it is contiguous and can be written to, a copy of it otherwise.
-
-    A kernel is compiled once for each kind of array it meets: this leaves one.
-    """
-    return array if array.flags.carray else array.copy()
 
 
 @njit(**HOT)

@@ -18,12 +18,9 @@ import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
-from attsvm.ground.shares import in_shares
+from attsvm.ground.kernels import BARE, HOT, KERNEL, in_shares
 from attsvm.models.gradient.attention import assemble
 from attsvm.models.gradient.one_input import (
-    BARE,
-    HOT,
-    KERNEL,
     against,
     combine,
     distinct,

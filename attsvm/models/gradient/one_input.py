@@ -9,12 +9,12 @@ steps keeps them while the top token stays.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.ground.compiled import njit
+from attsvm.ground.kernels import BARE, HOT
 
 # Score differences below this many units of their own size are ties.
 TIED = 8 * 2.0**-52
@@ -22,13 +22,6 @@ TIED = 8 * 2.0**-52
 LEAST = -745.0
 # A token found this far above the top one is the top one: beyond it rounding chose wrongly.
 ABOVE = 1.0
-# Functions that make no arrays need not count references to them, which costs as much as the sums
-# of a small input. Those that only kernels call (BARE) have no door for Python, which takes time to
-# compile: a call from Python would end the process. HOT ones are made part of their callers. A
-# KERNEL is called from Python, beside other threads.
-BARE: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-HOT: dict[str, Any] = BARE | {"forceinline": True}
-KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 
 @njit(**HOT)

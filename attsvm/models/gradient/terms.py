@@ -12,9 +12,9 @@ import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
-from attsvm.ground.shares import in_shares
-from attsvm.models.gradient.attention import SHARE, Inputs, Room, Slopes, plain
-from attsvm.models.gradient.one_input import KERNEL, differences, gaps, grade, to_pooled
+from attsvm.ground.kernels import KERNEL, in_shares, plain
+from attsvm.models.gradient.attention import SHARE, Inputs, Room, Slopes
+from attsvm.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.rules.graded.wide import of_log
 
 
