@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,24 +178,30 @@ class Certificate:
         return certificate_table(self)
 
 
+class Shown(NamedTuple):
+    """What was computed of a pair (W, λ, μ), with the names that a Certificate has for it."""
+
+    lower: float
+    upper: float
+    residual: float = 0.0
+    proof: Proof | None = None
+    farkas: NDArray[np.object_] | None = None
+    reach: float = 0.0
+    moved: float = 0.0
+
+
 def seal(
     problem: Problem,
     norm: Norm,
     W: Floats | None,
     multipliers: Floats,
     tie_multipliers: Floats,
-    lower: float,
-    upper: float,
+    shown: Shown,
     tolerance: float,
-    *,
-    residual: float = 0.0,
-    proof: Proof | None = None,
     budget: float = np.inf,
-    farkas: NDArray[np.object_] | None = None,
-    reach: float = 0.0,
-    moved: float = 0.0,
 ) -> Certificate:
     """The one place where a Certificate is made: its status follows from what is proved."""
+    lower, upper, residual, proof, farkas, reach, moved = shown
     if lower < _LEAST:  # below the normal floats rounding is no share of a number any more
         lower = 0.0
     status: Status = "stalled"

@@ -18,7 +18,7 @@ from attsvm.certificate.bounds import (
     measure,
     worst_margin,
 )
-from attsvm.certificate.certificate import Certificate, seal
+from attsvm.certificate.certificate import Certificate, Shown, seal
 from attsvm.certificate.correction import Corrected, correct
 from attsvm.certificate.scale import centred, exponent
 from attsvm.certificate.soft import soft_lower, soft_upper
@@ -83,18 +83,15 @@ def certify(
     if high.W is None:
         farkas = _contradiction(problem, *given)
         if farkas is not None:
-            return seal(
-                problem, geometry, None, lam, mu, np.inf, np.inf, goal, proof="exact", farkas=farkas
-            )
+            shown = Shown(np.inf, np.inf, proof="exact", farkas=farkas)
+            return seal(problem, geometry, None, lam, mu, shown, goal)
         if low.null:
-            return seal(
-                problem, geometry, None, lam, mu, float(low.value), np.inf, goal,
-                residual=float(low.residual), proof="numerical",
-            )  # fmt: skip
-    return seal(
-        problem, geometry, high.W, lam * scale, mu * scale, float(low.value), high.norm, goal,
-        residual=float(low.residual), reach=high.reach, moved=high.moved,
-    )  # fmt: skip
+            shown = Shown(float(low.value), np.inf, float(low.residual), "numerical")
+            return seal(problem, geometry, None, lam, mu, shown, goal)
+    shown = Shown(
+        float(low.value), high.norm, float(low.residual), reach=high.reach, moved=high.moved
+    )
+    return seal(problem, geometry, high.W, lam * scale, mu * scale, shown, goal)
 
 
 def _finite(multipliers: Any, name: str) -> Floats:
@@ -113,7 +110,7 @@ def _soft(
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
     matrix, upper, moved = soft_upper(problem, norm, W, budget)
     lower = soft_lower(problem, norm, lam, mu)
-    return seal(problem, norm, matrix, lam, mu, lower, upper, tol, budget=budget, moved=moved)
+    return seal(problem, norm, matrix, lam, mu, Shown(lower, upper, moved=moved), tol, budget)
 
 
 def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:

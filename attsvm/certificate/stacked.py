@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from attsvm.certificate.bounds import LEAST_MARGIN, above, below, margin_error, measure
-from attsvm.certificate.certificate import Certificate, seal
+from attsvm.certificate.certificate import Certificate, Shown, seal
 from attsvm.certificate.judging import PLAIN, certify
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
@@ -76,7 +76,7 @@ def certify_stack(
         plain.tolist(), strict=True,
     )  # fmt: skip
     return [
-        seal(problem, geometry, matrix, share, none, lower, upper, goal, residual=residual)
+        seal(problem, geometry, matrix, share, none, Shown(lower, upper, residual), goal)
         if good
         else certify(problem, geometry, W[k], lam[k], tol=goal)
         for k, (problem, matrix, share, lower, upper, residual, good) in enumerate(columns)

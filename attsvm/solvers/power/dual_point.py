@@ -14,7 +14,7 @@ from attsvm.solvers.power.duality import (
     conjugate,
     duality_map,
     length,
-    power,
+    raised,
     shares,
     weigh,
 )
@@ -128,7 +128,7 @@ def _point(A: Array, b: Array, margin: Mask, *, q: float, lam: Array, s: Array) 
     u, norm = shares(M, q)
     if not norm > 0.0:
         return None
-    D = (q - 1.0) * power(u, q - 2.0)
+    D = (q - 1.0) * raised(u, q - 2.0)
     system = factor(A, D, sigma=np.where(margin, s / lam, 0.0))
     if system is None:
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm.solvers.power.duality import Array, Mask, Pair, conjugate, length, power, weigh
+from attsvm.solvers.power.duality import Array, Mask, Pair, conjugate, length, raised, weigh
 from attsvm.solvers.power.normal_matrix import factor
 from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
@@ -160,7 +160,7 @@ def _misfit(x: _Point) -> float:
 
 def gradient(x: Array, p: float, tau: float) -> Array:
     """Returns the gradient of τ²/p Σ|x_i/τ|^p; its inverse is the same with q for p."""
-    return tau * np.copysign(power(np.abs(x) / tau, p - 1.0), x)
+    return tau * np.copysign(raised(np.abs(x) / tau, p - 1.0), x)
 
 
 def chord(w: Array, M: Array, *, p: float, tau: float) -> tuple[Array, Array]:
@@ -168,7 +168,7 @@ def chord(w: Array, M: Array, *, p: float, tau: float) -> tuple[Array, Array]:
     image = gradient(M, conjugate(p), tau)
     rise, run = gradient(w, p, tau) - M, w - image
     top = np.maximum(np.abs(w), np.abs(image))
-    slopes = (p - 1.0) * power(top / tau, p - 2.0)
+    slopes = (p - 1.0) * raised(top / tau, p - 2.0)
     # a difference quotient of nearly equal points is rounding; the tangent serves there
     far = np.abs(run) > 1e-5 * top
     slopes[far] = rise[far] / run[far]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm.solvers.power.duality import Array, Mask, conjugate, duality_map, length, power, shares
+from attsvm.solvers.power.duality import Array, Mask, conjugate, duality_map, length, raised, shares
 from attsvm.solvers.power.entrywise import PATHS, rows
 from attsvm.solvers.power.normal_matrix import factor
 from attsvm.solvers.power.primal_point import chord, gradient
@@ -175,7 +175,7 @@ def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point
     """The iterate with w = ∇½‖M‖_q², so K = (q−1) diag(u^(q−2)) − (q−2) ŵŵᵀ."""
     M = lam @ A
     u, norm = shares(M, q)
-    plain = factor(A, (q - 1.0) * power(u, q - 2.0), sigma=box.sigma) if norm > 0.0 else None
+    plain = factor(A, (q - 1.0) * raised(u, q - 2.0), sigma=box.sigma) if norm > 0.0 else None
     if plain is None:
         return None
     solve, w = plain, duality_map(M, q)

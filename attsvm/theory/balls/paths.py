@@ -29,7 +29,7 @@ from attsvm.problem.selection import Kept
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.theory.balls.ball import aimed
-from attsvm.theory.balls.sweep import Point, Setting, setting_of, sweep
+from attsvm.theory.balls.sweep import Asked, Point, Setting, points_along, setting_of
 from attsvm.theory.measures import correlation, margin_share
 
 
@@ -118,10 +118,10 @@ def regpath(
     >>> round(float(path.correlation[-1]), 3)
     1.0
     """
-    setting = setting_of(tokens, model=model, norm=norm, head=head, loss=loss, second=second,
-                         keep=keep, local=local, cone=cone, width=width, seed=seed)  # fmt: skip
+    asked = Asked(model, norm, head, loss, second, keep, local, cone, width, seed)
+    setting = setting_of(tokens, asked)
     grid = _radii(radii, setting.target)
-    points = sweep(setting, grid, starts=starts, scouts=scouts, progress=progress)
+    points = points_along(setting, grid, starts=starts, scouts=scouts, progress=progress)
     return record_of(setting, grid, points)
 
 

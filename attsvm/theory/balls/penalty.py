@@ -20,7 +20,7 @@ from attsvm.problem.tokens import Tokens
 from attsvm.theory.balls.ball import ROUNDING, BallTask
 from attsvm.theory.balls.descent import Objective, descend, normal_of, settled
 from attsvm.theory.balls.paths import RegPath, record_of
-from attsvm.theory.balls.sweep import Point, Setting, setting_of, sweep
+from attsvm.theory.balls.sweep import Asked, Point, Setting, points_along, setting_of
 
 # Ratio of neighbouring radii at which balls are searched, larger where there would be more RADII.
 RATIO = 1.6
@@ -39,16 +39,16 @@ def penalty_path(
     wanted = np.log(numbers(penalties, "penalties").astype(np.float64))
     if wanted.ndim != 1 or not np.isfinite(wanted).all() or not (np.diff(wanted) < 0).all():
         raise BadTokens("penalties must be positive and decreasing")
-    setting = setting_of(tokens, **options)
+    setting = setting_of(tokens, Asked(**options))
     task = setting.task
-    balls = sweep(setting, _radii(setting, wanted), starts=starts, scouts=scouts)
+    balls = points_along(setting, _radii(setting, wanted), starts=starts, scouts=scouts)
     found: list[Point] = []
     for goal in wanted:
         found.append(_least(task, float(goal), _starts(task, float(goal), balls) + found[-1:]))
     # The least of its own ball: if a lower point turns up there, it is the better start.
     sizes = np.array([_radius(task, p.x) for p in found])
     grid = np.unique(sizes)
-    lower = sweep(setting, grid, starts=starts, scouts=scouts)
+    lower = points_along(setting, grid, starts=starts, scouts=scouts)
     for k, at in enumerate(np.searchsorted(grid, sizes)):
         if lower[at].value < found[k].value - ROUNDING:
             found[k] = _least(task, float(wanted[k]), [found[k], lower[at]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,13 +60,24 @@ class Setting:
     draw: np.random.Generator
 
 
-def setting_of(
-    tokens: Tokens, *, model: str | Model = "weight", norm: str | Norm | None = None,
-    head: Any = None, loss: str | Loss = "logistic", second: Callable[[float], float] | None = None,
-    keep: Kept | None = None, local: Certificate | Any = None, cone: float = 1e-3,
-    width: int | None = None, seed: int = 0,
-) -> Setting:  # fmt: skip
-    """The Setting of the options of `regpath`. Raises an error unless they fit together."""
+class Asked(NamedTuple):
+    """The options of `regpath` that say what is minimised, as they were given."""
+
+    model: str | Model = "weight"
+    norm: str | Norm | None = None
+    head: Any = None
+    loss: str | Loss = "logistic"
+    second: Callable[[float], float] | None = None
+    keep: Kept | None = None
+    local: Certificate | Any = None
+    cone: float = 1e-3
+    width: int | None = None
+    seed: int = 0
+
+
+def setting_of(tokens: Tokens, asked: Asked) -> Setting:
+    """The Setting of these options. Raises Unsupported or BadTokens unless they fit together."""
+    model, norm, head, loss, second, keep, local, cone, width, seed = asked
     form = model_of(model)
     if form is not MODELS.get(form.name):
         raise Unsupported(
@@ -101,7 +112,7 @@ def setting_of(
     return Setting(tokens, task, target, extra, second, draw)
 
 
-def sweep(
+def points_along(
     setting: Setting, grid: Floats, *, starts: int, scouts: int,
     progress: Callable[[float], None] | None = None,
 ) -> list[Point]:  # fmt: skip
