@@ -187,10 +187,9 @@ def _bounds(
         high = _above(problem, norm, W)
         low, lam, mu = _below(problem, norm, lam, mu)
         return low, high, lam, mu
-    worth, size, used, G, worst = measure(
-        problem.differences(), problem.queries, problem.query, problem.b, problem.row_norms,
-        lam, np.ascontiguousarray(W), margin_error(shape),
-    )  # fmt: skip
+    found = measure(problem.stacked, lam[None], W[None], margin_error(shape))
+    worth, size, used, worst = found.sums[0].tolist()
+    G = found.G[0]
     high = Corrected(None, np.inf)
     if LEAST_MARGIN < worst < np.inf:
         high = Corrected(W / worst, float(above(norm, shape, W, worst)))

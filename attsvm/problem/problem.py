@@ -23,6 +23,7 @@ from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.lazy import lazy
 from attsvm.problem.rows import (
+    StackRows,
     given_rows,
     lengths,
     log_ratio_ties,
@@ -248,6 +249,11 @@ class Problem:
             return rows_and_norms(keys, queries, self.hi, self.lo, self.query)
         D = pairwise(keys, self.hi, self.lo)
         return D, lengths(D) * lengths(self.queries)[self.query]
+
+    @lazy
+    def stacked(self) -> StackRows:
+        """The margins as a stack of one, for kernels."""
+        return StackRows.alone(self.differences(), self.queries, self.query, self.row_norms, self.b)
 
     def is_zero(self, k: int) -> bool:
         """Whether margin k is exactly zero: the key difference or the query is."""

@@ -9,20 +9,21 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-import numba
 import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
+from attsvm.ground.compiled import in_threads
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.stack import Stack, StackRows
-from attsvm.solvers.frobenius.dual_active_set import DONE, solve_in
+from attsvm.problem.rows import StackRows
+from attsvm.problem.stack import Stack
+from attsvm.solvers.frobenius.dual_active_set import DONE
 from attsvm.solvers.frobenius.sharpening import sharpen
 from attsvm.solvers.frobenius.small import SMALL
+from attsvm.solvers.frobenius.stacked import solve_rows
 from attsvm.solvers.front import Chosen, solve
 from attsvm.solvers.solver import RowArrays
 
@@ -30,21 +31,16 @@ from attsvm.solvers.solver import RowArrays
 _CHUNK = 32
 
 
-@njit(parallel=True)
-def solve_stack(
-    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats
-) -> tuple[Ints, Floats, Floats]:
-    """Status (B,), multipliers (B, m) and W (B, d, dq) of a stack: D (B, m, d), z (B, g, dq)."""
-    B, m, _ = D.shape
-    status = np.empty(B, np.int64)
-    lam = np.empty((B, m))
+def solve_all(rows: StackRows) -> tuple[Ints, Floats, Floats]:
+    """Status (B,), multipliers (B, m) and W (B, d, dq) of a stack, by as many threads as there are.
+
+    Each part of the stack has work arrays of its own.
+    """
+    B, m = rows.b.shape
     free = np.zeros(m, np.bool_)
-    W = np.empty((B, D.shape[2], z.shape[2]))
-    parts = (B + _CHUNK - 1) // _CHUNK
-    for part in numba.prange(parts):
-        U, G, K = np.empty((m, D.shape[2])), np.empty((m, m)), np.empty((m, m))
-        for k in range(part * _CHUNK, min(B, (part + 1) * _CHUNK)):
-            status[k] = solve_in(D[k], z[k], query[k], norms[k], b[k], free, U, G, K, lam[k], W[k])
+    parts = [slice(k, k + _CHUNK) for k in range(0, B, _CHUNK)]
+    found = in_threads(lambda part: solve_rows(rows.part(part), free), parts)
+    status, lam, W, _ = map(np.concatenate, zip(*found, strict=True))
     return status, lam, W
 
 
@@ -133,7 +129,7 @@ def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[
     """The Certificates of stackable Frobenius problems."""
     flat = (rows.norms == 0).any(axis=1)
     norms = np.where(flat[:, None], 1.0, rows.norms)
-    status, lam, W = solve_stack(rows.D, rows.z, rows.query, norms, rows.b)
+    status, lam, W = solve_all(rows._replace(norms=norms))
     for k in ((status != DONE) & ~flat).nonzero()[0]:
         lam[k] = sharpen(RowArrays.of(problems[k]), lam[k]).multipliers
     lam[flat] = 0.0  # solved one by one: the zero row is the proof
