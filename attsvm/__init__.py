@@ -11,6 +11,7 @@ from attsvm import language
 from attsvm.certificate import Certificate, certify
 from attsvm.certificate.tight import Tight
 from attsvm.certificate.verify import Check
+from attsvm.doors import outcome, train
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -43,8 +44,7 @@ from attsvm.theory import measures
 from attsvm.theory.balls.paths import RegPath, regpath
 from attsvm.theory.limits.limit import Limit, predict
 from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
-from attsvm.theory.outcomes import Outcome, outcome
-from attsvm.training.front import train
+from attsvm.theory.outcomes import Outcome
 from attsvm.training.path import Path
 
 __all__ = [

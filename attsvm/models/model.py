@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import threads
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
-from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import Loss
-from attsvm.models.gradient.attention import attend, pull
+from attsvm.models.gradient.attention import Slopes, attend, pull
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.gradient.terms import terms
 from attsvm.rules.graded import Graded
@@ -22,11 +21,10 @@ from attsvm.rules.rule import Blocks, Gradient
 
 # The vectors of each block's terms: left and right ones, (B, ·, ·).
 Factors = dict[str, tuple[Floats, Floats]]
-# Instances that keep one thread busy in one evaluation.
-_SHARE = 16
 
 
 def _linear(params: Blocks) -> Head:
+    """The linear head of the block v."""
     return Linear(params["v"])
 
 
@@ -37,11 +35,12 @@ class Model:
     shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
     gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
-    need queries of width one.
+    need queries of width one. start: where a run begins unless told otherwise. fused: W is the one
+    block, so that the fused kernel takes its steps.
 
     factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
-    of W's gradient becomes: D (B, n T, d) differences of keys, one a token, z (B, n, dq) queries,
-    one an input. None: the model has no graded form.
+    of W's gradient becomes: D (B, n T, d) differences of keys, one per token, z (B, n, dq) queries,
+    one per input. None: the model has no graded form.
     """
 
     name: str
@@ -52,6 +51,52 @@ class Model:
     reads: Callable[[Blocks], Head] = _linear
     prompt: bool = False
     factors: Callable[[Blocks, Floats, Floats], Factors] | None = None
+    start: str = "zero"
+    fused: bool = False
+
+
+def check_model(model: Model) -> None:
+    """Raises Unsupported, with the law and the input, unless the model keeps its contract.
+
+    The laws: matrix gives a finite W (B, d, dq); chain gives each block of attention in its own
+    shape, and its inner product with a small change of the blocks is that of G with the change of
+    W; both leave their arguments alone. The head's own block has nothing to do with either.
+    """
+    d, dq, B = 3, 1 if model.prompt else 2, 2
+    said = f"on two random instances with d = {d}, dq = {dq}, width 2"
+    rng = np.random.default_rng(0)
+    try:
+        shapes = model.shapes(d, dq, 2, d)
+        params = {name: rng.standard_normal((B, *shape)) for name, shape in shapes.items()}
+        before = {name: block.copy() for name, block in params.items()}
+        W = np.asarray(model.matrix(params))
+        G = rng.standard_normal((B, d, dq))
+        found = model.chain(params, G.copy())
+        own = model.reads(params).block if model.trains_head else ""
+        h, toward = 1e-6, {name: rng.standard_normal(x.shape) for name, x in params.items()}
+        ends = [
+            np.asarray(model.matrix({name: x + s * toward[name] for name, x in params.items()}))
+            for s in (h, -h)
+        ]
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise Unsupported(f"model {model.name!r} fails {said} ({reason})") from error
+    trained = {name: x.shape for name, x in params.items() if name != own}
+    laws = {
+        "matrix gives a finite W (B, d, dq)": W.shape == (B, d, dq) and np.isfinite(W).all(),
+        "chain gives every block of attention in its own shape": trained
+        == {name: np.shape(block) for name, block in found.items()},
+        "matrix and chain leave their arguments alone": all(
+            np.array_equal(params[name], block) for name, block in before.items()
+        ),
+    }
+    if all(laws.values()):
+        wanted = float(np.vdot(G, (ends[0] - ends[1]) / (2 * h)))
+        got = sum(float(np.vdot(block, toward[name])) for name, block in found.items())
+        laws["chain is the derivative of matrix"] = bool(np.isclose(got, wanted, 1e-5, 1e-6))
+    for law, kept in laws.items():
+        if not kept:
+            raise Unsupported(f"model {model.name!r} breaks a law of models: {law}; {said}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,19 +126,14 @@ def evaluate(
     """
     read = model.reads(params) if model.trains_head or head is None else head
     W = np.ascontiguousarray(model.matrix(params))
-    with threads(batch.size // _SHARE):
-        logs, top, pooled = attend(batch.keys, batch.values, batch.queries, batch.present, W)
+    arrays = batch.keys, batch.values, batch.queries, batch.present
+    logs, top, pooled = attend(*arrays, W)
     margins = batch.labels * read.value(pooled)
     sign, log_slope = loss.slope(margins)
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
-    # The one bent head: ∇h(o) − ∇h(x) = −2λ (o − x). The others are linear or piecewise so.
-    curve = -2 * read.penalty if isinstance(read, Quadratic) else 0.0
-    bend = curve * batch.labels
-    with threads(batch.size // _SHARE):
-        G, scale = pull(
-            batch.keys, batch.values, batch.queries, batch.present, logs, top, slopes, sign,
-            log_slope, bend,
-        )  # fmt: skip
+    bend = (read.bend or 0.0) * batch.labels
+    at = Slopes(logs, top, slopes, sign, log_slope, bend)
+    G, scale = pull(*arrays, at)
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}
     if model.trains_head:
@@ -105,10 +145,7 @@ def evaluate(
         log_scale[read.block] = top_slope - np.log(batch.keys.shape[1])
     gradient = Gradient(direction, log_scale)
     if graded and model.factors is not None:
-        with threads(batch.size // _SHARE):
-            D, share, power = terms(
-                batch.keys, batch.values, batch.present, logs, top, slopes, sign, log_slope, bend
-            )
+        D, share, power = terms(*arrays, at)
         vectors = model.factors(params, D.reshape(*_flat(D)), batch.queries)
         found = _graded(vectors, share, power)
         if model.trains_head:

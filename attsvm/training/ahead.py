@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.models.gradient.steps import Log, State, Steps
 from attsvm.rules import Schedule
 from attsvm.rules.rule import Blocks
 from attsvm.rules.steps.schedules import constant
@@ -16,12 +16,9 @@ from attsvm.training.record import Record, grid
 
 
 class Kernel(Protocol):
-    """Steps on W (B, d, dq), with all arrays of `fused.descend`."""
+    """Steps of the one block W (B, d, dq), such as `fused.descend`."""
 
-    def __call__(
-        self, lr: Floats, *, normalized: bool, first: int, at: Ints, W: Floats, clock: Floats,
-        top: Ints, changed: Ints, weights: Floats, columns: Floats, tops: Ints, sureness: Floats,
-    ) -> bool:  # fmt: skip
+    def __call__(self, steps: Steps, state: State, log: Log) -> bool:
         """Whether every instance stayed inside the range of floats."""
 
 
@@ -36,18 +33,18 @@ def go_ahead(
     """
     ((name, block),) = params.items()
     B, d = block.shape[:2]
-    W = np.array(block).reshape(B, d, -1)
-    clock = np.array(np.broadcast_to(record.clock, B))
     fresh = record.top is None
-    top = np.full((B, inputs), -1) if record.top is None else np.array(record.top)
-    changed = (
-        np.zeros((B, inputs), np.int64) if record.changed is None else np.array(record.changed)
+    state = State(
+        np.array(block).reshape(B, d, -1),
+        np.array(np.broadcast_to(record.clock, B)),
+        np.full((B, inputs), -1) if record.top is None else np.array(record.top),
+        np.zeros((B, inputs), np.int64) if record.changed is None else np.array(record.changed),
     )
     marks = grid(first if fresh else first + 1, last, config.get("records", PER_DECADE))
     if last > first and (len(marks) == 0 or marks[-1] != last):
         marks = np.append(marks, last)
     R = len(marks)
-    weights, numbers = np.empty((R, *W.shape)), np.empty((R, 3, B))
+    weights, numbers = np.empty((R, *state.W.shape)), np.empty((R, 3, B))
     tops, sureness = np.empty((R, B, inputs), np.int64), np.empty((R, B, inputs))
     step = first
     while step <= last:
@@ -59,18 +56,14 @@ def go_ahead(
         if not (lr[: last - step] >= 0).all():
             break
         these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
-        new_W, new_clock, new_top, new_changed = W.copy(), clock.copy(), top.copy(), changed.copy()
-        fine = kernel(
-            lr, normalized=config["rule"] == "ngd", first=step, at=marks[these] - step, W=new_W,
-            clock=new_clock, top=new_top, changed=new_changed, weights=weights[these],
-            columns=numbers[these], tops=tops[these], sureness=sureness[these],
-        )  # fmt: skip
-        if not fine:
+        now = Log(marks[these] - step, weights[these], numbers[these], tops[these], sureness[these])
+        there = State(state.W.copy(), state.clock.copy(), state.top.copy(), state.changed.copy())
+        if not kernel(Steps(lr, config["rule"] == "ngd", config["decay"], step), there, now):
             break
+        state = there
         if step == 0 and fresh:
             check_moving(numbers[0, 1])
-        W, clock, top, changed = new_W, new_clock, new_top, new_changed
-        record.clock, record.top, record.changed = clock, top, changed
+        _, record.clock, record.top, record.changed = state
         step = ahead.stop
         if progress is not None:
             progress((min(step, last) - first) / max(last - first, 1))
@@ -80,4 +73,4 @@ def go_ahead(
          "clock": numbers[:done, 2], "top": tops[:done], "sureness": sureness[:done]},
         {name: weights[:done].reshape(done, *block.shape)},
     )  # fmt: skip
-    return {name: W.reshape(block.shape)}, step
+    return {name: state.W.reshape(block.shape)}, step

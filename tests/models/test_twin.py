@@ -39,20 +39,19 @@ def compare(batch, W, head, loss):
     sign, log_slope = loss.slope(batch.labels * head.value(pooled))
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * head.gradient(pooled))
     curve = -2 * head.penalty if isinstance(head, Quadratic) else 0.0
-    rest = (logs, top, slopes, sign, log_slope, curve * batch.labels)
-    _compare_terms(batch, rest)
-    G, M = attention.pull(*arrays, *rest)
-    H, N = twin.pull(*arrays, *rest)
+    at = attention.Slopes(logs, top, slopes, sign, log_slope, curve * batch.labels)
+    _compare_terms(arrays, at)
+    G, M = attention.pull(*arrays, at)
+    H, N = twin.pull(*arrays, at)
     assert_allclose(M, N, rtol=ROUNDING)
     assert_allclose(G, H, rtol=0, atol=ROUNDING)
     return G, M
 
 
-def _compare_terms(batch, rest):
+def _compare_terms(arrays, at):
     """The gradient token by token, by both routes."""
-    arrays = (batch.keys, batch.values, batch.present)
-    D, share, power = terms.terms(*arrays, *rest)
-    E, other, height = twin.terms(*arrays, *rest)
+    D, share, power = terms.terms(*arrays, at)
+    E, other, height = twin.terms(*arrays, at)
     assert_array_equal(D, E)
     logs = logs_of(other, height)
     assert_array_equal(np.sign(share), np.sign(other))

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.rules.graded import Graded, twin
-from attsvm.rules.graded.entries import entries
+from attsvm.rules.graded.entries import Sum, entries
 from attsvm.rules.graded.polar import resolve
 from attsvm.rules.graded.wide import logs_of, of_logs
 from tests.tolerances import GRADED, ROUNDING
@@ -36,7 +36,7 @@ def graded(d, c, n, T, depth, *, B=1, seed=0):
 
 
 def parts(g):
-    return g.left, g.right, g.at, g.into, g.share, g.power
+    return Sum(g.left, g.right, g.at, g.into, g.share, g.power)
 
 
 def dense(g, b=0):
@@ -53,16 +53,16 @@ def dense(g, b=0):
 def test_kernels_are_their_twin(size):
     for seed in range(3):
         g = graded(*size, B=2, seed=seed)
-        one, other = resolve(*parts(g)), twin.resolve(*parts(g))
+        one, other = resolve(parts(g)), twin.resolve(parts(g))
         assert_allclose(one[0], other[0], rtol=0, atol=GRADED)
         for a, b in zip(one[1:3], other[1:3], strict=True):
             assert_array_equal(a, b)
         assert_allclose(logs_of(*one[3:]), logs_of(*other[3:]), rtol=GRADED, atol=GRADED)
         for route in (entries, twin.entries):
-            share, power = route(*parts(g))
+            share, power = route(parts(g))
             assert ((np.abs(share) >= 0.5) & (np.abs(share) < 1)).all()
-            assert_allclose(share * 2.0**50, entries(*parts(g))[0] * 2.0**50, rtol=GRADED)
-            assert_array_equal(power, entries(*parts(g))[1])
+            assert_allclose(share * 2.0**50, entries(parts(g))[0] * 2.0**50, rtol=GRADED)
+            assert_array_equal(power, entries(parts(g))[1])
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from attsvm.certificate.exact.lifting import PRIMES, independent, solve_lifted
 from attsvm.certificate.exact.rows import Index, IntegerRows
@@ -168,7 +168,7 @@ def vertex(rows: IntegerRows, support: Index) -> NDArray[np.float64] | None:
     target = np.zeros(len(columns))
     target[-1] = 1.0
     try:
-        x = nnls(columns / size, target)[0] / size
+        x = scipy.optimize.nnls(columns / size, target)[0] / size
     except RuntimeError:  # its iteration limit
         return None
     out = np.zeros(len(rows.delta))

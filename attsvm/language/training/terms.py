@@ -26,7 +26,8 @@ from attsvm.rules.graded.wide import NONE, of_log, shifted
 def outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints) -> Floats:
     """log q_v (S, N) of the outputs z = Σ_t s_t V_t, −inf at the label.
 
-    logs (S, K): log s_t; tokens (S, K), −1 beyond the end; V (N, N): one row a token; labels (S,).
+    logs (S, K): log s_t; tokens (S, K), −1 beyond the end; V (N, N): one row per token; labels
+    (S,).
     """
     S, K = logs.shape
     N = V.shape[1]

@@ -21,23 +21,29 @@ done for one input is in `one_input`, shared with the kernel that takes many ste
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
+from attsvm.ground.kernels import HOT, KERNEL, in_shares, plain
 from attsvm.models.gradient.one_input import (
     LEAST,
+    combine,
     differences,
     distinct,
     gaps,
+    grade,
     soften,
     tilt,
+    to_pooled,
     top_token,
     untie,
 )
-from attsvm.models.gradient.sums import HOT
+
+# Instances that keep one thread busy.
+SHARE = 16
 
 
 @njit(**HOT)
@@ -77,7 +83,9 @@ def assemble(
                         q2 * part[i + 2, r] + q3 * part[i + 3, r]
                     )
     if n < 4:
-        G[:] = 0.0
+        for c in range(dq):
+            for r in range(d):
+                G[c, r] = 0.0
     for i in range(n - n % 4, n):
         if shares[i] != 0.0:
             for c in range(dq):
@@ -87,32 +95,90 @@ def assemble(
     return peak
 
 
-@njit(parallel=True)
-def attend(
-    keys: Floats, values: Floats, queries: Floats, present: Bools, W: Floats
-) -> tuple[Floats, Ints, Floats]:
-    """log s (B, n, T), top token (B, n) and pooled output (B, n, e) under logits k_t·W z.
+class Inputs(NamedTuple):
+    """What attention sees: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq), and
+    present (B, n, T), the tokens that are there."""
 
-    present (B, n, T): tokens that are there; log s is −inf elsewhere. W (B, d, dq).
-    """
-    B, n, T, d = keys.shape
-    e = values.shape[3]
-    dq = queries.shape[2]
-    logs = np.empty((B, n, T))
-    top = np.empty((B, n), np.int64)
-    pooled = np.zeros((B, n, e))
-    for b in numba.prange(B):
-        w = np.empty((1, d))
-        mass = np.empty(T)
-        D = np.empty((1, T, d))
+    keys: Floats
+    values: Floats
+    queries: Floats
+    present: Bools
+
+
+class Attention(NamedTuple):
+    """What attention gives: log s (B, n, T), −inf for tokens that are not there, the top token
+    (B, n) and the pooled output (B, n, e)."""
+
+    logs: Floats
+    top: Ints
+    pooled: Floats
+
+
+class Slopes(NamedTuple):
+    """The loss behind attention, near where it stands: logs (B, n, T) and top (B, n) as in
+    `Attention`; slopes (B, n, e): y ∇h(o); sign, log_slope (B, n): the loss's slope at the margin;
+    bend (B, n): c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o."""
+
+    logs: Floats
+    top: Ints
+    slopes: Floats
+    sign: Floats
+    log_slope: Floats
+    bend: Floats
+
+    def plain(self) -> Slopes:
+        """The same arrays, as kernels take them."""
+        return Slopes(
+            plain(self.logs),
+            plain(self.top),
+            plain(self.slopes),
+            plain(self.sign),
+            plain(self.log_slope),
+            plain(self.bend),
+        )
+
+
+class Room(NamedTuple):
+    """Memory of one thread: w (d,), D (T, d), gap, order, mass, rises (T,), near (e,),
+    part (n, d), height, shares (n,), G (dq, d)."""
+
+    w: Floats
+    D: Floats
+    gap: Floats
+    order: Floats
+    mass: Floats
+    rises: Floats
+    near: Floats
+    part: Floats
+    height: Floats
+    shares: Floats
+    G: Floats
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> Room:
+        """The memory for these inputs."""
+        _, n, T, d = inputs.keys.shape
+        e, dq = inputs.values.shape[3], inputs.queries.shape[2]
+        sizes = (d,), (T, d), (T,), (T,), (T,), (T,), (e,), (n, d), (n,), (n,), (dq, d)
+        return cls(*(np.empty(size) for size in sizes))
+
+
+@njit(**KERNEL)
+def _attend(inputs: Inputs, W: Floats, room: Room, found: Attention, begin: int, end: int) -> None:
+    """Writes what is found for the instances from begin to end; pooled holds zeros before."""
+    n, T, d = inputs.keys.shape[1:]
+    e = inputs.values.shape[3]
+    dq = inputs.queries.shape[2]
+    w, mass = room.w, room.mass
+    for b in range(begin, end):
         for i in range(n):
             for r in range(d):
                 s = 0.0
                 for c in range(dq):
-                    s += W[b, r, c] * queries[b, i, c]
-                w[0, r] = s
-            line = logs[b, i]
-            a = top_token(keys[b], present[b], i, w, D, 0, line)
+                    s += W[b, r, c] * inputs.queries[b, i, c]
+                w[r] = s
+            line, pooled = found.logs[b, i], found.pooled[b, i]
+            a = top_token(inputs.keys[b, i], inputs.present[b, i], w, room.D, line)
             lead, total = soften(line, a, mass)
             front = math.exp(lead)
             rest = front * total
@@ -125,73 +191,103 @@ def attend(
                     if t != a:
                         p *= front
                     for r in range(e):
-                        pooled[b, i, r] += p * values[b, i, t, r]
-            top[b, i] = a
-    return logs, top, pooled
+                        pooled[r] += p * inputs.values[b, i, t, r]
+            found.top[b, i] = a
 
 
-@njit(parallel=True)
-def pull(
-    keys: Floats, values: Floats, queries: Floats, present: Bools, logs: Floats, top: Ints,
-    slopes: Floats, sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    """The gradient in W as (G (B, d, dq), M (B,)): it is e^M G, and M = −inf when it is zero.
+def attend(keys: Floats, values: Floats, queries: Floats, present: Bools, W: Floats) -> Attention:
+    """log s (B, n, T), top token (B, n) and pooled output (B, n, e) under logits k_t·W z.
 
-    slopes (B, n, e): y ∇h(o); sign, log_slope (B, n): the loss's slope at the margin; bend (B, n):
-    c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o. The mean over inputs
-    is in M. The largest entry of G lies in [½, 1).
+    present (B, n, T): tokens that are there; log s is −inf elsewhere. W (B, d, dq).
     """
-    B, n, T, d = keys.shape
-    e = values.shape[3]
-    dq = queries.shape[2]
-    out = np.zeros((B, d, dq))
-    scale = np.full(B, -np.inf)
-    for b in numba.prange(B):
-        D = np.empty((1, T, d))
-        gap = np.empty((1, T))
-        order = np.empty((1, T))
-        mass = np.empty(T)
-        rises = np.empty(T)
-        near = np.empty(e)
-        part = np.zeros((n, d))
-        height = np.full(n, -np.inf)
-        shares = np.empty(n)
-        G = np.empty((dq, d))
+    inputs = Inputs(plain(keys), plain(values), plain(queries), plain(present))
+    W = plain(W)
+    B, n, T, _ = keys.shape
+    found = Attention(
+        np.empty((B, n, T)), np.empty((B, n), np.int64), np.zeros((B, n, values.shape[3]))
+    )
+
+    def some(begin: int, end: int) -> None:
+        _attend(inputs, W, Room.of(inputs), found, begin, end)
+
+    in_shares(some, B, SHARE)
+    return found
+
+
+@njit(**KERNEL)
+def _pull(
+    inputs: Inputs, at: Slopes, room: Room, out: Floats, scale: Floats, begin: int, end: int
+) -> None:
+    """Writes out and scale as in `pull` for the instances from begin to end."""
+    n, T, d = inputs.keys.shape[1:]
+    dq = inputs.queries.shape[2]
+    D, gap, order, mass, rises, near = (
+        room.D, room.gap, room.order, room.mass, room.rises, room.near
+    )  # fmt: skip
+    for b in range(begin, end):
         for i in range(n):
+            room.height[i] = -np.inf
+            for r in range(d):
+                room.part[i, r] = 0.0
             live = False
             for c in range(dq):
-                live = live or queries[b, i, c] != 0.0
-            if not live or log_slope[b, i] == -np.inf:
+                live = live or inputs.queries[b, i, c] != 0.0
+            if not live or at.log_slope[b, i] == -np.inf:
                 continue
-            a = top[b, i]
-            line = logs[b, i]
-            differences(keys[b], present[b], i, a, D, 0)
+            a = at.top[b, i]
+            line, values, present = at.logs[b, i], inputs.values[b, i], inputs.present[b, i]
+            differences(inputs.keys[b, i], present, a, D)
+            first = -np.inf
+            if at.bend[b, i] != 0.0:
+                first = to_pooled(values, present, a, line, near)
             apart = gaps(
-                values[b], present[b], i, a, slopes[b, i], bend[b, i], line, near, gap, order, 0
+                values, present, a, at.slopes[b, i], (at.bend[b, i], first), near, gap, order
             )
             lead, _ = soften(line, a, mass)
             delta = 0.0
             for t in range(T):
-                delta += mass[t] * gap[0, t]
+                delta += mass[t] * gap[t]
             delta *= math.exp(lead)
             rise = -np.inf
-            if apart and distinct(D, 0, present[b], i, a):
-                rise = tilt(D, gap, 0, mass, lead, delta, part, i)
+            if apart and distinct(D, present, a):
+                rise = tilt(gap, mass, lead, delta)
             if rise == -np.inf:
-                rise = untie(D, gap, order, 0, line, 0.0, mass, rises, part, i)
-            height[i] = rise + log_slope[b, i]
-        peak = assemble(part, height, sign[b], queries[b], shares, G)
-        if peak == -np.inf:
-            continue
+                rise = grade(D, gap, order, line, 0.0, mass, rises)
+                untie(mass, rises, rise)
+            if rise > -np.inf:
+                combine(mass, D, room.part[i])
+            room.height[i] = rise + at.log_slope[b, i]
+        peak = assemble(room.part, room.height, at.sign[b], inputs.queries[b], room.shares, room.G)
+        scale[b] = -np.inf
         most = 0.0
-        for c in range(dq):
-            for r in range(d):
-                most = max(most, abs(G[c, r]))
+        if peak > -np.inf:
+            for c in range(dq):
+                for r in range(d):
+                    most = max(most, abs(room.G[c, r]))
+        shrink = 0.0
         if most > 0.0:
             power = math.frexp(most)[1]
             shrink = math.ldexp(1.0, -power)
-            for r in range(d):
-                for c in range(dq):
-                    out[b, r, c] = G[c, r] * shrink
             scale[b] = peak + power * math.log(2.0) - math.log(n)
+        for r in range(d):
+            for c in range(dq):
+                out[b, r, c] = room.G[c, r] * shrink if most > 0.0 else 0.0
+
+
+def pull(
+    keys: Floats, values: Floats, queries: Floats, present: Bools, at: Slopes
+) -> tuple[Floats, Floats]:
+    """The gradient in W as (G (B, d, dq), M (B,)): it is e^M G, and M = −inf when it is zero.
+
+    The mean over inputs is in M. The largest entry of G lies in [½, 1).
+    """
+    inputs = Inputs(plain(keys), plain(values), plain(queries), plain(present))
+    at = at.plain()
+    B, _, _, d = keys.shape
+    out, scale = np.empty((B, d, queries.shape[2])), np.empty(B)
+
+    def some(begin: int, end: int) -> None:
+        _pull(inputs, at, Room.of(inputs), out, scale, begin, end)
+
+    in_shares(some, B, SHARE)
     return out, scale

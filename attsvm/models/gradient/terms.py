@@ -8,43 +8,59 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
-from attsvm.models.gradient.one_input import differences, gaps, grade
+from attsvm.ground.kernels import KERNEL, in_shares, plain
+from attsvm.models.gradient.attention import SHARE, Inputs, Room, Slopes
+from attsvm.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.rules.graded.wide import of_log
 
 
-@njit(parallel=True)
+@njit(**KERNEL)
+def _terms(
+    inputs: Inputs, at: Slopes, room: Room, D: Floats, share: Floats, power: Ints, begin: int,
+    end: int,
+) -> None:  # fmt: skip
+    """Writes D, share and power as in `terms` for the instances from begin to end."""
+    n, T = inputs.present.shape[1:]
+    gap, order, f, height = room.gap, room.order, room.mass, room.rises
+    for b in range(begin, end):
+        for i in range(n):
+            a = at.top[b, i]
+            line, values, present = at.logs[b, i], inputs.values[b, i], inputs.present[b, i]
+            differences(inputs.keys[b, i], present, a, D[b, i])
+            if at.log_slope[b, i] == -np.inf:
+                continue
+            first = -np.inf
+            if at.bend[b, i] != 0.0:
+                first = to_pooled(values, present, a, line, room.near)
+            gaps(values, present, a, at.slopes[b, i], (at.bend[b, i], first), room.near, gap, order)
+            grade(D[b, i], gap, order, line, 0.0, f, height)
+            common = at.log_slope[b, i] - math.log(n)
+            for t in range(T):
+                if f[t] != 0.0:
+                    x, e = of_log(-at.sign[b, i] * f[t], height[t] + common)
+                    share[b, i, t] = x
+                    power[b, i, t] = e
+
+
 def terms(
-    keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
-    sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats, Ints]:  # fmt: skip
+    keys: Floats, values: Floats, queries: Floats, present: Bools, at: Slopes
+) -> tuple[Floats, Floats, Ints]:
     """(D (B, n, T, d), share (B, n, T), power (B, n, T)): D_t = k_t − k_a and the wide x_it.
 
     Arguments as in `attention.pull`; the mean over inputs is in x. It is 0 for tokens that add
     nothing: the top one, those with its key, those that are not there.
     """
-    B, n, T, d = keys.shape
-    e = values.shape[3]
-    D = np.empty((B, n, T, d))
-    share = np.zeros((B, n, T))
-    power = np.zeros((B, n, T), np.int64)
-    for b in numba.prange(B):
-        gap, order = np.empty((1, T)), np.empty((1, T))
-        near, f, height = np.empty(e), np.empty(T), np.empty(T)
-        for i in range(n):
-            a = top[b, i]
-            differences(keys[b], present[b], i, a, D[b], i)
-            if log_slope[b, i] == -np.inf:
-                continue
-            line = logs[b, i]
-            gaps(values[b], present[b], i, a, slopes[b, i], bend[b, i], line, near, gap, order, 0)
-            grade(D[b, i : i + 1], gap, order, 0, line, 0.0, f, height)
-            common = log_slope[b, i] - math.log(n)
-            for t in range(T):
-                if f[t] != 0.0:
-                    share[b, i, t], power[b, i, t] = of_log(-sign[b, i] * f[t], height[t] + common)
+    inputs = Inputs(plain(keys), plain(values), plain(queries), plain(present))
+    at = at.plain()
+    D, share = np.empty(keys.shape), np.zeros(present.shape)
+    power = np.zeros(present.shape, np.int64)
+
+    def some(begin: int, end: int) -> None:
+        _terms(inputs, at, Room.of(inputs), D, share, power, begin, end)
+
+    in_shares(some, len(keys), SHARE)
     return D, share, power

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.models.gradient.attention import Slopes
 from attsvm.models.gradient.one_input import ABOVE, TIED
 from attsvm.rules.graded.wide import of_logs
 
@@ -50,17 +51,14 @@ def attend(
 
 
 def pull(
-    keys: Floats, values: Floats, queries: Floats, present: Bools, logs: Floats, top: Ints,
-    slopes: Floats, sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    keys: Floats, values: Floats, queries: Floats, present: Bools, at: Slopes
+) -> tuple[Floats, Floats]:
     """The gradient in W as (G (B, d, dq), M (B,)): it is e^M G, and M = −inf when it is zero.
 
-    slopes (B, n, e): y ∇h(o); sign, log_slope (B, n): the loss's slope at the margin; bend (B, n):
-    c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o. The mean over inputs
-    is in M. The largest entry of G lies in [½, 1).
+    The mean over inputs is in M. The largest entry of G lies in [½, 1).
     """
     n = keys.shape[1]
-    ahead, x, height = _rises(keys, values, present, logs, top, slopes, sign, log_slope, bend)
+    ahead, x, height = _rises(keys, values, present, at)
     height = np.where((queries != 0).any(axis=2)[:, :, None], height, -np.inf) + np.log(n)
     peak = height.max(axis=(1, 2))
     C = x * np.exp(height - _finite(peak)[:, None, None])
@@ -72,22 +70,21 @@ def pull(
 
 
 def terms(
-    keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
-    sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats, Ints]:  # fmt: skip
+    keys: Floats, values: Floats, queries: Floats, present: Bools, at: Slopes
+) -> tuple[Floats, Floats, Ints]:
     """(D (B, n, T, d), share (B, n, T), power (B, n, T)): the gradient is Σ x_it D_t z_iᵀ.
 
     D_t = k_t − k_a, zero for tokens that are not there; arguments as in `pull`.
     """
-    D, f, height = _rises(keys, values, present, logs, top, slopes, sign, log_slope, bend)
+    D, f, height = _rises(keys, values, present, at)
     return D, *of_logs(f, height)
 
 
 def _rises(
-    keys: Floats, values: Floats, present: Bools, logs: Floats, top: Ints, slopes: Floats,
-    sign: Floats, log_slope: Floats, bend: Floats,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    keys: Floats, values: Floats, present: Bools, at: Slopes
+) -> tuple[Floats, Floats, Floats]:
     """D as in `terms`, and x = f e^height: f and height (B, n, T)."""
+    logs, top, slopes, sign, log_slope, bend = at
     n, T = keys.shape[1:3]
     others = present & (np.arange(T) != top[:, :, None])
     logs = np.where(others, logs, -np.inf)

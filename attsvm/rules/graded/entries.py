@@ -3,50 +3,91 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.compiled import njit
+from attsvm.ground.kernels import KERNEL, in_shares, plain
 from attsvm.rules.graded.wide import NONE, level, shifted
 
 
-@njit(parallel=True)
-def entries(
-    left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, power: Ints
-) -> tuple[Floats, Ints]:
-    """G = Σ_k x_k left_at_k right_into_kᵀ as wide numbers (B, d, c), shares in ±[½, 1) or zero.
+class Sum(NamedTuple):
+    """G = Σ_k x_k left_at_k right_into_kᵀ for each of B instances.
 
-    As in `resolve`. An entry is as exact as its own terms allow, whatever the size of the others.
+    left (B, p, d) and right (B, q, c): vectors; at, into (K,): which of them a term has; share,
+    power (B, K): the wide x_k.
     """
-    B, _, d = left.shape
-    q, c = right.shape[1:]
-    out, powers = np.zeros((B, d, c)), np.zeros((B, d, c), np.int64)
-    for b in numba.prange(B):
-        A, Z, heights = left[b].copy(), right[b].copy(), power[b].copy()
-        level(A, at, heights)
-        level(Z, into, heights)
-        # The sums Σ_k x_k left_at_k over the terms of each right vector.
-        sums, tops = np.zeros((q, d)), np.full((q, d), NONE)
+
+    left: Floats
+    right: Floats
+    at: Ints
+    into: Ints
+    share: Floats
+    power: Ints
+
+    def plain(self) -> Sum:
+        """The same arrays, as kernels take them."""
+        return Sum(
+            plain(self.left),
+            plain(self.right),
+            plain(self.at),
+            plain(self.into),
+            plain(self.share),
+            plain(self.power),
+        )
+
+
+class Room(NamedTuple):
+    """Memory of one thread: A (p, d), Z (q, c), heights (K,), by (max(p, q),): see `level`;
+    sums, tops (q, d)."""
+
+    A: Floats
+    Z: Floats
+    heights: Ints
+    by: Ints
+    sums: Floats
+    tops: Ints
+
+
+@njit(**KERNEL)
+def _entries(given: Sum, room: Room, out: Floats, powers: Ints, begin: int, end: int) -> None:
+    """Writes out and powers as in `entries` for the instances from begin to end."""
+    at, into = given.at, given.into
+    A, Z, heights, sums, tops = room.A, room.Z, room.heights, room.sums, room.tops
+    q, d = sums.shape
+    for b in range(begin, end):
+        share = given.share[b]
         for k in range(len(at)):
-            if share[b, k] != 0.0:
+            heights[k] = given.power[b, k]
+        level(given.left[b], A, room.by, at, heights)
+        level(given.right[b], Z, room.by, into, heights)
+        # The sums Σ_k x_k left_at_k over the terms of each right vector.
+        for i in range(q):
+            for r in range(d):
+                sums[i, r] = 0.0
+                tops[i, r] = NONE
+        for k in range(len(at)):
+            if share[k] != 0.0:
+                i = into[k]
                 for r in range(d):
                     if A[at[k], r] != 0.0:
-                        tops[into[k], r] = max(tops[into[k], r], heights[k])
+                        tops[i, r] = max(tops[i, r], heights[k])
         for k in range(len(at)):
             i = into[k]
-            if share[b, k] != 0.0:
+            if share[k] != 0.0:
                 for r in range(d):
                     f = A[at[k], r]
                     if f != 0.0:
-                        sums[i, r] += shifted(f * share[b, k], heights[k] - tops[i, r])
+                        sums[i, r] += shifted(f * share[k], heights[k] - tops[i, r])
         for i in range(q):
             for r in range(d):
-                sums[i, r], extra = math.frexp(sums[i, r])
+                x, extra = math.frexp(sums[i, r])
+                sums[i, r] = x
                 tops[i, r] += extra
         for r in range(d):
-            for j in range(c):
+            for j in range(Z.shape[1]):
                 top = NONE
                 for i in range(q):
                     if sums[i, r] != 0.0 and Z[i, j] != 0.0:
@@ -55,7 +96,30 @@ def entries(
                 for i in range(q):
                     if sums[i, r] != 0.0 and Z[i, j] != 0.0:
                         s += shifted(sums[i, r] * Z[i, j], tops[i, r] - top)
+                out[b, r, j] = 0.0
+                powers[b, r, j] = 0
                 if s != 0.0:
-                    out[b, r, j], extra = math.frexp(s)
+                    x, extra = math.frexp(s)
+                    out[b, r, j] = x
                     powers[b, r, j] = top + extra
+
+
+def entries(given: Sum) -> tuple[Floats, Ints]:
+    """Every entry of the sum as a wide number (B, d, c), shares in ±[½, 1) or zero.
+
+    An entry is as exact as its own terms allow, whatever the size of the others.
+    """
+    given = given.plain()
+    B, p, d = given.left.shape
+    q, c = given.right.shape[1:]
+    out, powers = np.empty((B, d, c)), np.empty((B, d, c), np.int64)
+
+    def some(begin: int, end: int) -> None:
+        room = Room(
+            np.empty((p, d)), np.empty((q, c)), np.empty(len(given.at), np.int64),
+            np.empty(max(p, q), np.int64), np.empty((q, d)), np.empty((q, d), np.int64),
+        )  # fmt: skip
+        _entries(given, room, out, powers, begin, end)
+
+    in_shares(some, B)
     return out, powers

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.rules.graded.entries import entries
-from attsvm.rules.graded.polar import resolve
+from attsvm.rules.graded.entries import Sum, entries
+from attsvm.rules.graded.polar import Resolved, resolve
 from attsvm.rules.graded.tree import climbed, heaviest
 from attsvm.rules.graded.wide import APART, NONE, Wide
 
@@ -45,7 +45,7 @@ class Graded:
             at, into = np.concatenate([at, self.less]), np.concatenate([into, into])
             share = np.concatenate([share, -share], axis=1)
             power = np.concatenate([power, power], axis=1)
-        return entries(self.left, self.right, at, into, share, power)
+        return entries(Sum(self.left, self.right, at, into, share, power))
 
     def direction(self) -> Floats:
         """G/‖G‖ (B, d, c), zero at zero."""
@@ -55,10 +55,10 @@ class Graded:
         size = np.sqrt(np.square(G).sum(axis=(1, 2), keepdims=True))
         return G / np.where(size == 0, 1.0, size)
 
-    def resolved(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
+    def resolved(self) -> Resolved:
         """U Vᵀ (B, d, c), and the same sum in bases: X (B, d, d), Y (B, c, c), C (B, d, c) wide."""
         g = self.spanned()
-        return resolve(g.left, g.right, g.at, g.into, g.share, g.power)
+        return resolve(Sum(g.left, g.right, g.at, g.into, g.share, g.power))
 
     def spanned(self) -> Graded:
         """The same sum by left vectors of its own: differences along the heaviest tree of pairs."""

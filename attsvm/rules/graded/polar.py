@@ -14,48 +14,101 @@ Theory: the singular values of X D Yᵀ with well-conditioned X and Y [demmel199
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.compiled import njit
-from attsvm.rules.graded.elimination import eliminate, gather, spread
-from attsvm.rules.graded.span import span
-from attsvm.rules.graded.wide import NONE, level, shifted
+from attsvm.ground.kernels import BARE, KERNEL, in_shares
+from attsvm.rules.graded.elimination import Diagonal, Noisy, eliminate, gather, spread
+from attsvm.rules.graded.entries import Sum
+from attsvm.rules.graded.span import Basis, span
+from attsvm.rules.graded.wide import level, shifted
 
 # Columns nearer to a right angle than this are orthogonal, and the most sweeps until they are.
 SQUARE, SWEEPS = 2.0**-52, 60
 
 
-@njit()
-def _weights(at: Ints, share: Floats, power: Ints, out: Floats) -> None:
+class Columns(NamedTuple):
+    """Memory for U Vᵀ: X, columns (k, d), Y (k, c), R and V (k, k)."""
+
+    X: Floats
+    Y: Floats
+    R: Floats
+    columns: Floats
+    V: Floats
+
+
+class Room(NamedTuple):
+    """Memory of one thread: bases of both sides, heights (K,), the coefficients on the way."""
+
+    left: Basis
+    right: Basis
+    heights: Ints
+    rows: Noisy
+    core: Noisy
+    diagonal: Diagonal
+    columns: Columns
+
+    @classmethod
+    def of(cls, given: Sum) -> Room:
+        """The memory for this sum."""
+        p, d = given.left.shape[1:]
+        q, c = given.right.shape[1:]
+        r, s = min(p, d), min(q, c)
+        k = min(r, s)
+        columns = Columns(*(np.empty(size) for size in ((k, d), (k, c), (k, k), (k, d), (k, k))))
+        return cls(
+            Basis.of(p, d), Basis.of(q, c), np.empty(len(given.at), np.int64), Noisy.of(q, r),
+            Noisy.of(r, s), Diagonal.of(r, s), columns,
+        )  # fmt: skip
+
+
+class Resolved(NamedTuple):
+    """U Vᵀ (B, d, c) of a sum, and the sum in two bases out of its vectors, G = Xᵀ C Y.
+
+    The bases X (B, d, d) and Y (B, c, c) have one member per row and zeros after the last; the
+    coefficients C are share and power (B, d, c).
+    """
+
+    out: Floats
+    X: Floats
+    Y: Floats
+    share: Floats
+    power: Ints
+
+
+@njit(**BARE)
+def _weigh(at: Ints, share: Floats, power: Ints, out: Floats) -> None:
     """Writes log2 of the largest |x_k| with at_k = i, −inf without one: out (p,)."""
-    out[:] = -np.inf
+    for i in range(len(out)):
+        out[i] = -np.inf
     for k in range(len(at)):
         if share[k] != 0.0:
             out[at[k]] = max(out[at[k]], power[k] + math.log2(abs(share[k])))
 
 
-@njit()
-def _combined(vectors: Floats, members: Ints, rank: int, L: Floats, count: int) -> Floats:
-    """Σ_j L_jk vectors_members_j for k < count: (count, d)."""
-    d = vectors.shape[1]
-    out = np.zeros((count, d))
-    for k in range(count):
-        for j in range(rank):
-            if L[j, k] != 0.0:
-                for r in range(d):
-                    out[k, r] += L[j, k] * vectors[members[j], r]
-    return out
-
-
-@njit()
-def _orthonormal(Y: Floats, R: Floats) -> None:
-    """Y (k, d) = R Q: makes the rows of Y orthonormal, twice over; writes R (k, k), lower."""
-    k, d = Y.shape
-    R[:] = 0.0
+@njit(**BARE)
+def _combine(basis: Basis, rank: int, L: Floats, k: int, out: Floats) -> None:
+    """Writes Σ_j L_ji vectors_members_j for i < k: out (·, d)."""
     for i in range(k):
+        for r in range(out.shape[1]):
+            out[i, r] = 0.0
+        for j in range(rank):
+            if L[j, i] != 0.0:
+                m = basis.members[j]
+                for r in range(out.shape[1]):
+                    out[i, r] += L[j, i] * basis.vectors[m, r]
+
+
+@njit(**BARE)
+def _orthonormal(Y: Floats, k: int, R: Floats) -> None:
+    """Y (k, d) = R Q: makes the rows of Y orthonormal, twice over; writes R (k, k), lower."""
+    d = Y.shape[1]
+    for i in range(k):
+        for j in range(k):
+            R[i, j] = 0.0
         for _ in range(2):
             for j in range(i):
                 s = 0.0
@@ -73,13 +126,13 @@ def _orthonormal(Y: Floats, R: Floats) -> None:
             Y[i, r] /= s
 
 
-@njit()
-def _rotate(columns: Floats, heights: Ints, V: Floats) -> None:
+@njit(**BARE)
+def _rotate(columns: Floats, heights: Ints, k: int, V: Floats) -> None:
     """Makes the columns 2^heights_j columns_j (k, d) orthogonal by rotations, summed up in V.
 
     heights fall, but for a few powers of two.
     """
-    k, d = columns.shape
+    d = columns.shape[1]
     for _ in range(SWEEPS):
         turned = False
         for i in range(k - 1):
@@ -111,83 +164,87 @@ def _rotate(columns: Floats, heights: Ints, V: Floats) -> None:
             break
 
 
-@njit()
-def _polar(X: Floats, pivots: Floats, heights: Ints, Y: Floats, out: Floats) -> None:
-    """Writes U Vᵀ of Σ_k pivots_k 2^heights_k X_k Y_kᵀ to out (d, c); X (k, d), Y (k, c)."""
-    k, d = X.shape
-    R = np.empty((k, k))
-    _orthonormal(Y, R)
-    columns = np.zeros((k, d))
+@njit(**BARE)
+def _polar(room: Columns, diagonal: Diagonal, k: int, out: Floats) -> None:
+    """Adds U Vᵀ of Σ_i pivots_i 2^heights_i X_i Y_iᵀ, i < k, to out (d, c); uses up Y."""
+    X, Y, R, columns, V = room.X, room.Y, room.R, room.columns, room.V
+    pivots, heights = diagonal.pivots, diagonal.heights
+    d, c = out.shape
+    _orthonormal(Y, k, R)
     for j in range(k):
+        for r in range(d):
+            columns[j, r] = 0.0
+        for i in range(k):
+            V[j, i] = 1.0 if i == j else 0.0
         for i in range(j, k):
             f = shifted(R[i, j] * pivots[i], heights[i] - heights[j])
             if f != 0.0:
                 for r in range(d):
                     columns[j, r] += f * X[i, r]
-    V = np.zeros((k, k))
-    for j in range(k):
-        V[j, j] = 1.0
-    _rotate(columns, heights, V)
+    _rotate(columns, heights, k, V)
     for j in range(k):
         s = 0.0
         for r in range(d):
             s += columns[j, r] * columns[j, r]
         s = math.sqrt(s)
-        for c in range(Y.shape[1]):
+        for l in range(c):
             v = 0.0
             for i in range(k):
-                v += V[j, i] * Y[i, c]
+                v += V[j, i] * Y[i, l]
             v /= s
             for r in range(d):
-                out[r, c] += columns[j, r] * v
+                out[r, l] += columns[j, r] * v
 
 
-@njit(parallel=True)
-def resolve(
-    left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, power: Ints
-) -> tuple[Floats, Floats, Floats, Floats, Ints]:
-    """U Vᵀ (B, d, c) of G = Σ_k x_k left_at_k right_into_kᵀ, and G in two bases out of its vectors.
+@njit(**BARE)
+def _keep(basis: Basis, rank: int, out: Floats) -> None:
+    """Writes the members of a basis to the rows of out, zeros after the last."""
+    for j in range(len(out)):
+        for r in range(out.shape[1]):
+            out[j, r] = basis.vectors[basis.members[j], r] if j < rank else 0.0
 
-    left (B, p, d) and right (B, q, c): vectors; at, into (K,): which of them a term has; share,
-    power (B, K): the wide x_k. The bases are (B, d, d) and (B, c, c), one member a row and zeros
-    after the last, the coefficients C share and power (B, d, c): G = Xᵀ C Y.
-    """
-    B, p, d = left.shape
-    q, c = right.shape[1:]
-    out = np.zeros((B, d, c))
-    X, Y = np.zeros((B, d, d)), np.zeros((B, c, c))
-    C, C_powers = np.zeros((B, d, c)), np.zeros((B, d, c), np.int64)
-    for b in numba.prange(B):
-        A, Z, heights = left[b].copy(), right[b].copy(), power[b].copy()
-        level(A, at, heights)
-        level(Z, into, heights)
-        weight, other = np.empty(p), np.empty(q)
-        _weights(at, share[b], heights, weight)
-        _weights(into, share[b], heights, other)
-        members, partners = np.empty(min(p, d), np.int64), np.empty(min(q, c), np.int64)
-        parts, pieces = np.empty((min(p, d), p)), np.empty((min(q, c), q))
-        r = span(A, weight, members, parts)
-        s = span(Z, other, partners, pieces)
-        columns = np.empty((q, max(r, 1)))
-        powers, noise = np.empty((q, max(r, 1)), np.int64), np.empty((q, max(r, 1)), np.int64)
-        gather(parts, r, at, into, share[b], heights, columns, powers, noise)
-        core, core_powers = np.zeros((r, s)), np.full((r, s), NONE)
-        core_noise = np.full((r, s), NONE)
-        spread(columns, powers, noise, pieces, (r, s), core, core_powers, core_noise)
-        for j in range(r):
-            X[b, j] = A[members[j]]
-        for j in range(s):
-            Y[b, j] = Z[partners[j]]
-        for i in range(r):
-            for j in range(s):
-                C[b, i, j] = core[i, j]
-                C_powers[b, i, j] = core_powers[i, j] if core[i, j] != 0.0 else 0
-        L, U = np.empty((r, min(r, s))), np.empty((s, min(r, s)))
-        pivots, steps = np.empty(min(r, s)), np.empty(min(r, s), np.int64)
-        k = eliminate(core, core_powers, core_noise, (r, s), L, U, pivots, steps)
-        if k > 0:
-            _polar(
-                _combined(A, members, r, L, k), pivots[:k], steps[:k],
-                _combined(Z, partners, s, U, k), out[b],
-            )  # fmt: skip
-    return out, X, Y, C, C_powers
+
+@njit(**KERNEL)
+def _resolve(given: Sum, room: Room, found: Resolved, begin: int, end: int) -> None:
+    """Writes what is found for the instances from begin to end; out holds zeros before."""
+    at, into = given.at, given.into
+    left, right, heights, core = room.left, room.right, room.heights, room.core
+    for b in range(begin, end):
+        share = given.share[b]
+        for k in range(len(at)):
+            heights[k] = given.power[b, k]
+        level(given.left[b], left.vectors, left.by, at, heights)
+        level(given.right[b], right.vectors, right.by, into, heights)
+        _weigh(at, share, heights, left.weight)
+        _weigh(into, share, heights, right.weight)
+        r, s = span(left), span(right)
+        gather(left.parts, r, at, into, share, heights, room.rows)
+        spread(room.rows, right.parts, r, s, core)
+        _keep(left, r, found.X[b])
+        _keep(right, s, found.Y[b])
+        for i in range(found.share.shape[1]):
+            for j in range(found.share.shape[2]):
+                live = i < r and j < s and core.share[i, j] != 0.0
+                found.share[b, i, j] = core.share[i, j] if live else 0.0
+                found.power[b, i, j] = core.power[i, j] if live else 0
+        rank = eliminate(core, r, s, room.diagonal)
+        _combine(left, r, room.diagonal.L, rank, room.columns.X)
+        _combine(right, s, room.diagonal.U, rank, room.columns.Y)
+        _polar(room.columns, room.diagonal, rank, found.out[b])
+
+
+def resolve(given: Sum) -> Resolved:
+    """U Vᵀ (B, d, c) of the sum, and the sum in two bases out of its vectors."""
+    given = given.plain()
+    B, _, d = given.left.shape
+    c = given.right.shape[2]
+    found = Resolved(
+        np.zeros((B, d, c)), np.empty((B, d, d)), np.empty((B, c, c)), np.empty((B, d, c)),
+        np.empty((B, d, c), np.int64),
+    )  # fmt: skip
+
+    def some(begin: int, end: int) -> None:
+        _resolve(given, Room.of(given), found, begin, end)
+
+    in_shares(some, B)
+    return found

@@ -8,36 +8,66 @@ made again and again from its own members does not drift.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import njit
+from attsvm.ground.kernels import BARE
 
 # A vector nearer to a span than this share of its length lies in it: what is left is the rounding
 # of the projection. Coefficients and sums below this share of their largest part are zero likewise.
 ROUNDING = 2.0**-46
 
 
-@njit()
-def span(vectors: Floats, weight: Floats, members: Ints, parts: Floats) -> int:
-    """The rank r; vectors (p, d), weight (p,): logarithms to base 2, −inf for what takes no part.
+class Basis(NamedTuple):
+    """Vectors (p, d), weight (p,): logarithms to base 2, −inf for what takes no part; and what
+    `span` writes: members (m,), m = min(p, d): the numbers of the chosen vectors, and
+    parts (m, p): vectors_k = Σ_j parts_jk vectors_members_j.
 
-    Writes members (min(p, d),): the numbers of the r chosen vectors, and parts (min(p, d), p):
-    vectors_k = Σ_j parts_jk vectors_members_j.
+    The others are room: rest (p, d), size, left (p,), R (m, p), live (p,), by (p,).
     """
-    p, d = vectors.shape
-    most = min(p, d)
-    rest, size, left = vectors.copy(), np.empty(p), np.empty(p)
-    R = np.zeros((most, p))
-    parts[:] = 0.0
-    live = np.empty(p, np.bool_)
+
+    vectors: Floats
+    weight: Floats
+    members: Ints
+    parts: Floats
+    rest: Floats
+    size: Floats
+    left: Floats
+    R: Floats
+    live: Bools
+    by: Ints
+
+    @classmethod
+    def of(cls, p: int, d: int) -> Basis:
+        """The memory for p vectors of length d."""
+        m = min(p, d)
+        return cls(
+            np.empty((p, d)), np.empty(p), np.empty(m, np.int64), np.empty((m, p)),
+            np.empty((p, d)), np.empty(p), np.empty(p), np.empty((m, p)), np.empty(p, np.bool_),
+            np.empty(p, np.int64),
+        )  # fmt: skip
+
+
+@njit(**BARE)
+def span(basis: Basis) -> int:
+    """The rank; writes the members and parts of the basis."""
+    rest, weight, size, left = basis.rest, basis.weight, basis.size, basis.left
+    R, live, parts, members = basis.R, basis.live, basis.parts, basis.members
+    p, d = rest.shape
+    most = len(members)
     for k in range(p):
         s = 0.0
         for r in range(d):
-            s += rest[k, r] * rest[k, r]
+            x = basis.vectors[k, r]
+            rest[k, r] = x
+            s += x * x
         size[k] = left[k] = math.sqrt(s)
         live[k] = weight[k] > -np.inf and s > 0.0
+        for j in range(most):
+            R[j, k] = parts[j, k] = 0.0
     rank = 0
     while rank < most:
         best, far = -1, -np.inf
@@ -68,20 +98,15 @@ def span(vectors: Floats, weight: Floats, members: Ints, parts: Floats) -> int:
         rank += 1
     for k in range(p):
         if weight[k] > -np.inf:
-            _solve(R, members, rank, size[k], parts, k)
+            # Σ_j R_members_j parts_jk = R_k, from the last row up.
+            for j in range(rank - 1, -1, -1):
+                s, top = R[j, k], size[k]
+                for l in range(j + 1, rank):
+                    x = R[j, members[l]] * parts[l, k]
+                    s -= x
+                    top = max(top, abs(x))
+                parts[j, k] = s / R[j, members[j]] if abs(s) > ROUNDING * top else 0.0
     for j in range(rank):
-        parts[:, members[j]] = 0.0
-        parts[j, members[j]] = 1.0
+        for l in range(most):
+            parts[l, members[j]] = 1.0 if l == j else 0.0
     return rank
-
-
-@njit()
-def _solve(R: Floats, members: Ints, rank: int, size: float, parts: Floats, k: int) -> None:
-    """Writes parts_k with Σ_j R_members_j parts_jk = R_k, from the last row up."""
-    for j in range(rank - 1, -1, -1):
-        s, most = R[j, k], size
-        for l in range(j + 1, rank):
-            x = R[j, members[l]] * parts[l, k]
-            s -= x
-            most = max(most, abs(x))
-        parts[j, k] = s / R[j, members[j]] if abs(s) > ROUNDING * most else 0.0

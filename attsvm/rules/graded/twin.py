@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.rules.graded.polar import SQUARE, SWEEPS
+from attsvm.rules.graded.entries import Sum
+from attsvm.rules.graded.polar import SQUARE, SWEEPS, Resolved
 from attsvm.rules.graded.span import ROUNDING
 from attsvm.rules.graded.wide import APART, NONE, Wide, normal
 
@@ -52,8 +53,9 @@ def _leveled(
     return np.ldexp(left, -for_left[..., None]), np.ldexp(right, -for_right[..., None]), power
 
 
-def entries(left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, power: Ints) -> Wide:
-    """G = Σ_k x_k left_at_k right_into_kᵀ as wide numbers (B, d, c)."""
+def entries(given: Sum) -> Wide:
+    """Every entry of the sum as a wide number (B, d, c)."""
+    left, right, at, into, share, power = given
     left, right, power = _leveled(left, right, at, into, power)
     terms = share[:, :, None, None] * left[:, at, :, None] * right[:, into, None, :]
     return added(terms, power[:, :, None, None], 1)[0]
@@ -147,10 +149,9 @@ def rotate(columns: Floats, heights: Ints) -> tuple[Floats, Floats]:
     return columns, V
 
 
-def resolve(
-    left: Floats, right: Floats, at: Ints, into: Ints, share: Floats, power: Ints
-) -> tuple[Floats, Floats, Floats, Floats, Ints]:
-    """U Vᵀ (B, d, c) of G = Σ_k x_k left_at_k right_into_kᵀ, and G in bases, as `polar.resolve`."""
+def resolve(given: Sum) -> Resolved:
+    """U Vᵀ (B, d, c) of the sum, and the sum in two bases out of its vectors."""
+    left, right, at, into, share, power = given
     left, right, power = _leveled(left, right, at, into, power)
     B, _, d = left.shape
     c = right.shape[2]
@@ -184,7 +185,7 @@ def resolve(
             mixed = _shifted(R * pivots, heights - heights[:, None])
             columns, V = rotate(left[b, members].T @ L @ mixed.T, heights)
             out[b] = columns / np.linalg.norm(columns, axis=0) @ V.T @ Q.T
-    return out, X, Y, C, C_power
+    return Resolved(out, X, Y, C, C_power)
 
 
 def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tuple[Ints, Ints]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.compiled import njit
+from attsvm.ground.kernels import BARE, HOT
 
 Wide = tuple[Floats, Ints]
 
@@ -34,7 +35,7 @@ def of_logs(signed: Floats, logs: Floats) -> Wide:
     return np.where(live, share, 0.0), np.where(live, power, 0)
 
 
-@njit(_nrt=False)
+@njit(**HOT)
 def of_log(signed: float, log: float) -> tuple[float, int]:
     """signed · e^log for one number that is not zero and a finite log."""
     turns = math.floor(log / _LOG2)
@@ -54,26 +55,26 @@ def normal(share: Floats, power: Ints) -> Wide:
     return share, np.where(share == 0, 0, power + extra)
 
 
-@njit()
-def level(vectors: Floats, at: Ints, power: Ints) -> None:
-    """Brings vectors (p, d) to largest entries in [½, 1) by powers of two, which is exact.
+@njit(**BARE)
+def level(given: Floats, vectors: Floats, by: Ints, at: Ints, power: Ints) -> None:
+    """Writes the given vectors (p, d), brought to largest entries in [½, 1) by powers of two.
 
-    The powers are given to the numbers that multiply them: power (K,), number k has vector at_k.
+    That is exact. The powers are given to the numbers that multiply them: power (K,), number k has
+    vector at_k; by (p,) is room.
     """
     p, d = vectors.shape
-    by = np.zeros(p, np.int64)
     for i in range(p):
         most = 0.0
         for r in range(d):
-            most = max(most, abs(vectors[i, r]))
+            most = max(most, abs(given[i, r]))
         by[i] = math.frexp(most)[1]
         for r in range(d):
-            vectors[i, r] = math.ldexp(vectors[i, r], -by[i])
+            vectors[i, r] = math.ldexp(given[i, r], -by[i])
     for k in range(len(at)):
         power[k] += by[at[k]]
 
 
-@njit(_nrt=False, forceinline=True)
+@njit(**HOT)
 def shifted(x: float, by: int) -> float:
     """x · 2^by, zero when it is too small; by ≤ 1000."""
     return math.ldexp(x, by) if by > -APART else 0.0

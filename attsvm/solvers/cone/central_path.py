@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from attsvm.norms.norm import Floats, Norm
 
@@ -130,7 +130,7 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
     F = S.T  # Fortran order: the factor overwrites the lower triangle, the upper one keeps S
     for ridge in 10.0 ** np.arange(-15.0, -2.0, 2.0):
         np.fill_diagonal(F, diagonal * (1.0 + ridge))
-        factor, info = lapack.dpotrf(F, lower=1, clean=0, overwrite_a=1)
+        factor, info = scipy.linalg.lapack.dpotrf(F, lower=1, clean=0, overwrite_a=1)
         if info == 0:
             break
         lower = np.tril_indices_from(F, -1)
@@ -141,7 +141,7 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
     def solve(rhs: Floats) -> Floats:
         x, r = np.zeros_like(rhs), rhs
         for _ in range(10):
-            trial = x + lapack.dpotrs(factor, r, lower=1)[0]
+            trial = x + scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0]
             trial_r = rhs - apply(trial)
             old, new = np.linalg.norm(r), np.linalg.norm(trial_r)
             if not new < old:

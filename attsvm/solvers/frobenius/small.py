@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from attsvm.ground.arrays import Floats
 from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION, solve_small
@@ -87,7 +87,9 @@ def least_distance(rows: RowArrays, proof: Answer) -> Answer | None:
     place = np.concatenate([np.arange(len(unit)), rows.free.nonzero()[0]])
     A = np.vstack([F.T, scale * right])[:, place] * signs
     try:
-        lam, _ = nnls(A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1])
+        lam, _ = scipy.optimize.nnls(
+            A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1]
+        )
     except RuntimeError:  # out of iterations
         return None
     both = np.zeros(len(unit))

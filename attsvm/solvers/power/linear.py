@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from attsvm.solvers.cone.central_path import UnitRows
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh, worst_ratio
@@ -140,7 +140,7 @@ def _solve(
         "method": method,
         "options": OPTIONS | {"maxiter": 200 * (len(r) + len(c)) + 1000},
     }
-    result = linprog(c, **arguments)
+    result = scipy.optimize.linprog(c, **arguments)
     if result.x is None or result.status != 0:
         return None
     y = np.empty(len(r))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize, root
+import scipy
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
@@ -82,7 +82,7 @@ def descend(
     elif reach == "free":
         y = np.append(y, np.log(size / radius))
     options: Any = {"maxiter": 3000, "maxfun": 6000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
-    end = minimize(along, y, jac=True, method="L-BFGS-B", options=options)
+    end = scipy.optimize.minimize(along, y, jac=True, method="L-BFGS-B", options=options)
     return point(end.x)[0]
 
 
@@ -112,7 +112,7 @@ def settled(wanted: Callable[[Floats], Floats], start: Floats) -> Floats:
         unit, aim, longer = apart(u)
         return unit - aim + unit * (longer / steep)
 
-    end = root(off, first, method="hybr", options={"xtol": 1e-14})
+    end = scipy.optimize.root(off, first, method="hybr", options={"xtol": 1e-14})
     # A root of another size is not near.
     if not 0.5 < float(np.linalg.norm(end.x)) < 2.0:
         return start

@@ -23,7 +23,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, numbers
 from attsvm.losses import Loss
-from attsvm.models import model_of
+from attsvm.models import Model, model_of
 from attsvm.norms import Norm
 from attsvm.problem.selection import Kept
 from attsvm.problem.tokens import Tokens
@@ -81,7 +81,7 @@ class RegPath:
 def regpath(
     tokens: Tokens,
     *,
-    model: str = "weight",
+    model: str | Model = "weight",
     norm: str | Norm | None = None,
     head: Any = None,
     loss: str | Loss = "logistic",

@@ -19,7 +19,7 @@ from attsvm.ground.arrays import Floats
 from attsvm.heads import head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
+from attsvm.models import MODELS, Model, model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
@@ -63,7 +63,7 @@ class Setting:
 class Asked(NamedTuple):
     """The options of `regpath` that say what is minimised, as they were given."""
 
-    model: str = "weight"
+    model: str | Model = "weight"
     norm: str | Norm | None = None
     head: Any = None
     loss: str | Loss = "logistic"
@@ -78,7 +78,12 @@ class Asked(NamedTuple):
 def setting_of(tokens: Tokens, asked: Asked) -> Setting:
     """The Setting of these options. Raises Unsupported or BadTokens unless they fit together."""
     model, norm, head, loss, second, keep, local, cone, width, seed = asked
-    form, batch, geometry = model_of(model), Batch.of(tokens), ball_norm(norm, model)
+    form = model_of(model)
+    if form is not MODELS.get(form.name):
+        raise Unsupported(
+            f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
+        )
+    batch, geometry = Batch.of(tokens), ball_norm(norm, form.name)
     if form.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use the weight model")
     if form.trains_head != (second is not None) or form.trains_head == (head is not None):

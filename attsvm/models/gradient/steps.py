@@ -1,0 +1,45 @@
+"""What a kernel of many steps is given, what it changes and what it writes down.
+
+B instances of n inputs; W (B, d, dq) is the one block of parameters. Kernels take these as they
+are: `fused` for attention on Tokens, another one for sentences.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from attsvm.ground.arrays import Floats, Ints
+
+
+class Steps(NamedTuple):
+    """The steps first, first + 1, … of sizes lr (K,); nan stands for a last look without a step.
+
+    normalized: the gradient is divided by its norm. decay: λ of W ← W − η λ W.
+    """
+
+    lr: Floats
+    normalized: bool
+    decay: float
+    first: int
+
+
+class State(NamedTuple):
+    """Where a run stands, changed in place: W (B, d, dq), clock (B,), top (B, n): the top tokens,
+    −1 before the first step, and changed (B, n): the steps at which they changed last."""
+
+    W: Floats
+    clock: Floats
+    top: Ints
+    changed: Ints
+
+
+class Log(NamedTuple):
+    """The records of a run, written: weights (R, B, d, dq), columns (R, 3, B) with loss, log ‖g‖
+    and clock, tops and sureness (R, B, n). at (R,): which steps they are of, counted from the first
+    one of the call."""
+
+    at: Ints
+    weights: Floats
+    columns: Floats
+    tops: Ints
+    sureness: Floats
