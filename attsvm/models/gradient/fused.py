@@ -265,7 +265,7 @@ def _march(
     dq, d = U.shape
     for b in range(begin, end):
         reach = _begin(given, known, seen, state.W[b], b)
-        written = 0
+        written = int(np.int64(0))  # a literal zero would be a type of its own
         for k in range(len(lr)):
             for i in range(n):
                 if not _look(given, known, seen, reach, b, i):
