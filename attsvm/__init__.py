@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import logging
 
+from attsvm import language
 from attsvm.certificate import Certificate, certify
+from attsvm.certificate.tight import Tight
+from attsvm.certificate.verify import Check
+from attsvm.doors import outcome, train
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -19,61 +23,88 @@ from attsvm.errors import (
     Unsupported,
 )
 from attsvm.ground.version import __version__
+from attsvm.heads.head import Head
 from attsvm.language.embedding import embedding_of
 from attsvm.language.sentences import Sentences
 from attsvm.language.text import read_sentences
-from attsvm.language.training.stages import two_stages
+from attsvm.language.training.stages import Stages, two_stages
+from attsvm.losses.loss import Loss
+from attsvm.models.model import Model
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.stack import Stack
 from attsvm.problem.tokens import Tokens
+from attsvm.rules.rule import Rule
 from attsvm.solvers.front import solve
 from attsvm.solvers.many import solve_many
-from attsvm.solvers.sets import relaxed, solve_sets
+from attsvm.solvers.sets import SetChoice, relaxed, solve_sets
+from attsvm.solvers.solver import Answer, Solver
 from attsvm.theory import measures
+from attsvm.theory.balls.paths import RegPath, regpath
 from attsvm.theory.limits.limit import Limit, predict
-from attsvm.theory.optima import Optimality, local_optima, optimality
-from attsvm.theory.outcomes import Outcome, outcome
-from attsvm.training.front import train
+from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
+from attsvm.theory.outcomes import Outcome
 from attsvm.training.path import Path
 
 __all__ = [
-    "AttsvmError",
-    "BadSelection",
-    "BadTokens",
-    "Certificate",
-    "ConvergenceWarning",
-    "Inseparable",
-    "Limit",
-    "Norm",
-    "NotConverged",
-    "Optimality",
-    "Outcome",
-    "Path",
-    "Problem",
-    "Selection",
-    "Sentences",
-    "Stack",
+    # What is asked.
     "Tokens",
-    "TooLarge",
-    "Unsupported",
-    "__version__",
-    "certify",
-    "embedding_of",
-    "local_optima",
-    "measures",
-    "norm_of",
-    "optimality",
-    "outcome",
-    "predict",
-    "read_sentences",
+    "Selection",
+    "Problem",
+    "Stack",
     "relaxed",
+    # What is proved.
     "solve",
     "solve_many",
     "solve_sets",
+    "certify",
+    "Certificate",
+    "Check",
+    "Tight",
+    "SetChoice",
+    # What training does.
     "train",
+    "Path",
+    "outcome",
+    "Outcome",
+    # What theory says of it.
+    "predict",
+    "Limit",
+    "optimality",
+    "Optimality",
+    "Witness",
+    "local_optima",
+    "Optima",
+    "regpath",
+    "RegPath",
+    "measures",
+    # Sentences.
+    "language",
+    "Sentences",
+    "read_sentences",
+    "embedding_of",
     "two_stages",
+    "Stages",
+    # What may be one's own.
+    "Norm",
+    "norm_of",
+    "Solver",
+    "Answer",
+    "Rule",
+    "Model",
+    "Head",
+    "Loss",
+    # What goes wrong.
+    "AttsvmError",
+    "BadSelection",
+    "BadTokens",
+    "ConvergenceWarning",
+    "Inseparable",
+    "NotConverged",
+    "TooLarge",
+    "Unsupported",
+    "__version__",
 ]
 
 logging.getLogger("attsvm").addHandler(logging.NullHandler())

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.losses import Loss
 from attsvm.models.gradient.attention import attend
-from attsvm.norms import norm_of
+from attsvm.norms import Norm, norm_of
 from attsvm.problem.tokens import Tokens
+from attsvm.rules import Rule
 from attsvm.solvers.front import solve
 from attsvm.theory.outcomes import Outcome, outcome
 from attsvm.training.front import train
@@ -51,8 +53,9 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
     what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
-    or None. rule, loss, init, seed: as in `attsvm.train`; lr, max_iter: step size and number of
-    steps. norm: of the certificate; None takes the norm that theory predicts for the rule.
+    or None. rule, loss: by name, or a Rule and a Loss of one's own; init, seed: as in
+    `attsvm.train`; lr, max_iter: step size and number of steps. norm: of the certificate; None
+    takes the norm that theory predicts for the rule.
 
     After fit: classes_ (2,); coef_ v (d,); attention_ W (d, d) or p (d,); n_iter_; n_features_in_
     d; selection_ (n,) the token of each training input with the most attention; path_ the run;
@@ -73,10 +76,10 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         self,
         *,
         model: str = "joint-weight",
-        rule: str = "ngd",
-        norm: str | None = None,
+        rule: str | Rule = "ngd",
+        norm: str | Norm | None = None,
         query: str | None = "last",
-        loss: str = "logistic",
+        loss: str | Loss = "logistic",
         lr: float = 0.1,
         max_iter: int = 2000,
         init: str | dict[str, Any] = "default",
@@ -100,10 +103,18 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         classes, signs = _two_classes(y, values)
         tokens = Tokens(values, queries=self.query, labels=signs)
         path = train(
-            tokens, model=model, rule=self.rule, loss=self.loss, lr=float(self.lr),
-            steps=int(self.max_iter), seed=int(self.seed), init=self.init,
-        )  # fmt: skip
+            tokens,
+            model=model,
+            rule=self.rule,
+            loss=self.loss,
+            lr=float(self.lr),
+            steps=int(self.max_iter),
+            seed=int(self.seed),
+            init=self.init,
+        )
         found = outcome(path, tokens)
+        if found.limit.norm is None and norm is not None:
+            found = outcome(path, tokens, norm=norm)
         certificate = found.certificate
         if norm is not None and certificate is not None and certificate.norm != norm:
             certificate = solve(certificate.problem, norm)
@@ -152,10 +163,16 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         return logs[0], pooled[0]
 
     def _trained_model(self) -> str:
-        """The model that the parameters name; an error where one of them has no meaning."""
-        for name in ("model", "rule", "loss"):
-            if not isinstance(value := getattr(self, name), str):
-                raise Unsupported(f"{name} is {value!r}: it is given by name")
+        """The model that the parameters name; raises Unsupported where one has no meaning."""
+        kinds: tuple[tuple[str, tuple[type, ...]], ...] = (
+            ("model", (str,)),
+            ("rule", (str, Rule)),
+            ("loss", (str, Loss)),
+        )
+        for name, kind in kinds:
+            if not isinstance(value := getattr(self, name), kind):
+                also = "" if len(kind) == 1 else f", or as a {kind[1].__name__}"
+                raise Unsupported(f"{name} is {value!r}: it is given by name{also}")
         if self.model not in MODELS:
             raise Unsupported(
                 f"model {self.model!r} does not train a decoder: known are {', '.join(MODELS)}"

@@ -101,6 +101,12 @@ REFERENCES: dict[str, Reference] = {
         "A Numerically Stable Dual Method for Solving Strictly Convex Quadratic Programs",
         "Mathematical Programming 27, 1-33",
     ),
+    "kelley1960cutting": Reference(
+        "J. E. Kelley",
+        1960,
+        "The Cutting-Plane Method for Solving Convex Programs",
+        "Journal of the Society for Industrial and Applied Mathematics 8, 703-712",
+    ),
     "mehrotra1992interior": Reference(
         "S. Mehrotra",
         1992,

@@ -6,9 +6,7 @@ be, and two stages of training end there.
 """
 
 import attsvm
-from attsvm.language.order import orders
-from attsvm.language.problems import solve_attention
-from attsvm.language.realizable import realizability
+from attsvm.language import orders, realizability, solve_attention
 from attsvm.language.unseen import agreement, predicted, trained
 
 pairs = ["ant bee", "bee cat", "cat dog", "dog eel", "eel fox", "fox ant"]

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attsvm.certificate.scale import length, value_above
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
+from attsvm.ground.compiled import DOT_ENTRY, INNER, njit, plain
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
+from attsvm.problem.rows import StackArrays, StackRows
 
 # A worst margin below this, of a W near 1, leaves a norm beyond all that rows of the sizes allowed
 # can ask for: nothing feasible is claimed with it.
@@ -53,7 +54,7 @@ def below(
     worth = worth - (used + 3) * UNIT * absolute * 1.01
     error = (used + 8) * UNIT * size * 1.01
     plain = sqrt(np.vdot(G, G)) if G.ndim == 2 else np.sqrt(np.einsum("bij,bij->b", G, G))
-    dual = plain if norm.name == "frobenius" else norm.dual(G)
+    dual = plain if norm.euclidean else norm.dual(G)
     safe = dual * (1 + norm.rounding(shape)) + norm.spread(shape)[1] * error
     value: Any
     if np.ndim(worth):
@@ -101,12 +102,16 @@ def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
     return value / worst if worst > 0 else np.inf
 
 
-@njit()
-def combine(D: Floats, z: Floats, query: Ints, lam: Floats, out: Floats) -> None:
-    """out (d, dq) filled with Σ λ_k Δ_k z_kᵀ, the rows of one query summed first."""
+@njit(**INNER)
+def combine(
+    D: Floats, z: Floats, query: Ints, lam: Floats, sums: Floats, out: Floats
+) -> None:  # fmt: skip
+    """out (d, dq) filled with Σ λ_k Δ_k z_kᵀ, the rows of one query summed first in sums (g, d)."""
     m, d = D.shape
     g, e = z.shape
-    sums = np.zeros((g, d))
+    for q in range(g):
+        for i in range(d):
+            sums[q, i] = 0.0
     for k in range(m):
         f = lam[k]
         if f != 0.0:
@@ -124,39 +129,59 @@ def combine(D: Floats, z: Floats, query: Ints, lam: Floats, out: Floats) -> None
                     out[i, j] += f * z[q, j]
 
 
-@njit()
-def measure(
-    D: Floats, z: Floats, query: Ints, b: Floats, norms: Floats, lam: Floats, W: Floats,
-    share: float,
-) -> tuple[float, float, int, Floats, float]:  # fmt: skip
-    """What the bounds of a small problem need, in one pass: Σ bλ, Σ λ‖Δ‖‖z‖, how many λ are not
-    zero, A*λ (d, dq), and the worst margin over b with `share` of ‖Δ‖‖z‖‖W‖ taken off.
+class Measured(NamedTuple):
+    """What the bounds of small problems need: A*λ (B, d, dq), and in the columns of sums (B, 4)
+    Σ bλ, Σ λ‖Δ‖‖z‖, how many λ are not zero, and the worst margin over b less its rounding."""
 
-    D (m, d), z (g, dq), query (m,), b (m,) > 0, norms (m,), lam (m,) ≥ 0, W (d, dq).
-    """
-    m, d = D.shape
-    e = z.shape[1]
-    G = np.empty((d, e))
-    combine(D, z, query, lam, G)
-    worth = 0.0
-    size = 0.0
-    used = 0
-    for k in range(m):
-        f = lam[k]
-        if f != 0.0:
-            used += 1
-            worth += b[k] * f
-            size += norms[k] * f
-    plain = 0.0
-    for i in range(d):
-        for j in range(e):
-            plain += W[i, j] * W[i, j]
-    error = share * np.sqrt(plain)
-    V = np.dot(z, W.T)
-    worst = np.inf
-    for k in range(m):
-        margin = 0.0
+    sums: Floats
+    G: Floats
+
+
+def measure(rows: StackRows, lam: Floats, W: Floats, share: float) -> Measured:
+    """The measures of W (B, d, dq) and λ ≥ 0 (B, m); share of ‖Δ‖‖z‖‖W‖ is taken off a margin."""
+    (B, _, d), g = rows.D.shape, rows.z.shape[1]
+    found = Measured(np.empty((B, 4)), np.empty((B, d, rows.z.shape[2])))
+    room = np.empty((2 * g, d))
+    measure_stack(rows.arrays(), plain(lam), plain(W), share, room, found.G, found.sums)
+    return found
+
+
+@njit(**DOT_ENTRY)
+def measure_stack(
+    rows: StackArrays, lam: Floats, W: Floats, share: float, room: Floats, G: Floats, out: Floats
+) -> None:  # fmt: skip
+    """`Measured` into G (B, d, dq) and out (B, 4), in one pass; room (2g, d)."""
+    stack_D, stack_z, stack_query, stack_norms, stack_b = rows
+    B, m, d = stack_D.shape
+    g = stack_z.shape[1]
+    V = room[:g]
+    for s in range(B):
+        D, z, query, norms, b = stack_D[s], stack_z[s], stack_query[s], stack_norms[s], stack_b[s]
+        combine(D, z, query, lam[s], room[g:], G[s])
+        worth = 0.0
+        size = 0.0
+        used = 0.0
+        for k in range(m):
+            f = lam[s, k]
+            if f != 0.0:
+                used += 1.0
+                worth += b[k] * f
+                size += norms[k] * f
+        square = 0.0
         for i in range(d):
-            margin += D[k, i] * V[query[k], i]
-        worst = min(worst, (margin - error * norms[k]) / b[k])
-    return worth, size, used, G, worst
+            for j in range(W.shape[2]):
+                square += W[s, i, j] * W[s, i, j]
+        error = share * np.sqrt(square)
+        np.dot(z, W[s].T, V)
+        worst = np.inf
+        for k in range(m):
+            margin = 0.0
+            for i in range(d):
+                margin += D[k, i] * V[query[k], i]
+            over = (margin - error * norms[k]) / b[k]
+            if over < worst:
+                worst = over
+        out[s, 0] = worth
+        out[s, 1] = size
+        out[s, 2] = used
+        out[s, 3] = worst

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +128,7 @@ class Certificate:
         )
 
     def require(self) -> Certificate:
-        """The certificate itself when it is optimal; Inseparable or NotConverged otherwise."""
+        """The certificate itself. Raises Inseparable or NotConverged unless it is optimal."""
         if self.status == "inseparable":
             raise Inseparable(self.message)
         if self.status == "stalled":
@@ -160,11 +160,14 @@ class Certificate:
         save(self, path, force=force)
 
     @staticmethod
-    def load(path: str | Path) -> Certificate:
-        """The certificate saved in this file; its claims are not checked before `verify` is."""
+    def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
+        """The certificate saved in this file; its claims are not checked before `verify` is.
+
+        norm: the object, where the file names a norm that is not the library's.
+        """
         from attsvm.certificate.saved import load
 
-        return load(path)
+        return load(path, norm=norm)
 
     def __repr__(self) -> str:
         return f"Certificate({self.message})"
@@ -175,24 +178,30 @@ class Certificate:
         return certificate_table(self)
 
 
+class Shown(NamedTuple):
+    """What was computed of a pair (W, λ, μ), with the names that a Certificate has for it."""
+
+    lower: float
+    upper: float
+    residual: float = 0.0
+    proof: Proof | None = None
+    farkas: NDArray[np.object_] | None = None
+    reach: float = 0.0
+    moved: float = 0.0
+
+
 def seal(
     problem: Problem,
     norm: Norm,
     W: Floats | None,
     multipliers: Floats,
     tie_multipliers: Floats,
-    lower: float,
-    upper: float,
+    shown: Shown,
     tolerance: float,
-    *,
-    residual: float = 0.0,
-    proof: Proof | None = None,
     budget: float = np.inf,
-    farkas: NDArray[np.object_] | None = None,
-    reach: float = 0.0,
-    moved: float = 0.0,
 ) -> Certificate:
     """The one place where a Certificate is made: its status follows from what is proved."""
+    lower, upper, residual, proof, farkas, reach, moved = shown
     if lower < _LEAST:  # below the normal floats rounding is no share of a number any more
         lower = 0.0
     status: Status = "stalled"

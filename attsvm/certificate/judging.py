@@ -18,13 +18,14 @@ from attsvm.certificate.bounds import (
     measure,
     worst_margin,
 )
-from attsvm.certificate.certificate import Certificate, seal
+from attsvm.certificate.certificate import Certificate, Shown, seal
 from attsvm.certificate.correction import Corrected, correct
 from attsvm.certificate.scale import centred, exponent
 from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, numbers
 from attsvm.norms import Norm, norm_of
+from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import Problem
 
 # Products up to which both bounds are taken in one compiled pass.
@@ -54,12 +55,13 @@ def certify(
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> problem = attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0]))
+    >>> problem = attsvm.Problem.of(tokens, [0])
     >>> found = attsvm.certify(problem, "frobenius", [[0.0], [3.0]], [0.0, 1.0])
     >>> found.status, round(found.lower, 9), round(found.upper, 9)
     ('optimal', 1.0, 1.0)
     """
     geometry = norm_of(norm)
+    check_shape(geometry, problem.shape)
     goal = geometry.tolerance if tol is None else tol
     if not goal > 0 or not budget > 0:
         raise Unsupported(f"tol is {goal} and the budget {budget}: both must be positive")
@@ -81,18 +83,15 @@ def certify(
     if high.W is None:
         farkas = _contradiction(problem, *given)
         if farkas is not None:
-            return seal(
-                problem, geometry, None, lam, mu, np.inf, np.inf, goal, proof="exact", farkas=farkas
-            )
+            shown = Shown(np.inf, np.inf, proof="exact", farkas=farkas)
+            return seal(problem, geometry, None, lam, mu, shown, goal)
         if low.null:
-            return seal(
-                problem, geometry, None, lam, mu, float(low.value), np.inf, goal,
-                residual=float(low.residual), proof="numerical",
-            )  # fmt: skip
-    return seal(
-        problem, geometry, high.W, lam * scale, mu * scale, float(low.value), high.norm, goal,
-        residual=float(low.residual), reach=high.reach, moved=high.moved,
-    )  # fmt: skip
+            shown = Shown(float(low.value), np.inf, float(low.residual), "numerical")
+            return seal(problem, geometry, None, lam, mu, shown, goal)
+    shown = Shown(
+        float(low.value), high.norm, float(low.residual), reach=high.reach, moved=high.moved
+    )
+    return seal(problem, geometry, high.W, lam * scale, mu * scale, shown, goal)
 
 
 def _finite(multipliers: Any, name: str) -> Floats:
@@ -111,7 +110,7 @@ def _soft(
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
     matrix, upper, moved = soft_upper(problem, norm, W, budget)
     lower = soft_lower(problem, norm, lam, mu)
-    return seal(problem, norm, matrix, lam, mu, lower, upper, tol, budget=budget, moved=moved)
+    return seal(problem, norm, matrix, lam, mu, Shown(lower, upper, moved=moved), tol, budget)
 
 
 def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:
@@ -188,10 +187,9 @@ def _bounds(
         high = _above(problem, norm, W)
         low, lam, mu = _below(problem, norm, lam, mu)
         return low, high, lam, mu
-    worth, size, used, G, worst = measure(
-        problem.differences(), problem.queries, problem.query, problem.b, problem.row_norms,
-        lam, np.ascontiguousarray(W), margin_error(shape),
-    )  # fmt: skip
+    found = measure(problem.stacked, lam[None], W[None], margin_error(shape))
+    worth, size, used, worst = found.sums[0].tolist()
+    G = found.G[0]
     high = Corrected(None, np.inf)
     if LEAST_MARGIN < worst < np.inf:
         high = Corrected(W / worst, float(above(norm, shape, W, worst)))

@@ -17,7 +17,7 @@ from attsvm.certificate.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, floats
 from attsvm.ground.files import load_arrays, write_arrays
-from attsvm.norms import norm_of
+from attsvm.norms import Norm, is_listed, norm_of
 from attsvm.problem.problem import Problem
 
 VERSION = 1
@@ -42,11 +42,15 @@ _INTEGER = re.compile("-?[0-9]+")
 
 
 def save(certificate: Certificate, path: str | Path, *, force: bool = False) -> None:
-    """Write the certificate as an `.npz` file without pickles, in one move."""
-    if norm_of(certificate.norm.name) != certificate.norm:
+    """Write the certificate as an `.npz` file without pickles, in one move.
+
+    The norm is saved by its name: one of the library's comes back by it, any other is given again.
+    """
+    name = certificate.norm.name
+    if is_listed(name) and norm_of(name) != certificate.norm:
         raise Unsupported(
-            f"the norm {certificate.norm.name!r} of this certificate is not the library's: only "
-            "those can be named in a file"
+            f"the norm {name!r} of this certificate is not the library's norm of that name: "
+            "give it its own"
         )
     write_arrays(Path(path), arrays(certificate), force=force)
 
@@ -107,9 +111,12 @@ def _rows(problem: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def load(path: str | Path) -> Certificate:
+def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
     """The certificate in a file: what it claims, of the problem it holds. Raises BadTokens when
-    an array is missing, of another kind or shape than the others need, or not finite."""
+    an array is missing, of another kind or shape than the others need, or not finite.
+
+    norm: the object of a norm that is not the library's, which a file only names.
+    """
     file = Path(path)
     found = load_arrays(file)
     version = found.get("attsvm_certificate")
@@ -125,6 +132,7 @@ def load(path: str | Path) -> Certificate:
     _check_kinds(file, found)
     problem = _problem(file, found)
     _check_claims(file, found, problem)
+    geometry = _norm(file, str(found["norm"]), norm)
     W = found["W"] if found["W"].size else None
     proof: Any = str(found["proof"]) or None
     status: Any = str(found["status"])
@@ -133,7 +141,7 @@ def load(path: str | Path) -> Certificate:
         farkas = np.empty(len(found["farkas"]), dtype=object)
         farkas[:] = [integer(str(word)) for word in found["farkas"]]
     return Certificate(
-        problem, norm_of(str(found["norm"])), W, found["multipliers"], found["tie_multipliers"],
+        problem, geometry, W, found["multipliers"], found["tie_multipliers"],
         float(found["lower"]), float(found["upper"]), status, float(found["tolerance"]),
         float(found["residual"]), proof, float(found["budget"]), farkas,
         float(found["reach"]), float(found["moved"]),
@@ -213,10 +221,20 @@ def _check_claims(file: Path, found: dict[str, Any], problem: Problem) -> None:
         raise BadTokens(f"{file}: farkas has {size} entries for {problem.m + problem.ties} rows")
     if not all(_INTEGER.fullmatch(word) for word in found["farkas"]):
         raise BadTokens(f"{file}: farkas holds a word that is no integer")
+
+
+def _norm(file: Path, name: str, given: Norm | None) -> Norm:
+    """The norm of this name: the library's, or the one given. Raises BadTokens without one."""
+    if given is not None:
+        if norm_of(given).name != name:
+            raise BadTokens(f"{file} is a certificate in norm {name!r}, not {given.name!r}")
+        return given
     try:
-        norm_of(str(found["norm"]))
+        return norm_of(name)
     except Unsupported as error:
-        raise BadTokens(f"{file}: {error}") from error
+        raise BadTokens(
+            f"{file}: {error}; a norm of one's own is given again: load(file, norm=…)"
+        ) from error
 
 
 def decimal(value: int) -> str:
@@ -232,5 +250,5 @@ def integer(word: str) -> int:
     size = len(word) - _DIGITS
     if size <= 1:
         return int(word)
-    head = integer(word[:size]) * 10**_DIGITS
-    return head - int(word[size:]) if word[0] == "-" else head + int(word[size:])
+    head, tail = integer(word[:size]) * int(10**_DIGITS), int(word[size:])
+    return head - tail if word[0] == "-" else head + tail

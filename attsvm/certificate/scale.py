@@ -65,7 +65,7 @@ def value_above(norm: Norm, W: Floats) -> float:
     grown = (1 + norm.rounding(W.shape)) * (1 + 2.0**-51)
     square = float(np.vdot(W, W))
     if _LEAST < square < _MOST:
-        plain = math.sqrt(square) if norm.name == "frobenius" else float(norm.value(W))
+        plain = math.sqrt(square) if norm.euclidean else float(norm.value(W))
         return plain * grown
     e = exponent(W)
     return ceiling(float(norm.value(np.ldexp(W, -e))) * grown, e)

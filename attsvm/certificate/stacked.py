@@ -4,34 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 
 from attsvm.certificate.bounds import LEAST_MARGIN, above, below, margin_error, measure
-from attsvm.certificate.certificate import Certificate, seal
+from attsvm.certificate.certificate import Certificate, Shown, seal
 from attsvm.certificate.judging import PLAIN, certify
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
+from attsvm.ground.arrays import Bools, Floats
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import SMALLEST_ROW, Problem
-from attsvm.problem.stack import StackRows
-
-
-@njit(parallel=True)
-def measure_stack(
-    D: Floats, z: Floats, query: Ints, b: Floats, norms: Floats, lam: Floats, W: Floats,
-    share: float,
-) -> tuple[Floats, Floats, Ints, Floats, Floats]:  # fmt: skip
-    """`measure` of every problem of a stack."""
-    B = len(D)
-    worth, size, worst = np.empty(B), np.empty(B), np.empty(B)
-    used = np.empty(B, np.int64)
-    G = np.empty(W.shape)
-    for s in numba.prange(B):
-        worth[s], size[s], used[s], G[s], worst[s] = measure(
-            D[s], z[s], query[s], b[s], norms[s], lam[s], W[s], share
-        )
-    return worth, size, used, G, worst
+from attsvm.problem.rows import StackRows
 
 
 def certify_stack(
@@ -54,9 +35,9 @@ def certify_stack(
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
-    worth, size, used, G, worst = measure_stack(
-        rows.D, rows.z, rows.query, rows.b, rows.norms, lam, W, margin_error(shape)
-    )
+    found = measure(rows, lam, W, margin_error(shape))
+    worth, size, used, worst = found.sums.T
+    G = found.G
     square = np.einsum("bij,bij->b", W, W)
     # What is not plain is judged alone, and its numbers are kept from the others' way.
     plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
@@ -76,7 +57,7 @@ def certify_stack(
         plain.tolist(), strict=True,
     )  # fmt: skip
     return [
-        seal(problem, geometry, matrix, share, none, lower, upper, goal, residual=residual)
+        seal(problem, geometry, matrix, share, none, Shown(lower, upper, residual), goal)
         if good
         else certify(problem, geometry, W[k], lam[k], tol=goal)
         for k, (problem, matrix, share, lower, upper, residual, good) in enumerate(columns)

@@ -88,7 +88,7 @@ def tight_rows(certificate: Certificate) -> Tight:
     tight = _surely_positive(certificate, ~loose, to_value)
     undecided = ~(loose | tight)
     how = "the gap"
-    if undecided.any() and certificate.norm.name == "frobenius" and m <= _EXACT:
+    if undecided.any() and certificate.norm.euclidean and m <= _EXACT:
         from attsvm.certificate.exact.bounds import exact_tight
 
         settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from attsvm.claims import a, b, beyond, c, d
@@ -11,10 +12,12 @@ from attsvm.errors import Unsupported
 CLAIMS: dict[str, Claim] = a.CLAIMS | b.CLAIMS | c.CLAIMS | d.CLAIMS | beyond.CLAIMS
 
 
-def claim_of(name: str) -> Claim:
-    """The claim of this id; an unknown one is answered with the nearest."""
-    if name in CLAIMS:
-        return CLAIMS[name]
-    near = get_close_matches(name, CLAIMS, n=3, cutoff=0.3)
+def claim_of(name: str, known: Mapping[str, Claim] = CLAIMS) -> Claim:
+    """The claim of this id among the known; an unknown one is answered with the nearest."""
+    if name in known:
+        return known[name]
+    near = get_close_matches(name, known, n=3, cutoff=0.3)
     hint = f"nearest are {', '.join(near)}" if near else "`attsvm list` names them all"
+    if known is not CLAIMS:
+        hint = f"the file has {', '.join(known)}"
     raise Unsupported(f"unknown claim {name!r}: {hint}")

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from attsvm.errors import Unsupported
+from attsvm.references import REFERENCES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,8 +96,8 @@ class Finding:
 class Track:
     """A point that moves: its place at each frame, and its kind (a colour) at each frame.
 
-    x, y: one number a frame, or a single one for a point that stays. kind: one digit a frame, or a
-    single one for all.
+    x, y: one number per frame, or a single one for a point that stays. kind: one digit per frame,
+    or a single one for all.
     """
 
     name: str
@@ -120,6 +125,12 @@ class Motion:
     points: list[tuple[str, float, float]] = field(default_factory=list)
 
 
+def frame_choice(steps: Any, most: int = 60) -> list[int]:
+    """Up to `most` records, evenly spread over the log-spaced grid, the last included."""
+    places = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
+    return [int(k) for k in places]
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement, run, check and picture.
@@ -128,6 +139,7 @@ class Claim:
     quick has smaller counts and the same checks. run(config) measures; check(config, result)
     judges; plot(config, result) draws; motion, where there is one, is the moving picture.
     differs: how and why our result differs from the published figure, where it does.
+    module: the dotted name of the module it is written in, which it finds out by itself.
     """
 
     id: str
@@ -143,16 +155,79 @@ class Claim:
     motion: Callable[[Config, Result], Motion] | None = None
     differs: str = ""
     reference: str = ""
+    module: str = ""
+
+    def __post_init__(self) -> None:
+        """Note the module that makes the claim, two frames up: this method, __init__, it."""
+        if not self.module:
+            made_in = sys._getframe(2).f_globals.get("__name__", "__main__")
+            object.__setattr__(self, "module", made_in)
 
     @property
     def paper(self) -> str:
         """The paper's letter, or `beyond`."""
         return self.id.partition(".")[0]
 
-    @property
-    def module(self) -> str:
-        """The dotted name of the module it is written in, which follows from its id."""
-        return "attsvm.claims." + self.id.lower().replace(".", "_").replace("-", "_")
+
+class BadClaim(Unsupported):
+    """A claim that breaks one of the laws below: the message says which claim and which law."""
+
+
+_ID = re.compile(r"[A-Za-z]\w*\.\w[\w-]*", re.ASCII)
+
+
+def law_broken(claim: Claim) -> str:
+    """The law that a claim breaks before it is run, in words; empty when it breaks none."""
+    texts = {"title": claim.title, "statement": claim.statement, "differs": claim.differs}
+    words: tuple[tuple[str, object, tuple[str, ...]], ...] = (
+        ("kind", claim.kind, get_args(Kind)),
+        ("trust", claim.trust, get_args(Trust)),
+        ("reference", claim.reference, ("", *REFERENCES)),
+    )
+    if not isinstance(claim.id, str) or not _ID.fullmatch(claim.id):
+        return f"id is a paper, a dot and a name, such as mine.first; this is {claim.id!r}"
+    for name, text in texts.items():
+        if not isinstance(text, str) or (not text and name != "differs"):
+            return f"{name} is a text; this is {text!r}"
+    for name, word, known in words:
+        if word not in known:
+            return f"{name} is one of {', '.join(filter(None, known))}; this is {word!r}"
+    for name in ("run", "check", "plot", "motion"):
+        part = getattr(claim, name)
+        if not callable(part) and not (name == "motion" and part is None):
+            return f"{name} is a function; this is {part!r}"
+    for name in ("full", "quick"):
+        try:
+            if not isinstance(getattr(claim, name), dict):
+                raise TypeError("it is no dict")
+            json.dumps(getattr(claim, name), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            return f"{name} is a dict that JSON can hold ({error})"
+    apart = sorted(claim.full.keys() ^ claim.quick.keys())
+    return f"full and quick have the same keys; {apart[0]!r} is in one" if apart else ""
+
+
+def lawful_result(claim: Claim, result: Any) -> Result:
+    """What a claim's run returned; raises BadClaim unless it is a dict of plain arrays by name."""
+    law = f"{claim.id} breaks its contract: run returns a dict of arrays by name; this"
+    if not isinstance(result, dict):
+        raise BadClaim(f"{law} is of type {type(result).__name__}")
+    for name, array in result.items():
+        if not isinstance(name, str):
+            raise BadClaim(f"{law} has the name {name!r}")
+        if np.asarray(array).dtype.kind not in "biufU":
+            raise BadClaim(f"{law} has {name} of type {np.asarray(array).dtype}")
+    return result
+
+
+def lawful_part(claim: Claim, name: str, made: Any, kind: str) -> Any:
+    """What a claim's check, plot or motion returned; raises BadClaim unless it is of this kind."""
+    if kind not in {cls.__name__ for cls in type(made).__mro__}:
+        raise BadClaim(
+            f"{claim.id} breaks its contract: {name} returns a {kind}; this is of type "
+            f"{type(made).__name__}"
+        )
+    return made
 
 
 def config_hash(config: Config) -> str:

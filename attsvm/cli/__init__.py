@@ -1,4 +1,7 @@
-"""The command line: parse, call, print."""
+"""The command line: parse, call, print. One file per command; what they share is in parts/.
+
+A command loads what it computes with when it is called, so that `attsvm --help` is fast.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,41 @@ from typing import Annotated
 
 import typer
 
-from attsvm.cli import claims, sentences, showing, solving
-from attsvm.cli import train as training
+from attsvm.cli import (
+    bench,
+    certify,
+    example,
+    list,
+    optima,
+    report,
+    reproduce,
+    sentences,
+    show,
+    solve,
+    tour,
+    train,
+)
 from attsvm.cli.parts.options import app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.ground.version import __version__
 
-__all__ = ["app", "claims", "main", "sentences", "showing", "solving", "training"]
+# Loading a module adds its command; the help page lists them in this order, others last.
+COMMANDS = (
+    solve,
+    certify,
+    example,
+    optima,
+    train,
+    sentences,
+    list,
+    show,
+    reproduce,
+    report,
+    tour,
+    bench,
+)
+_ORDER = [module.__name__.rpartition(".")[2] for module in COMMANDS]
+app.registered_commands.sort(key=lambda command: (*_ORDER, command.name).index(command.name))
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]

@@ -14,7 +14,15 @@ from rich.table import Table
 
 from attsvm.cli.parts import summary
 from attsvm.cli.parts.archive import Archive
-from attsvm.cli.parts.inputs import KEPT, check_start, read_head, read_options, read_run, read_start
+from attsvm.cli.parts.inputs import (
+    KEPT,
+    check_start,
+    own_part,
+    read_head,
+    read_options,
+    read_run,
+    read_start,
+)
 from attsvm.cli.parts.options import Force, Json, app, leave, print_json
 from attsvm.cli.parts.sentence_options import (
     SENTENCES_ONLY,
@@ -31,20 +39,19 @@ from attsvm.cli.parts.sentence_options import (
     Vectors,
     Weights,
 )
-from attsvm.cli.parts.train_sentences import train_sentences
+from attsvm.cli.parts.train_sentences import run_sentences
+from attsvm.doors import train
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import check_out
 from attsvm.ground.progress import bar
 from attsvm.heads import HEADS, Head, head_of
 from attsvm.losses import LOSSES
-from attsvm.models import MODELS, model_of
-from attsvm.models.next_token import SENTENCE_MODELS
+from attsvm.models import MODELS, SENTENCE_MODELS, Model, model_of
 from attsvm.rules import RULES
 from attsvm.rules.steps.scaled import length
 from attsvm.rules.steps.schedules import SCHEDULES
 from attsvm.theory.limits.limit import predict
 from attsvm.theory.outcomes import Outcome, outcome, settled
-from attsvm.training.front import train
 
 File = Annotated[
     Path,
@@ -54,15 +61,21 @@ File = Annotated[
 ]
 ModelName = Annotated[
     str,
-    typer.Option("--model", help=f"One of {', '.join(MODELS)}; of sentences: "
-                 f"{', '.join(SENTENCE_MODELS)}."),
-]  # fmt: skip
-RuleName = Annotated[str, typer.Option("--rule", help=f"One of {', '.join(RULES)}.")]
+    typer.Option(
+        "--model",
+        help=f"One of {', '.join(MODELS)}; of sentences: "
+        f"{', '.join(SENTENCE_MODELS)}; or FILE.py:NAME.",
+    ),
+]
+RuleName = Annotated[
+    str, typer.Option("--rule", help=f"One of {', '.join(RULES)}; or FILE.py:NAME, your own.")
+]
 HeadName = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help=f"One of {', '.join(HEADS)}: from v, V, penalty of the file, or drawn by the seed.",
+        help=f"One of {', '.join(HEADS)}: from v, V, penalty of the file, or drawn by the seed; "
+        "or FILE.py:NAME.",
     ),
 ]
 Start = Annotated[
@@ -86,7 +99,9 @@ def train_command(
     steps: Annotated[
         int, typer.Option("--steps", min=0, help="Number of steps; 4000 on sentences.")
     ] = 2000,
-    loss: Annotated[str, typer.Option("--loss", help=f"One of {', '.join(LOSSES)}.")] = "logistic",
+    loss: Annotated[
+        str, typer.Option("--loss", help=f"One of {', '.join(LOSSES)}; or FILE.py:NAME.")
+    ] = "logistic",
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Seed of the starting point and of a drawn head.")
     ] = 0,
@@ -147,35 +162,47 @@ def train_command(
     if not 0 < lr < np.inf:
         raise Unsupported(f"--lr is {lr:g}: a step size is positive and finite")
     given = {name for name in context.params if _given(context, name)}
+    parts = {"model": own_part(model, "model"), "rule": own_part(rule, "rule")}
+    parts["loss"] = own_part(loss, "loss")
     if model in SENTENCE_MODELS:
-        train_sentences(context.params, given)
+        run_sentences({**context.params, "rule": parts["rule"]}, given)
         return
     for name in SENTENCES_ONLY & given:
         flag = name.replace("_", "-")
         raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
     archive = read_run(file, queries=queries, sequence=sequence, causal=causal is not False)
     config: dict[str, Any] = {
-        "model": model, "rule": rule, "options": read_options(options or []), "loss": loss,
-        "lr": lr, "seed": seed, "init": init, "width": width, "schedule": schedule, "decay": decay,
-    }  # fmt: skip
+        **parts,
+        "options": read_options(options or []),
+        "lr": lr,
+        "seed": seed,
+        "init": init,
+        "width": width,
+        "schedule": schedule,
+        "decay": decay,
+    }
     start = None
     if resume is not None:
         config["init"] = "given" if init == "file" else init
-        start = read_start(resume, {name: config[name] for name in KEPT if name in given})
-        config = start.config
-    read = read_head(archive, head, model=config["model"], seed=config["seed"])
+        said = {name: config[name] for name in KEPT if name in given}
+        start, parts = read_start(resume, said)
+        seed = start.config["seed"]
+    read = read_head(archive, head, model=parts["model"], seed=seed)
     if start is not None and resume is not None:
-        check_start(start, archive.tokens, read, file=resume)
+        check_start(start, parts, archive.tokens, read, file=resume)
     elif init == "file":
-        config["init"] = _start(archive, model)
+        config["init"] = _start(archive, parts["model"])
     begin = time.perf_counter()
     with bar("training") as progress:
         path = train(
-            archive.tokens, head=head if read is None else read, steps=steps, start=start,
+            archive.tokens,
+            head=head if read is None else read,
+            steps=steps,
+            start=start,
             progress=progress,
-            stop=None if until is None else _until(archive, config, read, share=until),
-            **(config if start is None else {}),
-        )  # fmt: skip
+            stop=None if until is None else _until(archive, parts, read, share=until),
+            **(config if start is None else parts),
+        )
     if out is not None:
         path.save(out, force=force)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
@@ -185,10 +212,13 @@ def train_command(
 
         draw_run(path, found, figure)
     report = {
-        **describe_run(found), "steps": int(path.steps[-1]), "diverged": path.diverged,
+        **describe_run(found),
+        "steps": int(path.steps[-1]),
+        "diverged": path.diverged,
         "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
-        "fails": _fails(path.config, read), "seconds": time.perf_counter() - begin,
-    }  # fmt: skip
+        "fails": _fails(parts, read),
+        "seconds": time.perf_counter() - begin,
+    }
     if as_json:
         print_json(report)
     else:
@@ -205,7 +235,7 @@ def train_command(
 
 
 def _check_outputs(out: Path | None, figure: Path | None, *, force: bool) -> None:
-    """Nothing; an error when the path or the figure cannot be written."""
+    """Raises an error unless the path and the figure can be written."""
     for target in (out, figure):
         if target is not None:
             check_out(target, force=force)
@@ -223,31 +253,34 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _until(archive: Archive, config: dict[str, Any], head: Any, *, share: float) -> Any:
+def _until(archive: Archive, parts: dict[str, Any], head: Any, *, share: float) -> Any:
     """What ends the run early: a certified local optimum with this share of the best margin."""
-    model, rule = config["model"], config["rule"]
-    norm = predict(model, rule).norm
+    limit = predict(parts["model"], parts["rule"])
+    norm = limit.norm
     if norm is None or head is None:
-        raise Unsupported(f"--until needs a fixed head and a predicted norm: not {model}, {rule}")
+        said = f"{limit.model}, {limit.rule}"
+        raise Unsupported(f"--until needs a fixed head and a predicted norm: not {said}")
     if isinstance(head, Head):
         raise Unsupported(f"--until needs a linear head: the limit under {head.name} is not known")
     if not 0 < share < 1:
         raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
-    return settled(archive.tokens, head, norm=norm, share=share)
+    own = parts["model"] if isinstance(parts["model"], Model) else None
+    return settled(archive.tokens, head, norm=norm, share=share, model=own)
 
 
-def _start(archive: Archive, model: str) -> dict[str, Any]:
+def _start(archive: Archive, model: str | Model) -> dict[str, Any]:
     """The starting point in the file, by block."""
-    names = model_of(model).shapes(1, 1, 1, 1)
+    form = model_of(model)
+    names = form.shapes(1, 1, 1, 1)
     missing = [f"{name}0" for name in names if f"{name}0" not in archive.arrays]
     if missing:
-        raise BadTokens(f"the file has no array {missing[0]} to start {model} from")
+        raise BadTokens(f"the file has no array {missing[0]} to start {form.name} from")
     return {name: archive.arrays[f"{name}0"] for name in names}
 
 
-def _fails(config: dict[str, Any], head: Any) -> list[str]:
+def _fails(parts: dict[str, Any], head: Any) -> list[str]:
     """The premises of the predicted limit that this head or loss breaks, in words."""
-    limit = predict(config["model"], config["rule"], head=head, loss=config["loss"])
+    limit = predict(parts["model"], parts["rule"], head=head, loss=parts["loss"])
     return [premise.name for premise in limit.premises if premise.holds is False]
 
 
@@ -277,8 +310,18 @@ def describe_run(found: Outcome) -> dict[str, Any]:
 def _table(report: dict[str, Any], title: str) -> Table:
     """The report for a reader."""
     table = Table(title=title, show_header=False)
-    for key in ("selection", "state", "sureness", "last_change", "steps", "loss",
-                "log10_gradient_norm", "correlation", "margin_share", "seconds"):  # fmt: skip
+    for key in (
+        "selection",
+        "state",
+        "sureness",
+        "last_change",
+        "steps",
+        "loss",
+        "log10_gradient_norm",
+        "correlation",
+        "margin_share",
+        "seconds",
+    ):
         value = report[key]
         if value is not None:
             table.add_row(key, f"{value:.8g}" if isinstance(value, float) else str(value))

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attsvm.data.contextual import contextual
+from attsvm.data.contextual import contextual_arrays
 from attsvm.data.joint import joint_relaxed, joint_tight
-from attsvm.data.multi_input import multi_input, multi_input_planar
+from attsvm.data.multi_input import multi_input_arrays, multi_input_planar
 from attsvm.data.path_picture import path_picture_1, path_picture_2
-from attsvm.data.reviews import reviews
+from attsvm.data.reviews import review_lines
 from attsvm.data.sentences import cyclic, realizable
 from attsvm.data.single_input import single_input_global, single_input_local
-from attsvm.data.sphere import sphere
-from attsvm.data.vocabulary import vocabulary
+from attsvm.data.sphere import sphere_arrays
+from attsvm.data.vocabulary import vocabulary_arrays
 
 EXAMPLES: dict[str, Callable[..., dict[str, Any]]] = {
     "single-input-global": single_input_global,
     "single-input-local": single_input_local,
-    "multi-input": multi_input,
+    "multi-input": multi_input_arrays,
     "multi-input-planar": multi_input_planar,
     "joint-tight": joint_tight,
     "joint-relaxed": joint_relaxed,
     "path-picture-1": path_picture_1,
     "path-picture-2": path_picture_2,
-    "vocabulary": vocabulary,
-    "sphere": sphere,
-    "contextual": contextual,
+    "vocabulary": vocabulary_arrays,
+    "sphere": sphere_arrays,
+    "contextual": contextual_arrays,
 }
 
 # The random ones: they take a seed.
@@ -39,4 +39,4 @@ SENTENCES: dict[str, Callable[..., list[list[int]]]] = {
 }
 
 # Real texts by name: lines of words, from packages that are installed apart.
-TEXTS: dict[str, Callable[..., list[list[str]]]] = {"reviews": reviews}
+TEXTS: dict[str, Callable[..., list[list[str]]]] = {"reviews": review_lines}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def contextual(
+def contextual_arrays(
     n: int = 12,
     T: int = 6,
     d: int = 12,

@@ -9,7 +9,7 @@ import numpy as np
 from attsvm.data.random.torch_random import TorchRandom
 
 
-def multi_input() -> dict[str, Any]:
+def multi_input_arrays() -> dict[str, Any]:
     """Identity keys, as the published notebook solves it: ½‖p‖² = 0.31319.
 
     Theory: [tarzanagh2023maxmargin].
@@ -25,6 +25,6 @@ def multi_input() -> dict[str, Any]:
 
 def multi_input_planar() -> dict[str, Any]:
     """The keys that training uses, without the score coordinate: ½‖p‖² = 0.37134."""
-    arrays = multi_input()
+    arrays = multi_input_arrays()
     arrays["keys"] = arrays["X"] * np.array([1.0, 1.0, 0.0])
     return arrays

@@ -20,7 +20,7 @@ _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _LEAST = 3
 
 
-def reviews(count: int = 5000, *, data_dir: str | Path | None = None) -> list[list[str]]:
+def review_lines(count: int = 5000, *, data_dir: str | Path | None = None) -> list[list[str]]:
     """The first `count` sentences of three words or more, in small letters, without marks.
 
     The file is looked for in data_dir, in the folder that the environment variable ATTSVM_DATA

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def sphere(
+def sphere_arrays(
     n: int = 6, T: int = 8, d: int = 10, *, seed: int = 0, equal_scores: bool = False
 ) -> dict[str, Any]:
     """v, x and z uniform on the unit sphere of R^d, labels ±1 at random.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def vocabulary() -> dict[str, Any]:
+def vocabulary_arrays() -> dict[str, Any]:
     """Twenty tokens, each followed by the next: (e_n(x) − e_u)ᵀ W x ≥ 1, least norm √19.
 
     Theory: [huang2024nexttoken].

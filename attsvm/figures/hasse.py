@@ -13,10 +13,10 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
+import scipy
 
 from attsvm.errors import BadTokens
 from attsvm.figures import style
-from attsvm.figures.layered import GAP, PAD, across, apart
 from attsvm.figures.run import check_format, write_figure
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.language.order import Order
@@ -28,6 +28,8 @@ Diagram = tuple[list[Any], tuple[float, float], set[str]]
 MOST, MOST_BESIDE = 40, 16
 # Characters of a word; characters of a line and lines in the box of a tied set.
 _WORD, _LINE, _LINES = 16, 24, 4
+# Inches: around a text, between boxes.
+_PAD, _GAP = 0.06, 0.14
 # Inches: a line of text or a sign, between rows, around the picture.
 _TEXT, _DROP, _EDGE = 0.17, 0.55, 0.25
 # Inches. A wider row has its words turned; no diagram by weights is higher, no row of them wider.
@@ -61,8 +63,10 @@ def draw_order(order: Order, sentences: Sentences, file: FilePath, *, weights: A
     check_format(file)
     u = None if weights is None else np.asarray(weights, np.float64)
     if u is not None and (u.shape != (order.vocabulary,) or not np.isfinite(u).all()):
-        raise BadTokens(f"weights {u.shape} must be {order.vocabulary} finite numbers, one a token")
-    with style.look():
+        raise BadTokens(
+            f"weights {u.shape} must be {order.vocabulary} finite numbers, one per token"
+        )
+    with style.styled():
         _page([_diagram(order, sentences, u, MOST)], [], file)
 
 
@@ -75,7 +79,7 @@ def draw_orders(
         raise BadTokens(f"{len(orders)} orders with most = {most}: there must be one to draw")
     ranked = sorted(orders.values(), key=lambda order: (-len(order.tokens), order.query))
     note = f"{most} of {len(ranked)} queries, those with most tokens in relation"
-    with style.look():
+    with style.styled():
         drawn = [_diagram(order, sentences, None, MOST_BESIDE) for order in ranked[:most]]
         _page(drawn, [note] if len(ranked) > most else [], file)
 
@@ -92,7 +96,7 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
     kinds = order.kinds[places].tolist()
     texts = [_listed([_word(sentences, token) for token in group]) for group in groups]
     shape = [(max(map(_width, text.split("\n"))), text.count("\n") + 1) for text in texts]
-    size = np.array(shape).reshape(n, 2) * (1.0, _TEXT) + (_TEXT + 2 * PAD, 2 * PAD)
+    size = np.array(shape).reshape(n, 2) * (1.0, _TEXT) + (_TEXT + 2 * _PAD, 2 * _PAD)
     edges, direct = _edges(order, places)
     row = np.zeros(n, np.int64)  # the longest path from the top; boxes are in topological order
     for i, j in sorted(edges):
@@ -100,23 +104,23 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
     if u is not None:
         height = np.array([u[group].mean() for group in groups])
         row = np.unique(np.round(-2 * height), return_inverse=True)[1]  # margins are 1: two rows
-    turned = (np.bincount(row, size[:, 0] + GAP) > _WIDEST)[row]
+    turned = (np.bincount(row, size[:, 0] + _GAP) > _WIDEST)[row]
     size[turned] = size[turned, ::-1]
     tall = np.array([size[row == r, 1].max() for r in range(row.max(initial=-1) + 1)])
     size[turned, 1] = tall[row[turned]]
-    x, trails = across(row, edges, size[:, 0], order.parts[places])
+    x, trails = _across(row, edges, size[:, 0], order.parts[places])
     heads = [f"Query “{_word(sentences, order.query)}”",
              f"{len(order.tokens)} of {order.vocabulary} tokens in relation"]  # fmt: skip
     if left_out := len(order.tokens) - sum(map(len, groups)):
         heads.append(f"{left_out} of them left out")
-    top, left, scale = -len(heads) * _TEXT - 3 * PAD, 0.0, []
+    top, left, scale = -len(heads) * _TEXT - 3 * _PAD, 0.0, []
     drop = max(_DROP, 0.06 * float(np.ptp(np.append(x, 0.0))))
     y = top - (np.cumsum(tall + drop) - tall / 2 - drop)[row]
     if u is not None and n:
         unit = min(2 * tall.max() + drop, _HIGHEST / max(float(np.ptp(height)), 1.0))
         shift, left = top - (height * unit + size[:, 1] / 2).max(), 0.6
         y = height * unit + shift
-        x[:n] = apart(x[:n], y, size)
+        x[:n] = _apart(x[:n], y, size)
         ticks = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(height.min(), height.max())
         scale = [(t * unit + shift, f"{t:g}") for t in ticks if height.min() <= t <= height.max()]
     half = np.append(size[:, 0], np.zeros(len(x) - n)) / 2
@@ -147,7 +151,7 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
             FancyBboxPatch(centre - size[k] / 2, size[k, 0], size[k, 1], edgecolor=frame,
                            boxstyle="round,pad=0,rounding_size=0.06", facecolor=ground, zorder=3,
                            lw=2.6 if len(groups[k]) > 1 else 1.0),
-            _text(centre + toward * (size[k] - _TEXT - 2 * PAD) / 2, sign, color=frame, zorder=4),
+            _text(centre + toward * (size[k] - _TEXT - 2 * _PAD) / 2, sign, color=frame, zorder=4),
             _text(centre - toward * _TEXT / 2, texts[k], zorder=4, rotation=90.0 * turned[k],
                   va="center" if turned[k] else "center_baseline"),
         ]  # fmt: skip
@@ -246,3 +250,55 @@ def _page(diagrams: list[Diagram], notes: list[str], file: FilePath) -> None:
             artist.set_transform(Affine2D().translate(*corner) + ax.transData)
             ax.add_artist(artist)
     write_figure(figure, file)
+
+
+def _across(
+    row: Ints, edges: list[tuple[int, int]], wide: Floats, part: Ints
+) -> tuple[Floats, list[list[int]]]:
+    """(x of the boxes and then of the waypoints, the waypoints of each edge from the top).
+
+    An edge has a waypoint in each row that it crosses. Rows are sorted by the mean place of the
+    neighbours, down and up, and the sorting with fewest crossings is kept; then each row moves to
+    the mean x of its neighbours, as near as its sorting and widths allow (an isotonic regression).
+    """
+    inner = [(r, part[i]) for i, j in edges for r in range(row[i] + 1, row[j])]
+    level, parts = np.append(np.column_stack([row, part]), np.array(inner, int).reshape(-1, 2), 0).T
+    width, number = np.append(wide, [0.0] * len(inner)), count(len(row))
+    trails = [[next(number) for _ in range(row[i] + 1, row[j])] for i, j in edges]
+    links = [link for (i, j), trail in zip(edges, trails, strict=True)
+             for link in zip([i, *trail], [*trail, j], strict=True)]  # fmt: skip
+    a, b = np.array(links, np.int64).reshape(-1, 2).T
+    near = np.zeros((len(level), len(level)))
+    near[a, b] = near[b, a] = 1
+    layers = [np.flatnonzero(level == r) for r in range(level.max(initial=-1) + 1)]
+    at, x, fewest = np.arange(len(level), dtype=float), np.zeros(len(level)), np.inf
+    for sweep in range(24):
+        step = 1 if sweep % 2 == 0 else -1
+        for r in range(len(layers))[::step]:
+            side = near[layers[r]] * (level == r - step)
+            mean = np.where(side.any(1), side @ at / np.maximum(side.sum(1), 1), at[layers[r]])
+            layers[r] = layers[r][np.lexsort((mean, parts[layers[r]]))]
+            at[layers[r]] = np.arange(len(layers[r]))
+        crossed = (at[a][:, None] < at[a]) & (at[b][:, None] > at[b])
+        crossings = int((crossed & (level[a][:, None] == level[a])).sum())
+        if crossings < fewest:
+            fewest, best = crossings, list(layers)
+    for sweep in range(40):
+        for layer in best[:: 1 if sweep % 2 == 0 else -1]:
+            half = width[layer] / 2
+            offset = np.cumsum(half + np.append(0.0, half[:-1] + _GAP))
+            goal = near[layer] @ x / np.maximum(near[layer].sum(1), 1)
+            x[layer] = scipy.optimize.isotonic_regression(goal - offset).x + offset
+    return x, trails
+
+
+def _apart(x: Floats, y: Floats, size: Floats) -> Floats:
+    """x with boxes that would overlap moved to the nearest free place, from the top down."""
+    x, order = x.copy(), np.lexsort((x, -y))
+    for t, i in enumerate(order):
+        near = [j for j in order[:t] if abs(y[i] - y[j]) < (size[i, 1] + size[j, 1]) / 2 + _PAD]
+        room = np.array([(size[i, 0] + size[j, 0]) / 2 + _GAP for j in near])
+        goals = np.concatenate([[x[i]], x[near] - room, x[near] + room])
+        free = [g for g in goals if (np.abs(g - x[near]) >= room - 1e-9).all()]
+        x[i] = min(free, key=lambda goal: abs(goal - goals[0]))
+    return x

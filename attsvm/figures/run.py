@@ -36,7 +36,7 @@ def draw_run(path: Path, found: Outcome, file: FilePath, *, instance: int = 0) -
     change of the selection. Right: distance of direction and of margin from the predicted limit.
     """
     check_format(file)
-    with style.look():
+    with style.styled():
         write_figure(picture(path, found, instance=instance), file)
 
 
@@ -82,7 +82,7 @@ def _headline(path: Path, found: Outcome, since: int | None) -> str:
 
 
 def check_format(file: FilePath) -> None:
-    """Nothing; an error when the file's ending names no format."""
+    """Raises an error unless the file's ending names a format."""
     if file.suffix not in FORMATS:
         raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
 

@@ -47,12 +47,12 @@ class Row:
 def draw_stages(rows: Sequence[Row], headline: str, file: FilePath) -> None:
     """Write the picture in one move, in the format of the file's ending."""
     check_format(file)
-    with style.look():
+    with style.styled():
         write_figure(picture(rows, headline), file)
 
 
 def picture(rows: Sequence[Row], headline: str) -> Figure:
-    """The figure that `draw_stages` writes: three panels a row."""
+    """The figure that `draw_stages` writes: three panels per row."""
     size = (10.0, 0.6 + 2.9 * len(rows))
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.05, hspace=0.08))
     figure.suptitle(headline, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)

@@ -1,4 +1,4 @@
-"""The look of every picture: colours, fonts and sizes, in one place."""
+"""The style of every picture: colours, fonts and sizes, in one place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAINT = "#d9d9d9"
 MARGIN = "#0072b2"  # lines; the strip between them has the opacity below
 STRIP_OPACITY = 0.10
 
-# One colour a norm: the set of Okabe and Ito, made to differ under every common colour blindness,
+# One colour per norm: the set of Okabe and Ito, made to differ under every common colour blindness,
 # without its yellow, which is too light on white.
 COLOURS = {
     "frobenius": "#0072b2",
@@ -65,7 +65,7 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def look() -> AbstractContextManager[None]:
+def styled() -> AbstractContextManager[None]:
     """A context in which figures are built and saved in this style, whatever the user's own is."""
     return matplotlib.style.context(["default", _SETTINGS])
 

@@ -34,7 +34,7 @@ _STRETCH = 1.35
 _LABEL = 0.21
 
 
-def tour(out: Path) -> list[dict[str, Any]]:
+def run_tour(out: Path) -> list[dict[str, Any]]:
     """A row for each norm (norm, lower, upper, gap, rank, exact), drawn to out/tour.svg and .png.
 
     The instance is `path-picture-2`: two inputs of five tokens in the plane, the best-scoring
@@ -60,7 +60,7 @@ def tour(out: Path) -> list[dict[str, Any]]:
         }
         for best in found
     ]
-    with style.look():
+    with style.styled():
         _write(_picture(found, rows), out, _in_words(rows))
     return rows
 

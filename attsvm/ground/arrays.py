@@ -16,6 +16,11 @@ Bools = NDArray[np.bool_]
 
 Ints = NDArray[np.int64]
 
+# A whole number of a compiled loop. There a bare 0 is a type of its own, np.int64(0) is not.
+Int = int | np.int64
+
+Bool = bool | np.bool_
+
 # Entries beyond this overflow in the product of four factors that the Gram needs.
 LARGEST = 1e75
 # An array without an entry as large as this underflows there, and a row of it would pass for zero.

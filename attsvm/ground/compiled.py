@@ -6,13 +6,26 @@ by an account without a home) `numba.njit(cache=True)` refuses to define the fun
 the kernel is then compiled in memory, once per process.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = TypeVar("P")
+R = TypeVar("R")
+A = TypeVar("A", bound=NDArray[Any])
+
+# Options of a kernel that Python calls and that asks for no memory of its own: it may run beside
+# others, and only the way in from Python is compiled.
+ENTRY = {"_nrt": False, "no_cfunc_wrapper": True, "nogil": True}
+# The same for a kernel with a matrix product in it, which numba gives only with memory.
+DOT_ENTRY = {"no_cfunc_wrapper": True, "nogil": True}
+# Options of a kernel that only other kernels call: no way in from Python is compiled.
+INNER = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 
 def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
@@ -43,6 +56,27 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
         return kernel
 
     return compile_kernel
+
+
+def plain(array: A) -> A:
+    """The array itself when it is contiguous and can be written to, a copy of it otherwise.
+
+    A kernel is compiled once for each kind of array it meets: this is the door that leaves one.
+    """
+    return array if array.flags.carray else array.copy()
+
+
+def in_threads(work: Callable[[P], R], parts: Sequence[P]) -> list[R]:
+    """The results of work on each part, in order, shared out between as many threads as numba has.
+
+    Kernels that release the interpreter's lock run side by side. A little work is not worth a
+    thread: make parts that take a millisecond or more.
+    """
+    count = min(int(numba.config.NUMBA_NUM_THREADS), len(parts))  # type: ignore[attr-defined]
+    if count < 2:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, parts))
 
 
 @contextmanager

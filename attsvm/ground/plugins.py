@@ -22,10 +22,11 @@ def load_object(text: str, what: str) -> object:
     if not colon or not name.isidentifier():
         raise Unsupported(f"{what} from a file is FILE.py:NAME; this is {text!r}")
     module = load_module(Path(file))
-    if not hasattr(module, name):
-        known = [word for word in vars(module) if not word.startswith("_")]
+    found = vars(module)
+    if name not in found:
+        known = [word for word in found if not word.startswith("_")]
         raise Unsupported(f"{file} has no {name}; it has {', '.join(known) or 'nothing'}")
-    return getattr(module, name)
+    return found[name]
 
 
 def load_module(file: Path) -> ModuleType:

@@ -8,20 +8,26 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import LARGEST
-from attsvm.heads.head import Head
+from attsvm.heads.head import Head, check_head
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.heads.relu import Relu
 
 HEADS: dict[str, type[Head]] = {"linear": Linear, "relu": Relu, "quadratic": Quadratic}
 
+__all__ = ["HEADS", "Head", "Linear", "Quadratic", "Relu", "check_head", "head_of"]
+
 
 def head_of(head: Any, d: int, *, size: int | None = None) -> Head:
     """The head: a Head as it is, or the linear one of a vector (d,) or a stack of them (B, d).
 
+    A Head of one's own is checked.
+
     size: the number of instances B that it is for.
     """
     if isinstance(head, Head):
+        if type(head) not in HEADS.values():
+            check_head(head, d, 1 if size is None else size)
         return head
     try:
         v = np.asarray(head, dtype=np.float64)

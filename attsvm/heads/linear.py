@@ -19,7 +19,13 @@ class Linear(Head):
     v: Floats
     name = "linear"
     linear = True
+    bend = 0.0
     block = "v"
+
+    @property
+    def vector(self) -> Floats:
+        """v."""
+        return self.v
 
     def value(self, o: Floats) -> Floats:
         """v·o."""

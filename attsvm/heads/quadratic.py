@@ -22,8 +22,12 @@ class Quadratic(Head):
     v: Floats
     penalty: float
     name = "quadratic"
-    linear = False
     block = "v"
+
+    @property
+    def bend(self) -> float:  # type: ignore[override]
+        """−2λ."""
+        return -2 * self.penalty
 
     def value(self, o: Floats) -> Floats:
         """v·o − λ‖o‖²."""

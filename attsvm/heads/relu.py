@@ -21,7 +21,7 @@ class Relu(Head):
 
     V: Floats
     name = "relu"
-    linear = False
+    bend = 0.0
     block = "V"
 
     def value(self, o: Floats) -> Floats:

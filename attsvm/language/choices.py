@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import KERNEL, plain
+from attsvm.ground.compiled import njit, plain
+from attsvm.ground.kernels import KERNEL
 from attsvm.models.gradient.one_input import LEAST, TIED
 
 

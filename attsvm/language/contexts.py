@@ -47,11 +47,18 @@ class Contexts:
         after = np.where(there, sentences.follows[tokens], -1)
         slot, known = _slots(after)
         return cls(
-            tokens, log_counts, sentences.queries, sentences.labels,
-            sentences.weights if weights is None else weights, sentences.follows, slot, known,
-            there & (after == sentences.labels[:, None]), E,
+            tokens,
+            log_counts,
+            sentences.queries,
+            sentences.labels,
+            sentences.weights if weights is None else weights,
+            sentences.follows,
+            slot,
+            known,
+            there & (after == sentences.labels[:, None]),
+            E,
             orthonormal(E) and E.shape[0] == E.shape[1],
-        )  # fmt: skip
+        )
 
     @property
     def vocabulary(self) -> int:

@@ -26,9 +26,12 @@ from attsvm.language.order import KINDS, Order
 EQUAL = 1e-9
 # The ordering of kinds: the first of each pair is to be ahead of the second.
 PAIRS = (
-    (KINDS[0], KINDS[1]), (KINDS[0], KINDS[3]), (KINDS[0], KINDS[2]), (KINDS[1], KINDS[2]),
+    (KINDS[0], KINDS[1]),
+    (KINDS[0], KINDS[3]),
+    (KINDS[0], KINDS[2]),
+    (KINDS[1], KINDS[2]),
     (KINDS[3], KINDS[2]),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,14 @@ def coverage(
 
 
 def whole_coverage(
-    orders: Mapping[int, Order], U: Floats, length: int, *, gap: float = 0.0, up_to: bool = False,
+    orders: Mapping[int, Order],
+    U: Floats,
+    length: int,
+    *,
+    gap: float = 0.0,
+    up_to: bool = False,
     accuracy: float = EQUAL,
-) -> Coverage:  # fmt: skip
+) -> Coverage:
     """The Coverage of all sentences of `length` tokens, whatever their query.
 
     U (N, N): the logits of every token (row) before every query (column). A query without an order
@@ -102,13 +110,17 @@ def whole_coverage(
     return sum(
         (
             coverage(
-                orders.get(q, Order(q, N, none, none, none, none)), U[:, q], length,
-                gap=gap, up_to=up_to, accuracy=accuracy,
+                orders.get(q, Order(q, N, none, none, none, none)),
+                U[:, q],
+                length,
+                gap=gap,
+                up_to=up_to,
+                accuracy=accuracy,
             )
             for q in range(N)
         ),
         Coverage(0, 0, 0),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

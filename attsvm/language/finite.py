@@ -89,7 +89,7 @@ def entropy(sentences: Sentences) -> float:
 
 
 def _check(sentences: Sentences, right: Bools) -> None:
-    """Nothing; an error when a sentence has no token that its label follows, or several."""
+    """Raises BadTokens when a sentence has no token that its label follows, or several."""
     bad = np.flatnonzero(right.sum(axis=1) != 1)
     if len(bad):
         s = int(bad[0])

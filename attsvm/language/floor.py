@@ -21,8 +21,10 @@ from attsvm.language.contexts import Contexts
 
 
 def optimal_places(contexts: Contexts) -> Ints:
-    """The place of the one optimal token of each sentence (S,); an error where there is none or
-    several."""
+    """The place of the one optimal token of each sentence (S,).
+
+    Raises BadTokens where there is none, or several.
+    """
     count = contexts.right.sum(axis=1)
     if (count != 1).any():
         s = int(np.flatnonzero(count != 1)[0])

@@ -27,7 +27,7 @@ class Followers:
         self.lines: dict[int, int | None] = {}
 
     def add(self, x: int, y: int, line: int | None) -> None:
-        """Note n(x) = y; an error when x already has another follower."""
+        """Note n(x) = y; raises BadTokens when x already has another follower."""
         if self.follows[x] not in (-1, y):
             before, now = _at(self.lines[x]), _at(line)
             raise BadTokens(
@@ -107,14 +107,16 @@ def numbered(
     ids = [[_number(w, N, f"line {k}") for w in line] for line, k in zip(lines, place, strict=True)]
     extra = [tuple(_number(w, N, "the collocations") for w in pair) for pair in pairs]
     if N is None:
-        N = 1 + max(max((w for line in ids for w in line), default=0),
-                    max((w for pair in extra for w in pair), default=0))  # fmt: skip
+        N = 1 + max(
+            max((w for line in ids for w in line), default=0),
+            max((w for pair in extra for w in pair), default=0),
+        )
     require(24.0 * min(N, 10**18), f"a vocabulary of {N} tokens")
     return ids, [(x, y) for x, y in extra], None, N
 
 
 def _number(word: Any, N: int | None, where: str) -> int:
-    """A token number; an error unless it is a whole number within the vocabulary."""
+    """A token number; raises BadTokens unless it is whole and within the vocabulary."""
     try:
         number = operator.index(word)
     except TypeError:

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Bools, Ints
@@ -117,7 +116,9 @@ class Order:
 
         Where embeddings are orthonormal, the column of the query sums to 0 over each part.
         """
-        label = connected_components(_graph(self.hi, self.lo, len(self.tokens)), False)[1]
+        label = scipy.sparse.csgraph.connected_components(
+            _graph(self.hi, self.lo, len(self.tokens)), False
+        )[1]
         _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
         return np.argsort(np.argsort(first))[inverse]
 
@@ -219,14 +220,16 @@ def orders(sentences: Sentences) -> dict[int, Order]:
     return found
 
 
-def _graph(hi: Ints, lo: Ints, k: int) -> csr_array:
+def _graph(hi: Ints, lo: Ints, k: int) -> scipy.sparse.csr_array:
     """The edges as a sparse matrix (k, k)."""
-    return csr_array((np.ones(len(hi), np.int8), (hi, lo)), shape=(k, k))
+    return scipy.sparse.csr_array((np.ones(len(hi), np.int8), (hi, lo)), shape=(k, k))
 
 
 def _strong(hi: Ints, lo: Ints, k: int) -> Ints:
     """The strongly connected component of each of k nodes, numbered in no particular way."""
-    return connected_components(_graph(hi, lo, k), connection="strong")[1].astype(np.int64)
+    return scipy.sparse.csgraph.connected_components(_graph(hi, lo, k), connection="strong")[
+        1
+    ].astype(np.int64)
 
 
 def _between(component: Ints, hi: Ints, lo: Ints) -> tuple[Ints, Ints, int]:
@@ -267,7 +270,7 @@ def _shortest_cycle(hi: Ints, lo: Ints, k: int) -> list[int]:
         if not hi.size or len(best) == 3:
             return best
         node = int(np.argmax(np.bincount(hi, minlength=k)))
-        walk, before = breadth_first_order(_graph(hi, lo, k), node)
+        walk, before = scipy.sparse.csgraph.breadth_first_order(_graph(hi, lo, k), node)
         last = int(walk[np.isin(walk, hi[lo == node])][0])  # the nearest of those above it
         trail = [last]
         while trail[-1] != node:

@@ -107,9 +107,17 @@ def decoder_problem(sentences: Sentences, E: Floats) -> Problem:
     lo = lo[lo != after[:, None]]
     query = np.repeat(np.arange(len(tokens)), N - 1)
     return Problem(
-        np.eye(N), E[tokens], after[query], lo, query, np.ones(len(lo)), _NONE, _NONE, _NONE,
+        np.eye(N),
+        E[tokens],
+        after[query],
+        lo,
+        query,
+        np.ones(len(lo)),
+        _NONE,
+        _NONE,
+        _NONE,
         np.empty(0),
-    )  # fmt: skip
+    )
 
 
 def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) -> Columns:
@@ -150,9 +158,17 @@ def attention_problem(orders: Mapping[int, Order], E: Floats) -> Problem:
     if not m and not count:
         raise BadTokens("no token is above another: there is nothing to separate")
     return Problem(
-        E, E[[order.query for order in asked]], _joined(hi), _joined(lo), _joined(margin_query),
-        np.ones(m), _joined(tie_hi), _joined(tie_lo), _joined(tie_query), np.zeros(count),
-    )  # fmt: skip
+        E,
+        E[[order.query for order in asked]],
+        _joined(hi),
+        _joined(lo),
+        _joined(margin_query),
+        np.ones(m),
+        _joined(tie_hi),
+        _joined(tie_lo),
+        _joined(tie_query),
+        np.zeros(count),
+    )
 
 
 def solve_attention(orders: Mapping[int, Order], E: Floats, *, tol: float | None = None) -> Columns:
@@ -195,9 +211,12 @@ def certify_whole(orders: Mapping[int, Order], E: Floats, columns: Columns) -> C
         head, _ = _ties(order)
         tie_multipliers.append(-columns.W[order.tokens[head], order.query])
     return certify(
-        attention_problem(orders, E), "frobenius", columns.W, _joined(multipliers),
+        attention_problem(orders, E),
+        "frobenius",
+        columns.W,
+        _joined(multipliers),
         _joined(tie_multipliers),
-    )  # fmt: skip
+    )
 
 
 def column_problem(order: Order) -> Problem:
@@ -210,13 +229,21 @@ def column_problem(order: Order) -> Problem:
     C, m = len(root), len(above)
     keys = _units(1 << (C - 1).bit_length())[:C, :C] if order.acyclic else np.diag(1 / root)
     return Problem(
-        keys, np.ones((1, 1)), order.component[above], order.component[below],
-        np.zeros(m, np.int64), np.ones(m), _NONE, _NONE, _NONE, np.empty(0),
-    )  # fmt: skip
+        keys,
+        np.ones((1, 1)),
+        order.component[above],
+        order.component[below],
+        np.zeros(m, np.int64),
+        np.ones(m),
+        _NONE,
+        _NONE,
+        _NONE,
+        np.empty(0),
+    )
 
 
 def _embedding(orders: Mapping[int, Order], E: Floats) -> Floats:
-    """E (N, d) as an array; an error unless it has a row for each token of the orders."""
+    """E (N, d) as an array; raises BadTokens unless each token of the orders has a row."""
     if not isinstance(orders, Mapping):
         raise BadTokens("the attention's problem needs orders: give orders(sentences)")
     return embedding_of(next((o.vocabulary for o in orders.values()), len(E)), E)

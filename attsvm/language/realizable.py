@@ -19,8 +19,13 @@ from attsvm.language.sentences import Sentences
 
 # The kinds of faults, in the order in which they are told.
 FAULTS = (
-    "no-collocations", "not-injective", "no-optimal", "several-optimal", "contradiction", "cycle",
-)  # fmt: skip
+    "no-collocations",
+    "not-injective",
+    "no-optimal",
+    "several-optimal",
+    "contradiction",
+    "cycle",
+)
 # Faults told in detail, of each kind; all are counted.
 DETAILS = 20
 # Longest quotations: tokens of a sentence, characters of a word.

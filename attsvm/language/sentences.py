@@ -106,8 +106,11 @@ class Sentences:
             np.array([line[-1] for line in sentences], np.int64),
             np.array([seen[0] for seen in sentences.values()], np.int64),
             np.array([seen[1] for seen in sentences.values()], np.int64),
-            rule.follows, rule.counts, names, first,
-        )  # fmt: skip
+            rule.follows,
+            rule.counts,
+            names,
+            first,
+        )
 
     @property
     def size(self) -> int:
@@ -189,9 +192,15 @@ class Sentences:
         if isinstance(index, int | np.integer):
             index = [index]
         return Sentences(
-            self.words[index], self.labels[index], self.counts[index], self.lines[index],
-            self.follows, self.follow_counts, self.names, self.first,
-        )  # fmt: skip
+            self.words[index],
+            self.labels[index],
+            self.counts[index],
+            self.lines[index],
+            self.follows,
+            self.follow_counts,
+            self.names,
+            self.first,
+        )
 
     def __repr__(self) -> str:
         return (

@@ -64,7 +64,7 @@ def reading(
 ) -> Reading:
     """The sentences and collocations of a text file, and what was left out of it.
 
-    file: UTF-8 text, a line w_1 … w_L y a sentence with the label y, a line of two tokens a
+    file: UTF-8 text, a line w_1 … w_L y is a sentence with the label y, a line of two tokens a
     collocation; blank lines count as lines and hold nothing. Tokens are token numbers when all of
     the file are whole numbers, and words otherwise.
     collocations: "bigrams" or "copy" as in `Sentences.of`, or a file of lines x n(x).
@@ -194,7 +194,7 @@ def _tokens(text: str, tokenizer: Tokenizer, number: int) -> list[Any]:
 
 
 def _pairs(file: Path, tokenizer: Tokenizer | None) -> Iterator[Line]:
-    """The lines x n(x) of a file of collocations; an error when x has two followers there."""
+    """The lines x n(x) of a file of collocations; raises BadTokens for two followers."""
     first: dict[Any, Line] = {}
     for number, pair in _lines(file, tokenizer):
         if len(pair) != 2:
@@ -211,7 +211,7 @@ def _pairs(file: Path, tokenizer: Tokenizer | None) -> Iterator[Line]:
             )
         yield number, pair
     if not first:
-        raise BadTokens(f"{file} holds no collocation: write a token and its follower a line")
+        raise BadTokens(f"{file} holds no collocation: write a token and its follower on each line")
 
 
 def _whole_numbers(lines: list[Line], file: Path) -> bool:

@@ -201,9 +201,17 @@ def agreement(
     right = np.bincount(place[inside & agrees[~tied]], minlength=len(bounds) - 1)
     told = tuple(_told(asked, int(s), names) for s in np.flatnonzero(tied)[:listed])
     return Agreement(
-        len(tied), int(tied.sum()), told, threshold, int(sure.sum()), int((sure & agrees).sum()),
-        int((sure & attended).sum()), bounds, counts, right,
-    )  # fmt: skip
+        len(tied),
+        int(tied.sum()),
+        told,
+        threshold,
+        int(sure.sum()),
+        int((sure & agrees).sum()),
+        int((sure & attended).sum()),
+        bounds,
+        counts,
+        right,
+    )
 
 
 def _sentences(words: Any, follows: Ints) -> Sentences:
@@ -221,8 +229,9 @@ def _sentences(words: Any, follows: Ints) -> Sentences:
     if not here[:, 0].all() or (here[:, 1:] & ~here[:, :-1]).any():
         raise BadTokens("each unseen sentence starts at the left and has no hole in it")
     one = np.ones(len(table), np.int64)
-    return Sentences(table.astype(np.int64), one * -1, one, np.arange(len(table)), follows,
-                     np.zeros(N, np.int64))  # fmt: skip
+    return Sentences(
+        table.astype(np.int64), one * -1, one, np.arange(len(table)), follows, np.zeros(N, np.int64)
+    )
 
 
 def _told(asked: Predicted, s: int, names: Sequence[str] | None) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from attsvm.errors import Unsupported
 from attsvm.losses import exponential, linear, logistic, squared
-from attsvm.losses.loss import Loss
+from attsvm.losses.loss import Loss, check_loss
 
 LOSSES: dict[str, Loss] = {
     "logistic": logistic.LOSS,
@@ -12,12 +14,21 @@ LOSSES: dict[str, Loss] = {
     "linear": linear.LOSS,
     "squared": squared.LOSS,
 }
+# Losses that are known to keep the contract.
+_FINE: WeakSet[Loss] = WeakSet(LOSSES.values())
+
+__all__ = ["LOSSES", "Loss", "check_loss", "loss_of"]
 
 
 def loss_of(loss: str | Loss) -> Loss:
-    """The loss of this name; a Loss is handed back as it is."""
+    """The loss of this name; a Loss of one's own is checked once and handed back."""
     if isinstance(loss, Loss):
+        if loss not in _FINE:
+            check_loss(loss)
+            _FINE.add(loss)
         return loss
+    if not isinstance(loss, str):
+        raise Unsupported(f"a loss is given by name, such as 'logistic', or as a Loss: {loss!r}")
     if loss not in LOSSES:
         raise Unsupported(f"unknown loss {loss!r}: known are {', '.join(LOSSES)}")
     return LOSSES[loss]

@@ -17,4 +17,4 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.full(np.shape(x), -1.0), -np.asarray(x, dtype=np.float64)
 
 
-LOSS = Loss("exponential", _value, _slope, 0.0)
+LOSS = Loss("exponential", _value, _slope, 0.0, code=1)

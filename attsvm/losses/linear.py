@@ -17,4 +17,4 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.full(np.shape(x), -1.0), np.zeros(np.shape(x))
 
 
-LOSS = Loss("linear", _value, _slope, -np.inf)
+LOSS = Loss("linear", _value, _slope, -np.inf, code=2)

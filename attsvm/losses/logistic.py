@@ -17,4 +17,4 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.full(np.shape(x), -1.0), -np.logaddexp(0.0, x)
 
 
-LOSS = Loss("logistic", _value, _slope, 0.0)
+LOSS = Loss("logistic", _value, _slope, 0.0, code=0)

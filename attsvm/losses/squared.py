@@ -20,4 +20,4 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.sign(slope), log
 
 
-LOSS = Loss("squared", _value, _slope, 0.0)
+LOSS = Loss("squared", _value, _slope, 0.0, best=1.0, code=3)

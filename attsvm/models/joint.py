@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from attsvm.errors import Unsupported
-from attsvm.heads import Head, Relu
+from attsvm.ground.arrays import Floats
+from attsvm.heads import HEADS, Head, Linear, Relu
 from attsvm.models import prompt, weight
 from attsvm.models.model import Model
 from attsvm.rules.rule import Blocks
@@ -19,25 +22,45 @@ def _weight_shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, 
     return {**weight.shapes(d, dq, width, e), "v": (e,)}
 
 
-PROMPT = replace(prompt.MODEL, name="joint-prompt", shapes=_prompt_shapes, trains_head=True)
-WEIGHT = replace(weight.MODEL, name="joint-weight", shapes=_weight_shapes, trains_head=True)
+PROMPT = replace(
+    prompt.MODEL, name="joint-prompt", shapes=_prompt_shapes, trains_head=True, fused=False
+)
+WEIGHT = replace(
+    weight.MODEL, name="joint-weight", shapes=_weight_shapes, trains_head=True, fused=False
+)
+
+
+class Trained(NamedTuple):
+    """A head that is trained: its shape from its length e and its width, and how it reads."""
+
+    shape: Callable[[int, int], tuple[int, ...]]
+    head: Callable[[Floats], Head]
+
+
+# The heads that a joint model trains, by name; each under the name of its own block.
+TRAINED: dict[str, Trained] = {
+    "linear": Trained(lambda e, width: (e,), Linear),
+    "relu": Trained(lambda e, width: (e, width), Relu),
+}
 
 
 def with_head(model: Model, head: str) -> Model:
     """The joint model that trains this head: "linear" (block v) or "relu" (block V, d × width)."""
     if not model.trains_head:
         raise Unsupported(f"model {model.name!r} trains no head: hand it one")
-    if head == "linear":
+    if head not in TRAINED:
+        raise Unsupported(f"head {head!r} cannot be trained: known are {', '.join(TRAINED)}")
+    shape, made = TRAINED[head]
+    if made is Linear:  # the model as it stands
         return model
-    if head != "relu":
-        raise Unsupported(f"head {head!r} cannot be trained: known are linear, relu")
+    block = HEADS[head].block
 
     def shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
         plain = model.shapes(d, dq, width, e)
-        return {**{name: shape for name, shape in plain.items() if name != "v"}, "V": (e, width)}
+        plain = {name: own for name, own in plain.items() if name != Linear.block}
+        return {**plain, block: shape(e, width)}
 
-    return replace(model, shapes=shapes, reads=_relu)
+    def reads(params: Blocks) -> Head:
+        return made(params[block])
 
-
-def _relu(params: Blocks) -> Head:
-    return Relu(params["V"])
+    return replace(model, shapes=shapes, reads=reads)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
-from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import Loss
 from attsvm.models.gradient.attention import Slopes, attend, pull
 from attsvm.models.gradient.batch import Batch
@@ -24,6 +24,7 @@ Factors = dict[str, tuple[Floats, Floats]]
 
 
 def _linear(params: Blocks) -> Head:
+    """The linear head of the block v."""
     return Linear(params["v"])
 
 
@@ -34,11 +35,12 @@ class Model:
     shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
     gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
-    need queries of width one.
+    need queries of width one. start: where a run begins unless told otherwise. fused: W is the one
+    block, so that the fused kernel takes its steps.
 
     factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
-    of W's gradient becomes: D (B, n T, d) differences of keys, one a token, z (B, n, dq) queries,
-    one an input. None: the model has no graded form.
+    of W's gradient becomes: D (B, n T, d) differences of keys, one per token, z (B, n, dq) queries,
+    one per input. None: the model has no graded form.
     """
 
     name: str
@@ -49,6 +51,52 @@ class Model:
     reads: Callable[[Blocks], Head] = _linear
     prompt: bool = False
     factors: Callable[[Blocks, Floats, Floats], Factors] | None = None
+    start: str = "zero"
+    fused: bool = False
+
+
+def check_model(model: Model) -> None:
+    """Raises Unsupported, with the law and the input, unless the model keeps its contract.
+
+    The laws: matrix gives a finite W (B, d, dq); chain gives each block of attention in its own
+    shape, and its inner product with a small change of the blocks is that of G with the change of
+    W; both leave their arguments alone. The head's own block has nothing to do with either.
+    """
+    d, dq, B = 3, 1 if model.prompt else 2, 2
+    said = f"on two random instances with d = {d}, dq = {dq}, width 2"
+    rng = np.random.default_rng(0)
+    try:
+        shapes = model.shapes(d, dq, 2, d)
+        params = {name: rng.standard_normal((B, *shape)) for name, shape in shapes.items()}
+        before = {name: block.copy() for name, block in params.items()}
+        W = np.asarray(model.matrix(params))
+        G = rng.standard_normal((B, d, dq))
+        found = model.chain(params, G.copy())
+        own = model.reads(params).block if model.trains_head else ""
+        h, toward = 1e-6, {name: rng.standard_normal(x.shape) for name, x in params.items()}
+        ends = [
+            np.asarray(model.matrix({name: x + s * toward[name] for name, x in params.items()}))
+            for s in (h, -h)
+        ]
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise Unsupported(f"model {model.name!r} fails {said} ({reason})") from error
+    trained = {name: x.shape for name, x in params.items() if name != own}
+    laws = {
+        "matrix gives a finite W (B, d, dq)": W.shape == (B, d, dq) and np.isfinite(W).all(),
+        "chain gives every block of attention in its own shape": trained
+        == {name: np.shape(block) for name, block in found.items()},
+        "matrix and chain leave their arguments alone": all(
+            np.array_equal(params[name], block) for name, block in before.items()
+        ),
+    }
+    if all(laws.values()):
+        wanted = float(np.vdot(G, (ends[0] - ends[1]) / (2 * h)))
+        got = sum(float(np.vdot(block, toward[name])) for name, block in found.items())
+        laws["chain is the derivative of matrix"] = bool(np.isclose(got, wanted, 1e-5, 1e-6))
+    for law, kept in laws.items():
+        if not kept:
+            raise Unsupported(f"model {model.name!r} breaks a law of models: {law}; {said}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +131,8 @@ def evaluate(
     margins = batch.labels * read.value(pooled)
     sign, log_slope = loss.slope(margins)
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
-    # The one bent head: ∇h(o) − ∇h(x) = −2λ (o − x). The others are linear or piecewise so.
-    curve = -2 * read.penalty if isinstance(read, Quadratic) else 0.0
-    at = Slopes(logs, top, slopes, sign, log_slope, curve * batch.labels)
+    bend = (read.bend or 0.0) * batch.labels
+    at = Slopes(logs, top, slopes, sign, log_slope, bend)
     G, scale = pull(*arrays, at)
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}

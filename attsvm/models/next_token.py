@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from attsvm.ground.arrays import Floats
-from attsvm.models.model import Model
 from attsvm.rules.rule import Blocks
 
 
-def _attention(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
-    return {"W_kq": (d, dq)}
+@dataclass(frozen=True)
+class SentenceModel:
+    """Which of the matrices W_ov and W_kq is trained on sentences."""
+
+    name: str
+    blocks: tuple[str, ...]
+
+    @property
+    def attends(self) -> bool:
+        """Whether attention is trained."""
+        return "W_kq" in self.blocks
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the decoder is trained."""
+        return "W_ov" in self.blocks
+
+    def shapes(self, vocabulary: int, dimension: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each block, without the stack axis."""
+        known = {"W_ov": (vocabulary, dimension), "W_kq": (dimension, dimension)}
+        return {name: known[name] for name in self.blocks}
+
+    def matrix(self, params: Blocks) -> Floats:
+        """W_kq, or W_ov of a decoder alone."""
+        return params["W_kq" if self.attends else "W_ov"]
 
 
-def _decoder(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
-    return {"W_ov": (e, d)}
-
-
-def _both(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
-    return _decoder(d, dq, width, e) | _attention(d, dq, width, e)
-
-
-def _kq(params: Blocks) -> Floats:
-    return params["W_kq"]
-
-
-def _ov(params: Blocks) -> Floats:
-    return params["W_ov"]
-
-
-def _as_it_is(params: Blocks, G: Floats) -> Blocks:
-    return {name: G for name in params}
-
-
-# `e` of the shapes is the vocabulary's size N.
-SENTENCE_MODELS: dict[str, Model] = {
-    "next-token": Model("next-token", _attention, _kq, _as_it_is),
-    "decoder": Model("decoder", _decoder, _ov, _as_it_is),
-    "joint-next-token": Model("joint-next-token", _both, _kq, _as_it_is),
+SENTENCE_MODELS: dict[str, SentenceModel] = {
+    "next-token": SentenceModel("next-token", ("W_kq",)),
+    "decoder": SentenceModel("decoder", ("W_ov",)),
+    "joint-next-token": SentenceModel("joint-next-token", ("W_ov", "W_kq")),
 }

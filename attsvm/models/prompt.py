@@ -27,4 +27,4 @@ def factors(params: Blocks, D: Floats, z: Floats) -> Factors:
     return {"p": (D, z)}
 
 
-MODEL = Model("prompt", shapes, matrix, chain, prompt=True, factors=factors)
+MODEL = Model("prompt", shapes, matrix, chain, prompt=True, factors=factors, fused=True)

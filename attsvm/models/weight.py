@@ -27,4 +27,4 @@ def factors(params: Blocks, D: Floats, z: Floats) -> Factors:
     return {"W": (D, z)}
 
 
-MODEL = Model("weight", shapes, matrix, chain, factors=factors)
+MODEL = Model("weight", shapes, matrix, chain, factors=factors, fused=True)

@@ -10,7 +10,9 @@ from attsvm.errors import Unsupported
 from attsvm.norms.entrywise import Largest, Power, Sum
 from attsvm.norms.frobenius import Frobenius
 from attsvm.norms.matrix import Nuclear, Spectral
-from attsvm.norms.norm import Norm
+from attsvm.norms.norm import Norm, check_norm
+
+__all__ = ["NORMS", "Norm", "is_listed", "norm_of"]
 
 NORMS: dict[str, type[Norm]] = {
     "frobenius": Frobenius,
@@ -22,28 +24,58 @@ NORMS: dict[str, type[Norm]] = {
 }
 
 
+# The classes whose laws need not be tried: those listed, and those from outside that passed.
+_KNOWN: set[type[Norm]] = set(NORMS.values())
 # Digits of P: beyond them float and fraction part ways.
 _LONGEST = 12
 _POWER = re.compile(r"l(\d+(?:\.\d+)?|\.\d+)")
 
 
-def norm_of(norm: str | Norm) -> Norm:
-    """The norm of this name; a Norm is handed back as it is.
+def norm_of(norm: str | Norm | object) -> Norm:
+    """The norm of this name; an object of a Norm is handed back as it is.
+
+    The laws of a norm are tried on the first object of a class that is not listed here.
 
     >>> norm_of("l1.75").exponent
     Fraction(7, 4)
     """
+    if isinstance(norm, str):
+        return _named(norm)
     if isinstance(norm, Norm):
+        if type(norm) not in _KNOWN:
+            _admit(norm)
         return norm
-    if not isinstance(norm, str):
-        raise Unsupported(f"a norm is given by name, such as 'nuclear'; this is {norm!r}")
-    return _named(norm)
+    if isinstance(norm, type) and issubclass(norm, Norm):
+        raise Unsupported(f"{norm.__name__} is a class: give an object of it, {norm.__name__}()")
+    raise Unsupported(
+        "a norm is a name, such as 'nuclear', or an object of a subclass of attsvm.Norm; "
+        f"this is {norm!r}"
+    )
+
+
+def is_listed(name: str) -> bool:
+    """Whether a norm of this name is one of the library's."""
+    try:
+        _named(name)
+    except Unsupported:
+        return False
+    return True
+
+
+def _admit(norm: Norm) -> None:
+    """Raises Unsupported unless the norm keeps its laws and has a name of its own."""
+    check_norm(norm)
+    if is_listed(norm.name):
+        raise Unsupported(
+            f"{type(norm).__name__} has the name {norm.name!r} of another norm: give it its own"
+        )
+    _KNOWN.add(type(norm))
 
 
 @cache
 def _named(name: str) -> Norm:
     if name in NORMS and name != "lP":
-        return NORMS[name]()  # type: ignore[call-arg]
+        return NORMS[name]()
     match = _POWER.fullmatch(name)
     if match is None:
         known = ", ".join(key for key in NORMS if key != "lP")

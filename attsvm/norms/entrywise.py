@@ -68,7 +68,8 @@ class Power(Norm):
         unit = np.abs(G) / np.where(top > 0, top, 1.0)[..., None, None]
         W = np.sign(G) * unit ** (self.q - 1)
         size = power_norm(W, self.p)
-        return W / np.where(size > 0, size, 1.0)[..., None, None]
+        unit = W / np.where(size > 0, size, 1.0)[..., None, None]
+        return np.asarray(unit)
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """D^(1/p − ½) where p < 2 and 1 else; the dual likewise with q."""
@@ -99,6 +100,14 @@ class Power(Norm):
     def dual_ball(self, ratio: float) -> float:
         """The same in ℓq for two unit vectors whose midpoint has norm at least (1 + ratio)/2."""
         return 2 * _half_distance(self.q, (1 + ratio) / 2)
+
+    def normal(self, u: Floats) -> Floats:
+        """sign(u) |u|^(p−1)."""
+        return np.asarray(np.sign(u) * np.abs(u) ** (self.p - 1))
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """The ℓp norm of a cvxpy variable."""
+        return cp.pnorm(cp.vec(W, order="C"), self.p)
 
 
 def _half_distance(p: float, middle: float) -> float:
@@ -132,7 +141,7 @@ class Sum(Norm):
         place = np.abs(flat).argmax(axis=-1)[..., None]
         W = np.zeros_like(flat)
         np.put_along_axis(W, place, np.sign(np.take_along_axis(flat, place, -1)), -1)
-        return W.reshape(G.shape)
+        return np.asarray(W.reshape(G.shape))
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """(√(d·dq), 1)."""
@@ -153,6 +162,10 @@ class Sum(Norm):
         from attsvm.norms.exact.rational import max_above
 
         return max_above(G)
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """Σ |W_ij| of a cvxpy variable."""
+        return cp.norm(cp.vec(W, order="C"), 1)
 
 
 @dataclass(frozen=True)
@@ -195,3 +208,7 @@ class Largest(Norm):
         from attsvm.norms.exact.rational import l1_above
 
         return l1_above(G)
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """max |W_ij| of a cvxpy variable."""
+        return cp.norm(cp.vec(W, order="C"), "inf")

@@ -31,6 +31,7 @@ class Frobenius(Norm):
     tolerance: float = 1e-8
     unique: bool = True
     rotational: bool = True
+    euclidean: bool = True
 
     def value(self, W: Any) -> Any:
         """‖W‖_F."""
@@ -52,7 +53,8 @@ class Frobenius(Norm):
         """G / ‖G‖_F."""
         G = np.asarray(G, dtype=np.float64)
         size = self.value(G)[..., None, None]
-        return np.divide(G, size, out=np.zeros_like(G), where=size > 0)
+        W: Floats = np.divide(G, size, out=np.zeros_like(G), where=size > 0)
+        return W
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """(1, 1)."""
@@ -80,3 +82,11 @@ class Frobenius(Norm):
         """2 √(1 − r²) with r = (1 + ratio)/2, by the parallelogram law."""
         r = (1 + ratio) / 2
         return float(2 * np.sqrt(max((1 - r) * (1 + r), 0.0)))
+
+    def normal(self, u: Floats) -> Floats:
+        """u itself."""
+        return u
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """‖W‖_F of a cvxpy variable."""
+        return cp.norm(cp.vec(W, order="C"), 2)

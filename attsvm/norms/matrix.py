@@ -76,6 +76,10 @@ class Nuclear(Norm):
 
         return spectral_above(G)
 
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """‖W‖_* of a cvxpy variable."""
+        return cp.normNuc(W)
+
 
 @dataclass(frozen=True)
 class Spectral(Norm):
@@ -99,7 +103,8 @@ class Spectral(Norm):
         G = np.asarray(G, dtype=np.float64)
         U, s, Vt = np.linalg.svd(G, full_matrices=False)
         live = s > s[..., :1] * 4 * UNIT * sum(G.shape[-2:])
-        return (U * live[..., None, :]) @ Vt
+        W: Floats = (U * live[..., None, :]) @ Vt
+        return W
 
     def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
         """(1, √min(d, dq))."""
@@ -120,3 +125,7 @@ class Spectral(Norm):
         from attsvm.norms.exact.rational import nuclear_above
 
         return nuclear_above(G)
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """σ_1 of a cvxpy variable."""
+        return cp.sigma_max(W)

@@ -23,7 +23,7 @@ from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.lazy import lazy
 from attsvm.problem.rows import (
-    check_fit,
+    StackRows,
     given_rows,
     lengths,
     log_ratio_ties,
@@ -33,7 +33,7 @@ from attsvm.problem.rows import (
     tie_chains,
     tie_errors,
 )
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 
 # A row of this size leads to multipliers near the largest float.
@@ -59,7 +59,7 @@ class Problem:
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> problem = attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0]))
+    >>> problem = attsvm.Problem.of(tokens, [0])
     >>> problem.margins([[0.0], [2.0]])
     array([2., 2.])
     """
@@ -82,15 +82,15 @@ class Problem:
             object.__setattr__(self, "c_error", np.zeros(len(self.c)))
 
     @classmethod
-    def of(cls, tokens: Tokens, keep: Selection, *, b: Any = None) -> Problem:
+    def of(cls, tokens: Tokens, keep: Kept, *, b: Any = None) -> Problem:
         """The problem in which each input's kept token beats the dropped ones.
 
         With one kept token α: (k_iα − k_it)ᵀ W z_i ≥ b_it for every t ≠ α (b = 1 unless given,
         as (n,) or (n, T), none negative). With several, their logits tie, and the first stands
-        for all of them in the margins.
+        for all of them in the margins. keep: a Selection, or indices: Problem.of(tokens, [0, 2]).
         """
         n, T = tokens.n, tokens.T
-        check_fit(tokens, keep)
+        keep = Selection.of(tokens, keep)
         dropped = ~keep.kept if tokens.mask is None else ~keep.kept & tokens.mask
         place = dropped.ravel().nonzero()[0]
         if not len(place):
@@ -109,7 +109,7 @@ class Problem:
         return cls(flat, tokens.queries, hi, lo, rows, right, *ties, np.zeros(len(ties[0])), T)
 
     @classmethod
-    def finite(cls, tokens: Tokens, keep: Selection, attention: Any) -> Problem:
+    def finite(cls, tokens: Tokens, keep: Kept, attention: Any) -> Problem:
         """The equalities of the finite part: logit differences of kept tokens are log-ratios.
 
         (k_it − k_iτ)ᵀ W z_i = log(s_it / s_iτ) for kept t, τ, with attention s (n, T), positive
@@ -117,6 +117,7 @@ class Problem:
         contradict each other in the last digits: c_error says how far they may be moved.
         """
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
+        keep = Selection.of(tokens, keep)
         hi, lo, query, c, error = log_ratio_ties(tokens, keep, attention)
         return cls(
             flat, tokens.queries, _NONE, _NONE, _NONE, np.empty(0), hi, lo, query, c, tokens.T,
@@ -124,12 +125,12 @@ class Problem:
         )  # fmt: skip
 
     @classmethod
-    def any_of(cls, tokens: Tokens, keep: Selection, winners: Any) -> Problem:
+    def any_of(cls, tokens: Tokens, keep: Kept, winners: Any) -> Problem:
         """The convex piece in which `winners` (n,) of the kept sets beat every dropped token.
 
         Kept tokens other than the winner are not constrained.
         """
-        check_fit(tokens, keep)
+        keep = Selection.of(tokens, keep)
         whole = cls.of(tokens, Selection.of(tokens, winners))
         dropped = ~keep.kept[whole.rows[:, 0], whole.rows[:, 2]]
         if not dropped.any():
@@ -137,12 +138,12 @@ class Problem:
         return whole.part(dropped)
 
     @classmethod
-    def of_labels(cls, tokens: Tokens, keep: Selection) -> Problem:
+    def of_labels(cls, tokens: Tokens, keep: Kept) -> Problem:
         """The problem of the decoder: y_i v·x_iα ≥ 1 on the kept tokens, in the unknown v (d, 1).
 
         The label is the query, of width one.
         """
-        check_fit(tokens, keep)
+        keep = Selection.of(tokens, keep)
         if tokens.labels is None:
             raise BadTokens("labels are missing: the decoder problem needs a label for each input")
         hi = tokens.offsets() + keep.indices
@@ -227,7 +228,8 @@ class Problem:
         if index is None:
             return self._formed[0] if self._small else pairwise(self.keys, self.hi, self.lo)
         if self._small:
-            return self._formed[0][index]
+            part: Floats = self._formed[0][index]
+            return part
         return pairwise(self.keys, self.hi[index], self.lo[index])
 
     def tie_differences(self) -> Floats:
@@ -236,7 +238,7 @@ class Problem:
 
     @lazy
     def _small(self) -> bool:
-        return self.m * self.keys.shape[1] <= _KEEP
+        return bool(self.m * self.keys.shape[1] <= _KEEP)
 
     @lazy
     def _formed(self) -> tuple[Floats, Floats]:
@@ -247,6 +249,11 @@ class Problem:
             return rows_and_norms(keys, queries, self.hi, self.lo, self.query)
         D = pairwise(keys, self.hi, self.lo)
         return D, lengths(D) * lengths(self.queries)[self.query]
+
+    @lazy
+    def stacked(self) -> StackRows:
+        """The margins as a stack of one, for kernels."""
+        return StackRows.alone(self.differences(), self.queries, self.query, self.row_norms, self.b)
 
     def is_zero(self, k: int) -> bool:
         """Whether margin k is exactly zero: the key difference or the query is."""
@@ -306,10 +313,9 @@ class Problem:
 
     def margins(self, W: Any) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,)."""
-        V = self._logit_directions(W)
+        V, out = self._logit_directions(W), np.empty(self.m)
         if self._small:
-            return np.einsum("kd,kd->k", self._formed[0], V[self.query])
-        out = np.empty(self.m)
+            return np.einsum("kd,kd->k", self._formed[0], V[self.query], out=out)
         for part in self._blocks():
             out[part] = np.einsum("kd,kd->k", self.differences(part), V[self.query[part]])
         return out
@@ -317,7 +323,8 @@ class Problem:
     def tie_values(self, W: Any) -> Floats:
         """Δ_lᵀ W z_l of each tie (l,)."""
         V = self._logit_directions(W)
-        return np.einsum("kd,kd->k", self.tie_differences(), V[self.tie_query])
+        out: Floats = np.einsum("kd,kd->k", self.tie_differences(), V[self.tie_query])
+        return out
 
     def _logit_directions(self, W: Any) -> Floats:
         W = np.asarray(W, dtype=np.float64)
@@ -325,7 +332,8 @@ class Problem:
             W = W[:, None]
         if W.shape != self.shape:
             raise BadTokens(f"W has shape {W.shape}; this problem needs {self.shape}")
-        return self.queries @ W.T
+        V: Floats = self.queries @ W.T
+        return V
 
     def adjoint(self, multipliers: Any, tie_multipliers: Any = None) -> Floats:
         """Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ (d, dq)."""

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import LARGEST, Floats, Ints, floats, numbers
-from attsvm.ground.compiled import njit
+from attsvm.ground.compiled import ENTRY, njit, plain
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attsvm.problem.problem import Problem
+
+# How far a log-ratio of attention may be off, next to the size of its logarithms.
+_LOG_ERROR = 2.0**-40
+# A sum of squares below this has lost digits to underflow.
+_TINY = 1e-270
 
 
 def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
@@ -25,59 +34,102 @@ def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
     return out
 
 
-@njit()
-def _length(x: Floats) -> float:
-    """‖x‖ of a vector whose squares would underflow."""
-    top = 0.0
-    for i in range(len(x)):
-        top = max(top, abs(x[i]))
-    if top == 0.0:
-        return 0.0
-    s = 0.0
-    for i in range(len(x)):
-        s += (x[i] / top) ** 2
-    return top * np.sqrt(s)
-
-
 def lengths(A: Floats) -> Floats:
     """‖A_k‖ of each row (m,), without underflow."""
-    out = np.sqrt(np.einsum("kd,kd->k", A, A))
+    out: Floats = np.sqrt(np.einsum("kd,kd->k", A, A))
     for k in (out * out < _TINY).nonzero()[0]:
         top = float(np.abs(A[k]).max(initial=0.0))
         out[k] = top * np.linalg.norm(A[k] / top) if top > 0 else 0.0
     return out
 
 
-@njit()
+class StackRows(NamedTuple):
+    """The margins of B problems of one size, without ties, in arrays of the one kind kernels take.
+
+    D (B, m, d) differences, z (B, g, dq) the queries, query (B, m) each row's place among them,
+    norms (B, m) ‖Δ‖‖z‖, b (B, m). A kernel is handed `arrays()`: a tuple without names is taken
+    apart faster.
+    """
+
+    D: Floats
+    z: Floats
+    query: Ints
+    norms: Floats
+    b: Floats
+
+    @classmethod
+    def plain(cls, D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats) -> StackRows:
+        """Rows in any arrays, copied where a kernel would not take them."""
+        return cls(plain(D), plain(z), plain(query), plain(norms), plain(b))
+
+    @classmethod
+    def alone(cls, D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats) -> StackRows:
+        """The rows of one problem, as a stack of one."""
+        return cls.plain(D[None], z[None], query[None], norms[None], b[None])
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> StackRows:
+        """The rows of these problems, stacked."""
+        return cls(
+            np.stack([p.differences() for p in problems]),
+            np.stack([p.queries for p in problems]),
+            np.stack([p.query for p in problems]),
+            np.stack([p.row_norms for p in problems]),
+            np.stack([p.b for p in problems]),
+        )
+
+    def arrays(self) -> StackArrays:
+        """The fields in a tuple without names, as a kernel takes them."""
+        D, z, query, norms, b = self
+        return D, z, query, norms, b
+
+    def part(self, k: slice) -> StackRows:
+        """The rows of some of the problems."""
+        return StackRows(self.D[k], self.z[k], self.query[k], self.norms[k], self.b[k])
+
+
+# The fields of StackRows.
+StackArrays = tuple[Floats, Floats, Ints, Floats, Floats]
+
+
 def rows_and_norms(
     keys: Floats, queries: Floats, hi: Ints, lo: Ints, query: Ints
 ) -> tuple[Floats, Floats]:
     """Δ (m, d) and ‖Δ_k‖‖z_k‖ (m,) in one pass; `pairwise` and two norms are its twin."""
-    m, d = len(hi), keys.shape[1]
-    g, e = queries.shape
-    length = np.empty(g)
-    for q in range(g):
+    keys, queries = plain(keys), plain(queries)
+    D, norms, sizes = np.empty((len(hi), keys.shape[1])), np.empty(len(hi)), np.empty(len(queries))
+    if _form_rows(keys, queries, plain(hi), plain(lo), plain(query), D, norms, sizes):
+        # Squares underflow long before the numbers do: once more, scaled by the largest.
+        norms = lengths(D) * lengths(queries)[query]
+    return D, norms
+
+
+@njit(**ENTRY)
+def _form_rows(
+    keys: Floats, queries: Floats, hi: Ints, lo: Ints, query: Ints, D: Floats, norms: Floats,
+    sizes: Floats,
+) -> bool:  # fmt: skip
+    """Whether a square came near underflow; D (m, d), norms (m,) and ‖z‖ (g,) are filled."""
+    tiny = False
+    for q in range(queries.shape[0]):
         s = 0.0
-        for j in range(e):
+        for j in range(queries.shape[1]):
             s += queries[q, j] * queries[q, j]
-        length[q] = np.sqrt(s) if s >= _TINY else _length(queries[q])
-    D = np.empty((m, d))
-    norms = np.empty(m)
-    for k in range(m):
+        sizes[q] = np.sqrt(s)
+        if s < _TINY:
+            tiny = True
+    for k in range(len(hi)):
         s = 0.0
-        for i in range(d):
+        for i in range(keys.shape[1]):
             x = keys[hi[k], i]
             if lo[k] >= 0:
                 x -= keys[lo[k], i]
             D[k, i] = x
             s += x * x
+        norms[k] = np.sqrt(s) * sizes[query[k]]
         if s < _TINY:
-            # Squares underflow long before the numbers do: once more, scaled by the largest.
-            s = _length(D[k])
-            norms[k] = s * length[query[k]]
-        else:
-            norms[k] = np.sqrt(s) * length[query[k]]
-    return D, norms
+            tiny = True
+    return tiny
 
 
 def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
@@ -90,20 +142,6 @@ def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
     rest[np.arange(len(first)), first] = False
     rows, t = rest.nonzero()
     return base[rows] + first[rows], base[rows] + t, rows
-
-
-# How far a log-ratio of attention may be off, next to the size of its logarithms.
-_LOG_ERROR = 2.0**-40
-# A sum of squares below this has lost digits to underflow.
-_TINY = 1e-270
-
-
-def check_fit(tokens: Tokens, keep: Selection) -> None:
-    """Nothing; an error when the selection is not of these tokens' shape."""
-    if keep.kept.shape != (tokens.n, tokens.T):
-        raise BadSelection(
-            f"the selection has shape {keep.kept.shape}, the tokens ({tokens.n}, {tokens.T})"
-        )
 
 
 def matrix(array: Any, name: str) -> Floats:
@@ -137,7 +175,6 @@ def log_ratio_ties(
 
     The error is what attention known to about twelve digits allows.
     """
-    check_fit(tokens, keep)
     s = numbers(attention, "attention").astype(np.float64, copy=False)
     if s.shape != keep.kept.shape:
         raise BadTokens(f"attention has shape {s.shape}; it must be {keep.kept.shape}")
@@ -180,11 +217,11 @@ def given_rows(
     Y = np.ones((l, Z.shape[1])) if tie_queries is None else matrix(tie_queries, "tie_queries")
     if len(Z) != m or len(Y) != l or Y.shape[1] != Z.shape[1]:
         raise BadTokens(
-            f"queries {Z.shape} and tie_queries {Y.shape} must give one query a row "
+            f"queries {Z.shape} and tie_queries {Y.shape} must give one query per row "
             f"for {m} margins and {l} ties"
         )
     right = np.ones(m) if b is None else right_sides(b, m, 1)[:, 0]
     level = np.zeros(l) if c is None else floats(c, "c").astype(np.float64, copy=False)
     if level.shape != (l,):
-        raise BadTokens(f"c has shape {level.shape}; it must be ({l},), one number a tie")
+        raise BadTokens(f"c has shape {level.shape}; it must be ({l},), one number per tie")
     return D, Z, right, E, Y, level

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attsvm.errors import BadSelection
 from attsvm.ground.arrays import Bools, Ints, rectangular, vector, whole
@@ -15,6 +16,10 @@ from attsvm.problem.tokens import Tokens
 
 # A score difference below this many units of rounding counts as a tie.
 _TIE = 8 * np.finfo(np.float64).eps
+
+
+# Wherever a selection is taken: one, or what `Selection.of` makes one of.
+Kept: TypeAlias = "Selection | Sequence[Any] | NDArray[Any]"
 
 
 class Attended(Protocol):
@@ -45,8 +50,8 @@ class Selection:
     def best(cls, tokens: Tokens, v: Any) -> Selection:
         """The token of each input with the highest score y_i v·x_it.
 
-        Two tokens of one input that share the highest score (up to rounding) are an error that
-        names both: the theory asks for one best token.
+        Raises BadSelection, naming both, when two tokens of one input share the highest score (up
+        to rounding): the theory asks for one best token.
 
         >>> import attsvm
         >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -77,9 +82,23 @@ class Selection:
         return cls(kept, "scores")
 
     @classmethod
-    def of(cls, tokens: Tokens, indices: Any) -> Selection:
-        """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T)."""
+    def of(cls, tokens: Tokens, indices: Kept) -> Selection:
+        """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T).
+
+        A Selection is handed back as it is, if it is one of these tokens.
+
+        >>> import attsvm
+        >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+        >>> attsvm.Selection.of(tokens, [[0, 2]]).kept
+        array([[ True, False,  True]])
+        """
         n, T = tokens.n, tokens.T
+        if isinstance(indices, Selection):
+            if indices.kept.shape != (n, T):
+                raise BadSelection(
+                    f"the selection has shape {indices.kept.shape}, the tokens ({n}, {T})"
+                )
+            return indices
         if isinstance(indices, Sequence) and any(_is_list(entry) for entry in indices):
             kept = _from_lists(indices, n, T)
         else:
@@ -110,15 +129,16 @@ class Selection:
 
     @property
     def indices(self) -> Ints:
-        """The kept token of each input (n,); an error where an input keeps several."""
+        """The kept token of each input (n,). Raises BadSelection where an input keeps several."""
         if not self.single:
             i = int((self.kept.sum(axis=1) != 1).argmax())
             raise BadSelection(f"input {i} keeps several tokens; this needs exactly one")
-        return self.kept.argmax(axis=1)
+        first: Ints = self.kept.argmax(axis=1)
+        return first
 
 
 def _check_rows(kept: Bools) -> None:
-    """Nothing; an error when an input keeps no token."""
+    """Raises BadSelection unless every input keeps a token."""
     some = kept.any(axis=1)
     if not some.all():
         raise BadSelection(f"input {int(some.argmin())} keeps no token; select at least one")
@@ -144,7 +164,7 @@ def _from_indices(array: Any, n: int, T: int) -> Bools:
 def _from_lists(lists: Sequence[Any], n: int, T: int) -> Bools:
     """Booleans (n, T) from a list of indices, or a row of T booleans, for each input."""
     if len(lists) != n:
-        raise BadSelection(f"{len(lists)} lists of tokens for {n} inputs; give one an input")
+        raise BadSelection(f"{len(lists)} lists of tokens for {n} inputs; give one per input")
     kept = np.zeros((n, T), dtype=bool)
     for i, chosen in enumerate(lists):
         name = f"the selection of input {i}"

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
 
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
 from attsvm.problem.problem import Problem
+from attsvm.problem.rows import StackRows, rows_and_norms
 from attsvm.problem.tokens import Tokens
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class StackRows:
-    """The margins of B problems of one size, without ties.
-
-    D (B, m, d) differences, z (B, g, dq) the queries, query (B, m) each row's place among them,
-    norms (B, m) ‖Δ‖‖z‖, b (B, m).
-    """
-
-    D: Floats
-    z: Floats
-    query: Ints
-    norms: Floats
-    b: Floats
-
-    @classmethod
-    def of(cls, problems: Sequence[Problem]) -> StackRows:
-        """The rows of these problems, stacked."""
-        return cls(
-            np.stack([p.differences() for p in problems]),
-            np.stack([p.queries for p in problems]),
-            np.stack([p.query for p in problems]),
-            np.stack([p.row_norms for p in problems]),
-            np.stack([p.b for p in problems]),
-        )
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -90,9 +62,21 @@ class Stack:
         """The problems and their rows, formed for the whole stack at once."""
         B, n, T, d = self.X.shape
         query = np.repeat(np.arange(n), T - 1)
-        X = np.ascontiguousarray(self.X, dtype=np.float64)
-        hi, lo, D, norms = stack_rows(X, self.queries, self.alpha)
-        ones, none, empty = np.ones((B, len(query))), np.empty(0, np.int64), np.empty(0)
+        m = len(query)
+        # Each choice repeated for its rivals, which are counted with a step over it.
+        chosen = self.alpha[:, :, None]
+        rivals = np.arange(T - 1) + (np.arange(T - 1) >= chosen)
+        first = T * np.arange(n)[:, None]
+        hi = np.repeat(chosen + first, T - 1, axis=2).reshape(B, m)
+        lo = (rivals + first).reshape(B, m)
+        step = np.arange(B)[:, None]
+        D, norms = rows_and_norms(
+            np.ascontiguousarray(self.X, dtype=np.float64).reshape(B * n * T, d),
+            self.queries.reshape(B * n, -1), (hi + n * T * step).ravel(),
+            (lo + n * T * step).ravel(), (query + n * step).ravel(),
+        )  # fmt: skip
+        D, norms = D.reshape(B, m, d), norms.reshape(B, m)
+        ones, none, empty = np.ones((B, m)), np.empty(0, np.int64), np.empty(0)
         keys = self.X.reshape(B, n * T, d)
         place = np.tile(query, (B, 1))
         shared = {
@@ -108,38 +92,11 @@ class Stack:
             })
             for x, z, h, l, differences, length in columns
         ]  # fmt: skip
-        return out, StackRows(D, self.queries, place, norms, ones)
+        return out, StackRows.plain(D, self.queries, place, norms, ones)
 
     def __repr__(self) -> str:
         B, n, T, d = self.X.shape
         return f"Stack({B} problems, n={n}, T={T}, d={d})"
-
-
-@njit(parallel=True)
-def stack_rows(X: Floats, z: Floats, alpha: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-    """hi, lo (B, m), Δ (B, m, d) and ‖Δ‖‖z‖ (B, m) of every row of a stack, m = n(T − 1)."""
-    B, n, T, d = X.shape
-    m = n * (T - 1)
-    hi, lo = np.empty((B, m), np.int64), np.empty((B, m), np.int64)
-    D, norms = np.empty((B, m, d)), np.empty((B, m))
-    for s in numba.prange(B):
-        k = 0
-        for i in range(n):
-            length = np.sqrt((z[s, i] * z[s, i]).sum())
-            a = alpha[s, i]
-            for t in range(T):
-                if t == a:
-                    continue
-                hi[s, k] = i * T + a
-                lo[s, k] = i * T + t
-                square = 0.0
-                for j in range(d):
-                    x = X[s, i, a, j] - X[s, i, t, j]
-                    D[s, k, j] = x
-                    square += x * x
-                norms[s, k] = np.sqrt(square) * length
-                k += 1
-    return hi, lo, D, norms
 
 
 def _filled(kind: type[T], fields: dict[str, Any]) -> T:

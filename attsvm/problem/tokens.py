@@ -158,12 +158,13 @@ def _queries(
             place = np.full(n, T - 1) if mask is None else T - 1 - mask[:, ::-1].argmax(axis=1)
         else:
             raise BadTokens(f"queries is {queries!r}; it is an array, 'first' or 'last'")
-        return values[np.arange(n), place].astype(np.float64)
+        chosen: Floats = values[np.arange(n), place].astype(np.float64)
+        return chosen
     array = np.ascontiguousarray(floats(queries, "queries"), dtype=np.float64)
     if not array.flags.writeable and array.size <= BLOCK:
         array = array.copy()  # compiled code takes a read-only array for another type
     if array.ndim != 2 or len(array) != n or array.shape[1] == 0:
-        raise BadTokens(f"queries has shape {array.shape}; it must be ({n}, dq), one an input")
+        raise BadTokens(f"queries has shape {array.shape}; it must be ({n}, dq), one per input")
     return array
 
 
@@ -171,7 +172,7 @@ def _labels(labels: Any, n: int) -> Floats:
     """The labels (n,) as -1.0 and +1.0."""
     array = floats(labels, "labels").astype(np.float64, copy=False)
     if array.shape != (n,):
-        raise BadTokens(f"labels has shape {array.shape}; it must be ({n},), one an input")
+        raise BadTokens(f"labels has shape {array.shape}; it must be ({n},), one per input")
     wrong = np.abs(array) != 1.0
     if wrong.any():
         i = int(wrong.argmax())

@@ -1,9 +1,22 @@
-"""Claims run, judged from what was saved, drawn, and kept: the folder that a page is drawn from."""
+"""Claims run, judged from what was saved, drawn, and written to a folder with one page."""
 
 from __future__ import annotations
 
-from attsvm.reproduce.audit import audit
+from attsvm.reproduce.audit import audit_claims
 from attsvm.reproduce.judging import draw, judge, judged
-from attsvm.reproduce.runs import chosen_ids, digest, measure, reproduce
+from attsvm.reproduce.outside import claims_from, known_claims
+from attsvm.reproduce.runs import chosen_ids, digest, measure, reproduce_claims, warm_kernels
 
-__all__ = ["audit", "chosen_ids", "digest", "draw", "judge", "judged", "measure", "reproduce"]
+__all__ = [
+    "audit_claims",
+    "chosen_ids",
+    "claims_from",
+    "digest",
+    "draw",
+    "judge",
+    "judged",
+    "known_claims",
+    "measure",
+    "reproduce_claims",
+    "warm_kernels",
+]

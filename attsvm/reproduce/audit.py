@@ -1,4 +1,4 @@
-"""audit(): a random part of every claim's work done again and compared with what is saved.
+"""Audit: a random part of every claim's work done again and compared with what is saved.
 
 Nothing in the folder is trusted and nothing in it is changed. Digests and late steps are checked
 first, as `judge` does; then a random share of the pieces of work (the instance of a run, a search,
@@ -25,8 +25,9 @@ from attsvm.claims.shared.ledger import WITHIN, Piece
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
 from attsvm.reproduce.digests import misfits
-from attsvm.reproduce.folder import Record, Say, opened
+from attsvm.reproduce.folder import Record, Say, opened, rerun_command
 from attsvm.reproduce.judging import as_json
+from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import has_ledger, replayed
 from attsvm.reproduce.runs import chosen_ids, workers
@@ -35,13 +36,14 @@ from attsvm.reproduce.runs import chosen_ids, workers
 SHARE = 0.1
 
 
-def audit(
+def audit_claims(
     claims: Sequence[str] = (),
     *,
     out: str | Path,
     seed: int | None = None,
     share: float = SHARE,
     jobs: int = 1,
+    source: str | Path | None = None,
     watch: Watch | None = None,
     say: Say | None = None,
 ) -> dict[str, Any]:
@@ -49,15 +51,17 @@ def audit(
 
     claims: ids or paper letters; all on file without. seed: of the choice of pieces, drawn and
     reported without one. share: in (0, 1], at least one piece of every claim. doubts: one sentence
-    each, naming the array and the entry; rerun of so many pieces; within: the tolerance.
+    each, naming the array and the entry; rerun of so many pieces; within: the tolerance. source: a
+    Python file whose claims are taken in place of the package's.
     """
     if not 0 < share <= 1:
         raise Unsupported(f"share is {share:g}: it must be above 0 and at most 1")
     seed = secrets.randbits(32) if seed is None else seed
     folder = opened(Path(out))
     tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
-    names = [name for name in chosen_ids(claims) if (folder / "claims" / f"{name}.json").exists()]
-    lost = [name for name in (chosen_ids(claims) if claims else []) if name not in names]
+    chosen = chosen_ids(claims, known_claims(source))
+    names = [name for name in chosen if (folder / "claims" / f"{name}.json").exists()]
+    lost = [name for name in chosen if claims and name not in names]
     if lost or not names:
         what = f"{lost[0]} is not on file" if lost else "no claim is on file"
         raise BadTokens(f"{what} in {folder}: run it first, `attsvm reproduce --out {folder}`")
@@ -73,13 +77,13 @@ def audit(
     for name in names:
         told(name, "waiting")
     count = min(workers(jobs), len(names))
+    given = (str(folder), seed, share, None if source is None else str(source))
     if count > 1:
-        given = (str(folder), seed, share)
         in_processes(audit_one, names, given=given, jobs=count, tell=told)
     else:
         for name in names:
             told(name, "running")
-            told(name, audit_one(name, str(folder), seed, share))
+            told(name, audit_one(name, *given))
     rows = [found[name] for name in names]
     for row in rows:
         if not row["agrees"]:
@@ -89,12 +93,12 @@ def audit(
     return {"seed": seed, "share": share, "seconds": seconds, "claims": rows}
 
 
-def audit_one(name: str, folder: str, seed: int, share: float) -> str:
+def audit_one(name: str, folder: str, seed: int, share: float, source: str | None = None) -> str:
     """What the audit of one claim found, as JSON."""
     began = time.perf_counter()
     row: dict[str, Any] = {"rerun": 0, "pieces": 0, "within": None}
     try:
-        row |= _compared(claim_of(name), Path(folder), seed, share)
+        row |= _compared(claim_of(name, known_claims(source)), Path(folder), seed, share)
     except AttsvmError as error:
         row["doubts"] = [str(error)]
     row |= {"id": name, "agrees": not row["doubts"], "seconds": time.perf_counter() - began}
@@ -133,15 +137,18 @@ def _compared(claim: Claim, folder: Path, seed: int, share: float) -> dict[str, 
 def _record(claim: Claim, folder: Path) -> tuple[Record, Config]:
     """The record on file and the config it was run with."""
     file = folder / "claims" / f"{claim.id}.json"
-    redo = f"run it again (`attsvm reproduce {claim.id} --again`)"
     try:
         record = json.loads(file.read_text("utf-8"))
         config = claim.quick if record.get("quick") else claim.full
         known = record["config"]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
+        redo = f"run it again (`attsvm reproduce {claim.id} --again`)"
         raise BadTokens(f"{file.name} cannot be read: {redo}") from error
     if known != as_json(config):
-        raise BadTokens(f"it was run with another config, of another version: {redo}")
+        raise BadTokens(
+            f"it was run with another config, of another version: run it again "
+            f"(`{rerun_command(record)} --again`)"
+        )
     return record, config
 
 

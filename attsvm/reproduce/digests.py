@@ -7,13 +7,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from attsvm.reproduce.folder import Record
+from attsvm.reproduce.folder import Record, rerun_command
 
 # A record's digests of its arrays are under this name.
 DIGESTS = "arrays"
 
 
-def digests(file: Path) -> dict[str, str]:
+def array_digests(file: Path) -> dict[str, str]:
     """SHA-256 of every array of an .npz file, by name: of its bytes as the archive holds them."""
     with zipfile.ZipFile(file) as archive:
         return {
@@ -28,13 +28,14 @@ def misfits(file: Path, record: Record) -> list[str]:
     A record without digests fits nothing: it says what to do.
     """
     known: Any = record.get(DIGESTS)
-    redo = f"run it again (`attsvm reproduce {record['id']} --again`)"
+    command = rerun_command(record)
+    redo = f"run it again (`{command} --again`)"
     if not isinstance(known, dict):
         return [
             f"{file.name} was saved without digests, by an older version: {redo}, or compare it "
-            f"with a rerun (`attsvm reproduce {record['id']} --audit`)"
+            f"with a rerun (`{command} --audit`)"
         ]
-    found = digests(file)
+    found = array_digests(file)
     names = [name for name in {**known, **found} if known.get(name) != found.get(name)]
     if not names:
         return []

@@ -28,6 +28,8 @@ from attsvm.ground.files import beside
 FORMAT = 1
 PAGE = "report.html"
 RESULTS = "results.json"
+# A record of a claim from outside the package has the file it was read from under this name.
+OUTSIDE = "from"
 # What a killed run left half-written is removed when it is older than this, in seconds.
 STALE = 3600.0
 
@@ -47,7 +49,7 @@ def prepared(folder: Path) -> Path:
         opened(folder)
     elif folder.exists() and any(folder.iterdir()):
         raise BadTokens(f"{folder} holds other files; give an empty or a new folder")
-    with room(folder):
+    with disk_space(folder):
         for part in ("claims", "figures"):
             (folder / part).mkdir(parents=True, exist_ok=True)
             for left in (folder / part).glob(".*.part"):
@@ -91,10 +93,16 @@ def read_record(file: Path, say: Say) -> Record | None:
 
 
 def gather(folder: Path, ids: Iterable[str], say: Say) -> list[Record]:
-    """The records on file in the order of the ids; results.json is written from them."""
-    found = [read_record(folder / "claims" / f"{name}.json", say) for name in ids]
-    records = [record for record in found if record is not None]
-    with room(folder):
+    """The records on file in the order of the ids, then those of claims from outside the package.
+
+    results.json is written from them.
+    """
+    first = list(ids)
+    listed = sorted(file.stem for file in (folder / "claims").glob("*.json") if _is_record(file))
+    others = [name for name in listed if name not in first]
+    found = [read_record(folder / "claims" / f"{name}.json", say) for name in (*first, *others)]
+    records = [r for r in found if r is not None and (r["id"] in first or OUTSIDE in r)]
+    with disk_space(folder):
         write_json(folder / RESULTS, records)
     return records
 
@@ -111,6 +119,16 @@ def read_results(folder: Path) -> list[Record]:
     if not isinstance(records, list) or not all(map(_whole, records)):
         raise BadTokens(f"{file} is not a list of records; `attsvm report` rewrites it")
     return records
+
+
+def rerun_command(record: Record) -> str:
+    """The command that runs the claim of a record."""
+    source = f" --from {record[OUTSIDE]}" if OUTSIDE in record else ""
+    return f"attsvm reproduce {record['id']}{source}"
+
+
+def _is_record(file: Path) -> bool:
+    return not file.name.endswith(".motion.json")
 
 
 def _whole(record: Any) -> bool:
@@ -130,7 +148,7 @@ def set_aside(file: Path, say: Say) -> None:
 
 
 @contextmanager
-def room(folder: Path) -> Iterator[None]:
+def disk_space(folder: Path) -> Iterator[None]:
     """A context in which a full disk becomes one sentence."""
     try:
         yield

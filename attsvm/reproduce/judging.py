@@ -10,21 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.claims import CLAIMS
-from attsvm.claims.claim import Claim, Config, Finding, Result, config_hash, describe
+from attsvm.claims.claim import Claim, Config, Finding, Result, config_hash, describe, lawful_part
 from attsvm.errors import AttsvmError
 from attsvm.ground.files import load_arrays
 from attsvm.ground.version import __version__
 from attsvm.reproduce.digests import DIGESTS, misfits
-from attsvm.reproduce.folder import Record, Say, gather, opened, read_record, set_aside, write_json
+from attsvm.reproduce.folder import (
+    OUTSIDE,
+    Record,
+    Say,
+    gather,
+    opened,
+    read_record,
+    set_aside,
+    write_json,
+)
+from attsvm.reproduce.outside import claims_from
 from attsvm.reproduce.replay import replayed
 
 # What a record keeps when it is judged again.
-_ABOUT = ("config", "digest", "quick", "seconds", "cpu_seconds", DIGESTS)
+_ABOUT = ("config", "digest", "quick", "seconds", "cpu_seconds", DIGESTS, OUTSIDE)
 
 
 def judged(claim: Claim, config: Config, result: Result, about: dict[str, Any]) -> Record:
     """The record of a claim, judged from its result."""
-    return _record(claim, config, claim.check(config, result), about)
+    found = lawful_part(claim, "check", claim.check(config, result), "Finding")
+    return _record(claim, config, found, about)
 
 
 def _record(claim: Claim, config: Config, found: Finding, about: dict[str, Any]) -> Record:
@@ -51,16 +62,20 @@ def doubted(record: Record, doubts: Sequence[str]) -> Record:
     return {**record, "verdict": "undecided", "reason": reason, "doubts": list(doubts)}
 
 
-def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
+def judge(
+    folder: str | Path, *, source: str | Path | None = None, say: Say | None = None
+) -> list[Record]:
     """The records on file, judged again from the saved arrays; no instance is run.
 
     Arrays that do not fit their digests, a run that does not end with a step of its rule, and a
     solution that proves nothing though there is one make a claim undecided, with `doubts`.
     So do arrays that are missing or cannot be read. A claim whose config is not of this version is
-    named and left as it is. A claim that gets another verdict is drawn again.
+    named and left as it is. A claim that gets another verdict is drawn again. source: a Python file
+    with claims of one's own, which are judged as well; without it, theirs are left as they are.
     """
     place, speak = opened(Path(folder)), say or (lambda sentence: None)
-    for name, claim in CLAIMS.items():
+    known = {**CLAIMS, **({} if source is None else claims_from(source))}
+    for name, claim in known.items():
         record = read_record(place / "claims" / f"{name}.json", speak)
         if record is None or "error" in record:
             continue
@@ -88,16 +103,23 @@ def judge(folder: str | Path, *, say: Say | None = None) -> list[Record]:
             if "error" not in new:
                 draw(place, claim, config, arrays, new)
         write_json(place / "claims" / f"{name}.json", new)
-    return gather(place, CLAIMS, speak)
+    records = gather(place, known, speak)
+    for record in records:
+        if record["id"] not in known:
+            speak(
+                f"{record['id']} is of {record[OUTSIDE]} and is left as it is: "
+                f"add --from {record[OUTSIDE]} to judge it"
+            )
+    return records
 
 
 def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
     """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
     from attsvm.figures.run import write_figure
-    from attsvm.figures.style import QUIET, look
+    from attsvm.figures.style import QUIET, styled
 
-    with look():
-        figure = claim.plot(config, result)
+    with styled():
+        figure = lawful_part(claim, "plot", claim.plot(config, result), "Figure")
         gap = record["gap"]
         known = isinstance(gap, float) and gap < float("inf")
         proof = f"certified gap ≤ {gap:.1e}" if known else "not certified"
@@ -110,7 +132,8 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
             write_figure(figure, folder / "figures" / f"{claim.id}.{kind}")
     motion = folder / "claims" / f"{claim.id}.motion.json"
     if claim.motion is not None:
-        write_json(motion, asdict(claim.motion(config, result)), indent=None)
+        moving = lawful_part(claim, "motion", claim.motion(config, result), "Motion")
+        write_json(motion, asdict(moving), indent=None)
     else:
         motion.unlink(missing_ok=True)
 

@@ -16,7 +16,7 @@ from attsvm.errors import BadTokens
 
 Watch = Callable[[str, str], None]  # (name, state)
 
-# One thread a process when several run at once.
+# One thread per process when several run at once.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Result
+from attsvm.claims.claim import Claim, Config, Result, lawful_result
 from attsvm.claims.shared.ledger import LEDGER, UNKNOWN, WITHIN, Ledger, Piece, opened
 from attsvm.errors import AttsvmError
 
@@ -36,7 +36,7 @@ class Replayed:
 def recorded(claim: Claim, config: Config) -> Result:
     """The result of a run, with the arrays of its ledger."""
     with opened(Ledger()) as ledger:
-        result = claim.run(config)
+        result = lawful_result(claim, claim.run(config))
     return {**result, **ledger.closed()}
 
 

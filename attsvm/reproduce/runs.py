@@ -1,4 +1,4 @@
-"""reproduce(): run claims, judge them from what was saved, draw them, and keep what is finished.
+"""Run claims, judge them from what was saved, draw them, and keep what is finished.
 
 The folder is described in attsvm/reproduce/folder.py. A claim whose config and code are the ones
 on file is not run again. Every file is written beside and then renamed, a claim's record last, so a
@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attsvm.claims import CLAIMS, claim_of
-from attsvm.claims.claim import Claim, Config
+from attsvm.claims.claim import BadClaim, Claim, Config
 from attsvm.ground.files import write_arrays
-from attsvm.reproduce.digests import DIGESTS, digests, misfits
+from attsvm.reproduce.digests import DIGESTS, array_digests, misfits
 from attsvm.reproduce.folder import (
+    OUTSIDE,
     Record,
     Say,
     full,
@@ -28,52 +31,57 @@ from attsvm.reproduce.folder import (
     write_json,
 )
 from attsvm.reproduce.judging import as_json, broken, draw, judged, saved_arrays
+from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import recorded
 from attsvm.reproduce.sources import code_digest
 
 
-def reproduce(
+def reproduce_claims(
     claims: Sequence[str] = (),
     *,
     out: str | Path,
     quick: bool = False,
     jobs: int = 1,
     again: bool = False,
+    source: str | Path | None = None,
     watch: Watch | None = None,
     say: Say | None = None,
 ) -> list[Record]:
     """The records of these claims (ids or paper letters; all without), written to the folder.
 
-    quick: small counts, the same checks. jobs: processes, 0 for one a core. again: run even what is
-    finished. watch(id, state) is told of every change; say(sentence) of files that had to be kept
-    aside and of claims that broke. A record is {id, paper, title, statement, kind, trust, verdict,
+    quick: small counts, the same checks. jobs: processes, 0 for one per core. again: run even what
+    is finished. source: a Python file whose claims are taken in place of the package's.
+    watch(id, state) is told of every change; say(sentence) of files that had to be kept aside and
+    of claims that broke. A record is {id, paper, title, statement, kind, trust, verdict,
     numbers, premises, reason, gap, seconds, config, …}; of a claim that broke, the verdict is
     undecided and `error` says why.
     """
-    chosen = [claim_of(name) for name in chosen_ids(claims)]
+    known = known_claims(source)
+    chosen = [known[name] for name in chosen_ids(claims, known)]
     folder = prepared(Path(out))
     tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
     waiting: list[str] = []
     for claim in chosen:
         if not again and _finished(folder, claim, claim.quick if quick else claim.full, speak):
-            tell(claim.id, "kept")
+            tell(claim.id, "on file")
         else:
             waiting.append(claim.id)
             tell(claim.id, "waiting")
     count = min(workers(jobs), len(waiting))
+    given = (str(folder), quick, None if source is None else str(source))
     try:
         if count > 1:
-            in_processes(measure, waiting, given=(str(folder), quick), jobs=count, tell=tell)
+            in_processes(measure, waiting, given=given, jobs=count, tell=tell)
         else:
             for name in waiting:
                 tell(name, "running")
-                tell(name, measure(name, str(folder), quick))
+                tell(name, measure(name, *given))
     except OSError as error:
         if full(error):
             raise no_space(folder) from error
         raise
-    written = gather(folder, CLAIMS, speak)
+    written = gather(folder, {**CLAIMS, **known}, speak)
     ids = {claim.id for claim in chosen}
     mine = [record for record in written if record["id"] in ids]
     for record in mine:
@@ -82,23 +90,25 @@ def reproduce(
     return mine
 
 
-def measure(name: str, folder: str, quick: bool) -> str:
+def measure(name: str, folder: str, quick: bool, source: str | None = None) -> str:
     """Run one claim and save what it measured; the verdict, or `broken` when it raised."""
-    claim = claim_of(name)
+    claim = claim_of(name, known_claims(source))
     config = claim.quick if quick else claim.full
     place = Path(folder)
     about: dict[str, Any] = {"config": config, "digest": digest(claim), "quick": quick}
+    if source is not None:
+        about[OUTSIDE] = source
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         result = recorded(claim, config)
         about["seconds"] = time.perf_counter() - wall
         about["cpu_seconds"] = time.process_time() - cpu
         write_arrays(place / "claims" / f"{name}.npz", result, force=True)
-        about[DIGESTS] = digests(place / "claims" / f"{name}.npz")
+        about[DIGESTS] = array_digests(place / "claims" / f"{name}.npz")
         record = judged(claim, config, result, about)
         draw(place, claim, config, result, record)
     except Exception as error:  # whatever one claim does, the others go on
-        if full(error):
+        if full(error) or isinstance(error, BadClaim):
             raise
         record = broken(claim, config, about, error)
         for kind in ("svg", "png"):  # the picture on file is of another run
@@ -108,21 +118,27 @@ def measure(name: str, folder: str, quick: bool) -> str:
     return "broken" if "error" in record else str(record["verdict"])
 
 
+def warm_kernels() -> None:
+    """Compile every kernel before the first claim, so that no claim's seconds include it."""
+    if find_spec("attsvm.ground.warming") is not None:
+        import_module("attsvm.ground.warming").warm_all()
+
+
 def workers(jobs: int) -> int:
-    """How many processes are asked for; 0: one a core."""
+    """How many processes are asked for; 0: one per core."""
     return jobs or os.cpu_count() or 1
 
 
-def chosen_ids(names: Sequence[str]) -> list[str]:
-    """The claims of these ids and paper letters, in the order of the registry; all without."""
+def chosen_ids(names: Sequence[str], known: Mapping[str, Claim] = CLAIMS) -> list[str]:
+    """The known claims of these ids and paper letters, in their order; all without names."""
     wanted: set[str] = set()
-    papers = {claim.paper for claim in CLAIMS.values()}
+    papers = {claim.paper for claim in known.values()}
     for name in names:
         if name in papers:
-            wanted |= {key for key in CLAIMS if claim_of(key).paper == name}
+            wanted |= {key for key, claim in known.items() if claim.paper == name}
         else:
-            wanted.add(claim_of(name).id)
-    return [key for key in CLAIMS if not names or key in wanted]
+            wanted.add(claim_of(name, known).id)
+    return [key for key in known if not names or key in wanted]
 
 
 def _finished(folder: Path, claim: Claim, config: Config, say: Say) -> bool:

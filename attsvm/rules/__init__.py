@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
+from weakref import WeakSet
 
 from attsvm.errors import Unsupported
 from attsvm.rules import (
@@ -21,7 +22,7 @@ from attsvm.rules import (
     signum,
     spectral,
 )
-from attsvm.rules.rule import Blocks, Gradient, Rule, Step
+from attsvm.rules.rule import Blocks, Gradient, Rule, Step, check_rule
 from attsvm.rules.steps.decay import with_decay
 from attsvm.rules.steps.schedules import Schedule, schedule_of
 
@@ -39,23 +40,32 @@ RULES: dict[str, Callable[..., Rule]] = {
 }
 
 
+# A rule where one is asked for: its name, the rule itself, or a function that makes it.
+RuleLike = str | Rule | Callable[..., Rule]
+
 __all__ = [
     "RULES",
     "Blocks",
     "Gradient",
     "Rule",
+    "RuleLike",
     "Schedule",
     "Step",
+    "check_rule",
     "rule_of",
     "schedule_of",
     "with_decay",
 ]
 
+# Rules that are known to keep the contract.
+_FINE: WeakSet[Rule] = WeakSet()
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 
 
-def rule_of(rule: str | Rule, **options: Any) -> Rule:
+def rule_of(rule: RuleLike, **options: Any) -> Rule:
     """The rule of this name with its options (momentum, ε, …); a Rule is handed back as it is.
+
+    A function that makes a rule is called with the options.
 
     >>> rule_of("mirror:1.75").name
     'mirror:1.75'
@@ -65,9 +75,11 @@ def rule_of(rule: str | Rule, **options: Any) -> Rule:
     if isinstance(rule, Rule):
         if options:
             raise Unsupported(f"options go with the name of a rule; {rule.name} is made already")
-        return rule
+        return _checked(rule)
+    if callable(rule):
+        return _made(rule, options)
     if not isinstance(rule, str):
-        raise Unsupported(f"a rule is given by name, such as 'ngd'; this is {rule!r}")
+        raise Unsupported(f"a rule is given by name, such as 'ngd', or as a Rule; this is {rule!r}")
     word, colon, text = rule.partition(":")
     key = f"{word}:P" if colon else rule
     if key not in RULES:
@@ -92,7 +104,32 @@ def rule_of(rule: str | Rule, **options: Any) -> Rule:
         if not fits:
             raise Unsupported(f"option {name} of rule {rule!r} is {value!r}: it must be {kind}")
     if not colon:
-        return factory(**options)
+        return _known(factory(**options))
     if _NUMBER.fullmatch(text) is None:
         raise Unsupported(f"rule {rule!r} needs a number P above 1, such as {word}:1.75")
-    return factory(float(text), **options)
+    return _known(factory(float(text), **options))
+
+
+def _known(rule: Rule) -> Rule:
+    """A rule of the house's own, which tests hold to the contract."""
+    _FINE.add(rule)
+    return rule
+
+
+def _checked(rule: Rule) -> Rule:
+    """A rule of one's own, held to the contract the first time it is met."""
+    if rule not in _FINE:
+        check_rule(rule)
+        _FINE.add(rule)
+    return rule
+
+
+def _made(factory: Callable[..., Rule], options: dict[str, Any]) -> Rule:
+    """The rule that a function of one's own makes with these options."""
+    try:
+        made = factory(**options)
+    except TypeError as error:
+        raise Unsupported(f"the function that makes the rule does not take this: {error}") from None
+    if not isinstance(made, Rule):
+        raise Unsupported(f"the function that makes the rule gave {made!r}: it must be a Rule")
+    return _checked(made)

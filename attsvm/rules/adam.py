@@ -67,7 +67,7 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
             after |= {f"{block}.ratio": ratio, f"{block}.log": root}
         return new, after
 
-    return Rule("adam", init, move, graded=True)
+    return Rule("adam", init, move, graded=True, limit="adam")
 
 
 def _sized(gradient: Gradient, block: str) -> tuple[Floats, Floats]:

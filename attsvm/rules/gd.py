@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attsvm.ground.arrays import Floats
 from attsvm.rules.rule import Rule
 from attsvm.rules.steps.scaled import grown
@@ -19,4 +21,10 @@ def rule() -> Rule:
     Theory: on the weight it converges in direction to the Frobenius max-margin solution of
     locally optimal tokens [tarzanagh2023maxmargin], [tarzanagh2023svm].
     """
-    return memoryless("gd", toward)
+    made = memoryless("gd", toward)
+    return replace(made, clock=_clock, fused="gd", limit="gd")
+
+
+def _clock(log_lr: Floats, log_norm: Floats) -> Floats:
+    """A step of size η is the time η of gradient flow."""
+    return log_lr

@@ -55,7 +55,7 @@ def through_dual(name: str, toward: Toward, p: float) -> Rule:
             duals |= {f"{block}.left": new[block], f"{block}.dual": u}
         return new, duals
 
-    return Rule(name, init, move, decays=False)
+    return Rule(name, init, move, decays=False, limit=name)
 
 
 def power(x: Floats, exponent: float) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attsvm.rules import ngd, spectral
 from attsvm.rules.graded.averages import Average, by_terms, whole
 from attsvm.rules.rule import Rule
@@ -21,4 +23,4 @@ def rule(*, momentum: float = 0.95, newton_schulz: bool = False) -> Rule:
             return whole(spectral.approximate)
         return whole(ngd.toward) if ndim == 2 else by_terms(spectral.terms_of)
 
-    return averaged("muon", average, momentum, graded=not newton_schulz)
+    return replace(averaged("muon", average, momentum, graded=not newton_schulz), limit="muon")

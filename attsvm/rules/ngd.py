@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attsvm.ground.arrays import Floats
 from attsvm.rules.rule import Rule
 from attsvm.rules.steps.scaled import length, unit
@@ -15,4 +17,10 @@ def toward(G: Floats, log_scale: Floats) -> Floats:
 
 def rule() -> Rule:
     """Normalized gradient descent: every step has Frobenius norm η."""
-    return memoryless("ngd", toward, norm="frobenius")
+    made = memoryless("ngd", toward, norm="frobenius")
+    return replace(made, clock=_clock, fused="ngd", limit="ngd")
+
+
+def _clock(log_lr: Floats, log_norm: Floats) -> Floats:
+    """A step of length η is the time η/‖g‖ of gradient flow."""
+    return log_lr - log_norm

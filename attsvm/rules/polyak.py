@@ -42,4 +42,4 @@ def rule(*, longest: float | None = None) -> Rule:
             new[block] = x - grown(logs, gradient.direction[block])
         return new, step.state
 
-    return Rule("polyak", init, move)
+    return Rule("polyak", init, move, needs_floor=True, limit="polyak")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attsvm.ground.arrays import Floats
@@ -23,4 +25,4 @@ def finely(terms: Graded) -> Floats:
 
 def rule() -> Rule:
     """Sign descent: the largest entry of every step is η."""
-    return memoryless("sign", toward, norm="max", finely=finely)
+    return replace(memoryless("sign", toward, norm="max", finely=finely), limit="sign")

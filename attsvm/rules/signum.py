@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attsvm.rules.graded.averages import Average, by_entry
 from attsvm.rules.rule import Rule
 from attsvm.rules.steps.steepest import averaged
@@ -13,4 +15,4 @@ def rule(*, momentum: float = 0.9) -> Rule:
     def average(ndim: int) -> Average:
         return by_entry()
 
-    return averaged("signum", average, momentum, graded=True)
+    return replace(averaged("signum", average, momentum, graded=True), limit="signum")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attsvm.ground.arrays import Floats
@@ -65,5 +67,7 @@ def terms_of(G: Floats, log_scale: Floats) -> Graded:
 def rule(*, newton_schulz: bool = False) -> Rule:
     """Spectral descent: the largest singular value of every step is η, unless approximated."""
     if newton_schulz:
-        return memoryless("spectral", approximate)
-    return memoryless("spectral", exact, norm="spectral", finely=finely)
+        made = memoryless("spectral", approximate)
+    else:
+        made = memoryless("spectral", exact, norm="spectral", finely=finely)
+    return replace(made, limit="spectral")

@@ -1,29 +1,36 @@
-"""The solvers, by name. Each hands back an untrusted answer; `certificate.py` judges it."""
+"""The solvers, by name. Each hands back an untrusted answer; `attsvm.certificate` judges it."""
 
 from __future__ import annotations
 
 from attsvm.norms import Norm
-from attsvm.solvers import active_set, by_size, cutting_plane, cvxpy_oracle, interior, newton
-from attsvm.solvers.solver import Solver
+from attsvm.solvers.active_set import by_active_set
+from attsvm.solvers.by_size import solve_frobenius
+from attsvm.solvers.cutting_plane import by_cutting_planes
+from attsvm.solvers.cvxpy_oracle import by_cvxpy
+from attsvm.solvers.general import by_cuts
+from attsvm.solvers.interior import by_interior_point, has_method
+from attsvm.solvers.newton import by_newton_steps
+from attsvm.solvers.solver import Solver, any_norm
 
 
 def _frobenius(norm: Norm) -> bool:
-    return norm.name == "frobenius"
+    return norm.euclidean
 
 
-def _others(norm: Norm) -> bool:
-    return norm.name != "frobenius"
+def _own(norm: Norm) -> bool:
+    return has_method(norm)
 
 
-def _all(norm: Norm) -> bool:
-    return True
+def _written(norm: Norm) -> bool:
+    return norm.cvxpy is not None
 
 
 SOLVERS: dict[str, Solver] = {
-    "frobenius": Solver("picks by size", _frobenius, by_size.solve, soft=True),
-    "active-set": Solver("small, exact", _frobenius, active_set.solve),
-    "cutting-plane": Solver("few unknowns", _frobenius, cutting_plane.solve),
-    "newton": Solver("many rows", _frobenius, newton.solve, soft=True),
-    "interior": Solver("every other norm", _others, interior.solve, soft=True),
-    "cvxpy": Solver("a second opinion", _all, cvxpy_oracle.solve, soft=True),
+    "frobenius": Solver("picks by size", _frobenius, solve_frobenius, soft=True),
+    "active-set": Solver("small, exact", _frobenius, by_active_set),
+    "cutting-plane": Solver("few unknowns", _frobenius, by_cutting_planes),
+    "newton": Solver("many rows", _frobenius, by_newton_steps, soft=True),
+    "interior": Solver("a norm's own method", _own, by_interior_point, soft=True),
+    "general": Solver("any norm, small", any_norm, by_cuts, soft=True),
+    "cvxpy": Solver("a second opinion", _written, by_cvxpy, soft=True),
 }

@@ -11,10 +11,12 @@ import numpy as np
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.small import answer_small
-from attsvm.solvers.solver import Answer, Rows
+from attsvm.solvers.solver import Answer, RowArrays
 
 
-def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
+def by_cutting_planes(
+    problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf
+) -> Answer:
     """The answer of the active set on a working set that grows by the most violated rows."""
     D = problem.shape[0] * problem.shape[1]
     batch = max(2 * D, 60)
@@ -36,7 +38,7 @@ def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -
         if len(working) and len(np.setdiff1d(grown, working)) == 0:
             break  # nothing new is violated beyond what rounding explains
         working = grown
-        rows = Rows.of(problem, working)
+        rows = RowArrays.of(problem, working)
         answer = answer_small(rows)
         if answer.proof or answer.W is None:
             break

@@ -11,14 +11,13 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Power
 from attsvm.problem.problem import Problem
 from attsvm.solvers.solver import Answer
 
 _FAILED = ("infeasible", "infeasible_inaccurate")
 
 
-def solve(
+def by_cvxpy(
     problem: Problem,
     norm: Norm,
     *,
@@ -27,6 +26,8 @@ def solve(
     **options: Any,
 ) -> Answer:
     """The answer of cvxpy's default solver, all rows in one vectorised constraint."""
+    if norm.cvxpy is None:
+        raise Unsupported(f"norm {norm.name} does not say what it is in cvxpy: give it `cvxpy`")
     try:
         import cvxpy as cp
     except ImportError as error:
@@ -38,7 +39,7 @@ def solve(
     slack = cp.Variable(problem.m, nonneg=True) if soft else 0.0
     rows = [margins + slack >= problem.b] if problem.m else []
     equal = [ties == problem.c] if problem.ties else []
-    value = _objective(cp, W, norm)
+    value = norm.cvxpy(cp, W)
     goal = cp.square(value) / 2 + budget * cp.sum(slack) if soft else value
     program = cp.Problem(cp.Minimize(goal), rows + equal)
     try:
@@ -56,20 +57,6 @@ def solve(
 def _expression(cp: Any, W: Any, D: Any, Z: Any) -> Any:
     """Δ_kᵀ W z_k of every row as one expression (k,)."""
     return cp.sum(cp.multiply(D @ W, Z), axis=1) if len(D) else None
-
-
-def _objective(cp: Any, W: Any, norm: Norm) -> Any:
-    """The norm as a cvxpy expression."""
-    if isinstance(norm, Power):
-        return cp.pnorm(cp.vec(W, order="C"), norm.p)
-    flat = cp.vec(W, order="C")
-    return {
-        "frobenius": lambda: cp.norm(flat, 2),
-        "nuclear": lambda: cp.normNuc(W),
-        "spectral": lambda: cp.sigma_max(W),
-        "l1": lambda: cp.norm(flat, 1),
-        "max": lambda: cp.norm(flat, "inf"),
-    }[norm.name]()
 
 
 def _dual(constraints: list[Any], size: int) -> Any:

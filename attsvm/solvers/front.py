@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,11 +13,16 @@ from attsvm import solvers
 from attsvm.certificate import Certificate, certify
 from attsvm.certificate.scale import exponent
 from attsvm.certificate.soft import soft_lower
-from attsvm.errors import ConvergenceWarning, Unsupported
+from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
+from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import Problem
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.interior import has_method
 from attsvm.solvers.solver import Answer, Solver, zero_row
 
+# A solver by name, as a record or as a function; None: the norm's default.
+Chosen: TypeAlias = str | Solver | Callable[..., Any] | None
 # Sizes that a solver takes as they are; others are scaled first.
 _MIDDLE = (1e-60, 1e60)
 
@@ -26,26 +33,29 @@ def solve(
     *,
     tol: float | None = None,
     C: float | None = None,
-    solver: str | None = None,
+    solver: Chosen = None,
 ) -> Certificate:
     """The Certificate of the least-norm W that meets the problem's rows.
 
         min ‖W‖  s.t.  Δ_kᵀ W z_k ≥ b_k,  Δ_lᵀ W z_l = c_l
 
-    norm: a name such as "frobenius", "nuclear", "l1.75". tol: the certified relative gap asked
-    for (1e-8; 1e-6 for nuclear and spectral). C: a budget on the multipliers, for data that
-    cannot be separated: min ½‖W‖² + C Σ ξ_k. solver: a name of `attsvm.solvers.SOLVERS`.
+    norm: a name such as "frobenius", "nuclear", "l1.75", or a Norm of one's own. tol: the certified
+    relative gap asked for (1e-8; 1e-6 for nuclear and spectral). C: a budget on the multipliers,
+    for data that cannot be separated: min ½‖W‖² + C Σ ξ_k. solver: a name of
+    `attsvm.solvers.SOLVERS`, a Solver, or a function (problem, norm, tol=…) -> Answer.
 
     Returns a Certificate whatever the outcome; `.require()` raises when it is not optimal. A
     solve that stops before the tolerance also warns.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0])))
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
     >>> [round(float(x), 5) for x in best.W.ravel()]
     [-0.09901, 0.9901]
     """
+    _check_problem(problem)
     geometry = norm_of(norm)
+    check_shape(geometry, problem.shape)
     goal = _tolerance(geometry, tol)
     budget = np.inf if C is None else _budget(C)
     method = pick(geometry, solver, budget)
@@ -56,6 +66,21 @@ def solve(
     if result.status == "stalled":
         warnings.warn(f"{result.message} (asked for {goal:.1e})", ConvergenceWarning, stacklevel=2)
     return result
+
+
+def _check_problem(problem: object) -> None:
+    """Raises BadTokens unless it is a Problem, and says how one is made."""
+    if isinstance(problem, Problem):
+        return
+    if isinstance(problem, Tokens):
+        raise BadTokens(
+            "solve takes a Problem, these are Tokens: Problem.of(tokens, [0, 2, …]) with the kept "
+            "token of each input, or Problem.of(tokens, Selection.best(tokens, v))"
+        )
+    raise BadTokens(
+        f"solve takes a Problem, this is {type(problem).__name__}: Problem.of(tokens, kept) or "
+        "Problem.from_rows(differences, queries) makes one"
+    )
 
 
 def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
@@ -98,10 +123,10 @@ def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: fl
     if budget == np.inf or _MIDDLE[0] <= budget <= _MIDDLE[1]:
         # What overflows on the way to an answer is no fault of it: the certificate judges.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return method.run(problem, norm, tol=tol, budget=budget)
+            return method.answer(problem, norm, tol, budget)
     cap = min(max(budget, _MIDDLE[0]), _MIDDLE[1])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = method.run(problem, norm, tol=tol, budget=cap)
+        found = method.answer(problem, norm, tol, cap)
     pairs = [
         (np.minimum(found.multipliers * share, budget), found.tie_multipliers * share)
         for share in (1.0, budget / cap)
@@ -123,23 +148,28 @@ def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: floa
     )  # fmt: skip
 
 
-def pick(norm: Norm, name: str | None, budget: float) -> Solver:
-    """The solver of this name, or the default of the norm; an error when it does not fit."""
-    if name is None:
-        name = "frobenius" if norm.name == "frobenius" else "interior"
-    if name not in solvers.SOLVERS:
-        raise Unsupported(f"unknown solver {name!r}: known are {', '.join(solvers.SOLVERS)}")
-    method = solvers.SOLVERS[name]
+def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
+    """The solver asked for, or the default of the norm. Raises Unsupported unless it fits."""
+    if solver is None:
+        solver = "frobenius" if norm.euclidean else "interior" if has_method(norm) else "general"
+    if isinstance(solver, str):
+        if solver not in solvers.SOLVERS:
+            raise Unsupported(f"unknown solver {solver!r}: known are {', '.join(solvers.SOLVERS)}")
+        name, method = f"solver {solver!r}", solvers.SOLVERS[solver]
+    elif isinstance(solver, Solver) or callable(solver):
+        method = solver if isinstance(solver, Solver) else Solver.of(solver)
+        name = f"solver {method.purpose!r}"
+    else:
+        raise Unsupported(
+            "a solver is a name, a Solver or a function (problem, norm, tol=…) -> Answer; "
+            f"this is {solver!r}"
+        )
+    fitting = [key for key, other in solvers.SOLVERS.items() if other.takes(norm)]
     if not method.takes(norm):
-        fitting = [key for key, other in solvers.SOLVERS.items() if other.takes(norm)]
-        raise Unsupported(
-            f"solver {name!r} does not take norm {norm.name}: {', '.join(fitting)} do"
-        )
+        raise Unsupported(f"{name} does not take norm {norm.name}: {', '.join(fitting)} do")
     if budget < np.inf and not method.soft:
-        fitting = [key for key, s in solvers.SOLVERS.items() if s.soft and s.takes(norm)]
-        raise Unsupported(
-            f"solver {name!r} takes no budget C in norm {norm.name}: {', '.join(fitting)} do"
-        )
+        fitting = [key for key in fitting if solvers.SOLVERS[key].soft]
+        raise Unsupported(f"{name} takes no budget C in norm {norm.name}: {', '.join(fitting)} do")
     return method
 
 

@@ -1,40 +1,59 @@
-"""The other norms: the Frobenius answer first, then the norm's own interior point or program."""
+"""Norms with a method of their own: an interior point, or a linear program."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from attsvm.errors import Unsupported
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Power
+from attsvm.norms.entrywise import Largest, Power, Sum
+from attsvm.norms.matrix import Nuclear, Spectral
 from attsvm.problem.problem import Problem
-from attsvm.solvers import by_size
+from attsvm.solvers import general
 from attsvm.solvers.cone import nuclear, spectral
+from attsvm.solvers.cone import soft as soft_cone
 from attsvm.solvers.power import entrywise, linear
-from attsvm.solvers.rounds import soft_margin
-from attsvm.solvers.rounds.working_set import Inner, solve_with
+from attsvm.solvers.power import soft as soft_power
+from attsvm.solvers.rounds.method import Method
+from attsvm.solvers.rounds.whole import answer_with
 from attsvm.solvers.solver import Answer
 
 
-def inner_of(norm: Norm) -> Inner:
-    """The inner solver of a norm: unit rows in, an untrusted pair out."""
-    if isinstance(norm, Power):
-        return partial(entrywise.inner, p=norm.p)
-    table: dict[str, Inner] = {
-        "nuclear": nuclear.inner,
-        "spectral": spectral.inner,
-        "l1": linear.inner_l1,
-        "max": linear.inner_max,
-    }
-    return table[norm.name]
+def _power(norm: Any) -> Method:
+    return Method(partial(entrywise.inner, p=norm.p), partial(soft_power.inner, p=norm.p))
 
 
-def solve(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
-    """The answer in any norm but Frobenius; a proof of infeasibility is the Frobenius one."""
-    if np.isfinite(budget):
-        return soft_margin.solve(problem, norm, tol=tol, budget=budget, hard=solve)
-    start = by_size.solve(problem, norm, tol=min(tol, 1e-9))
-    if start.proof or start.W is None:
-        return start
-    return solve_with(inner_of(norm), problem, norm, tol=tol, start=start)
+# Norms stand below solvers, so the methods of the listed ones are named here, by class; a norm
+# from outside brings its own in `inner` and `soft`.
+METHODS: dict[type[Norm], Callable[[Any], Method]] = {
+    Nuclear: lambda _: Method(nuclear.inner, partial(soft_cone.inner, side=soft_cone.NUCLEAR)),
+    Spectral: lambda _: Method(spectral.inner, partial(soft_cone.inner, side=soft_cone.SPECTRAL)),
+    Sum: lambda _: linear.L1,
+    Largest: lambda _: linear.MAX,
+    Power: _power,
+}
+
+
+def has_method(norm: Norm) -> bool:
+    """Whether a norm has a method of its own, brought along or listed here."""
+    return norm.inner is not None or type(norm) in METHODS
+
+
+def method_of(norm: Norm) -> Method:
+    """The method of a norm; soft margins of one that brings only `inner` go the general way."""
+    if norm.inner is not None:
+        return Method(norm.inner, general.inner_soft if norm.soft is None else norm.soft)
+    if type(norm) not in METHODS:
+        raise Unsupported(f"norm {norm.name} has no method of its own: solver 'general' needs none")
+    return METHODS[type(norm)](norm)
+
+
+def by_interior_point(
+    problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf
+) -> Answer:
+    """The answer of the norm's own method, by rounds over a growing set of margins."""
+    return answer_with(method_of(norm), problem, norm, tol=tol, budget=budget)

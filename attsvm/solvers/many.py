@@ -9,42 +9,38 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-import numba
 import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
+from attsvm.ground.compiled import in_threads
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.stack import Stack, StackRows
-from attsvm.solvers.frobenius.dual_active_set import DONE, solve_in
+from attsvm.problem.rows import StackRows
+from attsvm.problem.stack import Stack
+from attsvm.solvers.frobenius.dual_active_set import DONE
 from attsvm.solvers.frobenius.sharpening import sharpen
 from attsvm.solvers.frobenius.small import SMALL
-from attsvm.solvers.front import solve
-from attsvm.solvers.solver import Rows
+from attsvm.solvers.frobenius.stacked import solve_rows
+from attsvm.solvers.front import Chosen, solve
+from attsvm.solvers.solver import RowArrays
 
 # Problems that share one set of work arrays.
 _CHUNK = 32
 
 
-@njit(parallel=True)
-def solve_stack(
-    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats
-) -> tuple[Ints, Floats, Floats]:
-    """Status (B,), multipliers (B, m) and W (B, d, dq) of a stack: D (B, m, d), z (B, g, dq)."""
-    B, m, _ = D.shape
-    status = np.empty(B, np.int64)
-    lam = np.empty((B, m))
+def solve_all(rows: StackRows) -> tuple[Ints, Floats, Floats]:
+    """Status (B,), multipliers (B, m) and W (B, d, dq) of a stack, by as many threads as there are.
+
+    Each part of the stack has work arrays of its own.
+    """
+    B, m = rows.b.shape
     free = np.zeros(m, np.bool_)
-    W = np.empty((B, D.shape[2], z.shape[2]))
-    parts = (B + _CHUNK - 1) // _CHUNK
-    for part in numba.prange(parts):
-        U, G, K = np.empty((m, D.shape[2])), np.empty((m, m)), np.empty((m, m))
-        for k in range(part * _CHUNK, min(B, (part + 1) * _CHUNK)):
-            status[k] = solve_in(D[k], z[k], query[k], norms[k], b[k], free, U, G, K, lam[k], W[k])
+    parts = [slice(k, k + _CHUNK) for k in range(0, B, _CHUNK)]
+    found = in_threads(lambda part: solve_rows(rows.part(part), free), parts)
+    status, lam, W, _ = map(np.concatenate, zip(*found, strict=True))
     return status, lam, W
 
 
@@ -54,13 +50,14 @@ def solve_many(
     *,
     tol: float | None = None,
     jobs: int = 1,
+    solver: Chosen = None,
 ) -> list[Certificate]:
     """The Certificates of many problems, in input order.
 
     Small Frobenius problems of one size are solved by one compiled kernel, in parallel over the
     problems. The rest is solved one by one, in `jobs` processes when more than one is asked for.
     The result does not depend on the number of threads or processes, and equals that of solving
-    each alone up to rounding.
+    each alone up to rounding. solver: as in `solve`; then every problem is solved alone.
 
     >>> import numpy as np, attsvm
     >>> X = np.random.default_rng(0).standard_normal((3, 2, 4, 5))
@@ -75,7 +72,7 @@ def solve_many(
     else:
         listed = list(problems)
     out: list[Certificate | None] = [None] * len(listed)
-    if geometry.name == "frobenius":
+    if geometry.euclidean and solver is None:
         for place in _groups(listed) if whole is None else _whole(whole):
             part = [listed[k] for k in place]
             rows = whole if whole is not None else StackRows.of(part)
@@ -86,7 +83,7 @@ def solve_many(
                 if certificate.status != "stalled":
                     out[k] = certificate
     rest = [k for k, certificate in enumerate(out) if certificate is None]
-    alone = partial(_alone, norm=geometry, tol=tol)
+    alone = partial(_alone, norm=geometry, tol=tol, solver=solver)
     solved: Iterable[Certificate]
     if jobs > 1 and len(rest) > 1:
         share = max(1, len(rest) // (4 * jobs))
@@ -107,10 +104,10 @@ def solve_many(
     return done
 
 
-def _alone(problem: Problem, norm: Norm, tol: float | None) -> Certificate:
+def _alone(problem: Problem, norm: Norm, tol: float | None, solver: Chosen) -> Certificate:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve(problem, norm, tol=tol)
+        return solve(problem, norm, tol=tol, solver=solver)
 
 
 def _groups(problems: Sequence[Problem]) -> list[list[int]]:
@@ -132,8 +129,8 @@ def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[
     """The Certificates of stackable Frobenius problems."""
     flat = (rows.norms == 0).any(axis=1)
     norms = np.where(flat[:, None], 1.0, rows.norms)
-    status, lam, W = solve_stack(rows.D, rows.z, rows.query, norms, rows.b)
+    status, lam, W = solve_all(rows._replace(norms=norms))
     for k in ((status != DONE) & ~flat).nonzero()[0]:
-        lam[k] = sharpen(Rows.of(problems[k]), lam[k]).multipliers
+        lam[k] = sharpen(RowArrays.of(problems[k]), lam[k]).multipliers
     lam[flat] = 0.0  # solved one by one: the zero row is the proof
     return certify_stack(problems, "frobenius", W, lam, rows=rows, tol=tol)

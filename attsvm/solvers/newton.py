@@ -11,7 +11,7 @@ from attsvm.solvers.frobenius.large import MEMORY, solve_rows
 from attsvm.solvers.solver import Answer
 
 
-def solve(
+def by_newton_steps(
     problem: Problem,
     norm: Norm,
     *,

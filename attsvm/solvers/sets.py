@@ -12,15 +12,15 @@ from attsvm.errors import BadSelection, NotConverged
 from attsvm.ground.arrays import Bools, Ints
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
 
 
-def support_inputs(tokens: Tokens, keep: Selection, *, norm: str | Norm = "frobenius") -> Bools:
+def support_inputs(tokens: Tokens, keep: Kept, *, norm: str | Norm = "frobenius") -> Bools:
     """The inputs (n,) whose kept token supports the decoder: y_i v·x_iα = 1 at the best v.
 
-    Read off certified tight rows; an input that stays undecided is an error that names it.
+    Read off certified tight rows. Raises NotConverged, with the input, where one stays undecided.
     """
     best = solve(Problem.of_labels(tokens, keep), norm).require()
     verdict = best.tight
@@ -33,7 +33,7 @@ def support_inputs(tokens: Tokens, keep: Selection, *, norm: str | Norm = "frobe
     return verdict.tight
 
 
-def relaxed(tokens: Tokens, keep: Selection, *, norm: str | Norm = "frobenius") -> Problem:
+def relaxed(tokens: Tokens, keep: Kept, *, norm: str | Norm = "frobenius") -> Problem:
     """The relaxed problem of joint training: right-hand side 1 on support inputs, 0 elsewhere.
 
     Theory: the limit of the prompt when the decoder is trained too [tarzanagh2023maxmargin].
@@ -42,7 +42,7 @@ def relaxed(tokens: Tokens, keep: Selection, *, norm: str | Norm = "frobenius") 
     >>> from attsvm.data import EXAMPLES
     >>> a = EXAMPLES["joint-relaxed"]()
     >>> tokens = attsvm.Tokens(a["X"], labels=a["y"])
-    >>> problem = attsvm.relaxed(tokens, attsvm.Selection.of(tokens, a["alpha"]))
+    >>> problem = attsvm.relaxed(tokens, a["alpha"])
     >>> (attsvm.solve(problem).W.ravel() + 0.0).round(9)
     array([1., 0.])
     """
@@ -73,7 +73,7 @@ class SetChoice:
 
 def solve_sets(
     tokens: Tokens,
-    sets: Selection,
+    sets: Kept,
     norm: str | Norm = "frobenius",
     *,
     tol: float | None = None,
@@ -88,6 +88,7 @@ def solve_sets(
 
     Theory: nonlinear heads, as recalled [tarzanagh2023maxmargin].
     """
+    sets = Selection.of(tokens, sets)
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else tol
     members = [np.flatnonzero(row) for row in sets.kept]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.norms import Norm
 from attsvm.problem.problem import SMALLEST_ROW, Problem
@@ -26,11 +29,16 @@ class Answer:
     proof: bool = False
 
 
+def any_norm(norm: Norm) -> bool:
+    """Takes every norm."""
+    return True
+
+
 @dataclass(frozen=True)
 class Solver:
     """One way to solve: what it is good for, the norms it takes, whether it takes a budget.
 
-    run(problem, norm, tol=…, budget=…) -> Answer.
+    run(problem, norm, tol=…, budget=…) -> Answer; budget is left out where `soft` is False.
     """
 
     purpose: str
@@ -38,9 +46,34 @@ class Solver:
     run: Callable[..., Answer]
     soft: bool = False
 
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Solver:
+        """The solver of a function of one's own: function(problem, norm, tol=…) -> Answer.
+
+        A function with a parameter `budget` takes soft margins too. It may return (W, λ), or
+        (W, λ, μ) with multipliers of ties, in place of an Answer.
+        """
+        soft = "budget" in inspect.signature(function).parameters
+        name = getattr(function, "__name__", type(function).__name__)
+        return cls(f"{name}, given", any_norm, function, soft)
+
+    def answer(self, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
+        """The answer of `run`, of the kind it must be."""
+        options: dict[str, float] = {"budget": budget} if self.soft else {}
+        found: Any = self.run(problem, norm, tol=tol, **options)
+        if isinstance(found, Answer):
+            return found
+        if isinstance(found, tuple) and len(found) in (2, 3):
+            W, lam, mu = (*found, np.zeros(problem.ties))[:3]
+            return Answer(W, lam, mu)
+        raise Unsupported(
+            f"solver {self.purpose!r} returned {type(found).__name__}: it must return an Answer, "
+            "or a tuple (W, multipliers)"
+        )
+
 
 @dataclass(frozen=True)
-class Rows:
+class RowArrays:
     """Margins and then ties of a problem as arrays; rows that are exactly zero are left out.
 
     D (k, d) differences, query (k,), z (g, dq) queries, norms (k,) ‖Δ‖‖z‖, b (k,) right-hand
@@ -58,7 +91,7 @@ class Rows:
     total: int
 
     @classmethod
-    def of(cls, problem: Problem, index: Ints | None = None) -> Rows:
+    def of(cls, problem: Problem, index: Ints | None = None) -> RowArrays:
         """The rows of the margins in `index` (all without it) and of every tie."""
         D, query, norms, b = problem.differences(index), problem.query, problem.row_norms, problem.b
         margins: Ints = np.arange(problem.m)

@@ -28,7 +28,7 @@ from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import Evaluation, evaluate, log_norm
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
 from attsvm.theory.balls.excess import Signed
@@ -178,7 +178,7 @@ def least_descent(
 
 def label_margin_constant(
     tokens: Tokens,
-    keep: Selection,
+    keep: Kept,
     *,
     norm: str | Norm = "frobenius",
     samples: int = 100,
@@ -192,6 +192,7 @@ def label_margin_constant(
     inputs. It can only fall with more mixtures: an upper estimate of the constant, and a value
     that is not positive is a witness that the assumption fails.
     """
+    keep = Selection.of(tokens, keep)
     best = solve(Problem.of_labels(tokens, keep), norm).require()
     alpha, present = keep.indices, tokens.present()
     start = keep.kept.astype(np.float64)

@@ -22,7 +22,7 @@ from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
 from attsvm.ground.arrays import Floats, numbers
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 
 # Singular values below this share of the largest do not count to the rank.
 RANK_SHARE = 1e-4
@@ -96,7 +96,7 @@ def margin_share(W: Matrices, target: Certificate | Sequence[Certificate]) -> An
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0])))
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
     >>> round(float(margin_share([[3.0], [4.0]], best)), 6)
     0.2
     """
@@ -119,7 +119,7 @@ def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]
 
 
 def _check(certificate: Certificate) -> None:
-    """Nothing; an error when no margin share is defined by this certificate."""
+    """Raises Unsupported unless this certificate defines a margin share."""
     if certificate.status == "inseparable":
         raise Inseparable(certificate.message)
     if certificate.problem.ties:
@@ -150,17 +150,19 @@ def _share(W: Floats, certificate: Certificate) -> tuple[float, float]:
     return min(float(certificate.lower / above(norm, shape, W, float(worst))), 1.0), upper
 
 
-def attention_on(selection: Selection | Any, probabilities: Any) -> Any:
+def attention_on(selection: Kept, probabilities: Any) -> Any:
     """The attention mass on the selected tokens, mean over inputs, for attention (..., n, T).
 
-    selection: a Selection, or booleans (..., n, T).
+    selection: a Selection, booleans (..., n, T), or an index per input (..., n).
     """
-    kept = selection.kept if isinstance(selection, Selection) else np.asarray(selection)
     s = numbers(probabilities, "probabilities")
+    kept = selection.kept if isinstance(selection, Selection) else np.asarray(selection)
+    if kept.dtype.kind in "iu" and s.ndim >= 2 and kept.shape[-1:] == s.shape[-2:-1]:
+        kept = kept[..., None] == np.arange(s.shape[-1])
     if kept.dtype != np.bool_ or s.ndim < 2 or kept.shape[-2:] != s.shape[-2:]:
         raise BadTokens(
             f"selection has shape {kept.shape} and type {kept.dtype} for attention {s.shape}: "
-            "it must be booleans with the same inputs and tokens"
+            "it must be an index per input, or booleans with the same inputs and tokens"
         )
     return np.where(kept, s, 0.0).sum(axis=-1).mean(axis=-1)[()]
 
@@ -251,4 +253,5 @@ def _unit(W: Floats, p: float) -> Floats:
     norms = np.ones(W.shape[:-2])
     solid = top[..., 0, 0] > 0
     norms[solid] = power_norm(scaled[solid], p)
-    return scaled / norms[..., None, None]
+    unit: Floats = scaled / norms[..., None, None]
+    return unit

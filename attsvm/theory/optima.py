@@ -21,10 +21,10 @@ from attsvm.errors import BadSelection, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints, vector
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.frobenius.enumeration import MAYBE, all_rows, walk
-from attsvm.solvers.frobenius.inverse import gram
+from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
+from attsvm.solvers.frobenius.stacked import gram
 from attsvm.solvers.front import solve
 
 Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
@@ -32,6 +32,8 @@ Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
 _TIE = 8 * np.finfo(np.float64).eps
 # Beyond this many selections an enumeration has to be asked for.
 MOST = 10_000_000
+# Selections that are walked over at once; they are kept in memory.
+_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True)
@@ -76,18 +78,17 @@ class Optimality:
         }[self.kind]
 
 
-def optimality(
-    tokens: Tokens, keep: Selection, v: Any, norm: str | Norm = "frobenius"
-) -> Optimality:
+def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius") -> Optimality:
     """The verdict on one selection under the head v.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens(
     ...     [[[-0.1, 1, 1], [1, 0, 0.9], [0, 0, 0]]], keys=[[[-0.1, 1, 0], [1, 0, 0], [0, 0, 0]]]
     ... )
-    >>> attsvm.optimality(tokens, attsvm.Selection.of(tokens, [1]), [0, 0, 1]).kind
+    >>> attsvm.optimality(tokens, [1], [0, 0, 1]).kind
     'local'
     """
+    keep = Selection.of(tokens, keep)
     alpha = keep.indices
     gaps, tied = score_gaps(tokens, alpha, v)
     certificate = solve(Problem.of(tokens, keep), norm)
@@ -187,26 +188,27 @@ def local_optima(
             "selections with optimality()"
         )
     best = Selection.best(tokens, v).indices
-    choices, least, verdict, stats = _walk_all(tokens, v, total, progress)
+    feasible = _walk_all(tokens, v, total, progress)
+    choices, least, verdict = feasible.choices, feasible.least, feasible.verdict
     local: list[tuple[tuple[int, ...], Optimality]] = []
-    wanted = np.arange(len(choices)) if geometry.name != "frobenius" else (
+    wanted = np.arange(len(choices)) if not geometry.euclidean else (
         (verdict == MAYBE).nonzero()[0]
     )  # fmt: skip
     for step, k in enumerate(wanted):
         alpha = tuple(int(a) for a in choices[k])
         found = optimality(tokens, Selection.of(tokens, alpha), v, geometry)
-        if geometry.name != "frobenius":
+        if not geometry.euclidean:
             least[k] = found.certificate.upper
         if found.kind not in ("neither", "infeasible"):
             local.append((alpha, found))
         if progress is not None:
             progress(0.5 + 0.5 * (step + 1) / len(wanted))
     local.sort(key=lambda pair: pair[1].certificate.upper)
-    return Optima(total, choices, least, best, tuple(local), int(stats[0]), int(stats[1]))
+    return Optima(total, choices, least, best, tuple(local), feasible.solves, feasible.infeasible)
 
 
 def count_selections(tokens: Tokens) -> int:
-    """How many selections of one token an input there are."""
+    """How many selections of one token per input there are."""
     total = 1
     for size in tokens.present().sum(axis=1):
         total *= int(size)
@@ -215,7 +217,7 @@ def count_selections(tokens: Tokens) -> int:
 
 def _walk_all(
     tokens: Tokens, v: Any, total: int, progress: Callable[[float], None] | None
-) -> tuple[Ints, Floats, Ints, Ints]:
+) -> Feasible:  # fmt: skip
     """All feasible selections, their Frobenius norms, the kernel's verdicts, and counts."""
     source = np.arange(tokens.n) if tokens.source is None else tokens.source
     keys = np.asarray(tokens.keys, dtype=np.float64)[source]
@@ -238,22 +240,24 @@ def _walk_all(
     if tokens.labels is not None:
         gap = gap * tokens.labels[owners]
     gap[np.abs(gap) <= _TIE * np.linalg.norm(values, axis=1) * np.linalg.norm(head)] = 0.0
-    G = np.empty((len(D), len(D)))
-    gram(D, tokens.queries, owner, 1.0 / norms, np.empty(D.shape), G)
     rank = keys.shape[2] * tokens.queries.shape[1]
-    stats = np.zeros(3, np.int64)
-    parts: list[tuple[Ints, Floats, Ints]] = []
-    starts = [(a, c) for a in range(tokens.T) for c in range(tokens.T)] if tokens.n > 2 else [()]
-    most = total if tokens.n <= 2 else total // int(tokens.present()[:2].sum(axis=1).prod())
-    for step, start in enumerate(starts):
-        choices = np.empty((most, tokens.n), np.int64)
-        least, verdict = np.empty(most), np.empty(most, np.int64)
-        found = walk(
-            G, norms, allowed, count, places, gap, np.array(start, np.int64), rank, most,
-            choices, least, verdict, stats,
-        )  # fmt: skip
-        parts.append((choices[:found], least[:found], verdict[:found]))
+    G = gram(D, tokens.queries, owner, norms)
+    task = Walk(G, 1.0 / norms, places, count, allowed, gap, rank)
+    starts = np.empty((1, 0), np.int64)
+    if tokens.n > 2:
+        starts = np.indices((tokens.T, tokens.T)).reshape(2, -1).T
+    share = max(1, _AT_ONCE * len(starts) // total)
+    parts = []
+    for k in range(0, len(starts), share):
+        parts.append(walk(task, starts[k : k + share]))
         if progress is not None:
-            progress(0.5 * (step + 1) / len(starts))
-    joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    return joined[0], joined[1], joined[2], stats
+            progress(0.5 * min(1.0, (k + share) / len(starts)))
+    return Feasible(
+        np.concatenate([part.choices for part in parts]),
+        np.concatenate([part.least for part in parts]),
+        np.concatenate([part.verdict for part in parts]),
+        *(
+            sum(getattr(part, name) for part in parts)
+            for name in ("solves", "infeasible", "stopped")
+        ),
+    )

@@ -15,12 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.errors import AttsvmError, Unsupported
+from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.heads import Head
-from attsvm.models import model_of
+from attsvm.models import MODELS, Model, SentenceModel
+from attsvm.models.joint import with_head
 from attsvm.models.model import Evaluation
-from attsvm.norms import norm_of
+from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -28,7 +29,7 @@ from attsvm.rules.rule import Blocks
 from attsvm.solvers.front import solve
 from attsvm.solvers.sets import relaxed
 from attsvm.theory import measures
-from attsvm.theory.limits.limit import Limit, predict
+from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.optima import Optimality, optimality
 from attsvm.training.path import Path, recorded
 
@@ -41,9 +42,9 @@ DECIDED = 1 - 1e-3
 class Outcome:
     """The end of one instance's run against its predicted limit.
 
-    certificate: the max-margin problem of the selected tokens in the predicted norm (None when no
-    norm is predicted); correlation and margin_share compare the final W with it; margin_share is
-    certified: the run's margin is at least that share of the best.
+    certificate: the max-margin problem of the selected tokens in the predicted norm, or in the one
+    asked for (None when there is neither); correlation and margin_share compare the final W with
+    it; margin_share is certified: the run's margin is at least that share of the best.
     """
 
     selection: Ints
@@ -61,24 +62,42 @@ class Outcome:
     margin_share: float
 
 
-def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) -> Outcome:
-    """The Outcome of one instance of a path."""
-    config = path.config
+def outcome(
+    path: Path,
+    tokens: Tokens,
+    head: Any = None,
+    *,
+    instance: int = 0,
+    norm: str | Norm | None = None,
+    model: Model | None = None,
+) -> Outcome:
+    """The Outcome of one instance of a path.
+
+    norm: the norm to compare with; that of the predicted limit unless given. model: that of the
+    run, for a saved run whose model was an object of one's own.
+    """
+    form = path.form(model)
+    if isinstance(form, SentenceModel) or not isinstance(tokens, Tokens):
+        raise BadTokens(
+            f"the run of model {form.name!r} is compared with its own data, "
+            f"{'Sentences' if isinstance(form, SentenceModel) else 'Tokens'}: give these"
+        )
     alpha = path.selection[instance]
-    W = path.matrices()[-1, instance]
-    limit = predict(config["model"], config["rule"])
+    W = form.matrix(path.at(-1))[instance]
+    limit = _limit(path)
     keep = Selection.of(tokens, alpha)
-    joint = config["model"].startswith("joint")
+    joint = form.trains_head
     if joint:
         # A trained decoder may be of any size; its scores are only compared with each other.
-        head = path.weights["v"][-1] if "v" in path.weights else None
+        read = with_head(form, path.config.get("head") or "linear").reads(path.at(-1))
+        head = read.vector
         head = None if head is None else head / max(float(np.abs(head).max()), 1e-300)
     v = _vector(head, instance)
     sureness = float(path.sureness[-1, instance].min())
     certificate: Certificate | None = None
     verdict: Optimality | None = None
     correlation = share = float("nan")
-    norm = limit.norm
+    norm = limit.norm if norm is None else norm
     if norm is not None and tokens.T > 1:
         certificate = solve(_problem(tokens, keep, joint=joint), norm)
         if certificate.W is not None and W.any():
@@ -87,15 +106,36 @@ def outcome(path: Path, tokens: Tokens, head: Any = None, *, instance: int = 0) 
         if v is not None:
             verdict = optimality(tokens, keep, v, norm_of(norm))
     return Outcome(
-        alpha, _state(sureness, verdict), sureness, int(path.changed[instance].max()),
-        float(path.loss[-1, instance]), float(path.log_gradient[-1, instance] / np.log(10)),
-        float(path.clock[-1, instance]), W, limit, certificate, verdict, correlation, share,
-    )  # fmt: skip
+        alpha,
+        _state(sureness, verdict),
+        sureness,
+        int(path.changed[instance].max()),
+        float(path.loss[-1, instance]),
+        float(path.log_gradient[-1, instance] / np.log(10)),
+        float(path.clock[-1, instance]),
+        W,
+        limit,
+        certificate,
+        verdict,
+        correlation,
+        share,
+    )
+
+
+def _limit(path: Path) -> Limit:
+    """The limit that theory names for a run, from its config: its objects need not be at hand."""
+    config = path.config
+    own = config.get("outside", ())
+    stands_for = config.get("limit") if "rule" in own else config["rule"]
+    model = None if "model" in own else config["model"]
+    return limit_of(model, config["rule"], stands_for, name=config["model"])
 
 
 def _vector(head: Any, instance: int) -> Floats | None:
     """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
-    if head is None or isinstance(head, Head):
+    if isinstance(head, Head):
+        head = head.vector
+    if head is None:
         return None
     v = np.asarray(head, dtype=np.float64)
     if v.ndim == 2:
@@ -122,12 +162,17 @@ def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
 
 
 def settled(
-    tokens: Tokens | Sequence[Tokens], head: Any, *, norm: str = "frobenius", share: float = 0.99
+    tokens: Tokens | Sequence[Tokens],
+    head: Any,
+    *,
+    norm: str | Norm = "frobenius",
+    share: float = 0.99,
+    model: Model | None = None,
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
     share: the certified margin share in `norm` at which a run may end. Looked at on the grid of
-    records only, so it costs little. For models with a fixed linear head.
+    records only, so it costs little. For models with a fixed linear head; model: one's own.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
     heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
@@ -137,8 +182,7 @@ def settled(
         least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
         if not recorded(step) or least < np.log(DECIDED):
             return False
-        name = "factored" if "K" in params else "prompt" if "p" in params else "weight"
-        W = model_of(name).matrix(params)
+        W = (_listed(params) if model is None else model).matrix(params)
         for b, instance in enumerate(listed):
             key = (b, *(int(t) for t in found.top[b]))
             if key not in known:
@@ -150,3 +194,11 @@ def settled(
         return True
 
     return stop
+
+
+def _listed(params: Blocks) -> Model:
+    """The listed model with a fixed head that has these blocks."""
+    for model in MODELS.values():
+        if not model.trains_head and set(model.shapes(1, 1, 1, 1)) == set(params):
+            return model
+    raise Unsupported(f"no listed model has the blocks {', '.join(params)}: give model=…")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
-
-Config = dict[str, Any]
+from attsvm.training.path import Path
 
 
 def instances(tokens: Any) -> Tokens | Sequence[Tokens]:
-    """The tokens as they are; an error unless they are one instance or a sequence of them."""
+    """The tokens as they are; raises BadTokens unless they are one instance or several."""
     if isinstance(tokens, Tokens):
         return tokens
     listed = list(tokens) if isinstance(tokens, (list, tuple)) else None
@@ -26,7 +25,7 @@ def instances(tokens: Any) -> Tokens | Sequence[Tokens]:
 
 
 def whole(value: Any, name: str, *, least: int) -> int:
-    """The value as an int; an error unless it is a whole number of at least `least`."""
+    """The value as an int; raises Unsupported unless it is whole and at least `least`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -36,8 +35,8 @@ def whole(value: Any, name: str, *, least: int) -> int:
     return number
 
 
-def _real(value: Any, name: str, *, zero: bool) -> float:
-    """The value as a float; an error unless it is finite and positive (or zero, where allowed)."""
+def positive(value: Any, name: str, *, zero: bool = False) -> float:
+    """The value as a float; raises Unsupported unless finite and positive (or zero, if allowed)."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -48,37 +47,7 @@ def _real(value: Any, name: str, *, zero: bool) -> float:
     return number
 
 
-def setting(
-    *,
-    model: str,
-    rule: str,
-    head: Any,
-    loss: str,
-    lr: Any,
-    seed: Any,
-    init: Any,
-    width: Any,
-    schedule: Any,
-    decay: Any,
-    options: Any,
-) -> Config:
-    """The arguments of a run as plain values, which a path can keep."""
-    if not isinstance(init, (str, dict)):
-        raise Unsupported(f"init is {init!r}: give zero, normal:STD, uniform, or arrays by name")
-    if not isinstance(schedule, str) and not callable(schedule):
-        raise Unsupported(f"schedule is {schedule!r}: give a name or a function of the step")
-    return {
-        "model": model, "rule": rule, "loss": loss, "lr": _real(lr, "lr", zero=False),
-        "head": head if isinstance(head, str) else None,
-        "seed": whole(seed, "seed", least=0),
-        "init": init if isinstance(init, str) else "given",
-        "width": None if width is None else whole(width, "width", least=1),
-        "schedule": schedule if isinstance(schedule, str) else "function",
-        "decay": _real(decay, "weight decay", zero=True), "options": _plain(options),
-    }  # fmt: skip
-
-
-def _plain(options: Any) -> dict[str, Any]:
+def plain_options(options: Any) -> dict[str, Any]:
     """The rule's options with NumPy numbers made Python's."""
     if options is None:
         return {}
@@ -88,3 +57,36 @@ def _plain(options: Any) -> dict[str, Any]:
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in options.items()
     }
+
+
+def chosen(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
+    """The rule, the model and the loss of a run by family: names, or objects of one's own.
+
+    A run that goes on keeps its own. Of what was an object its path holds the name alone once it
+    has been saved, so the object is asked for again.
+    """
+    if start is None:
+        return dict(given)
+    out: dict[str, Any] = {}
+    for family, value in given.items():
+        name = start.config[family]
+        own = None if isinstance(value, str) else value
+        if family not in start.config.get("outside", ()):
+            out[family] = name
+        elif own is not None or family in start.objects:
+            out[family] = start.objects[family] if own is None else own
+        else:
+            raise Unsupported(
+                f"this run's {family} {name!r} is not at hand: give {family}=… "
+                f"(--{family} FILE.py:NAME)"
+            )
+        if own is not None and (called := name_of(own)) not in (name, None):
+            raise Unsupported(
+                f"this run's {family} is {name!r}, not {called!r}: give the one it was trained with"
+            )
+    return out
+
+
+def name_of(thing: Any) -> str | None:
+    """The name of an object of one's own; None for a function that makes one."""
+    return getattr(thing, "name", None)

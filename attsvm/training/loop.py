@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.ground.arrays import Floats
 from attsvm.ground.compiled import threads
 from attsvm.models.model import Evaluation, log_norm
-from attsvm.rules import Schedule, rule_of, schedule_of, with_decay
+from attsvm.rules import Schedule
 from attsvm.rules.rule import Blocks
+from attsvm.training.descent import Descent
 from attsvm.training.path import PER_DECADE, Path, recorded
 from attsvm.training.record import Record
 
@@ -29,47 +30,56 @@ Ahead = Callable[[Blocks, Schedule, Record, int, int, "Progress | None"], tuple[
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a loop descends on: `size` instances, look(params) their loss and gradient.
+    """What a loop descends on: `size` instances of `inputs` inputs each.
 
-    floor (B,): the infimum of the loss, for rules that need it. ahead: a kernel that takes the
-    steps it can by itself, or None. inputs: n, where a run that goes on is checked against it here.
-    graded: look with the gradient's graded form, for rules that ask for it; None: there is none.
+    shapes: of each block, without the stack axis. begin(init, seed): the first parameters.
+    look(params): loss and gradient. graded(params): the same with the gradient's graded form, for
+    rules that ask for it; None: there is none. floor(): the infimum of the loss (B,), for rules
+    that need it. ahead: a kernel that takes the steps it can by itself, or None. facts: model,
+    loss, … as JSON has them. objects: those parts that are objects of one's own. trace: digits that
+    change with the data; None: they are not followed.
     """
 
     size: int
+    inputs: int
+    shapes: dict[str, tuple[int, ...]]
+    begin: Callable[[str | dict[str, Any], int], Blocks]
     look: Callable[[Blocks], Evaluation]
-    floor: Floats
-    ahead: Ahead | None = None
-    inputs: int | None = None
-    graded: Callable[[Blocks], Evaluation] | None = None
+    graded: Callable[[Blocks], Evaluation] | None
+    floor: Callable[[], Floats]
+    ahead: Ahead | None
+    facts: dict[str, Any]
+    objects: dict[str, Any] = field(default_factory=dict)
+    trace: str | None = None
 
 
 def run(
-    task: Task, config: dict[str, Any], params: Blocks, steps: int, *,
-    schedule: str | Callable[[int], float], start: Path | None, stop: Stop | None,
-    progress: Progress | None,
-) -> Path:  # fmt: skip
+    task: Task,
+    descent: Descent,
+    params: Blocks,
+    steps: int,
+    *,
+    start: Path | None = None,
+    stop: Stop | None = None,
+    progress: Progress | None = None,
+) -> Path:
     """The Path of `steps` steps on the task. Its kernel goes ahead of the loop as far as it can."""
-    rule = rule_of(config["rule"], **config.get("options", {}))
-    if config["decay"]:
-        rule = with_decay(rule, config["decay"])
-    factor = schedule_of(schedule if callable(schedule) else config["schedule"])
+    rule = descent.rule
     first = 0 if start is None else int(start.steps[-1])
     state = rule.init(params) if start is None else dict(start.state)
-    if start is not None and task.inputs not in (None, start.top.shape[2]):
-        raise BadTokens(
-            f"the path to go on from is a run on {start.top.shape[2]} inputs, not {task.inputs}: "
-            "give it the data it came from"
-        )
     record = Record(start)
+    kept = _kept(task, descent, start)
     look = task.graded if rule.graded and task.graded is not None else task.look
     reached = first
     if stop is None and task.ahead is not None:
-        params, reached = task.ahead(params, factor, record, first, first + steps, progress)
+        params, reached = task.ahead(
+            params, descent.schedule, record, first, first + steps, progress
+        )
         if reached > first + steps:
-            return record.path(config, state, -1)
+            return record.path(*kept, state, -1)
     diverged = -1
-    per_decade = config.get("records", PER_DECADE)
+    floor = task.floor() if rule.needs_floor else 0.0
+    per_decade = task.facts.get("records", PER_DECADE)
     for step in range(reached, first + steps + 1):
         # A diverging step is reported, not warned about.
         with np.errstate(all="ignore"), threads(task.size // _SHARE):
@@ -77,7 +87,7 @@ def run(
             size = log_norm(found.gradient)
         if not bool(np.isfinite(found.loss).all()):
             diverged = step - 1
-            _warn(diverged, config["lr"])
+            _warn(diverged, descent.lr)
             break
         if step == 0:
             check_moving(size)
@@ -87,31 +97,49 @@ def run(
             record.add(step, params, found, size)
         if last:
             break
-        lr = np.full(task.size, config["lr"] * factor(step))
-        above = found.loss - task.floor
+        lr = np.full(task.size, descent.lr * descent.schedule(step))
         with np.errstate(over="ignore", invalid="ignore"):
-            moved, state = rule.update(params, found.gradient, state, lr, above, step)
+            moved, state = rule.update(params, found.gradient, state, lr, found.loss - floor, step)
         if not all(bool(np.isfinite(block).all()) for block in moved.values()):
             diverged = step
-            _warn(step, config["lr"])
+            _warn(step, descent.lr)
             if record.last != step:
                 record.add(step, params, found, size)
             break
-        record.tick(config["rule"], lr, size)
+        record.tick(rule.clock, lr, size)
         params = moved
         if progress is not None and step % 64 == 0:
             progress((step - first) / max(steps, 1))
-    return record.path(config, state, diverged)
+    return record.path(*kept, state, diverged)
+
+
+def _kept(
+    task: Task, descent: Descent, start: Path | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a path keeps of its run: plain values, and the objects that have no name of the house's.
+
+    The values say which objects there were, so that they are asked for when the run goes on.
+    """
+    objects = dict(task.objects)
+    if descent.own is not None:
+        objects["rule"] = descent.own
+    config = {} if start is None else dict(start.config)
+    config |= task.facts | descent.words
+    if task.trace is not None:
+        config["data"] = task.trace
+    if objects:
+        config["outside"] = sorted(objects)
+    return config, objects
 
 
 def check_moving(size: Floats) -> None:
-    """An error when a gradient of log norm size (B,) is exactly zero."""
+    """Raises BadTokens when a gradient of log norm size (B,) is exactly zero."""
     if bool(np.isneginf(size).any()):
         b = int(np.isneginf(size).argmax())
         raise BadTokens(
             f"the gradient of instance {b} is exactly zero at the start: a stationary point; "
             "start from init normal:0.1 or give another starting point (unless nothing can be "
-            "learned: one token an input, equal tokens, or a head of zeros)"
+            "learned: one token per input, equal tokens, or a head of zeros)"
         )
 
 

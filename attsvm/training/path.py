@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 
-from attsvm.errors import BadTokens
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.models import model_of
+from attsvm.models import SENTENCE_MODELS, Model, SentenceModel, model_of
 
-# Records a decade of steps.
+# Records per decade of steps.
 PER_DECADE = 48
-# The arrays every saved path holds, besides its weights and its rule's state.
-_ARRAYS = (
-    "steps", "config", "loss", "log_gradient", "top", "sureness", "clock", "changed", "diverged",
-)  # fmt: skip
+# What a saved path holds besides its promised arrays, with all axes.
+_KEPT = ("log_gradient", "top", "sureness", "clock", "changed")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +28,8 @@ class Path:
     clock (R, B): log of the time at which plain gradient flow is at the same point (nan for rules
     that do not follow it); changed (B, n): the last step at which the top token changed.
     config: model, rule, loss, lr, … as plain values; state: the rule's state at the end.
-    diverged: the step at which a number was no longer finite, −1 when none was.
+    diverged: the step at which a number was no longer finite, −1 when none was. objects: the rule,
+    model or loss of the run by family, where it was an object and not a name; they are not saved.
     """
 
     steps: Ints
@@ -44,16 +43,32 @@ class Path:
     config: dict[str, Any]
     state: dict[str, Any]
     diverged: int = -1
+    objects: dict[str, Any] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """The number of instances B."""
         return int(self.loss.shape[1])
 
-    def matrices(self) -> Floats:
-        """The effective W of every record (R, B, d, dq)."""
-        model = model_of(self.config["model"])
-        return np.stack([model.matrix(self.at(r)) for r in range(len(self.steps))])
+    def matrices(self, model: Model | None = None) -> Floats:
+        """The effective W of every record (R, B, d, dq).
+
+        model: that of the run, for a saved run whose model was an object of one's own.
+        """
+        form = self.form(model)
+        return np.stack([form.matrix(self.at(r)) for r in range(len(self.steps))])
+
+    def form(self, model: Model | None = None) -> Model | SentenceModel:
+        """The model of the run; raises Unsupported where it is an object that is not at hand."""
+        name = self.config["model"]
+        if "model" not in self.config.get("outside", ()):
+            return SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)
+        found = self.objects.get("model") if model is None else model
+        if found is None:
+            raise Unsupported(f"this run's model {name!r} is not at hand: give model=…")
+        if found.name != name:
+            raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
+        return model_of(found)
 
     def at(self, record: int) -> dict[str, Floats]:
         """The blocks (B, ...) of one record."""
@@ -66,7 +81,7 @@ class Path:
 
     @property
     def records(self) -> int:
-        """The records a decade of steps: fewer than PER_DECADE where they are large."""
+        """The records per decade of steps: fewer than PER_DECADE where they are large."""
         return int(self.config.get("records", PER_DECADE))
 
     @property
@@ -75,16 +90,28 @@ class Path:
         return int(self.config["places"])
 
     def arrays(self) -> dict[str, Any]:
-        """All that a saved path holds, by name."""
-        arrays: dict[str, Any] = {
-            "steps": self.steps, "loss": self.loss, "log_gradient": self.log_gradient,
-            "top": self.top, "sureness": self.sureness, "clock": self.clock,
-            "changed": self.changed, "selection": self.selection,
-            "diverged": np.int64(self.diverged), "config": np.str_(json.dumps(self.config)),
-        }  # fmt: skip
-        arrays.update({f"weights.{name}": block for name, block in self.weights.items()})
-        arrays.update({f"state.{name}": np.asarray(block) for name, block in self.state.items()})
-        return arrays
+        """All that a saved path holds, by name.
+
+        steps (R,), loss (R, B), every block by its own name (R, B, ...) and selection (B, n), all
+        without the axis B for one instance. What else a run needs to go on is under path.NAME and
+        state.NAME.
+        """
+        promised = {"steps": self.steps, "loss": self.loss, "selection": self.selection}
+        clash = sorted((set(promised) | {"E"}) & set(self.weights))
+        if clash:
+            raise Unsupported(f"a block called {clash[0]} cannot be saved: give it another name")
+        if self.size == 1:
+            promised |= {"loss": self.loss[:, 0], "selection": self.selection[0]}
+        for name, block in self.weights.items():
+            promised[name] = block[:, 0] if self.size == 1 else block
+        config = json.dumps(self.config | {"blocks": sorted(self.weights)})
+        return {
+            **promised,
+            **{f"path.{name}": getattr(self, name) for name in _KEPT},
+            "path.diverged": np.int64(self.diverged),
+            "path.config": np.str_(config),
+            **{f"state.{name}": np.asarray(block) for name, block in self.state.items()},
+        }
 
     def save(self, file: str | FilePath, *, force: bool = False) -> None:
         """Write the path as an .npz file without pickles, in one move."""
@@ -97,19 +124,35 @@ class Path:
         """The path saved in this file."""
         from attsvm.ground.files import load_arrays
 
-        arrays = load_arrays(FilePath(file))
-        missing = [name for name in _ARRAYS if name not in arrays]
+        return cls.of_arrays(load_arrays(FilePath(file)), str(file))
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, Any], file: str = "the file") -> Path:
+        """The path of these arrays, as `arrays` gives them; `file` is for the error.
+
+        Earlier files have config, top, … without path. in front, and weights.NAME with the axis B
+        always there.
+        """
+        early = "config" in arrays
+        front = "" if early else "path."
+        needed = ["steps", "loss", *(f"{front}{name}" for name in (*_KEPT, "config", "diverged"))]
+        missing = [name for name in needed if name not in arrays]
         if missing:
             raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
-        part = {
-            head: {k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith(head + ".")}
-            for head in ("weights", "state")
-        }
+        config = _config(str(arrays[f"{front}config"]), file)
+        part = {name: arrays[f"{front}{name}"] for name in _KEPT}
+        loss = arrays["loss"]
+        one = not early and loss.ndim == 1
+        weights = _early_blocks(arrays) if early else _blocks(arrays, config, file, one=one)
         return cls(
-            arrays["steps"], part["weights"], arrays["loss"], arrays["log_gradient"],
-            arrays["top"], arrays["sureness"], arrays["clock"], arrays["changed"],
-            json.loads(str(arrays["config"])), part["state"], int(arrays["diverged"]),
-        )  # fmt: skip
+            steps=arrays["steps"],
+            weights=weights,
+            loss=loss[:, None] if one else loss,
+            **part,
+            config=config,
+            state={k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith("state.")},
+            diverged=int(arrays[f"{front}diverged"]),
+        )
 
     def __repr__(self) -> str:
         c = self.config
@@ -119,8 +162,35 @@ class Path:
         )
 
 
+def _config(text: str, file: str) -> dict[str, Any]:
+    """The config of a saved path; raises BadTokens unless it is one."""
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise BadTokens(f"{file} is not a saved path: its config is no JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise BadTokens(f"{file} is not a saved path: its config has no names")
+    return config
+
+
+def _early_blocks(arrays: dict[str, Any]) -> dict[str, Floats]:
+    """The blocks of an earlier file."""
+    return {k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith("weights.")}
+
+
+def _blocks(
+    arrays: dict[str, Any], config: dict[str, Any], file: str, *, one: bool
+) -> dict[str, Floats]:
+    """The blocks that the config names, with the axis B; it is not in the files of one instance."""
+    names = config.pop("blocks", [])
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
+    return {name: arrays[name][:, None] if one else arrays[name] for name in names}
+
+
 def recorded(step: int, per_decade: int = PER_DECADE) -> bool:
-    """Whether this step is on the grid: all up to 10, then so many a decade.
+    """Whether this step is on the grid: all up to 10, then so many per decade.
 
     It does not depend on where a run ends, so that a continued run has the same records.
     """

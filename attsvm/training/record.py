@@ -11,10 +11,10 @@ import numpy as np
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.models.model import Evaluation
-from attsvm.rules.rule import Blocks
+from attsvm.rules.rule import Blocks, Clock
 from attsvm.training.path import PER_DECADE, Path, recorded
 
-# The columns of a Path that have one row a record.
+# The columns of a Path that have one row per record.
 COLUMNS = ("steps", "loss", "log_gradient", "top", "sureness", "clock")
 
 
@@ -81,24 +81,29 @@ class Record:
             self.changed = np.where(top != self.top, step, self.changed)
         self.top = top
 
-    def tick(self, rule: str, lr: Floats, size: Floats) -> None:
-        """Advance the plain-flow clock: η for gd, η/‖∇L‖ for ngd, unknown otherwise."""
-        if rule not in ("gd", "ngd"):
+    def tick(self, clock: Clock | None, lr: Floats, size: Floats) -> None:
+        """Advance the plain-flow clock as the rule's own says; unknown without one."""
+        if clock is None:
             self.clock = np.full(len(lr), np.nan)
             return
         with np.errstate(divide="ignore"):  # η = 0 adds nothing
-            passed = np.log(lr) if rule == "gd" else np.log(lr) - size
-        self.clock = np.logaddexp(self.clock, passed)
+            self.clock = np.logaddexp(self.clock, clock(np.log(lr), size))
 
     def add(self, step: int, params: Blocks, found: Evaluation, size: Floats) -> None:
         """Keep one record."""
         sureness = np.exp(np.take_along_axis(found.logs, found.top[:, :, None], 2))[:, :, 0]
         row = {
-            "steps": np.int64(step), "loss": found.loss, "log_gradient": size, "top": found.top,
-            "sureness": sureness, "clock": np.broadcast_to(self.clock, size.shape),
-        }  # fmt: skip
-        self.extend({k: np.array(a)[None] for k, a in row.items()},
-                    {k: a[None].copy() for k, a in params.items()})  # fmt: skip
+            "steps": np.int64(step),
+            "loss": found.loss,
+            "log_gradient": size,
+            "top": found.top,
+            "sureness": sureness,
+            "clock": np.broadcast_to(self.clock, size.shape),
+        }
+        self.extend(
+            {k: np.array(a)[None] for k, a in row.items()},
+            {k: a[None].copy() for k, a in params.items()},
+        )
 
     def extend(self, rows: dict[str, Any], weights: Blocks) -> None:
         """Keep several records: each of COLUMNS with a leading axis R, and the blocks likewise."""
@@ -106,7 +111,9 @@ class Record:
             self.rows.append(rows)
             self.weights.append(weights)
 
-    def path(self, config: dict[str, Any], state: dict[str, Any], diverged: int) -> Path:
+    def path(
+        self, config: dict[str, Any], objects: dict[str, Any], state: dict[str, Any], diverged: int
+    ) -> Path:
         """The Path of all records, those of the run it goes on from first."""
         rows, weights = list(self.rows), list(self.weights)
         if self.before is not None:
@@ -121,6 +128,14 @@ class Record:
         return Path(
             column["steps"],
             {name: _joined([part[name] for part in weights]) for name in weights[0]},
-            column["loss"], column["log_gradient"], column["top"], column["sureness"],
-            column["clock"], self.changed, config, state, diverged,
-        )  # fmt: skip
+            column["loss"],
+            column["log_gradient"],
+            column["top"],
+            column["sureness"],
+            column["clock"],
+            self.changed,
+            config,
+            state,
+            diverged,
+            objects,
+        )

@@ -12,18 +12,20 @@ from attsvm.models.model import Model
 from attsvm.rules.rule import Blocks
 
 
+def shapes_of(model: Model, batch: Batch, width: int | None) -> dict[str, tuple[int, ...]]:
+    """The shape of each block; width: columns of the factors, min(d, dq) unless given."""
+    d, dq = batch.shape
+    return model.shapes(d, dq, min(d, dq) if width is None else width, batch.values.shape[3])
+
+
 def initial(
     model: Model, batch: Batch, init: str | dict[str, Any], *, seed: int, width: int | None
 ) -> Blocks:
     """The first parameters of every instance, each instance from its own stream of the seed."""
-    d, dq = batch.shape
-    columns = min(d, dq) if width is None else int(width)
-    shapes = model.shapes(d, dq, columns, batch.values.shape[3])
+    shapes = shapes_of(model, batch, width)
     if init != "default":
         return begin(shapes, batch.size, init, seed=seed)
-    if model.name == "factored":
-        return begin(shapes, batch.size, "normal:0.1", seed=seed)
-    out = begin(shapes, batch.size, "zero", seed=seed)
+    out = begin(shapes, batch.size, model.start, seed=seed)
     if "V" in shapes:  # no unit of a zero network is active
         drawn = begin({"V": shapes["V"]}, batch.size, "normal:0.1", seed=seed)
         out = {name: drawn.get(name, block) for name, block in out.items()}

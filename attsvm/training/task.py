@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
-from attsvm.heads import Head
+from attsvm.heads import Head, head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
+from attsvm.models import model_of
 from attsvm.models.gradient import fused
 from attsvm.models.gradient.batch import Batch
+from attsvm.models.joint import with_head
 from attsvm.models.model import Evaluation, Model, evaluate
+from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.training.ahead import go_ahead
+from attsvm.training.arguments import whole
+from attsvm.training.descent import Descent
 from attsvm.training.loop import Ahead, Task
+from attsvm.training.start import initial, shapes_of
 
 # Multiplications of one call of the fused kernel: well below a second, so that a run can be
 # interrupted and shows how far it is.
 _CALL = 5e8
 
 
-def token_task(batch: Batch, model: Model, head: Head | None, config: dict[str, Any]) -> Task:
-    """The task (1/n) Σ ℓ(y_i h(o_i)) on these instances; head None where the model trains it."""
-    loss = loss_of(config["loss"])
+class TokenSetting(NamedTuple):
+    """What is trained on tokens: names or objects; head: fixed, or the name of one to train."""
+
+    model: str | Model
+    loss: str | Loss
+    head: Any = None
+    width: int | None = None
+
+
+def token_task(tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent: Descent) -> Task:
+    """The task (1/n) Σ ℓ(y_i h(o_i)) on these instances."""
+    model, loss = model_of(setting.model), loss_of(setting.loss)
+    width = None if setting.width is None else whole(setting.width, "width", least=1)
+    batch = Batch.of(tokens)
+    head = _head(setting.head, model, batch)
+    named = setting.head if isinstance(setting.head, str) else None
+    facts = {
+        "model": model.name,
+        "loss": loss.name,
+        "head": named,
+        "width": width,
+        "places": int(batch.keys.shape[2]),
+    }
+    if model.trains_head:
+        model = with_head(model, named or "linear")
+
+    def begin(init: str | dict[str, Any], seed: int) -> Blocks:
+        return initial(model, batch, init, seed=seed, width=width)
 
     def look(params: Blocks) -> Evaluation:
         return evaluate(model, params, batch, head, loss)
@@ -33,28 +66,59 @@ def token_task(batch: Batch, model: Model, head: Head | None, config: dict[str, 
     def graded(params: Blocks) -> Evaluation:
         return evaluate(model, params, batch, head, loss, graded=True)
 
-    ahead = None
-    if isinstance(head, Linear) and _fusible(model, config):
-        ahead = _ahead(batch, head, config)
-    return Task(batch.size, look, _floor(batch, head, loss), ahead, graded=graded)
-
-
-def _fusible(model: Model, config: dict[str, Any]) -> bool:
-    """Whether the fused kernel takes these steps; the head must be linear as well."""
-    return (
-        model.name in ("weight", "prompt")
-        and config["rule"] in ("gd", "ngd")
-        and config["loss"] in fused.CODES
+    given = {"model": setting.model, "loss": setting.loss}
+    return Task(
+        size=batch.size,
+        inputs=int(batch.keys.shape[1]),
+        shapes=shapes_of(model, batch, width),
+        begin=begin,
+        look=look,
+        graded=graded,
+        floor=lambda: _floor(batch, head, loss),
+        ahead=_fused(batch, model, loss, head, descent),
+        facts=facts,
+        objects={family: part for family, part in given.items() if not isinstance(part, str)},
     )
+
+
+def _head(head: Any, model: Model, batch: Batch) -> Head | None:
+    """The fixed head, None for models that train their own; raises BadTokens without one."""
+    if model.prompt and batch.shape[1] != 1:
+        raise Unsupported("a prompt model needs tokens without queries; use a weight model")
+    if model.trains_head:
+        if head is not None and not isinstance(head, str):
+            raise Unsupported(
+                f"model {model.name!r} trains its own head: leave head out, or name it (relu)"
+            )
+        return None
+    if head is None:
+        raise BadTokens(f"model {model.name!r} needs a head: give the vector v")
+    return head_of(head, batch.values.shape[3], size=batch.size)
+
+
+def _fused(
+    batch: Batch, model: Model, loss: Loss, head: Head | None, descent: Descent
+) -> Ahead | None:
+    """The fused kernel, where model, rule, loss and head are ones that it takes."""
+    if not isinstance(head, Linear) or not model.fused:
+        return None
+    if descent.rule.fused is None or loss.code is None:
+        return None
+    words = {
+        "rule": descent.rule.fused,
+        "code": loss.code,
+        "lr": descent.lr,
+        "decay": descent.decay,
+    }
+    return _ahead(batch, head, words)
 
 
 def _ahead(batch: Batch, head: Linear, config: dict[str, Any]) -> Ahead:
     """The fused kernel on these instances."""
     B, n, T, d = batch.keys.shape
     v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])))
-    code = fused.CODES.index(config["loss"])
     given = fused.Instances(
-        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, code
+        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, config["code"]
     )
     most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * batch.queries.shape[2]))))
     return partial(go_ahead, partial(fused.descend, given), most, n, config)
@@ -66,12 +130,12 @@ def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:
     Known for a fixed linear head, whose margins fill the span of the scores; the loss's own floor
     otherwise.
     """
-    if isinstance(head, Linear):
-        scores = np.einsum("bntd,bd->bnt", batch.values, np.broadcast_to(
-            head.v, (batch.size, batch.values.shape[3])
-        )) * batch.labels[:, :, None]  # fmt: skip
-        best = np.where(batch.present, scores, -np.inf).max(axis=2)
-        if loss.name == "squared":  # least at margin 1, or as near to it as attention can get
-            best = np.clip(1.0, np.where(batch.present, scores, np.inf).min(axis=2), best)
-        return loss.value(best).mean(axis=1)
-    return np.full(batch.size, loss.floor)
+    v = None if head is None else head.vector
+    if v is None:
+        return np.full(batch.size, loss.floor)
+    v = np.broadcast_to(v, (batch.size, batch.values.shape[3]))
+    scores = np.einsum("bntd,bd->bnt", batch.values, v) * batch.labels[:, :, None]
+    best = np.where(batch.present, scores, -np.inf).max(axis=2)
+    if np.isfinite(loss.best):  # least at this margin, or as near to it as attention can get
+        best = np.clip(loss.best, np.where(batch.present, scores, np.inf).min(axis=2), best)
+    return loss.value(best).mean(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attsvm.certificate.exact.bounds import exact_lower
-from attsvm.certificate.exact.lifting import PRIMES, independent, modulo, solve
+from attsvm.certificate.exact.lifting import PRIMES, independent, modulo, solve_lifted
 from attsvm.certificate.exact.rows import IntegerRows
 from attsvm.norms.exact.rational import Exact
 from attsvm.problem.problem import Problem
@@ -37,20 +37,23 @@ def test_lifting_equals_elimination(k: int, bits: int) -> None:
     rng = random.Random(k)
     draw = [[rng.randint(-(2**bits), 2**bits) for _ in range(k + 1)] for _ in range(k)]
     A, r = np.array(draw, dtype=object)[:, :k], np.array(draw, dtype=object)[:, k] * 10**9
-    solution = solve(A, r)
+    solution = solve_lifted(A, r)
     assert solution is not None
     assert solution.fractions().tolist() == eliminated(A, r)
 
 
 def test_lifting_passes_a_prime_that_divides_the_determinant() -> None:
     A = np.array([[PRIMES[0], 0], [1, 2]], dtype=object)
-    solution = solve(A, np.array([1, 1], dtype=object))
+    solution = solve_lifted(A, np.array([1, 1], dtype=object))
     assert solution is not None
     assert solution.fractions().tolist() == eliminated(A, [1, 1])
 
 
 def test_singular_systems_have_no_solution() -> None:
-    assert solve(np.array([[1, 2], [2, 4]], dtype=object), np.array([1, 2], dtype=object)) is None
+    assert (
+        solve_lifted(np.array([[1, 2], [2, 4]], dtype=object), np.array([1, 2], dtype=object))
+        is None
+    )
 
 
 def test_independent_rows_are_the_first_ones() -> None:

@@ -15,15 +15,15 @@ import pytest
 
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.errors import Unsupported
-from attsvm.figures.style import look
+from attsvm.figures.style import styled
 from attsvm.ground.files import write_arrays
-from attsvm.reproduce import audit, judge
-from attsvm.reproduce.digests import digests
+from attsvm.reproduce import audit_claims, judge
+from attsvm.reproduce.digests import array_digests
 from attsvm.reproduce.folder import write_json
 from attsvm.reproduce.judging import judged
 from attsvm.reproduce.replay import recorded, replayed
-from tests.claims.spoils import SPOILS
-from tests.claims.spoils import fabricated as forge
+from tests.claims.tampering import TAMPERED
+from tests.claims.tampering import fabricated as forge
 
 # Claims whose statement does not hold as published, with what is found instead.
 KNOWN = {
@@ -58,14 +58,14 @@ def test_quick_run_has_its_verdict(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [(name, k) for name in CLAIMS for k in range(len(SPOILS[name]))]
+    ("name", "place"), [(name, k) for name in CLAIMS for k in range(len(TAMPERED[name]))]
 )
 def test_tampered_result_fails(name, place):
     claim = CLAIMS[name]
-    what, spoil = SPOILS[name][place]
-    spoiled = spoil(claim.quick, {k: np.array(a) for k, a in quick(name).items()})
+    what, tamper = TAMPERED[name][place]
+    tampered = tamper(claim.quick, {k: np.array(a) for k, a in quick(name).items()})
     whole = claim.check(claim.quick, quick(name))
-    found = claim.check(claim.quick, spoiled)
+    found = claim.check(claim.quick, tampered)
     assert found.verdict != "holds", what
     assert {t.what for t in found.tests if t.met is False} - {
         t.what for t in whole.tests if t.met is False
@@ -75,7 +75,7 @@ def test_tampered_result_fails(name, place):
 @pytest.mark.parametrize("name", CLAIMS)
 def test_picture_is_drawn_from_the_result(name, tmp_path):
     claim = CLAIMS[name]
-    with look():
+    with styled():
         figure = claim.plot(claim.quick, quick(name))
         figure.savefig(tmp_path / "claim.svg")
     assert figure.axes
@@ -95,9 +95,9 @@ def test_claim_is_described(name):
     assert claim.title
 
 
-def test_every_claim_can_be_spoiled():
-    assert SPOILS.keys() == CLAIMS.keys()
-    assert all(len(spoils) >= 3 for spoils in SPOILS.values())
+def test_every_claim_can_be_tampered():
+    assert TAMPERED.keys() == CLAIMS.keys()
+    assert all(len(ways) >= 3 for ways in TAMPERED.values())
 
 
 def test_unknown_claim_names_the_nearest():
@@ -126,7 +126,7 @@ def on_file(folder: Path, name: str) -> Path:
     file.parent.mkdir(parents=True)
     (folder / "figures").mkdir()
     write_arrays(file, quick(name))
-    about = {"config": claim.quick, "quick": True, "arrays": digests(file)}
+    about = {"config": claim.quick, "quick": True, "arrays": array_digests(file)}
     record = judged(claim, claim.quick, quick(name), about)
     write_json(folder / "claims" / f"{name}.json", record)
     write_json(folder / "attsvm.json", {"format": 1})
@@ -166,7 +166,7 @@ def test_dropped_solutions_are_noticed(name):
 def test_invented_results_are_noticed(name, tmp_path):
     folder = on_file(tmp_path / "invented", name)
     forge.write(folder, name, forge.invented(forge.read(folder, name)))
-    (row,) = audit(out=folder, seed=0)["claims"]
+    (row,) = audit_claims(out=folder, seed=0)["claims"]
     assert not row["agrees"]
 
 
@@ -174,7 +174,7 @@ def test_invented_results_are_noticed(name, tmp_path):
 def test_fabricated_searches_are_noticed(name, tmp_path):
     folder = on_file(tmp_path / "searched", name)
     forge.write(folder, name, forge.stretched(forge.read(folder, name)))
-    (row,) = audit(out=folder, seed=0, share=0.01)["claims"]
+    (row,) = audit_claims(out=folder, seed=0, share=0.01)["claims"]
     assert not row["agrees"]
 
 
@@ -218,6 +218,6 @@ LONG = ("C.", "D.", "beyond.", "A.vanishing", "A.regularization", "A.nonlinear",
     [pytest.param(n, marks=pytest.mark.slow) if n.startswith(LONG) else n for n in CLAIMS],
 )
 def test_audit_agrees_with_a_run(name, tmp_path):
-    (row,) = audit(out=on_file(tmp_path / "own", name), seed=0)["claims"]
+    (row,) = audit_claims(out=on_file(tmp_path / "own", name), seed=0)["claims"]
     assert row["agrees"], row["doubts"]
     assert row["rerun"] >= 1

@@ -7,11 +7,11 @@ from attsvm.claims import CLAIMS
 from attsvm.claims.a.multi_input import instance
 from attsvm.claims.shared.ledger import Doubt, Ledger, opened
 from attsvm.claims.shared.work import measured, recalled, train
+from attsvm.doors import train as train_in_full
 from attsvm.problem.tokens import Tokens
-from attsvm.reproduce import audit
+from attsvm.reproduce import audit_claims
 from attsvm.reproduce.replay import recorded, replayed
-from attsvm.training.front import train as train_in_full
-from tests.claims.spoils import fabricated as forge
+from tests.claims.tampering import fabricated as forge
 from tests.claims.test_contract import on_file
 from tests.tolerances import REPLAYED
 
@@ -121,5 +121,5 @@ def test_a_run_from_another_start_passes_judging_and_not_the_audit(tmp_path):
     assert claim.check(claim.quick, changed).verdict == "holds"
     folder = on_file(tmp_path / "there", name)
     forge.write(folder, name, changed)
-    (row,) = audit(out=folder, share=1.0)["claims"]
+    (row,) = audit_claims(out=folder, share=1.0)["claims"]
     assert not row["agrees"] and row["doubts"][0].startswith("p[")

@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from attsvm.claims.shared import kept_sets, prompt_paths
+from attsvm.claims.a import nonlinear_head_path
+from attsvm.claims.shared import prompt_paths
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.front import solve
@@ -39,18 +40,18 @@ def in_longer_numbers(instance, p):
 @pytest.mark.parametrize("size", [0.0, 1.0, 30.0, 500.0])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_excess_of_sets_keeps_its_digits(seed, size):
-    instance = kept_sets.draw(SETS, seed)
-    found = solve(kept_sets.pieces(instance)[0])
+    instance = nonlinear_head_path.draw(SETS, seed)
+    found = solve(nonlinear_head_path.pieces(instance)[0])
     tilt = np.random.default_rng(seed).standard_normal((SETS["d"], 1))
     # The random part crosses kinks of the head, the other one saturates attention.
     x = tilt + size * np.asarray(found.require().W)
-    seen = kept_sets.task(instance).log_excess(x)
+    seen = nonlinear_head_path.task(instance).log_excess(x)
     assert seen == pytest.approx(in_longer_numbers(instance, x[:, 0]), rel=1e-11, abs=1e-11)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_set_values_are_shared_and_best(seed):
-    instance = kept_sets.draw(SETS, seed)
+    instance = nonlinear_head_path.draw(SETS, seed)
     X = np.asarray(instance.tokens.X)
     assert (X[:, 0] == X[:, 1]).all()
     h = instance.head.value(X[None].reshape(1, -1, SETS["e"])).reshape(X.shape[:2])
@@ -65,7 +66,7 @@ def test_bounds_hold_at_every_prompt(loss):
         best = solve(prompt_paths.problem(PATHS, seed)).require()
         W = np.asarray(best.W)[:, 0]
         p = stream.uniform(0, 60, (200, 1)) * (W + 0.2 * stream.standard_normal((200, len(W))))
-        worth = prompt_paths.worth(PATHS, seed, loss, p)
+        worth = prompt_paths.prompt_measures(PATHS, seed, loss, p)
         tokens, v = prompt_paths.instance(PATHS, seed)
         problem = Problem.of(tokens, Selection.best(tokens, v))
         margins = np.array([problem.margins(x[:, None]).min() for x in p])

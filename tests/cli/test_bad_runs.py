@@ -11,6 +11,7 @@ from attsvm import train
 from attsvm.data import EXAMPLES
 from attsvm.problem.tokens import Tokens
 from attsvm.training.path import Path
+from attsvm.training.record import COLUMNS
 from tests.cli.command import problem, refused, save
 
 PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()
@@ -214,23 +215,23 @@ def without(arrays, name):
 
 
 def with_config(arrays, **changes):
-    config = json.loads(str(arrays["config"])) | changes
+    config = json.loads(str(arrays["path.config"])) | changes
     config = {key: value for key, value in config.items() if value != "absent"}
-    return {**arrays, "config": np.str_(json.dumps(config))}
+    return {**arrays, "path.config": np.str_(json.dumps(config))}
 
 
 BROKEN = {
     "no loss": lambda a: without(a, "loss"),
-    "no weights": lambda a: without(a, "weights.W"),
+    "no weights": lambda a: without(a, "W"),
     "no state": lambda a: without(a, "state.W.share"),
     "a state of another shape": lambda a: {**a, "state.W.share": np.ones((1, 2, 2))},
-    "weights cut short": lambda a: {**a, "weights.W": a["weights.W"][:-1]},
+    "weights cut short": lambda a: {**a, "W": a["W"][:-1]},
     "no records": lambda a: {
-        key: array[:0] if key in ("steps", "loss", "log_gradient", "top", "sureness", "clock")
-        or key.startswith("weights.") else array for key, array in a.items()
+        key: array[:0] if key.removeprefix("path.") in (*COLUMNS, "W") else array
+        for key, array in a.items()
     },
-    "config of words": lambda a: {**a, "config": np.str_("weight, ngd")},
-    "config is a list": lambda a: {**a, "config": np.str_("[1, 2]")},
+    "config of words": lambda a: {**a, "path.config": np.str_("weight, ngd")},
+    "config is a list": lambda a: {**a, "path.config": np.str_("[1, 2]")},
     "no model": lambda a: with_config(a, model="absent"),
     "no places": lambda a: with_config(a, places="absent"),
     "unknown model": lambda a: with_config(a, model="weights"),

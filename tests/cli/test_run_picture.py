@@ -11,8 +11,7 @@ from attsvm.data import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.figures import style
 from attsvm.figures.run import check_format, picture
-from attsvm.theory import outcomes as outcome
-from attsvm.theory.outcomes import DECIDED
+from attsvm.theory.outcomes import DECIDED, outcome
 
 
 def tokens_of(arrays):
@@ -25,7 +24,7 @@ def trained(name, head=True, **options):
     tokens, v = tokens_of(arrays), arrays["v"] if head else None
     path = train(tokens, head=v, **options)
     found = outcome(path, tokens, v)
-    with style.look():
+    with style.styled():
         figure = picture(path, found)
         FigureCanvasAgg(figure).draw()
     return path, found, figure

@@ -7,12 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm.certificate.bounds import margin_error, measure, worst_margin
+from attsvm.problem.rows import StackRows
 from attsvm.solvers.frobenius import dual_active_set as active_set
 from attsvm.solvers.frobenius import enumeration, inverse
 from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
-from attsvm.solvers.frobenius.enumeration import MAYBE, all_rows, walk
-from attsvm.solvers.many import solve_stack
-from attsvm.solvers.solver import Rows
+from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
+from attsvm.solvers.frobenius.stacked import gram, solve_small
+from attsvm.solvers.many import solve_all
+from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
 
@@ -23,28 +25,31 @@ def dense(rows):
     return F @ F.T, rows.b / rows.norms
 
 
-def stale(*shape):
-    """Room for a kernel, with what would spoil an answer that read it before writing."""
-    return np.full(shape, np.nan)
-
-
 def kernel(G, b, free, rank):
-    """Status and multipliers of the compiled active set."""
-    lam = np.empty(len(b))
-    status, _ = active_set.dual_active_set(
-        G, b, free, lam, rank, 50 * len(b) + 100, np.empty_like(G)
-    )
-    return status, lam
+    """Status and multipliers of the compiled active set, on room full of what must not be read."""
+    m = len(b)
+    room = active_set.room_of(m, 0, 0)
+    room[0].fill(np.nan)
+    found = np.empty(1, np.int64), np.empty((1, m)), np.empty((1, 0, 0)), np.empty((1, 3))
+    none = np.empty((1, 0, 0))
+    stack = none, none, np.empty((1, 0), np.int64), np.empty((1, 0)), b[None].copy()
+    shared = G.copy(), np.ones(m), np.arange(m)[None]
+    active_set.solve_stack(stack, free, shared, rank, room, found)
+    scale = 1.0 if found[0][0] == NO_SOLUTION else found[3][0, 0]
+    return int(found[0][0]), found[1][0] * scale
+
+
+def alone(rows):
+    """The rows of one problem, as kernels take them."""
+    return StackRows.alone(rows.D, rows.z, rows.query, rows.norms, rows.b)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_gram_and_active_set_equal_their_twins(kind, seed):
-    rows = Rows.of(known("frobenius", kind, seed=seed).problem)
+    rows = RowArrays.of(known("frobenius", kind, seed=seed).problem)
     G, b = dense(rows)
-    mine = np.empty((len(rows.D), len(rows.D)))
-    inverse.gram(rows.D, rows.z, rows.query, 1 / rows.norms, np.empty(rows.D.shape), mine)
-    assert_allclose(mine, G, rtol=0, atol=ROUNDING)
+    assert_allclose(gram(rows.D, rows.z, rows.query, rows.norms), G, rtol=0, atol=ROUNDING)
     status, lam = kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1])
     other, twin = active_set.twin(G, b, rows.free)
     assert status == other == DONE
@@ -57,7 +62,7 @@ def test_gram_and_active_set_equal_their_twins(kind, seed):
     "case", [c for c in inseparable() if c not in ("same token", "zero query")]
 )
 def test_both_find_a_proof(case):
-    rows = Rows.of(inseparable()[case])
+    rows = RowArrays.of(inseparable()[case])
     G, b = dense(rows)
     for status, lam in (
         kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1]),
@@ -73,31 +78,36 @@ def test_the_inverse_follows_rows_in_and_out():
     A = rng.standard_normal((6, 9))
     G = A @ A.T
     K, P = np.zeros((6, 6)), np.array([4, 1, 3, 0, 5, 2])
+    # The source of kernels that only other kernels call.
+    resize, rebuild = inverse.resize.py_func, inverse.rebuild.py_func
     for k in range(5):
         r = np.linalg.solve(G[np.ix_(P[:k], P[:k])], G[P[:k], P[k]]) if k else np.empty(0)
-        inverse.append(K, k, r, G[P[k], P[k]] - G[P[k], P[:k]] @ r)
+        resize(K, k, r, G[P[k], P[k]] - G[P[k], P[:k]] @ r, -1)
         part = G[np.ix_(P[: k + 1], P[: k + 1])]
         assert_allclose(K[: k + 1, : k + 1], np.linalg.inv(part), rtol=EXACTLY)
-    inverse.remove(K, 5, 1, np.empty(6))
+    resize(K, 5, K[1].copy(), K[1, 1], 1)
     left = np.array([4, 5, 3, 0])  # the last takes the place of the one that left
     assert_allclose(K[:4, :4], np.linalg.inv(G[np.ix_(left, left)]), rtol=EXACTLY)
-    inverse.rebuild(G, P, 6, K)
+    rebuild(G, P, 6, K)
     assert_allclose(K, np.linalg.inv(G[np.ix_(P, P)]), rtol=EXACTLY, atol=EXACTLY)
     b, value = rng.standard_normal(6), np.zeros(6)
     K *= 1 + 1e-3  # an inverse that is a little off still refines to the solution
-    inverse.refine(G, b, P, 6, K, value, np.empty(6), 8)
+    for _ in range(8):
+        # lower, which refine calls, is compiled for kernels alone: its source in its place
+        spare = G[np.ix_(P, P)] @ value - b[P]
+        inverse.lower.py_func(value, 6, K, np.arange(6), 6, spare)
     assert_allclose(value, np.linalg.solve(G[np.ix_(P, P)], b[P]), rtol=EXACTLY)
 
 
 def test_solve_small_and_the_stack_agree_with_the_twin():
     zoo = [known("frobenius", "plain", seed=s).problem for s in range(3)]
-    rows = [Rows.of(p) for p in zoo]
-    stacked = [np.stack([getattr(r, a) for r in rows]) for a in ("D", "z", "query", "norms", "b")]
-    status, lam, W = solve_stack(*stacked)
+    rows = [RowArrays.of(p) for p in zoo]
+    status, lam, W = solve_all(StackRows.of(zoo))
     for k, r in enumerate(rows):
-        code, alone, X, short = active_set.solve_small(r.D, r.z, r.query, r.norms, r.b, r.free)
-        assert code == status[k] == DONE and short <= ROUNDING
-        assert_allclose(lam[k], alone, rtol=0, atol=EXACTLY)
+        found = solve_small(alone(r), r.free)
+        X = found.W
+        assert found.status == status[k] == DONE and found.met
+        assert_allclose(lam[k], found.lam, rtol=0, atol=EXACTLY)
         assert_allclose(W[k], X, rtol=0, atol=EXACTLY)
         G, b = dense(r)
         twin = active_set.twin(G, b, r.free)[1] / r.norms
@@ -110,16 +120,16 @@ def test_the_measures_of_a_problem_equal_its_methods(kind):
     p, rng = zoo.problem, np.random.default_rng(5)
     W = zoo.W + 0.1 * rng.standard_normal(zoo.W.shape)
     lam = np.where(rng.random(p.m) < 0.5, rng.random(p.m), 0.0)
-    worth, size, used, G, worst = measure(
-        p.differences(), p.queries, p.query, p.b, p.row_norms, lam, W, margin_error(p.shape)
-    )
+    found = measure(p.stacked, lam[None], W[None], margin_error(p.shape))
+    worth, size, used, worst = found.sums[0]
+    G = found.G[0]
     assert used == np.count_nonzero(lam)
     assert_allclose([worth, size], [p.b @ lam, p.row_norms @ lam], rtol=ROUNDING)
     assert_allclose(G, p.adjoint(lam), rtol=0, atol=ROUNDING)
     expected = worst_margin(p.shape, W, margins=p.margins(W), row_norms=p.row_norms, b=p.b)
     assert_allclose(worst, expected, rtol=EXACTLY)
     # and the share taken off is that of the worst row
-    bare = measure(p.differences(), p.queries, p.query, p.b, p.row_norms, lam, W, 0.0)[4]
+    bare = measure(p.stacked, lam[None], W[None], 0.0).sums[0, 3]
     assert bare == pytest.approx(float((p.margins(W) / p.b).min()), rel=EXACTLY)
     assert bare > worst
 
@@ -144,12 +154,10 @@ def test_the_walk_visits_each_feasible_selection_once(masked):
         if status == DONE:
             kind = not ((lam > enumeration.CLEAR * lam.max()) & (gap[index] <= 0)).any()
             expected[alpha] = (np.sqrt(lam @ (1 / norms[index])), kind)
-    most = 27
-    choices, least = np.empty((most, 3), np.int64), np.empty(most)
-    verdict, stats = np.empty(most, np.int64), np.zeros(3, np.int64)
-    found = walk(
-        G, norms, allowed, count, places, gap, np.empty(0, np.int64), 2, most, choices, least,
-        verdict, stats,
+    task = Walk(G, 1 / norms, places, count, allowed, gap, 2)
+    feasible = walk(task, np.empty((1, 0), np.int64))
+    choices, least, verdict, found = (
+        feasible.choices, feasible.least, feasible.verdict, len(feasible.choices)
     )  # fmt: skip
     assert 0 < found < allowed.sum(axis=1).prod()
     assert [tuple(c) for c in choices[:found].tolist()] == sorted(expected)

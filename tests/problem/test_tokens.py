@@ -104,7 +104,7 @@ def test_the_bad_entry_is_named(value, order, name):
 
 
 def test_a_bad_entry_beyond_the_first_block(monkeypatch):
-    monkeypatch.setattr("attsvm.tokens._BLOCK", 5)
+    monkeypatch.setattr("attsvm.ground.arrays.BLOCK", 5)
     bad = X.astype(np.float32)
     bad[1, 1, 1] = np.inf
     with pytest.raises(BadTokens, match=r"^X\[1, 1, 1\] is inf"):

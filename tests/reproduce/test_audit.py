@@ -9,8 +9,8 @@ import pytest
 
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.reproduce import audit, judge, reproduce
-from tests.claims.spoils.fabricated import read, write
+from attsvm.reproduce import audit_claims, judge, reproduce_claims
+from tests.claims.tampering.fabricated import read, write
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made
 
@@ -29,7 +29,7 @@ def runs(monkeypatch) -> list[str]:
 @pytest.fixture
 def folder(tmp_path, runs):
     """A finished folder."""
-    reproduce([NAME, OTHER], out=tmp_path / "there")
+    reproduce_claims([NAME, OTHER], out=tmp_path / "there")
     runs.clear()
     return tmp_path / "there"
 
@@ -66,7 +66,7 @@ def test_arrays_that_do_not_fit_their_digests(folder, runs):
     )
     assert runs == []
     said.clear()
-    assert reproduce([NAME, OTHER], out=folder, say=said.append)[0]["verdict"] == "holds"
+    assert reproduce_claims([NAME, OTHER], out=folder, say=said.append)[0]["verdict"] == "holds"
     assert runs == [NAME] and said[0].endswith("it is run again")
     assert judge(folder)[0]["verdict"] == "holds"
 
@@ -75,16 +75,16 @@ def test_arrays_that_do_not_fit_their_digests(folder, runs):
 def test_lost_arrays_decide_nothing(folder, runs, content):
     file = folder / "claims" / f"{NAME}.npz"
     file.unlink() if content is None else file.write_bytes(content)
-    (row,) = audit([NAME], out=folder)["claims"]
+    (row,) = audit_claims([NAME], out=folder)["claims"]
     assert not row["agrees"] and (content is None) != file.exists()
     record = judge(folder)[0]
     assert record["verdict"] == "undecided" and "run it again" in record["reason"]
-    assert reproduce([NAME], out=folder)[0]["verdict"] == "holds" and runs == [NAME]
+    assert reproduce_claims([NAME], out=folder)[0]["verdict"] == "holds" and runs == [NAME]
 
 
 def test_a_run_that_was_killed_before_its_record(folder):
     before = (folder / "claims" / f"{NAME}.json").read_bytes()
-    reproduce([NAME], out=folder, quick=True)
+    reproduce_claims([NAME], out=folder, quick=True)
     (folder / "claims" / f"{NAME}.json").write_bytes(before)
     forged(folder, 1.5, fit=False)
     assert judge(folder)[0]["verdict"] == "undecided"
@@ -97,7 +97,7 @@ def test_an_older_folder_is_run_again_or_audited(folder, runs):
     assert record["verdict"] == "undecided"
     assert "saved without digests, by an older version: run it again" in said[0]
     assert "--audit" in said[0]
-    assert audit([NAME], out=folder)["claims"][0]["rerun"] == 1
+    assert audit_claims([NAME], out=folder)["claims"][0]["rerun"] == 1
     assert runs == [NAME]
 
 
@@ -112,7 +112,7 @@ def test_an_audit_notices_what_judging_cannot(folder, older):
         forged(folder, 1.5)
         assert judge(folder)[0]["verdict"] == "holds"
     said = []
-    found = audit(out=folder, say=said.append)
+    found = audit_claims(out=folder, say=said.append)
     assert [row["agrees"] for row in found["claims"]] == [False, True]
     assert said == [f"{NAME}: x is 1.5 on file, 1 when it is made again"]
 
@@ -120,36 +120,36 @@ def test_an_audit_notices_what_judging_cannot(folder, older):
 def test_an_audit_changes_nothing_and_repeats_by_its_seed(folder):
     (folder / "claims" / f"{OTHER}.json").write_text("{half")
     before = contents(folder)
-    first = audit(out=folder, seed=3, jobs=1)
+    first = audit_claims(out=folder, seed=3, jobs=1)
     assert contents(folder) == before
     assert "cannot be read" in first["claims"][1]["doubts"][0]
-    again = audit(out=folder, seed=first["seed"])
+    again = audit_claims(out=folder, seed=first["seed"])
     times = {"seconds": 0}
     assert [{**a, **times} for a in again["claims"]] == [{**a, **times} for a in first["claims"]]
-    assert audit(out=folder)["seed"] != audit(out=folder)["seed"]
+    assert audit_claims(out=folder)["seed"] != audit_claims(out=folder)["seed"]
 
 
 def test_a_verdict_changed_on_file_is_noticed(folder):
     file = folder / "claims" / f"{NAME}.json"
     file.write_text(file.read_text("utf-8").replace('"holds"', '"fails"'), "utf-8")
-    (row,) = audit([NAME], out=folder)["claims"]
+    (row,) = audit_claims([NAME], out=folder)["claims"]
     assert row["doubts"] == ["the verdict on file is fails, that of the arrays is holds"]
 
 
 def test_another_config_is_named(folder, monkeypatch):
     monkeypatch.setitem(CLAIMS, NAME, made(full={"x": 1, "limit": 0}))
-    (row,) = audit([NAME], out=folder)["claims"]
+    (row,) = audit_claims([NAME], out=folder)["claims"]
     assert "another config" in row["doubts"][0]
 
 
 def test_what_cannot_be_audited_is_refused(folder, tmp_path):
     with pytest.raises(BadTokens, match=r"A\.multi-input is not on file"):
-        audit(["A.multi-input"], out=folder)
+        audit_claims(["A.multi-input"], out=folder)
     with pytest.raises(BadTokens, match="there is no folder"):
-        audit(out=tmp_path / "nowhere")
+        audit_claims(out=tmp_path / "nowhere")
     for share in (0.0, -1.0, 1.5, float("nan")):
         with pytest.raises(Unsupported, match="above 0 and at most 1"):
-            audit(out=folder, share=share)
+            audit_claims(out=folder, share=share)
 
 
 def test_audit_on_the_command_line(run, runs):

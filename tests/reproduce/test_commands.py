@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from attsvm.claims import CLAIMS
-from attsvm.cli.parts.claims_live import Board
+from attsvm.cli.parts.live import Board
 from attsvm.reproduce import runs as running
-from tests.claims.spoils.fabricated import read, write
+from tests.claims.tampering.fabricated import read, write
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made
 
@@ -152,7 +152,7 @@ def test_the_live_table_fits_the_screen():
     board.tell("Z.150", "running")
     board.tell("Z.151", "running")
     board.tell("Z.151", "fails")
-    board.tell("Z.000", "kept")
+    board.tell("Z.000", "on file")
     console.print(board)
     lines = console.export_text().splitlines()
     assert len(lines) <= 20

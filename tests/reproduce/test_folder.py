@@ -9,10 +9,10 @@ import pytest
 
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens, NotConverged, Unsupported
-from attsvm.reproduce import chosen_ids, digest, judge, reproduce, sources
+from attsvm.reproduce import chosen_ids, judge, reproduce_claims
 from attsvm.reproduce import folder as page_folder
 from attsvm.reproduce import runs as running
-from tests.claims.spoils.fabricated import read, write
+from tests.claims.tampering.fabricated import read, write
 from tests.reproduce.made_claims import NAME, made
 
 OTHER = "Z.second"
@@ -39,7 +39,7 @@ def claim_file(folder, name, ending="json"):
 def test_records_are_kept(tmp_path, runs):
     out = tmp_path / "new" / "folder"
     states = []
-    records = reproduce([NAME, OTHER], out=out, watch=lambda *pair: states.append(pair))
+    records = reproduce_claims([NAME, OTHER], out=out, watch=lambda *pair: states.append(pair))
     assert [record["verdict"] for record in records] == ["holds", "holds"]
     assert states == [
         (NAME, "waiting"), (OTHER, "waiting"), (NAME, "running"), (NAME, "holds"),
@@ -51,30 +51,30 @@ def test_records_are_kept(tmp_path, runs):
     assert names == {"attsvm.json", "results.json"} | {
         f"{name}.{end}" for name in (NAME, OTHER) for end in ends
     }
-    assert reproduce([NAME, OTHER], out=out) == records
+    assert reproduce_claims([NAME, OTHER], out=out) == records
     assert runs == [NAME, OTHER]
 
 
 def test_another_config_or_code_is_run_again(tmp_path, runs, monkeypatch):
-    reproduce([NAME], out=tmp_path)
-    reproduce([NAME], out=tmp_path, quick=True)
+    reproduce_claims([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path, quick=True)
     assert len(runs) == 2
     monkeypatch.setattr(running, "code_digest", lambda module: "other code")
-    reproduce([NAME], out=tmp_path, quick=True)
+    reproduce_claims([NAME], out=tmp_path, quick=True)
     assert len(runs) == 3
-    reproduce([NAME], out=tmp_path, quick=True)
+    reproduce_claims([NAME], out=tmp_path, quick=True)
     assert len(runs) == 3
-    reproduce([NAME], out=tmp_path, quick=True, again=True)
+    reproduce_claims([NAME], out=tmp_path, quick=True, again=True)
     assert len(runs) == 4
 
 
 @pytest.mark.parametrize("ending", ["json", "npz"])
 @pytest.mark.parametrize("content", [b"", b"{half", b"[]", b'{"id": 1}'])
 def test_a_broken_file_is_named_kept_and_made_again(tmp_path, runs, said, ending, content):
-    before = reproduce([NAME, OTHER], out=tmp_path)
+    before = reproduce_claims([NAME, OTHER], out=tmp_path)
     file = claim_file(tmp_path, NAME, ending)
     file.write_bytes(content)
-    after = reproduce([NAME, OTHER], out=tmp_path, say=said.append)
+    after = reproduce_claims([NAME, OTHER], out=tmp_path, say=said.append)
     assert runs == [NAME, OTHER, NAME]
     assert said == [f"{file} cannot be read: kept aside as {file.name}.broken"]
     assert file.with_name(f"{file.name}.broken").read_bytes() == content
@@ -83,24 +83,24 @@ def test_a_broken_file_is_named_kept_and_made_again(tmp_path, runs, said, ending
 
 
 def test_lost_pictures_are_drawn_without_a_run(tmp_path, runs):
-    reproduce([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path)
     lost = [tmp_path / "figures" / f"{NAME}.svg", claim_file(tmp_path, NAME, "motion.json")]
     content = [file.read_bytes() for file in lost]
     for file in lost:
         file.unlink()
-    reproduce([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path)
     assert [file.read_bytes() for file in lost] == content and runs == [NAME]
 
 
 def test_a_claim_that_breaks_stops_no_other(tmp_path, runs, monkeypatch):
-    reproduce([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path)
 
     def broken(config):
         raise NotConverged("it stalled")
 
     monkeypatch.setitem(CLAIMS, NAME, made(run=broken))
     states = []
-    records = reproduce(
+    records = reproduce_claims(
         [NAME, OTHER], out=tmp_path, again=True, watch=lambda *pair: states.append(pair)
     )
     assert [record["verdict"] for record in records] == ["undecided", "holds"]
@@ -108,22 +108,22 @@ def test_a_claim_that_breaks_stops_no_other(tmp_path, runs, monkeypatch):
     assert (NAME, "broken") in states
     assert not (tmp_path / "figures" / f"{NAME}.svg").exists(), "a picture of another run"
     monkeypatch.setitem(CLAIMS, NAME, made(runs=runs))
-    assert reproduce([NAME], out=tmp_path)[0]["verdict"] == "holds"
+    assert reproduce_claims([NAME], out=tmp_path)[0]["verdict"] == "holds"
 
 
 def test_no_space_is_one_sentence_and_keeps_what_is_finished(tmp_path, runs, monkeypatch):
-    reproduce([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path)
 
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(running, "write_arrays", full)
     with pytest.raises(BadTokens, match="no space is left in"):
-        reproduce([NAME, OTHER], out=tmp_path)
+        reproduce_claims([NAME, OTHER], out=tmp_path)
     monkeypatch.undo()
     monkeypatch.setitem(CLAIMS, NAME, made(runs=runs))
     monkeypatch.setitem(CLAIMS, OTHER, made(OTHER, runs=runs))
-    reproduce([NAME, OTHER], out=tmp_path)
+    reproduce_claims([NAME, OTHER], out=tmp_path)
     assert runs.count(NAME) == 1
 
 
@@ -140,33 +140,33 @@ def test_no_space_for_the_results_is_one_sentence(tmp_path, runs, monkeypatch):
 def test_a_folder_of_other_things_is_refused(tmp_path, runs):
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(BadTokens, match="holds other files"):
-        reproduce([NAME], out=tmp_path)
+        reproduce_claims([NAME], out=tmp_path)
     with pytest.raises(BadTokens, match="is a file"):
-        reproduce([NAME], out=tmp_path / "letter.txt")
+        reproduce_claims([NAME], out=tmp_path / "letter.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"] and runs == []
 
 
 @pytest.mark.parametrize("stamp", ['{"format": 99}', "{", "[]"])
 def test_a_folder_of_another_version_is_refused(tmp_path, runs, stamp):
     (tmp_path / "attsvm.json").write_text(stamp)
-    for act in (lambda: reproduce([NAME], out=tmp_path), lambda: judge(tmp_path)):
+    for act in (lambda: reproduce_claims([NAME], out=tmp_path), lambda: judge(tmp_path)):
         with pytest.raises(BadTokens, match="written by another version"):
             act()
     assert [path.name for path in tmp_path.iterdir()] == ["attsvm.json"]
 
 
 def test_old_half_written_files_are_removed(tmp_path, runs):
-    reproduce([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path)
     old, new = tmp_path / "claims" / ".a.part", tmp_path / "claims" / ".b.part"
     for file in (old, new):
         file.touch()
     os.utime(old, (1, 1))
-    reproduce([NAME], out=tmp_path)
+    reproduce_claims([NAME], out=tmp_path)
     assert not old.exists() and new.exists()
 
 
 def test_judging_again_sees_changed_arrays(tmp_path, runs, said):
-    reproduce([NAME, OTHER], out=tmp_path)
+    reproduce_claims([NAME, OTHER], out=tmp_path)
     assert [r["verdict"] for r in judge(tmp_path, say=said.append)] == ["holds", "holds"]
     assert said == []
     picture = (tmp_path / "figures" / f"{NAME}.svg").read_bytes()
@@ -181,7 +181,7 @@ def test_judging_again_sees_changed_arrays(tmp_path, runs, said):
 
 
 def test_judging_leaves_another_config_alone(tmp_path, runs, said, monkeypatch):
-    before = reproduce([NAME], out=tmp_path)
+    before = reproduce_claims([NAME], out=tmp_path)
     monkeypatch.setitem(CLAIMS, NAME, made(full={"x": 1, "limit": 0}))
     assert judge(tmp_path, say=said.append) == before
     assert "run with another config" in said[0]
@@ -199,17 +199,3 @@ def test_claims_are_chosen_by_id_and_paper(runs):
     assert set(chosen_ids(["A"])) == {name for name in CLAIMS if name.startswith("A.")}
     with pytest.raises(Unsupported, match=r"unknown claim 'Z\.made-pu': nearest are Z\.made-up"):
         chosen_ids(["Z.made-pu"])
-
-
-def test_the_digest_covers_what_a_claim_imports(monkeypatch):
-
-    claim = CLAIMS["A.single-input-global"]
-    before = digest(claim)
-    assert before == digest(claim) != digest(CLAIMS["A.single-input-local"])
-    source = sources._source
-
-    def edited(module):
-        return source(module) + (b"#" if module == "attsvm.certificate" else b"")
-
-    monkeypatch.setattr(sources, "_source", edited)
-    assert digest(claim) != before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attsvm.reproduce import reproduce
+from attsvm.reproduce import reproduce_claims
 from attsvm.reproduce.page.document import write_page
 
 IDS = ("A.single-input-global", "A.single-input-local", "A.multi-input")
@@ -51,7 +51,7 @@ def children(pid: int) -> list[int]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> str:
     out = tmp_path_factory.mktemp("undisturbed") / "report"
-    reproduce(IDS, out=out, quick=True)
+    reproduce_claims(IDS, out=out, quick=True)
     return timeless(out)
 
 
@@ -76,10 +76,10 @@ def test_a_killed_run_is_resumed(tmp_path, undisturbed, jobs):
     written = {name: file.stat().st_mtime_ns for name, file in finished.items()}
     assert finished and not (out / "results.json").exists()
     states = []
-    records = reproduce(
+    records = reproduce_claims(
         IDS, out=out, quick=True, watch=lambda name, state: states.append((name, state))
     )
-    assert {name for name, state in states if state == "kept"} == set(finished)
+    assert {name for name, state in states if state == "on file"} == set(finished)
     assert {name for name, state in states if state == "running"} == set(IDS) - set(finished)
     assert {n: f.stat().st_mtime_ns for n, f in finished.items()} == written
     assert [record["id"] for record in records] == list(IDS)

@@ -200,7 +200,7 @@ def test_infeasible_rows_end_without_an_error(name):
 @both
 def test_newton_direction_solves_its_equations(name):
     D, Z, b, free, W0, lam0 = draw("ties", (5, 4, 6, 4), 3)
-    rows = cone.Rows(D, Z, b, free)
+    rows = cone.UnitRows(D, Z, b, free)
     state = SOLVERS[name]._start(rows, W0, lam0)
     rng = np.random.default_rng(0)
     target, rhs = cone.symmetric(rng.standard_normal((10, 10))), rng.standard_normal(len(b))
@@ -223,7 +223,7 @@ def test_newton_direction_solves_its_equations(name):
 
 def test_spectral_step_removes_the_drift_of_the_dual_matrix():
     D, Z, b, free, W0, lam0 = draw("ties", (5, 4, 6, 4), 3)
-    rows = cone.Rows(D, Z, b, free)
+    rows = cone.UnitRows(D, Z, b, free)
     clean = spectral._start(rows, W0, lam0)
     off = cone.off_diagonal(1e-3 * np.random.default_rng(0).standard_normal((6, 4)))
     Q = clean.Q + off + 1e-3 * np.eye(10)
@@ -250,7 +250,7 @@ def test_singular_systems_are_solved_in_their_range():
 
 def test_settling_restores_missed_rows_by_the_least_change():
     D, Z, b, free, W0, _ = draw("shifted ties", (5, 4, 6, 5), 0)
-    rows = cone.Rows(D, Z, b, free)
+    rows = cone.UnitRows(D, Z, b, free)
     tight = free | (rows.values(W0) < b + ROUNDING)
     push = 1e-9 * rows.adjoint(np.where(tight, -1.0, 0.0))
     settled = cone.settle(rows, W0 + push)

@@ -233,7 +233,7 @@ def soft_problem(norm, *, seed=0):
     D, Z = rng.standard_normal((12, 6)), rng.standard_normal((12, 4))
     D, Z = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (D, Z))
     free = np.arange(12) >= 10
-    rows = cone.Rows(D, Z, np.where(free, 0.0, 1.0), free)
+    rows = cone.UnitRows(D, Z, np.where(free, 0.0, 1.0), free)
     cap = np.where(free, np.inf, 10.0 ** rng.uniform(-3, 1, 12))
     return soft_rows.Soft(rows, cap, norm_of(norm))
 
@@ -264,8 +264,10 @@ def test_start_is_inside_its_box():
 def test_squared_newton_direction_solves_its_equations(module):
     soft = soft_problem(module.NORM.name)
     W, lam = np.random.default_rng(3).standard_normal((6, 4)), np.full(12, 0.01)
-    best = soft_rows.Best(soft, W, lam).judged(W=W, lam=lam)
-    state, _ = soft_cone._start(soft, best)
+    best = soft_rows.BestSoft(soft, W, lam).judged(W=W, lam=lam)
+    state, _ = soft_cone._start(
+        soft, best, {nuclear: soft_cone.NUCLEAR, spectral: soft_cone.SPECTRAL}[module]
+    )
     rng = np.random.default_rng(0)
     target, rhs = cone.symmetric(rng.standard_normal((10, 10))), rng.standard_normal(12)
     move = module.squared_factor(soft.rows, state)(target, rhs)
@@ -286,10 +288,10 @@ def test_squared_newton_direction_solves_its_equations(module):
 def test_judging_keeps_the_better_of_each():
     soft = soft_problem("l3")
     lam = soft.within(np.full(12, 1e-3))
-    first = soft_rows.Best(soft, np.zeros((6, 4)), lam).judged(W=np.zeros((6, 4)), lam=lam)
+    first = soft_rows.BestSoft(soft, np.zeros((6, 4)), lam).judged(W=np.zeros((6, 4)), lam=lam)
     worse = first.judged(W=np.full((6, 4), 9.0), lam=np.zeros(12))
     assert (worse.upper, worse.lower) == (first.upper, first.lower)
     assert first.upper == pytest.approx(soft.cap[soft.held].sum())
     whole = replace(soft, base=first.lower)
-    part = soft_rows.Best(whole, first.W, first.lam, first.upper, first.lower)
+    part = soft_rows.BestSoft(whole, first.W, first.lam, first.upper, first.lower)
     assert part.gap == pytest.approx(first.gap / 2)

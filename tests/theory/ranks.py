@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from attsvm import Certificate, Problem, Selection, Tokens, certify, solve
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.norms import norm_of
 from attsvm.solvers import cvxpy_oracle as oracle
 
@@ -16,7 +16,7 @@ TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_fe
 
 def instance(n: int, seed: int) -> Problem:
     """n inputs of 5 tokens in 20 dimensions, the best-scoring token kept."""
-    arrays = sphere(n, 5, 20, seed=seed)
+    arrays = sphere_arrays(n, 5, 20, seed=seed)
     tokens = Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
     return Problem.of(tokens, Selection.best(tokens, arrays["v"]))
 
@@ -24,7 +24,7 @@ def instance(n: int, seed: int) -> Problem:
 def both(problem: Problem) -> tuple[Certificate, Certificate]:
     """Our certificate and that of a conic solver's answer at high accuracy."""
     ours = solve(problem, "nuclear", tol=1e-8).require()
-    answer = oracle.solve(problem, norm_of("nuclear"), tol=1e-9, **TIGHT)
+    answer = oracle.by_cvxpy(problem, norm_of("nuclear"), tol=1e-9, **TIGHT)
     return ours, certify(problem, "nuclear", answer.W, answer.multipliers, tol=1e-7).require()
 
 

@@ -22,7 +22,7 @@ from attsvm.losses import loss_of
 from attsvm.models import model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.norms import norm_of
-from attsvm.theory.balls.ball import Task, stationarity
+from attsvm.theory.balls.ball import BallTask, stationarity
 from attsvm.theory.balls.descent import descend
 from attsvm.theory.balls.excess import Excess, log_loss
 from attsvm.theory.balls.paths import regpath
@@ -43,7 +43,7 @@ def example(name):
 def task_of(tokens, v, model="weight", norm="frobenius", loss="logistic"):
     best = Selection.best(tokens, v).indices
     rule = loss_of(loss)
-    return Task(
+    return BallTask(
         Batch.of(tokens), model_of(model), norm_of(norm), rule, head_of(v, tokens.d),
         min(tokens.keys.shape[2], tokens.queries.shape[1]), Excess.over(tokens, best, v, rule),
     )  # fmt: skip

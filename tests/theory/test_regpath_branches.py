@@ -20,7 +20,7 @@ from attsvm.models import model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import evaluate
 from attsvm.norms import norm_of
-from attsvm.theory.balls.ball import Task
+from attsvm.theory.balls.ball import BallTask
 from attsvm.theory.balls.descent import descend
 from attsvm.theory.balls.excess import Excess
 from attsvm.theory.balls.paths import regpath
@@ -39,7 +39,7 @@ def crossing():
 
 def task_of(tokens, v):
     best, loss = Selection.best(tokens, v).indices, loss_of("logistic")
-    return Task(
+    return BallTask(
         Batch.of(tokens), model_of("prompt"), norm_of("frobenius"), loss, head_of(v, tokens.d), 1,
         Excess.over(tokens, best, v, loss), tokens=tokens,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from attsvm import Tokens
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.heads.linear import Linear
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
@@ -48,7 +48,7 @@ def setting(
     "far:F" has F instead of 60. units: the queries are unit vectors, so that each column of W is
     moved by its own input alone.
     """
-    made = sphere(*size, seed=seed)
+    made = sphere_arrays(*size, seed=seed)
     d = size[2]
     shapes = {
         "prompt": {"p": (d,)}, "weight": {"W": (d, d)}, "factored": {"K": (d, d), "Q": (d, d)},

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from attsvm import Path, Tokens, measures, train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
 from attsvm.models import MODELS
 from attsvm.rules import RULES
@@ -23,7 +23,7 @@ def prompt_against_weight(rule: str = "gd", steps: int = 300) -> float:
 
     The step on p is η‖a‖², or η‖a‖ where it is normalized.
     """
-    made = sphere(4, 5, 6, seed=3)
+    made = sphere_arrays(4, 5, 6, seed=3)
     a = np.random.default_rng(0).standard_normal(6)
     with_query = Tokens(made["X"], queries=np.tile(a, (4, 1)), labels=made["y"])
     alone = Tokens(made["X"], labels=made["y"])

@@ -8,8 +8,9 @@ import numpy as np
 
 from attsvm import Sentences
 from attsvm.data.sentences import realizable
-from attsvm.language.training.task import sentence_task
+from attsvm.language.training.task import Lesson, sentence_task
 from attsvm.rules import rule_of
+from attsvm.training.descent import Descent
 from tests.training.beside import RULES, apart, compared, digits_run, found
 from tests.training.finding import Finding
 from tests.training.sentence_digits import SentenceSetting
@@ -67,12 +68,16 @@ def without(s: SentenceSetting) -> float:
     """The error of the same run when the rule sees only direction and scale."""
     exact, _ = digits_run(s)
     mass = s.model == "next-token" and s.head is None
-    config = {
-        "model": s.model, "rule": s.rule, "loss": "logistic", "width": None, "decay": 0.0,
-        "readout": "mass" if mass else "softmax", "weights": "empirical", "collocations": s.pairs,
-    }  # fmt: skip
     data = Sentences.of(s.lines, vocabulary=len(s.E))
-    task, _ = sentence_task(data, config, head=s.head, embedding=s.E)
+    lesson = Lesson.of(
+        data,
+        s.model,
+        head=s.head,
+        embedding=s.E,
+        readout="mass" if mass else "softmax",
+        collocations=s.pairs,
+    )
+    task = sentence_task(lesson, Descent.asked(s.rule))
     rule = rule_of(s.rule)
     params = {name: block[None].copy() for name, block in s.start.items()}
     state, worst = rule.init(params), 0.0

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm import Path, Tokens
-from attsvm.data.sphere import sphere
+from attsvm import Path, Tokens, outcome
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Bools, Floats
-from attsvm.theory import outcomes as outcome
 
 Stack = tuple[list[Tokens], Floats]
 
 
 def stack(seeds: int, *sizes: int, equal_scores: bool = False) -> Stack:
     """Instances of the seeds 0 to seeds − 1, by the library's own draw, and their heads (B, d)."""
-    made = [sphere(*sizes, seed=seed, equal_scores=equal_scores) for seed in range(seeds)]
+    made = [sphere_arrays(*sizes, seed=seed, equal_scores=equal_scores) for seed in range(seeds)]
     tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
     return tokens, np.array([a["v"] for a in made])
 

@@ -7,14 +7,14 @@ import pytest
 
 from attsvm import Tokens, train
 from attsvm.data import EXAMPLES
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.errors import AttsvmError, ConvergenceWarning, Unsupported
 from attsvm.theory.outcomes import outcome
 
 
 def instance(seed=0):
     """One random instance and its head."""
-    a = sphere(4, 5, 6, seed=seed)
+    a = sphere_arrays(4, 5, 6, seed=seed)
     return Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
 
 
@@ -93,7 +93,7 @@ def test_an_outcome_takes_a_stack_of_heads():
 
 @pytest.mark.parametrize("model", ["joint-prompt", "joint-weight"])
 def test_a_relu_head_is_trained(model):
-    a = sphere(4, 5, 6, seed=3)
+    a = sphere_arrays(4, 5, 6, seed=3)
     queries = a["z"] if model == "joint-weight" else None
     tokens = Tokens(a["X"], queries=queries, labels=a["y"])
     path = train(tokens, model=model, head="relu", width=8, rule="gd", lr=0.5, steps=2000)

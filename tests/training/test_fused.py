@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import BadTokens, ConvergenceWarning, Tokens
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.losses import LOSSES
 from attsvm.models.gradient import fused
 from attsvm.training import task as token_task
@@ -24,7 +24,7 @@ def stack(count, *, kind="plain", n=4, T=5, d=6):
     """Instances of one kind and their heads."""
     tokens, heads = [], []
     for seed in range(count):
-        made = sphere(n, T, d, seed=seed)
+        made = sphere_arrays(n, T, d, seed=seed)
         X, z, v = made["X"], made["z"], made["v"]
         more = {}
         if kind == "masked":
@@ -45,7 +45,7 @@ def stack(count, *, kind="plain", n=4, T=5, d=6):
 
 
 def prompts(count):
-    made = [sphere(4, 5, 6, seed=s) for s in range(count)]
+    made = [sphere_arrays(4, 5, 6, seed=s) for s in range(count)]
     return [Tokens(a["X"], labels=a["y"]) for a in made], np.array([a["v"] for a in made])
 
 

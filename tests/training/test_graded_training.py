@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from attsvm import Path, Tokens, Unsupported, train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.heads.linear import Linear
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
@@ -90,7 +90,7 @@ def test_queries_that_are_parallel_up_to_rounding_count_as_parallel():
 
 
 def case():
-    made = sphere(3, 4, 3, seed=0)
+    made = sphere_arrays(3, 4, 3, seed=0)
     return Tokens(made["X"], queries=made["z"], labels=made["y"]), made["v"]
 
 
@@ -139,7 +139,7 @@ def test_an_average_without_its_small_directions_is_not_gone_on_from(rule, tmp_p
 
 @pytest.mark.parametrize("model", ["weight", "factored", "joint-weight"])
 def test_a_stack_is_its_instances(model):
-    made = [sphere(3, 4, 3, seed=seed) for seed in range(3)]
+    made = [sphere_arrays(3, 4, 3, seed=seed) for seed in range(3)]
     tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
     heads = None if model.startswith("joint") else np.array([a["v"] for a in made])
     for rule in ("muon", "adam"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attsvm.claims.shared.published import published, published_stack
+from attsvm.claims.shared.published import published_instance, published_stack
 from tests.training.papers import (
     STARTS,
     cosine,
@@ -82,7 +82,7 @@ def test_on_the_way_each_loss_prefers_another_input(gain):
 
 
 def test_the_instances_are_those_of_the_published_generator():
-    tokens, v = published(1)
+    tokens, v = published_instance(1)
     assert tokens.scores(v).argmax(axis=1).tolist() == [3, 2, 6, 2, 6, 2]
     assert prompt_tokens("multi-input-planar")[0].n == 3
 

@@ -12,12 +12,13 @@ from attsvm.language.contexts import Contexts
 from attsvm.language.training import terms as sentence_terms
 from attsvm.language.training import terms_twin as sentence_terms_twin
 from attsvm.language.training.next_token import attention_look
-from attsvm.language.training.task import sentence_task
+from attsvm.language.training.task import Lesson, sentence_task
 from attsvm.rules import RULES as KNOWN
 from attsvm.rules import rule_of
 from attsvm.rules.graded import Graded, twin
 from attsvm.rules.graded.tree import climbed, heaviest
 from attsvm.rules.graded.wide import logs_of, of_logs
+from attsvm.training.descent import Descent
 from tests.models.test_next_token import embedding, sentences
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import RULES, compared
@@ -109,11 +110,17 @@ def test_a_stack_of_differences_is_its_instances():
 def task_of(s):
     """The task of a setting, as its run has it."""
     mass = s.model == "next-token" and s.head is None
-    config = {"model": s.model, "rule": s.rule, "loss": "logistic", "width": None, "decay": 0.0,
-              "readout": "mass" if mass else "softmax", "weights": "uniform",
-              "collocations": s.pairs}  # fmt: skip
     data = Sentences.of(s.lines, vocabulary=len(s.E))
-    return sentence_task(data, config, head=s.head, embedding=s.E)[0]
+    lesson = Lesson.of(
+        data,
+        s.model,
+        head=s.head,
+        embedding=s.E,
+        readout="mass" if mass else "softmax",
+        weights="uniform",
+        collocations=s.pairs,
+    )
+    return sentence_task(lesson, Descent.asked(s.rule))
 
 
 @pytest.mark.parametrize("form", PASSAGES)

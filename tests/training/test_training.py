@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.training.front import train
 from attsvm.training.path import Path, recorded
 
 
 def stack(count, **sizes):
     """Random instances on the sphere and their heads."""
-    made = [sphere(**sizes, seed=s) for s in range(count)]
+    made = [sphere_arrays(**sizes, seed=s) for s in range(count)]
     tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
     return tokens, np.array([a["v"] for a in made])
 
@@ -67,7 +67,7 @@ def test_mirror_descent_at_two_is_gradient_descent(mirror, plain):
 
 
 def test_the_prompt_is_the_weight_model_with_a_fixed_query():
-    made = sphere(4, 5, 6, seed=3)
+    made = sphere_arrays(4, 5, 6, seed=3)
     a = np.random.default_rng(0).standard_normal(6)
     with_query = Tokens(made["X"], queries=np.tile(a, (4, 1)), labels=made["y"])
     alone = Tokens(made["X"], labels=made["y"])

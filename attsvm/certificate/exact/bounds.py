@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.certificate.exact.farkas import vertex
-from attsvm.certificate.exact.lifting import PRIMES, independent, solve
+from attsvm.certificate.exact.lifting import PRIMES, independent, solve_lifted
 from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
@@ -191,7 +191,7 @@ def _active_set(rows: IntegerRows, guess: NDArray[np.float64], limit: int) -> Ex
         if len(index) > limit:
             return None
         basis = index[independent(rows.residues(index, PRIMES[0]), PRIMES[0])[0]]
-        solution = solve(rows.gram(basis), rows.right.numerators[basis])
+        solution = solve_lifted(rows.gram(basis), rows.right.numerators[basis])
         if solution is None:
             return None
         spread = np.zeros(len(rows.delta), dtype=object)
@@ -241,7 +241,7 @@ def _change(rows: IntegerRows, index: Index, W: Exact) -> Exact | None:
     Σ y_k Δ_k z_kᵀ with G y = right − values, on a maximal independent subset of the rows.
     """
     basis = index[independent(rows.residues(index, PRIMES[0]), PRIMES[0])[0]]
-    solution = solve(rows.gram(basis), -rows.slack(W)[basis])
+    solution = solve_lifted(rows.gram(basis), -rows.slack(W)[basis])
     if solution is None:
         return None
     spread = np.zeros(len(rows.delta), dtype=object)

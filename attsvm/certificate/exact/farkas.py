@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
-from attsvm.certificate.exact.lifting import PRIMES, independent, solve
+from attsvm.certificate.exact.lifting import PRIMES, independent, solve_lifted
 from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.norms.exact.rational import Exact, float_above, frobenius_above
 
@@ -101,7 +101,7 @@ def _clash(rows: IntegerRows) -> Infeasibility | None:
     basis, rest = ties[chosen], np.delete(ties, chosen)
     for tie in rest[:_CLASHES]:
         one = np.array([tie])
-        solution = solve(rows.dense(basis, columns).T, rows.dense(one, columns)[0])
+        solution = solve_lifted(rows.dense(basis, columns).T, rows.dense(one, columns)[0])
         if solution is None:
             return None
         spread = np.zeros(len(rows.delta), dtype=object)
@@ -129,7 +129,9 @@ def _completed(
     if not len(rest):  # independent rows: only λ = 0
         return None
     kept = Exact.of(guess[rest])
-    solution = solve(rows.dense(basis, columns).T, -(kept.numerators @ rows.dense(rest, columns)))
+    solution = solve_lifted(
+        rows.dense(basis, columns).T, -(kept.numerators @ rows.dense(rest, columns))
+    )
     if solution is None:
         return None
     spread = np.zeros(len(guess), dtype=object)
@@ -166,7 +168,7 @@ def vertex(rows: IntegerRows, support: Index) -> NDArray[np.float64] | None:
     target = np.zeros(len(columns))
     target[-1] = 1.0
     try:
-        x = nnls(columns / size, target)[0] / size
+        x = scipy.optimize.nnls(columns / size, target)[0] / size
     except RuntimeError:  # its iteration limit
         return None
     out = np.zeros(len(rows.delta))

@@ -54,7 +54,7 @@ def independent(rows: NDArray[np.int64], prime: int) -> tuple[NDArray[np.int64],
     return np.array(chosen, dtype=np.int64), np.array(columns, dtype=np.int64)
 
 
-def solve(A: Integers, r: Integers) -> Exact | None:
+def solve_lifted(A: Integers, r: Integers) -> Exact | None:
     """The rational x (k,) with A x = r exactly, for integers A (k, k) and r (k,).
 
     None when A is singular (modulo every prime tried) or k exceeds LARGEST_SYSTEM.

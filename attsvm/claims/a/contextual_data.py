@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    frame_choice,
+    noted,
+)
 from attsvm.claims.shared.prompt_paths import unsettled
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected
-from attsvm.claims.shared.single_input import frame_choice
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected
 from attsvm.claims.shared.work import solve_many, train
-from attsvm.data.contextual import contextual
+from attsvm.data.contextual import contextual_arrays
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -43,7 +52,7 @@ class _Drawn:
 
 
 def _draw(config: Config, form: str, noise: float, flips: float, seed: int) -> _Drawn:
-    arrays = contextual(config["n"], config["T"], config["d"], contexts=config["contexts"],
+    arrays = contextual_arrays(config["n"], config["T"], config["d"], contexts=config["contexts"],
                         token_noise=noise, label_noise=flips, seed=seed)  # fmt: skip
     X, z, v, y = (np.asarray(arrays[name]) for name in ("X", "z", "v", "y"))
     queries = {"prompt": None, "given": z, "first": "first"}[form]
@@ -71,7 +80,7 @@ def run(config: Config) -> Result:
         frames = frame_choice(path.steps, config["records"])
         out |= {f"{form}.steps": path.steps[frames], f"{form}.W": path.matrices()[frames]}
         best = solve_many([Problem.of(one.tokens, one.best) for one in drawn])
-        out |= kept(f"{form}.best", best)
+        out |= saved_solutions(f"{form}.best", best)
     return out
 
 

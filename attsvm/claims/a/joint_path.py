@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attsvm.claims.a.joint import instance, problems
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.joint_descent import instance, problems
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import searched, solve
 from attsvm.theory.balls.paths import regpath
 from attsvm.theory.landscape import label_margin_constant
@@ -42,7 +42,7 @@ def run(config: Config) -> Result:
                          {"p": shape, "v": shape, "residual": shape[:1]})  # fmt: skip
         out |= {f"{k}.{part}": a for part, a in found.items()}
         for part, problem in problems(name).items():
-            out |= kept(f"{k}.{part}", [solve(problem)])
+            out |= saved_solutions(f"{k}.{part}", [solve(problem)])
     return out
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.b.local_if_and_only_if import Cone, cone, descend, parts, steps_needed
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.proof import kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve_many
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -31,7 +31,7 @@ _NEAR = 0.999
 
 def _draw(size: list[int], seed: int) -> tuple[Tokens, Floats]:
     n, T, d = size
-    arrays = sphere(n, T, d, seed=seed)
+    arrays = sphere_arrays(n, T, d, seed=seed)
     return Tokens(arrays["X"], labels=arrays["y"]), arrays["v"]
 
 
@@ -80,7 +80,7 @@ def run(config: Config) -> Result:
         stream = np.random.default_rng([g, 7])
         near = R * (W + tilt * _unit(stream.standard_normal(W.shape)))
         stack = [_draw(size, int(s)) for s in owner]
-        out |= {f"{g}.owner": owner, f"{g}.choice": choice, **kept(f"{g}.best", best)}
+        out |= {f"{g}.owner": owner, f"{g}.choice": choice, **saved_solutions(f"{g}.best", best)}
         out[f"{g}.start"] = np.stack([share * near for share in config["shares"]])
         out[f"{g}.end"] = np.stack([
             descend(stack, share * near, lr=share * (pace * R)[:, 0], steps=steps,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected
 from attsvm.claims.shared.work import solve, train
 from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
@@ -34,7 +34,7 @@ def _problem() -> Problem:
 def run(config: Config) -> Result:
     """Both losses at every gain of the first input, from p = 0."""
     stack = [_tokens(gain) for gain in config["gains"]]
-    out: Result = dict(kept("best", [solve(_problem())]))
+    out: Result = dict(saved_solutions("best", [solve(_problem())]))
     for loss in LOSSES:
         path = train(stack, model="prompt", head=HEAD, loss=loss, lr=config["lr"],
                      steps=config["steps"])  # fmt: skip

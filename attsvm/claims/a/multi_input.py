@@ -16,9 +16,9 @@ from attsvm.claims.claim import (
     at_least,
     at_most,
     equals,
+    frame_choice,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
-from attsvm.claims.shared.single_input import STARTS, frame_choice
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
 from attsvm.problem.problem import Problem
@@ -47,8 +47,8 @@ def run(config: Config) -> Result:
                  steps=config["steps"], init={"p": starts})  # fmt: skip
     return {
         "steps": path.steps, "p": path.weights["p"],
-        **kept("planar", [solve(_problem("multi-input-planar"))]),
-        **kept("whole", [solve(_problem("multi-input"))]),
+        **saved_solutions("planar", [solve(_problem("multi-input-planar"))]),
+        **saved_solutions("whole", [solve(_problem("multi-input"))]),
     }  # fmt: skip
 
 
@@ -123,8 +123,8 @@ def motion(config: Config, result: Result) -> Motion:
 
 
 _FULL = {
-    "starts": STARTS, "lr": 0.1, "steps": 1000, "cosine": 0.9994, "planar": 0.37134,
-    "whole": 0.31319,
+    "starts": [1.0, 0.5, 0.0, -0.5, -1.0, -1.5], "lr": 0.1, "steps": 1000, "cosine": 0.9994,
+    "planar": 0.37134, "whole": 0.31319,
 }  # fmt: skip
 
 CLAIM = Claim(

@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most
 from attsvm.claims.shared.work import train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
 from attsvm.problem.tokens import Tokens
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _draw(config: Config, seed: int) -> tuple[Tokens, Tokens, Floats, Floats]:
     """The instance with and without its one query a, the head and a."""
-    arrays = sphere(config["n"], config["T"], config["d"], seed=seed)
+    arrays = sphere_arrays(config["n"], config["T"], config["d"], seed=seed)
     a = np.random.default_rng([seed, 1]).standard_normal((config["d"],))
     with_query = Tokens(arrays["X"], queries=np.tile(a, (config["n"], 1)), labels=arrays["y"])
     return with_query, Tokens(arrays["X"], labels=arrays["y"]), arrays["v"], a
@@ -68,7 +68,7 @@ def check(config: Config, result: Result) -> Finding:
 
 
 def plot(config: Config, result: Result) -> Figure:
-    """The relative distance over the steps, one line a seed."""
+    """The relative distance over the steps, one line per seed."""
     from attsvm.claims.shared.drawing import CYCLE, level, panels
 
     figure, (axes,) = panels(1)

@@ -12,12 +12,12 @@ from attsvm.claims.shared.prompt_paths import (
     instance,
     least_cosine,
     problem,
+    prompt_measures,
     separable,
     sure_margins,
     unsettled,
-    worth,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import searched, solve_many
 from attsvm.theory.balls.paths import regpath
 
@@ -48,7 +48,7 @@ def run(config: Config) -> Result:
     """The prompts of least loss at every radius, for every loss, on the separable instances."""
     best = solve_many([problem(config, seed) for seed in config["seeds"]])
     factors = np.array(config["factors"])
-    out: Result = kept("best", best)
+    out: Result = saved_solutions("best", best)
     for loss in config["losses"]:
         p = np.full((len(config["seeds"]), len(factors), config["d"]), np.nan)
         for k, seed in enumerate(config["seeds"]):
@@ -74,8 +74,8 @@ def check(config: Config, result: Result) -> Finding:
         for k in inside:
             p, radii = result[f"{loss}.p"][k], factors * best[k].upper
             ray = np.asarray(best[k].W)[:, 0] / best[k].upper * radii[:, None]
-            found = worth(config, config["seeds"][k], loss, p)
-            known = worth(config, config["seeds"][k], loss, ray)
+            found = prompt_measures(config, config["seeds"][k], loss, p)
+            known = prompt_measures(config, config["seeds"][k], loss, ray)
             away = [1 - cosine(x[:, None], best[k]) for x in p]
             right += int(found.right[-1])
             rows["away"].append(away[-1])
@@ -116,7 +116,7 @@ def plot(config: Config, result: Result) -> Figure:
         away = [[1 - cosine(x[:, None], best[k]) for x in p[a]] for a, k in enumerate(inside)]
         band(left, factors, np.maximum(np.array(away).T, 1e-16), colour=CYCLE[j],
              label=f"{loss} loss")  # fmt: skip
-        logs = [worth(config, config["seeds"][k], loss, p[a]).log_excess
+        logs = [prompt_measures(config, config["seeds"][k], loss, p[a]).log_excess
                 for a, k in enumerate(inside)]  # fmt: skip
         band(right, factors, -np.array(logs).T / np.log(10), colour=CYCLE[j],
              label=f"{loss} loss")  # fmt: skip

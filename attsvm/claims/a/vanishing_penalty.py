@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
-from attsvm.claims.shared.prompt_paths import Worth, instance, problem, separable, unsettled, worth
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.prompt_paths import (
+    PromptMeasures,
+    instance,
+    problem,
+    prompt_measures,
+    separable,
+    unsettled,
+)
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import searched, solve_many
 from attsvm.ground.arrays import Floats
 from attsvm.theory.balls.penalty import penalty_path
@@ -43,17 +50,17 @@ def run(config: Config) -> Result:
             ask = partial(penalty_path, tokens, config["penalties"], model="prompt", head=v,
                           loss=config["loss"], starts=config["starts"])  # fmt: skip
             p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
-    return {"p": p, **kept("best", best)}
+    return {"p": p, **saved_solutions("best", best)}
 
 
-def _unbalanced(found: Worth, p: Floats, penalties: Floats) -> Floats:
+def _unbalanced(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
     """‖∇L + λp‖/‖λp‖ at each prompt (R, d), cut off at sizes whose squares leave the floats."""
     size = np.exp(np.minimum(found.log_scale - np.log(penalties), 300.0))
     rest = found.gradient * size[:, None] + p
     return np.linalg.norm(rest, axis=1) / np.linalg.norm(p, axis=1)
 
 
-def _objective(found: Worth, p: Floats, penalties: Floats) -> Floats:
+def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
     """(L − floor)/λ + ‖p‖²/2 at each prompt (R, d)."""
     return np.exp(found.log_excess - np.log(penalties)) + (p**2).sum(axis=1) / 2
 
@@ -68,14 +75,16 @@ def check(config: Config, result: Result) -> Finding:
     right = 0
     for k in inside:
         p, seed = result["p"][k], config["seeds"][k]
-        found = worth(config, seed, config["loss"], p)
+        found = prompt_measures(config, seed, config["loss"], p)
         away = [1 - cosine(x[:, None], best[k]) for x in p]
         unit = np.asarray(best[k].W)[:, 0] / best[k].upper
         own = _objective(found, p, penalties)
         above = []
         for size in np.geomspace(0.5, 2.0, 41):
             ray = unit * np.linalg.norm(p, axis=1)[:, None] * size
-            above.append(own - _objective(worth(config, seed, config["loss"], ray), ray, penalties))
+            above.append(
+                own - _objective(prompt_measures(config, seed, config["loss"], ray), ray, penalties)
+            )
         right += int(found.right[-1])
         rows["away"].append(away[-1])
         rows["left"].append(away[-1] / max(away[0], 1e-300))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, stacked, standing
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Floats
@@ -68,7 +68,7 @@ def _adverse_starts(config: Config) -> tuple[list[int], Floats]:
 def run(config: Config) -> Result:
     """Plain and normalized descent from starts of several sizes on every instance."""
     stack, heads = _instances(config)
-    out: Result = dict(kept("best", solve_many([best_problem(t, v) for t, v in
+    out: Result = dict(saved_solutions("best", solve_many([best_problem(t, v) for t, v in
                                                 zip(stack, heads, strict=True)])))  # fmt: skip
     step = min(1 / _smooth(t, v) for t, v in zip(stack, heads, strict=True))
     for k, size in enumerate(config["starts"]):
@@ -85,7 +85,7 @@ def run(config: Config) -> Result:
         path = train(found, head=tops, lr=0.1, steps=config["steps"], init={"W": starts})
         rows = np.unique(np.linspace(0, len(path.steps) - 1, 30).round().astype(int))
         out |= {"adverse.steps": path.steps[rows], "adverse.W": path.weights["W"][rows],
-                **kept("adverse.best", solve_many([best_problem(t, v) for t, v in
+                **saved_solutions("adverse.best", solve_many([best_problem(t, v) for t, v in
                                                    zip(found, tops, strict=True)]))}  # fmt: skip
     return out
 

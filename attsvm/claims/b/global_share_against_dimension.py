@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, equals
-from attsvm.claims.shared.proof import kept, recertified, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, compact, standing
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Floats
@@ -36,7 +36,7 @@ def run(config: Config) -> Result:
         path = train(stack, head=heads, lr=config["lr"], steps=config["steps"])
         out[f"{d}.W"] = path.weights["W"][-1]
         problems = [best_problem(t, v) for t, v in zip(stack, heads, strict=True)]
-        out |= kept(f"{d}.best", solve_many(problems))
+        out |= saved_solutions(f"{d}.best", solve_many(problems))
     return out
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, stacked, standing
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Bools, Floats
@@ -32,7 +32,11 @@ def run(config: Config) -> Result:
     path = train(stack, head=heads, lr=config["lr"], steps=config["steps"])
     rows = np.unique(np.linspace(0, len(path.steps) - 1, 16).round().astype(int))
     found = solve_many([best_problem(t, v) for t, v in zip(stack, heads, strict=True)])
-    return {"steps": path.steps[rows], "W": path.weights["W"][rows], **kept("best", found)}
+    return {
+        "steps": path.steps[rows],
+        "W": path.weights["W"][rows],
+        **saved_solutions("best", found),
+    }
 
 
 def check(config: Config, result: Result) -> Finding:

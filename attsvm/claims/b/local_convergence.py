@@ -19,7 +19,14 @@ from attsvm.claims.claim import (
     equals,
     noted,
 )
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.shared.proof import (
+    cosine,
+    recertified,
+    saved_solutions,
+    selected,
+    share,
+    worst_gap,
+)
 from attsvm.claims.shared.random_instances import attention, stacked, standing
 from attsvm.claims.shared.work import solve, solve_many, train
 from attsvm.ground.arrays import Floats
@@ -55,8 +62,10 @@ def run(config: Config) -> Result:
         W = path.matrices()[wanted]
         out |= {f"{model}.steps": path.steps[wanted], f"{model}.W": W.astype(np.float64)}
         problems = _problems(stack, W[-1])
-        out |= kept(f"{model}.frobenius", solve_many(problems))
-        out |= kept(f"{model}.nuclear", [solve(problem, "nuclear") for problem in problems])
+        out |= saved_solutions(f"{model}.frobenius", solve_many(problems))
+        out |= saved_solutions(
+            f"{model}.nuclear", [solve(problem, "nuclear") for problem in problems]
+        )
     return out
 
 

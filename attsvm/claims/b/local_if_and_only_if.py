@@ -10,7 +10,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.random_instances import drawn
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Floats, Ints
@@ -135,7 +135,7 @@ def run(config: Config) -> Result:
             choices.append(alpha)
             problems.append(Problem.of(tokens, Selection.of(tokens, alpha)))
     best = solve_many(problems)
-    found = {"seed": np.array(owner), "choice": np.array(choices), **kept("best", best)}
+    found = {"seed": np.array(owner), "choice": np.array(choices), **saved_solutions("best", best)}
     cones = _cones(config, found, best)
     draw = np.random.default_rng(config["start"])
     target = np.stack([np.asarray(c.W) for c in best])

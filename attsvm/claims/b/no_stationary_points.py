@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.proof import kept, recertified, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import attention, best_problem, compact
 from attsvm.claims.shared.work import searched, solve
 from attsvm.ground.arrays import Floats
@@ -39,7 +39,7 @@ def run(config: Config) -> Result:
             points.append(found["W"])
             sampled.append(float(found["sampled"]))
         out |= {f"{d}.W": np.stack(points), f"{d}.sampled": np.array(sampled)}
-        out |= kept(f"{d}.best", best)
+        out |= saved_solutions(f"{d}.best", best)
     return out
 
 
@@ -131,7 +131,7 @@ def plot(config: Config, result: Result) -> Figure:
     ax.plot([], [], "x", color=CYCLE[1], label="some margin loose")
     ax.set_xticks(range(len(config["dimensions"])), [str(d) for d in config["dimensions"]])
     ax.set_yscale("symlog", linthresh=1e-14)
-    ax.set(xlabel="d (one mark an instance)", ylabel="least cosine of −∇L with W^mm found",
+    ax.set(xlabel="d (one mark per instance)", ylabel="least cosine of −∇L with W^mm found",
            title="Does the loss fall along W^mm everywhere?")  # fmt: skip
     ax.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.proof import kept, recertified, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, drawn
 from attsvm.claims.shared.work import solve, solve_many
 from attsvm.errors import ConvergenceWarning
@@ -48,7 +48,9 @@ def run(config: Config) -> Result:
                 c if c.status == "inseparable" else solve(p, "nuclear")
                 for p, c in zip(problems, flat, strict=True)
             ]
-        out |= kept(f"{_name(cell)}.frobenius", flat) | kept(f"{_name(cell)}.nuclear", found)
+        out |= saved_solutions(f"{_name(cell)}.frobenius", flat) | saved_solutions(
+            f"{_name(cell)}.nuclear", found
+        )
     return out
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_most, equals, noted
-from attsvm.claims.shared.proof import kept, recertified, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import solve_many
 from attsvm.errors import ConvergenceWarning
 from attsvm.problem.problem import Problem
@@ -22,7 +22,7 @@ KINDS = ("cross", "self")
 
 
 def _problems(config: Config, kind: str, n: int, T: int, d: int) -> list[Problem]:
-    """One random selection a seed; smaller d keep the first coordinates of one Gaussian draw.
+    """One random selection per seed; smaller d keep the first coordinates of one Gaussian draw.
 
     What is separable in d coordinates is so in d + 1: W gets a row and a column of zeros.
     """
@@ -47,7 +47,7 @@ def run(config: Config) -> Result:
                     # Near the edge of separability a solution need not be short, only separate.
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     found = solve_many(_problems(config, kind, n, T, d))
-                out |= kept(f"{kind}.{n}.{T}.{d}", found)
+                out |= saved_solutions(f"{kind}.{n}.{T}.{d}", found)
     return out
 
 

@@ -49,7 +49,7 @@ CLAIM = Claim(
     run=runner(_FAMILIES),
     check=checker(_FAMILIES),
     plot=plotter(list(_FAMILIES)),
-    differs="The papers treat one query an input and name several queries a sequence as open; "
+    differs="The papers treat one query per input and name several queries per sequence as open; "
     "this is a question of ours.",
     reference="tarzanagh2023svm",
 )

@@ -70,7 +70,7 @@ def check(config: Config, result: Result) -> Finding:
 
 
 def plot(config: Config, result: Result) -> Figure:
-    """The margin shares by width, one mark an instance, in three norms."""
+    """The margin shares by width, one mark per instance, in three norms."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     found, _ = _found(config, result)

@@ -9,7 +9,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
 from attsvm.claims.shared.mirror_runs import problems, thinned
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.published import EPS, plain_run, published_stack
 from attsvm.claims.shared.work import measured, recalled, solve_many, train
 from attsvm.ground.arrays import Floats
@@ -45,7 +45,7 @@ def run(config: Config) -> Result:
         found[-2:] = recalled(f"{name}.end", found[-2:])
         out |= {f"{name}.W": found[np.searchsorted(every, marks)], f"{name}.before": found[-2]}
     for name in RUNS:
-        out |= kept(f"{name}.best", solve_many(problems(tokens, out[f"{name}.W"][-1])))
+        out |= saved_solutions(f"{name}.best", solve_many(problems(tokens, out[f"{name}.W"][-1])))
     return out
 
 

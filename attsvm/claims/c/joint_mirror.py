@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.joint_mirror_instance import EXPONENTS, instance, problems
 from attsvm.claims.shared.mirror_runs import norm_name
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.norms import norm_of
+from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
 from attsvm.solvers.sets import support_inputs
 from attsvm.theory.measures import bregman
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# The published instance: two inputs of three tokens in the plane.
+X = [[[-2.7, 1.2], [1.4, 2.1], [1.3, -0.1]], [[0.4, -2.2], [-1.1, -0.4], [0.9, 0.1]]]
+EXPONENTS = ("1.75", "2", "3")
+
+
+def instance() -> Tokens:
+    """The tokens: queries are the first tokens, labels +1 and −1."""
+    return Tokens(X, queries="first", labels=[1, -1])
+
+
+def problems(alpha: Sequence[int]) -> dict[str, Problem]:
+    """The attention's and the decoder's problem at these tokens."""
+    tokens = instance()
+    keep = Selection.of(tokens, list(alpha))
+    return {"W": Problem.of(tokens, keep), "v": Problem.of_labels(tokens, keep)}
 
 
 def run(config: Config) -> Result:
@@ -31,7 +49,7 @@ def run(config: Config) -> Result:
         out[f"{p}.v"] = path.weights["v"][:, 0]
         for part, problem in problems(path.selection[0].tolist()).items():
             for q in EXPONENTS:
-                out |= kept(f"{p}.{part}.{q}", [solve(problem, norm_name(q))])
+                out |= saved_solutions(f"{p}.{part}.{q}", [solve(problem, norm_name(q))])
     return out
 
 

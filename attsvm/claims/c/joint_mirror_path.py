@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attsvm.claims.c.joint_mirror import EXPONENTS, instance, problems
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
-from attsvm.claims.shared.joint_mirror_instance import EXPONENTS, instance, problems
 from attsvm.claims.shared.mirror_runs import norm_name
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.shared.proof import (
+    cosine,
+    recertified,
+    saved_solutions,
+    selected,
+    share,
+    worst_gap,
+)
 from attsvm.claims.shared.work import searched, solve
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def selections() -> list[list[int]]:
-    """Every choice of one token an input."""
+    """Every choice of one token per input."""
     tokens = instance()
     return [list(a) for a in product(range(tokens.T), repeat=tokens.n)]
 
@@ -36,7 +43,7 @@ def run(config: Config) -> Result:
     for p in EXPONENTS:
         norm = norm_name(p)
         margins = [solve(problems(alpha)["v"], norm) for alpha in selections()]
-        out |= kept(f"{p}.labels", margins)
+        out |= saved_solutions(f"{p}.labels", margins)
         alpha = selections()[int(np.argmin([c.upper for c in margins]))]
         ask = partial(regpath, tokens, model="joint-weight", norm=norm, radii=config["radii"],
                       keep=Selection.of(tokens, alpha), second=lambda R: R ** config["power"],
@@ -44,7 +51,7 @@ def run(config: Config) -> Result:
         R, d = len(config["radii"]), tokens.d
         found = searched(ask, lambda path: path.weights, {"W": (R, d, d), "v": (R, d)})
         out |= {f"{p}.W": found["W"], f"{p}.v": found["v"]}
-        out |= kept(f"{p}.best", [solve(problems(alpha)["W"], norm)])
+        out |= saved_solutions(f"{p}.best", [solve(problems(alpha)["W"], norm)])
     return out
 
 

@@ -9,8 +9,15 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
 from attsvm.claims.shared.mirror_runs import norm_name
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
-from attsvm.claims.shared.published import published
+from attsvm.claims.shared.proof import (
+    cosine,
+    recertified,
+    saved_solutions,
+    selected,
+    share,
+    worst_gap,
+)
+from attsvm.claims.shared.published import published_instance
 from attsvm.claims.shared.work import searched, solve
 from attsvm.ground.arrays import Floats
 from attsvm.heads import head_of
@@ -34,7 +41,7 @@ def _drawn(config: Config) -> list[tuple[Tokens, Floats, Problem]]:
     """Tokens, head, and the problem of the best tokens, of each seed."""
     found = []
     for seed in config["seeds"]:
-        tokens, v = published(seed)
+        tokens, v = published_instance(seed)
         found.append((tokens, v, Problem.of(tokens, Selection.best(tokens, v))))
     return found
 
@@ -51,7 +58,7 @@ def run(config: Config) -> Result:
                           starts=config["starts"])  # fmt: skip
             shape = (len(radii), *problem.shape)
             W.append(searched(ask, lambda path: path.weights, {"W": shape})["W"])
-        out |= {f"{p}.W": np.stack(W), **kept(f"{p}.best", best)}
+        out |= {f"{p}.W": np.stack(W), **saved_solutions(f"{p}.best", best)}
     return out
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.shared.mirror_runs import compared, run
-from attsvm.claims.shared.published import published
+from attsvm.claims.shared.published import published_instance
 from attsvm.problem.selection import Selection
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check(config: Config, result: Result) -> Finding:
     """Every exponent selects the best tokens and ends nearest to its own solution."""
     found = compared(config, result)
-    tokens, v = published(config["seeds"][0])
+    tokens, v = published_instance(config["seeds"][0])
     best = Selection.best(tokens, v).indices
     tests = [
         equals("inputs whose best token is the published one",

@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
-from attsvm.claims.shared.proof import cosine, kept, recertified, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import train
 from attsvm.data.sentences import cyclic
 from attsvm.ground.arrays import Floats
@@ -44,7 +44,7 @@ def run(config: Config) -> Result:
         data = _data(config, seed)
         found, E = orders(data), np.eye(data.vocabulary)
         best = certify_whole(found, E, solve_attention(found, E))
-        out |= kept(f"{seed}.best", [best])
+        out |= saved_solutions(f"{seed}.best", [best])
         for name, how in config["runs"].items():
             path = train(data, model="next-token", readout="mass", **how)
             keep = np.unique([*range(0, len(path.steps), _EVERY), len(path.steps) - 1])

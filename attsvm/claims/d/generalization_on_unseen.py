@@ -10,10 +10,10 @@ import numpy as np
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.shared.sentence_runs import (
     columns_again,
-    columns_kept,
     drawn,
     ends_kept,
     inside,
+    saved_columns,
     staged,
 )
 from attsvm.claims.shared.work import train
@@ -76,7 +76,7 @@ def run(config: Config) -> Result:
     for seed in range(config["seeds"] + config["further"]):
         sentences = drawn(config, seed)
         found = solve_attention(orders(sentences), np.eye(sentences.vocabulary))
-        out |= columns_kept(f"{seed}.best", found)
+        out |= saved_columns(f"{seed}.best", found)
         stages = staged(config, sentences)
         out |= ends_kept(str(seed), stages)
         later = train(

@@ -12,11 +12,11 @@ from attsvm.certificate.exact.bounds import exact_tight
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
 from attsvm.claims.shared.sentence_runs import (
     columns_again,
-    columns_kept,
     drawn,
     ends_kept,
     inside,
     paths_kept,
+    saved_columns,
     staged,
 )
 from attsvm.ground.arrays import Floats
@@ -64,7 +64,7 @@ def run(config: Config) -> Result:
     out: Result = {}
     for name, sentences in _sets(config).items():
         found = solve_attention(orders(sentences), np.eye(sentences.vocabulary))
-        out |= columns_kept(f"{name}.best", found)
+        out |= saved_columns(f"{name}.best", found)
         if name in EXAMPLES:
             out |= paths_kept(name, staged(config, sentences))
         elif int(name) < config["trained"]:

@@ -1,4 +1,4 @@
-"""D: what two stages are worth over both matrices at once, for the same number of steps."""
+"""D: what two stages gain over both matrices at once, for the same number of steps."""
 
 from __future__ import annotations
 

@@ -10,7 +10,14 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.claims.shared.proof import cosine, kept, recertified, selected, share, worst_gap
+from attsvm.claims.shared.proof import (
+    cosine,
+    recertified,
+    saved_solutions,
+    selected,
+    share,
+    worst_gap,
+)
 from attsvm.claims.shared.random_instances import standing
 from attsvm.claims.shared.work import solve, train
 from attsvm.ground.arrays import Floats
@@ -40,7 +47,11 @@ def measured(config: Config, stack: list[Tokens], heads: Floats, name: str) -> R
     rows = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
     W = path.weights["W"][rows]
     best = [solve(problem) for problem in selected_problems(stack, W[-1])]
-    return {f"{name}.steps": path.steps[rows], f"{name}.W": W, **kept(f"{name}.best", best)}
+    return {
+        f"{name}.steps": path.steps[rows],
+        f"{name}.W": W,
+        **saved_solutions(f"{name}.best", best),
+    }
 
 
 def judged(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from attsvm.claims.shared.ledger import UNKNOWN, Doubt, Ledger
+from attsvm.doors import train as train_in_full
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.heads import Head
 from attsvm.norms import norm_of
 from attsvm.rules import rule_of, schedule_of
-from attsvm.training.front import train as train_in_full
 from attsvm.training.path import Path
 from attsvm.training.record import grid
 

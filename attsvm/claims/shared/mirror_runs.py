@@ -14,7 +14,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.shared.proof import kept, recertified, selected, worst_gap
+from attsvm.claims.shared.proof import recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.published import published_stack
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Bools, Floats, Ints
@@ -58,13 +58,13 @@ def run(config: Config) -> Result:
         keep = thinned(path.steps)
         W = path.matrices()[keep]
         out |= {f"{p}.steps": path.steps[keep], f"{p}.W": W}
-        out |= kept(f"{p}.best", solve_many(problems(tokens, W[-1]), norm_name(p)))
+        out |= saved_solutions(f"{p}.best", solve_many(problems(tokens, W[-1]), norm_name(p)))
     for p, seed in config["own_starts"].items():
         path = train(tokens, rule=f"nmirror:{p}", head=heads, lr=config["lr"],
                      steps=config["steps"][p], init=config["init"], seed=seed)  # fmt: skip
         W = path.matrices()[-1:]
         out |= {f"{p}.own.W": W}
-        out |= kept(f"{p}.own.best", solve_many(problems(tokens, W[-1]), norm_name(p)))
+        out |= saved_solutions(f"{p}.own.best", solve_many(problems(tokens, W[-1]), norm_name(p)))
     return out
 
 

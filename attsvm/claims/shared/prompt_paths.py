@@ -10,7 +10,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config
 from attsvm.claims.shared.proof import selected
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
@@ -27,12 +27,12 @@ from attsvm.theory.balls.excess import Excess
 
 def instance(config: Config, seed: int) -> tuple[Tokens, Floats]:
     """Random tokens on the sphere, without queries, and the head."""
-    arrays = sphere(config["n"], config["T"], config["d"], seed=seed)
+    arrays = sphere_arrays(config["n"], config["T"], config["d"], seed=seed)
     return Tokens(arrays["X"], labels=arrays["y"]), arrays["v"]
 
 
 def problem(config: Config, seed: int) -> Problem:
-    """The prompt's problem for the best tokens; an error where two share the highest score."""
+    """The prompt's problem for the best tokens; raises where two share the top score."""
     tokens, v = instance(config, seed)
     return Problem.of(tokens, Selection.best(tokens, v))
 
@@ -48,8 +48,8 @@ def unsettled(certificates: Sequence[Certificate]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Worth:
-    """What prompts p (R, d) of one instance are worth under one loss.
+class PromptMeasures:
+    """What is measured at prompts p (R, d) of one instance, under one loss.
 
     log_excess (R,): log of the loss above its infimum, by `excess`; gradient (R, d) times
     e^log_scale (R,); away (R,): 0 where p is stationary in its own ball; right (R,): whether the
@@ -64,8 +64,8 @@ class Worth:
     right: Bools
 
 
-def worth(config: Config, seed: int, loss: str, p: Floats) -> Worth:
-    """The Worth of prompts (R, d), computed from the data."""
+def prompt_measures(config: Config, seed: int, loss: str, p: Floats) -> PromptMeasures:
+    """The PromptMeasures of prompts (R, d), computed from the data."""
     tokens, v = instance(config, seed)
     best = Selection.best(tokens, v).indices
     found = evaluate(model_of("prompt"), {"p": p}, Batch.of([tokens] * len(p)),
@@ -75,7 +75,7 @@ def worth(config: Config, seed: int, loss: str, p: Floats) -> Worth:
     norm = norm_of("frobenius")
     away = [stationarity(norm, x[:, None], g[:, None])[0] for x, g in zip(p, G, strict=True)]
     right = [bool((selected(tokens, x[:, None]) == best).all()) for x in p]
-    return Worth(
+    return PromptMeasures(
         excess, np.array([excess(logs).log for logs in found.logs]), G,
         found.gradient.log_scale["p"], np.array(away), np.array(right),
     )  # fmt: skip

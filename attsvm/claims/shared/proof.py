@@ -16,7 +16,7 @@ from attsvm.problem.tokens import Tokens
 from attsvm.theory.measures import correlation, margin_share
 
 
-def kept(name: str, certificates: Sequence[Certificate]) -> Result:
+def saved_solutions(name: str, certificates: Sequence[Certificate]) -> Result:
     """The solutions (B) of problems of one size under this name: W, multipliers, tie multipliers.
 
     W is nan where no W is known.

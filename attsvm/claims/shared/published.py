@@ -27,7 +27,7 @@ def unit(a: Floats) -> Floats:
     return a / np.linalg.norm(a, axis=-1, keepdims=True)
 
 
-def published(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[Tokens, Floats]:
+def published_instance(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[Tokens, Floats]:
     """The tokens and the head of the papers' averaged runs, from torch's own stream of a seed.
 
     v, y, X and z are drawn in this order in float32, y as the signs of n normals.
@@ -41,7 +41,7 @@ def published(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[Tokens, F
 
 def published_stack(seeds: Sequence[int]) -> tuple[list[Tokens], Floats]:
     """The papers' instances of these seeds and their heads (B, d)."""
-    made = [published(seed) for seed in seeds]
+    made = [published_instance(seed) for seed in seeds]
     return [tokens for tokens, _ in made], np.array([v for _, v in made])
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
 from attsvm.models.gradient.attention import attend
 from attsvm.models.gradient.batch import Batch
@@ -23,7 +23,7 @@ Standing = Literal["global", "local", "saturated", "undecided", "unknown"]
 def drawn(shape: Sequence[int], seed: int, **options: Any) -> tuple[Tokens, Floats]:
     """Tokens and head of the unit-sphere family, shape = (n, T, d)."""
     n, T, d = shape
-    arrays = sphere(n, T, d, seed=seed, **options)
+    arrays = sphere_arrays(n, T, d, seed=seed, **options)
     return Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"]), arrays["v"]
 
 
@@ -45,7 +45,7 @@ def compact(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
 def self_attending(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
     """The same draw with each input's first token as its query."""
     n, T, d = shape
-    arrays = sphere(n, T, d, seed=seed)
+    arrays = sphere_arrays(n, T, d, seed=seed)
     return Tokens(arrays["X"], queries="first", labels=arrays["y"]), arrays["v"]
 
 

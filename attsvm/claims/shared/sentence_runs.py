@@ -8,7 +8,7 @@ What the claims on next-token prediction share. A config of theirs has
 
 `drawn` gives the sentences of a seed, `staged` the two runs on them. A result keeps ends
 (`ends_kept`) or whole paths (`paths_kept`) under a name, and the solution W_kq with the multipliers
-of every column (`columns_kept`), which `columns_again` certifies from the orders alone. `inside`
+of every column (`saved_columns`), which `columns_again` certifies from the orders alone. `inside`
 says whether a set meets the premises of the theory.
 """
 
@@ -70,7 +70,7 @@ def paths_kept(name: str, stages: Stages) -> Result:
     return out
 
 
-def columns_kept(name: str, columns: Columns) -> Result:
+def saved_columns(name: str, columns: Columns) -> Result:
     """The solution W_kq⋆ (N, N) of orthonormal tokens and the multipliers of all its columns."""
     multipliers = [np.zeros(0), *(piece.multipliers for piece in columns.pieces)]
     return {f"{name}.W": columns.W, f"{name}.multipliers": np.concatenate(multipliers)}

@@ -14,8 +14,8 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.shared.proof import kept, recertified
-from attsvm.claims.shared.sentence_runs import columns_again, columns_kept
+from attsvm.claims.shared.proof import recertified, saved_solutions
+from attsvm.claims.shared.sentence_runs import columns_again, saved_columns
 from attsvm.claims.shared.sentence_runs import drawn as plain
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.language.contexts import Contexts
@@ -65,8 +65,8 @@ def solutions(data: Sequence[Sentences]) -> Result:
     """Both solutions of every set, with their multipliers."""
     out: Result = {}
     for b, one in enumerate(data):
-        out |= kept(f"decoder.{b}", [decoder_best(one)])
-        out |= columns_kept(f"attention.{b}", solve_attention(orders(one), np.eye(one.vocabulary)))
+        out |= saved_solutions(f"decoder.{b}", [decoder_best(one)])
+        out |= saved_columns(f"attention.{b}", solve_attention(orders(one), np.eye(one.vocabulary)))
     return out
 
 

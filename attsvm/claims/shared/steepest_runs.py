@@ -8,9 +8,9 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.shared.proof import kept, recertified, share
+from attsvm.claims.shared.proof import recertified, saved_solutions, share
 from attsvm.claims.shared.work import solve_many, train
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -23,7 +23,7 @@ RATES = {"weight": 1.0, "factored": 0.3}
 
 def drawn(config: Config) -> tuple[list[Tokens], Floats, list[Problem]]:
     """The instances of these seeds, their heads (B, d), and the problems of the best tokens."""
-    made = [sphere(5, 4, 5, seed=seed, equal_scores=True) for seed in config["seeds"]]
+    made = [sphere_arrays(5, 4, 5, seed=seed, equal_scores=True) for seed in config["seeds"]]
     tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
     heads = np.array([a["v"] for a in made])
     problems = [Problem.of(t, Selection.best(t, v)) for t, v in zip(tokens, heads, strict=True)]
@@ -35,7 +35,7 @@ def solutions(config: Config, norms: Sequence[str] = NORMS) -> Result:
     problems = drawn(config)[2]
     out: Result = {}
     for norm in norms:
-        out |= kept(f"best.{norm}", solve_many(problems, norm))
+        out |= saved_solutions(f"best.{norm}", solve_many(problems, norm))
     return out
 
 

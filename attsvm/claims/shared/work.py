@@ -15,13 +15,13 @@ from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Result
 from attsvm.claims.shared.late_steps import recorded_run, replayed_run
 from attsvm.claims.shared.ledger import LEDGER, OPEN, SOLVED, Doubt, Ledger, Piece
+from attsvm.doors import train as train_in_full
 from attsvm.ground.arrays import Bools
 from attsvm.language.sentences import Sentences
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers import front, many
-from attsvm.training.front import train as train_in_full
 from attsvm.training.path import Path
 
 _T = TypeVar("_T")
@@ -124,7 +124,7 @@ def _certified(
 
 def _from_file(ledger: Ledger, problem: Problem, norm: str | Norm) -> Certificate:
     """What the next solution on file proves. One that proves nothing is solved for again: if that
-    succeeds, the one on file was spoiled."""
+    succeeds, the one on file was tampered with."""
     number = len(ledger.solved)
     piece: Piece = ("solve", number, 0)
     ledger.pieces.append(piece)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.certificate import Certificate
+from attsvm.cli.parts.options import PROBLEMS
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
 from attsvm.problem.problem import Problem
@@ -19,8 +20,6 @@ from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.sets import relaxed
 
-# The problems a file can pose.
-PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (
     "X", "z", "y", "v", "V", "penalty", "alpha", "select", "b", "keys", "mask", "attention",
@@ -46,7 +45,7 @@ class Archive:
             alpha = self.arrays["alpha"]
             if alpha.dtype == np.bool_:
                 raise BadTokens(
-                    "alpha holds booleans; it is one index an input, select is booleans"
+                    "alpha holds booleans; it is one index per input, select is booleans"
                 )
             return Selection.of(self.tokens, alpha)
         if "select" in self.arrays:
@@ -107,7 +106,7 @@ def _booleans(select: NDArray[Any]) -> NDArray[Any]:
     if select.dtype == np.bool_:
         return select
     if select.dtype.kind not in "iuf" or not np.isin(select, (0, 1)).all():
-        raise BadTokens("select must hold only True and False (one index an input is alpha)")
+        raise BadTokens("select must hold only True and False (one index per input is alpha)")
     return select.astype(bool)
 
 

@@ -14,15 +14,19 @@ import numpy as np
 from attsvm.cli.parts.archive import Archive, read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, floats
+from attsvm.ground.plugins import is_outside, load_object
 from attsvm.heads import HEADS, Head, head_of
-from attsvm.losses import loss_of
+from attsvm.losses import Loss, loss_of
 from attsvm.models import model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.joint import with_head
 from attsvm.models.model import Model, evaluate
 from attsvm.problem.tokens import Tokens
-from attsvm.rules import rule_of
+from attsvm.rules import Rule
+from attsvm.training.arguments import chosen
+from attsvm.training.descent import Descent
 from attsvm.training.path import Path
+from attsvm.training.start import shapes_of
 
 # The arrays of each head in a file, and how many axes they have.
 ARRAYS: dict[str, dict[str, int]] = {
@@ -30,6 +34,9 @@ ARRAYS: dict[str, dict[str, int]] = {
     "relu": {"V": 2},
     "quadratic": {"v": 1, "penalty": 0},
 }
+# What may be an object of one's own, by family.
+KINDS: dict[str, type] = {"rule": Rule, "model": Model, "loss": Loss, "head": Head}
+FAMILIES = ("model", "rule", "loss")
 # What a saved run keeps: given again when it goes on, it must be as it was.
 KEPT = ("model", "rule", "options", "loss", "lr", "seed", "init", "width", "schedule", "decay")
 # A run evaluated again at its end gives the recorded loss but for rounding.
@@ -68,26 +75,47 @@ def _tokens(arrays: dict[str, Any], queries: str | None, *, sequence: bool, caus
     if not sequence:
         given = arrays.get("z") if queries is None else queries
         return Tokens(
-            arrays["X"], queries=given, labels=arrays["y"], keys=arrays.get("keys"),
+            arrays["X"],
+            queries=given,
+            labels=arrays["y"],
+            keys=arrays.get("keys"),
             mask=arrays.get("mask"),
-        )  # fmt: skip
+        )
     labels = arrays["y"]
     if labels.ndim == 2 and labels.shape == arrays["X"].shape[:2]:
         labels = labels.ravel()
     return Tokens.sequence(arrays["X"], causal=causal, labels=labels)
 
 
-def read_head(archive: Archive, name: str | None, *, model: str, seed: int) -> Head | Floats | None:
+def own_part(text: str, family: str) -> Any:
+    """What an option names: the text itself, or the object that FILE.py:NAME holds.
+
+    family: rule, model, loss or head. Of a rule the function that makes it will do.
+    """
+    if not is_outside(text):
+        return text
+    found, kind = load_object(text, f"a {family}"), KINDS[family]
+    if isinstance(found, kind) or (family == "rule" and callable(found)):
+        return found
+    raise Unsupported(f"{text} is no {kind.__name__}: it is {found!r}")
+
+
+def read_head(
+    archive: Archive, name: str | None, *, model: str | Model, seed: int
+) -> Head | Floats | None:
     """The head of the run: a vector v (d,) for the linear one, None where the model trains it.
 
-    name: linear, relu or quadratic; without it the file decides: V makes a relu head, penalty a
-    quadratic one, v alone a linear one. A named head whose v or V is not in the file is drawn by
-    the seed, Gaussian of norm 1, V (d, d).
+    name: linear, relu, quadratic, or FILE.py:NAME of a Head; without it the file decides: V makes
+    a relu head, penalty a quadratic one, v alone a linear one. A named head whose v or V is not in
+    the file is drawn by the seed, Gaussian of norm 1, V (d, d).
     """
     if model_of(model).trains_head:
         with_head(model_of(model), name or "linear")
         return None
     drawn = name is not None
+    if name is not None and is_outside(name):
+        own: Head = own_part(name, "head")
+        return own
     if name is None:
         here = archive.arrays
         name = "relu" if "V" in here else "quadratic" if "penalty" in here else "linear"
@@ -148,17 +176,22 @@ def read_options(words: Sequence[str]) -> dict[str, float | bool]:
     return out
 
 
-def read_start(file: FilePath, given: dict[str, Any]) -> Path:
-    """The saved path to go on from; an error when it is none, or was run in another way.
+def read_start(file: FilePath, given: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """(the saved path to go on from, its model, rule and loss by family).
 
-    given: what the command line says of the run, by its name in the path's config.
+    Raises BadTokens or Unsupported when it is none, or was run in another way. given: what the
+    command line says of the run, by its name in the path's config.
     """
+    path = Path.load(file)
+    config = path.config
+    missing = [name for name in FAMILIES if not isinstance(config.get(name), str)]
+    if missing:
+        raise BadTokens(f"{file} is not a whole saved path: its config has no {missing[0]}")
+    parts = chosen({name: given.get(name, "") for name in FAMILIES}, path)
     try:
-        path = Path.load(file)
-        config = path.config
         shapes = [path.loss.shape, path.log_gradient.shape, path.clock.shape]
         whole = (
-            set(path.weights) == set(_form(config).shapes(1, 1, 1, 1))
+            set(path.weights) == set(_form(parts["model"], config).shapes(1, 1, 1, 1))
             and shapes == [(len(path.steps), path.size)] * 3
             and path.top.shape == path.sureness.shape == (*path.loss.shape, path.changed.shape[1])
             and all(block.shape[:2] == path.loss.shape for block in path.weights.values())
@@ -167,8 +200,8 @@ def read_start(file: FilePath, given: dict[str, Any]) -> Path:
             and {*KEPT, "places"} <= set(config)
             and isinstance(config["places"], int)
         )
-        rule = rule_of(config["rule"], **config["options"])
-        loss_of(config["loss"])
+        rule = Descent.again(config, parts["rule"], "constant").rule
+        loss_of(parts["loss"])
         fresh = rule.init(path.at(-1)) if whole else {}
         kept = {name: np.shape(array) for name, array in path.state.items()}
         whole = whole and kept == {name: np.shape(array) for name, array in fresh.items()}
@@ -185,34 +218,34 @@ def read_start(file: FilePath, given: dict[str, Any]) -> Path:
             f"the run in {file} diverged at step {path.diverged}: start again with a smaller --lr"
         )
     for name, value in given.items():
-        if value != config[name]:
+        if value != config[name] and (name not in FAMILIES or isinstance(value, str)):
             flag = "--option" if name == "options" else f"--{name}"
             raise Unsupported(
                 f"{flag} differs from the run in {file}, which had {config[name]}: leave it out "
                 "to go on as before"
             )
-    return path
+    return path, parts
 
 
-def _form(config: dict[str, Any]) -> Model:
+def _form(model: str | Model, config: dict[str, Any]) -> Model:
     """The model of a saved run, with the head it trains."""
-    model = model_of(config["model"])
-    return with_head(model, config.get("head") or "linear") if model.trains_head else model
+    form = model_of(model)
+    return with_head(form, config.get("head") or "linear") if form.trains_head else form
 
 
-def check_start(path: Path, tokens: Tokens, head: Any, *, file: FilePath) -> None:
-    """Nothing; an error when the run's end, evaluated again, is not what the path recorded."""
+def check_start(
+    path: Path, parts: dict[str, Any], tokens: Tokens, head: Any, *, file: FilePath
+) -> None:
+    """Raises BadTokens unless the run's end, evaluated again, is what the path recorded."""
     batch = Batch.of(tokens)
-    model, config = _form(path.config), path.config
-    d, dq = batch.shape
+    model, config = _form(parts["model"], path.config), path.config
     last = path.at(-1)
-    width = min(d, dq) if config["width"] is None else int(config["width"])
-    shapes = model.shapes(d, dq, width, batch.values.shape[3])
+    shapes = shapes_of(model, batch, config["width"])
     sizes = {name: block.shape[1:] for name, block in last.items()}
     same = sizes == shapes and (path.top.shape[2], path.places) == (tokens.n, tokens.T)
     if same:
         read = None if head is None else head_of(head, tokens.d)
-        found = evaluate(model, last, batch, read, loss_of(config["loss"]))
+        found = evaluate(model, last, batch, read, loss_of(parts["loss"]))
         same = np.allclose(found.loss, path.loss[-1], rtol=_SAME, atol=0) and np.array_equal(
             found.top, path.top[-1]
         )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
-from attsvm.certificate import Certificate
 from attsvm.cli.parts import summary
-from attsvm.cli.parts.archive import PROBLEMS
+
+if TYPE_CHECKING:
+    from attsvm.certificate import Certificate
+    from attsvm.norms import Norm
+
+# The problems a file can pose.
+PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False,
@@ -20,7 +24,10 @@ app = typer.Typer(
 )  # fmt: skip
 File = Annotated[Path, typer.Argument(help="Problem file (.npz with X, and z, y, v, alpha, …).")]
 NormName = Annotated[
-    str, typer.Option("--norm", help="frobenius, nuclear, spectral, max, l1, or lP such as l1.75.")
+    str,
+    typer.Option(
+        "--norm", help="frobenius, nuclear, spectral, max, l1, lP such as l1.75, or FILE.py:NAME."
+    ),
 ]
 Kind = Annotated[str, typer.Option("--problem", help=f"One of {', '.join(PROBLEMS)}.")]
 Tol = Annotated[float | None, typer.Option("--tol", help="Certified relative gap asked for.")]
@@ -32,18 +39,34 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing output
 FAILED = 5
 
 
+def read_norm(text: str) -> Norm:
+    """The norm of this name, or the one that `FILE.py:NAME` names: an object, or its class."""
+    from attsvm.ground.plugins import is_outside, load_object
+    from attsvm.norms import norm_of
+
+    if not is_outside(text):
+        return norm_of(text)
+    found: Any = load_object(text, "a norm")
+    return norm_of(found() if isinstance(found, type) else found)
+
+
 def print_json(report: dict[str, Any]) -> None:
+    """Print one JSON object; infinities and NaN are null."""
     print(json.dumps(summary.finite(report), allow_nan=False))
 
 
 def show(report: dict[str, Any], as_json: bool, title: str) -> None:
+    """Print the report of a certificate, as JSON or as a table."""
     if as_json:
         print_json(report)
         return
+    from rich.console import Console
+
     Console(markup=False).print(summary.certificate_table(report, title))
 
 
 def leave(best: Certificate) -> None:
+    """Leave with the exit code of a certificate, and its sentence where it is not optimal."""
     code = {"optimal": 0, "inseparable": 3, "stalled": 4}[best.status]
     if code:
         print(f"attsvm: {best.message}", file=sys.stderr)

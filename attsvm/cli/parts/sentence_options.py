@@ -49,16 +49,26 @@ Both = Annotated[
 ]
 # Options that only sentences have, and those that they do not have.
 SENTENCES_ONLY = {
-    "collocations", "vocabulary", "limit", "decoder_lr", "decoder_steps", "readout", "weights",
-    "embedding", "dimension", "ties", "add_collocations", "unseen",
-}  # fmt: skip
+    "collocations",
+    "vocabulary",
+    "limit",
+    "decoder_lr",
+    "decoder_steps",
+    "readout",
+    "weights",
+    "embedding",
+    "dimension",
+    "ties",
+    "add_collocations",
+    "unseen",
+}
 _TOKENS_ONLY = {"head", "loss", "width", "queries", "sequence", "causal", "until", "resume"}
 # Which options the models of sentences do not share.
 _OF_STAGES = {"decoder_lr", "decoder_steps", "readout"}
 
 
 def check_options(asked: Mapping[str, Any], given: set[str]) -> None:
-    """Nothing; an error when an option does not fit the model."""
+    """Raises Unsupported when an option does not fit the model."""
     model = asked["model"]
     unfit = set(_TOKENS_ONLY)
     if model != "next-token":

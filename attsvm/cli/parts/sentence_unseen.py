@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attsvm.cli.parts.sentence_report import SentenceRun
 from attsvm.language.order import Order
 from attsvm.language.problems import Columns
 from attsvm.language.shifts import draw_unseen
+from attsvm.language.training.outcomes import SentenceRun
 from attsvm.language.unseen import agreement, logit_accuracy, predicted, trained
 
 
@@ -27,14 +27,21 @@ def unseen_report(
     )
     found = agreement(asked, trained(words, ends["W_ov"], ends["W_kq"], run.E), names=data.names)
     return {
-        "sentences": found.total, "ties": found.ties, "gap": found.threshold,
-        "wide": found.judged, "agreed": found.agreed, "attended": found.attended,
+        "sentences": found.total,
+        "ties": found.ties,
+        "gap": found.threshold,
+        "wide": found.judged,
+        "agreed": found.agreed,
+        "attended": found.attended,
         "first_ties": list(found.first_ties),
         "bins": [
             {"from": low, "to": high, "sentences": n, "agreed": agreed}
             for low, high, n, agreed in zip(
-                found.edges[:-1].tolist(), found.edges[1:].tolist(), found.counts.tolist(),
-                found.agreed_in.tolist(), strict=True,
+                found.edges[:-1].tolist(),
+                found.edges[1:].tolist(),
+                found.counts.tolist(),
+                found.agreed_in.tolist(),
+                strict=True,
             )
         ],
-    }  # fmt: skip
+    }

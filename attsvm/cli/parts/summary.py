@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
-from attsvm.certificate import Certificate
-from attsvm.certificate.verify import Check
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import numbers
-from attsvm.norms import Norm
-from attsvm.problem.problem import Problem
-from attsvm.theory.optima import Optima
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attsvm.certificate import Certificate
+    from attsvm.certificate.verify import Check
+    from attsvm.norms import Norm
+    from attsvm.problem.problem import Problem
+    from attsvm.theory.optima import Optima
 
 
 def describe(best: Certificate) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def describe_optima(found: Optima, norm: Norm, rows: int) -> dict[str, Any]:
 
 
 def check_solution(arrays: dict[str, Any], path: Path) -> None:
-    """Nothing; an error when an array of a solution file is missing or of the wrong kind."""
+    """Raises BadTokens unless a solution file has its arrays, each of the right kind."""
     for name in ("W", "multipliers"):
         if name not in arrays:
             raise BadTokens(f"{path} has no array {name}; is it a solution file?")
@@ -112,7 +115,7 @@ def check_solution(arrays: dict[str, Any], path: Path) -> None:
 
 
 def check_rows(problem: Problem, arrays: dict[str, Any], path: Path) -> None:
-    """Nothing; an error when the solution's rows are not those of the problem."""
+    """Raises BadTokens unless the solution's rows are those of the problem."""
     if arrays["W"].shape != problem.shape:
         raise BadTokens(f"{path}: W is {arrays['W'].shape}, the problem needs {problem.shape}")
     counts = (("multipliers", problem.m, "margins"), ("tie_multipliers", problem.ties, "ties"))
@@ -158,6 +161,8 @@ def number(value: Any) -> float | None:
 
 def certificate_table(report: dict[str, Any], title: str) -> Table:
     """The table of one certificate, W included when it is small."""
+    from rich.table import Table
+
     table = Table(title=title, show_header=False)
     for key in ("status", "message", "lower", "upper", "gap", "rank", "proof", "claims", "seconds"):
         if report.get(key) is not None:
@@ -174,6 +179,8 @@ def certificate_table(report: dict[str, Any], title: str) -> Table:
 
 def optima_table(report: dict[str, Any]) -> Table:
     """The table of all selections, the first 40 of those listed."""
+    from rich.table import Table
+
     title = f"{report['feasible']} of {report['selections']} selections are feasible"
     table = Table("selection", "least norm", "global", "local", "score gap", title=title)
     for row in report["list"][:40]:
@@ -187,6 +194,8 @@ def optima_table(report: dict[str, Any]) -> Table:
 
 def tour_table(rows: list[dict[str, Any]]) -> Table:
     """The table of one selection in every norm."""
+    from rich.table import Table
+
     heads = ("norm", "lower", "upper", "gap", "rank", "exact check")
     table = Table(*heads, title="One selection, every norm")
     for row in rows:

@@ -16,7 +16,6 @@ from attsvm.cli.parts.inputs import read_options
 from attsvm.cli.parts.options import print_json
 from attsvm.cli.parts.sentence_options import check_options
 from attsvm.cli.parts.sentence_report import (
-    SentenceRun,
     describe_run,
     draw_run,
     message,
@@ -28,21 +27,13 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.ground.progress import bar, working
 from attsvm.language.embedding import embedding_of
-from attsvm.language.order import Order, orders
-from attsvm.language.problems import (
-    Columns,
-    attention_problem,
-    decoder_problem,
-    solve_attention,
-    solve_decoder,
-)
+from attsvm.language.order import orders
 from attsvm.language.realizable import Realizability, realizability
 from attsvm.language.sentences import Sentences
 from attsvm.language.text import read_sentences
+from attsvm.language.training.front import train
+from attsvm.language.training.outcomes import SentenceRun, sentence_outcome
 from attsvm.language.training.stages import two_stages
-from attsvm.solvers.front import solve
-from attsvm.theory.limits.limit import predict
-from attsvm.training.front import train
 
 # Step sizes times √N and steps, by stage: those of the published experiment.
 _RATES, _STEPS = (0.2, 0.05), (2000, 4000)
@@ -50,7 +41,7 @@ _RATES, _STEPS = (0.2, 0.05), (2000, 4000)
 _FIRST = ("no-collocations", "contradiction", "cycle")
 
 
-def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
+def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     """Train on the sentences of a file and report; asked: every option by name, given: those on
     the command line."""
     model = str(asked["model"])
@@ -77,9 +68,9 @@ def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
         _check_data(data, found, ties=asked["ties"])
     run = _trained(asked, given, data, E, options)
     with working("solving"):
-        problems = _solved(run, every, str(asked["rule"]))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
-        report = describe_run(run, problems, every, found)
+        end = sentence_outcome(run, every=every)
+    problems = end.certificates
+    report = describe_run(end)  # what overflows is null
     report["seconds"] = time.perf_counter() - begin
     report["figure"] = None if asked["figure"] is None else str(asked["figure"])
     if asked["out"] is not None:
@@ -93,11 +84,11 @@ def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
         )
     if asked["figure"] is not None:
         with np.errstate(over="ignore", invalid="ignore"):
-            draw_run(run, problems, report["floor"], asked["figure"])
+            draw_run(end, asked["figure"])
     if asked["as_json"]:
         print_json(report)
     else:
-        title = f"{model}, {asked['rule']} on {file.name}"
+        title = f"{model}, {run.last.config['rule']} on {file.name}"
         Console(markup=False).print(run_table(report, title))
     for name, path in (("first", run.decoder), ("last", run.attention)):
         if path is not None and path.diverged >= 0:
@@ -114,7 +105,7 @@ def train_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
 
 
 def _check_data(data: Sentences, found: Realizability, *, ties: bool) -> None:
-    """Nothing; an error when there is no sentence, or the data are not realizable and no ties are
+    """Raises BadTokens when there is no sentence, or the data are not realizable and no ties are
     asked for."""
     if not data.size:
         raise BadTokens("there is no sentence of three or more tokens to train attention on")
@@ -139,43 +130,37 @@ def _trained(
     lr = asked["lr"] if "lr" in given else _RATES[stage] / root
     default = sum(_STEPS) if model == "joint-next-token" else _STEPS[stage]
     steps = asked["steps"] if "steps" in given else default
-    mass, uniform = asked["readout"] == "mass", asked["weights"] == "uniform"
     plain: dict[str, Any] = {
-        "rule": asked["rule"], "embedding": E, "options": options, "seed": asked["seed"],
-        "init": asked["init"], "schedule": asked["schedule"], "decay": asked["decay"],
-    }  # fmt: skip
+        "rule": asked["rule"],
+        "embedding": E,
+        "options": options,
+        "seed": asked["seed"],
+        "init": asked["init"],
+        "schedule": asked["schedule"],
+        "decay": asked["decay"],
+        "readout": asked["readout"],
+    }
     with bar("training") as progress:
-        if model == "next-token" and not mass:
+        if model == "next-token" and asked["readout"] != "mass":
             first = asked["decoder_lr"] or _RATES[0] / root
             many = _STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
             both = two_stages(
-                data, lr=(first, lr), steps=(many, steps), weights=(asked["weights"],) * 2,
-                progress=progress, readout=asked["readout"], **plain,
-            )  # fmt: skip
-            return SentenceRun(data, E, model, both.decoder, both.attention, uniform, False)
+                data,
+                lr=(first, lr),
+                steps=(many, steps),
+                weights=(asked["weights"],) * 2,
+                progress=progress,
+                **plain,
+            )
+            return SentenceRun.of(both, data)
         path = train(
-            data, model=model, lr=lr, steps=steps, weights=asked["weights"], progress=progress,
-            readout=asked["readout"], collocations=asked["add_collocations"], **plain,
-        )  # fmt: skip
-    return SentenceRun(
-        data, E, model, None if mass else path, None if model == "decoder" else path, uniform, mass
-    )
-
-
-def _solved(run: SentenceRun, every: Mapping[int, Order], rule: str) -> dict[str, Columns]:
-    """The problem of each trained matrix in the norm predicted for the rule, by its name."""
-    norm = predict("next-token", rule).norm or "frobenius"
-    plain, out = norm == "frobenius", {}
-    if run.attention is not None:
-        out["W_kq"] = (
-            solve_attention(every, run.E)
-            if plain
-            else Columns.whole(solve(attention_problem(every, run.E), norm))
+            data,
+            model=model,
+            lr=lr,
+            steps=steps,
+            weights=asked["weights"],
+            progress=progress,
+            collocations=asked["add_collocations"],
+            **plain,
         )
-    if run.decoder is not None:
-        out["W_ov"] = (
-            solve_decoder(run.data, run.E)
-            if plain
-            else Columns.whole(solve(decoder_problem(run.data, run.E), norm))
-        )
-    return out
+    return SentenceRun.of(path, data, embedding=E)

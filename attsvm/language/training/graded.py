@@ -119,14 +119,20 @@ def _moves(contexts: Contexts, top: Ints, x: Wide) -> Graded:
     codes, at = np.unique(low * N + high, return_inverse=True)
     left = c.E[codes % N] - c.E[codes // N]
     sign = np.where(token == high, 1.0, -1.0)
-    return Graded(left[None], right[None], at.ravel(), into, (sign * x[0]).reshape(1, -1),
-                  x[1].reshape(1, -1))  # fmt: skip
+    return Graded(
+        left[None], right[None], at.ravel(), into, (sign * x[0]).reshape(1, -1), x[1].reshape(1, -1)
+    )
 
 
 def _contrasts(rows: Floats, u: Ints, w: Ints, x: Wide, right: Floats, into: Ints) -> Graded:
     """Σ_k x_k (rows_u − rows_w)_k right_into_kᵀ of unit rows (p, d); u, w and x of one shape."""
     share, power = x
     return Graded(
-        np.ascontiguousarray(rows)[None], np.ascontiguousarray(right)[None], u.ravel(), into,
-        (share * (u != w)).reshape(1, -1), power.reshape(1, -1), w.ravel(),
-    )  # fmt: skip
+        np.ascontiguousarray(rows)[None],
+        np.ascontiguousarray(right)[None],
+        u.ravel(),
+        into,
+        (share * (u != w)).reshape(1, -1),
+        power.reshape(1, -1),
+        w.ravel(),
+    )

@@ -15,7 +15,8 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.language.embedding import embedding_of
 from attsvm.language.sentences import Sentences
-from attsvm.training.front import train
+from attsvm.language.training.front import train
+from attsvm.rules import RuleLike
 from attsvm.training.path import Path
 
 
@@ -47,7 +48,7 @@ class Stages:
 def two_stages(
     sentences: Sentences,
     *,
-    rule: str = "ngd",
+    rule: RuleLike = "ngd",
     lr: tuple[float | None, float | None] = (None, None),
     steps: tuple[int, int] = (2000, 4000),
     weights: tuple[str, str] = ("empirical", "empirical"),
@@ -75,15 +76,28 @@ def two_stages(
     E = embedding_of(sentences.vocabulary, embedding)
     share = steps[0] / max(sum(steps), 1)
     first = train(
-        sentences, model="decoder", rule=rule, lr=0.2 / root if lr[0] is None else lr[0],
-        steps=steps[0], weights=weights[0], embedding=E, progress=_part(progress, 0.0, share),
+        sentences,
+        model="decoder",
+        rule=rule,
+        lr=0.2 / root if lr[0] is None else lr[0],
+        steps=steps[0],
+        weights=weights[0],
+        embedding=E,
+        progress=_part(progress, 0.0, share),
         **options,
-    )  # fmt: skip
+    )
     second = train(
-        sentences, model="next-token", rule=rule, lr=0.05 / root if lr[1] is None else lr[1],
-        steps=steps[1], weights=weights[1], embedding=E, head=first,
-        progress=_part(progress, share, 1.0), **options,
-    )  # fmt: skip
+        sentences,
+        model="next-token",
+        rule=rule,
+        lr=0.05 / root if lr[1] is None else lr[1],
+        steps=steps[1],
+        weights=weights[1],
+        embedding=E,
+        head=first,
+        progress=_part(progress, share, 1.0),
+        **options,
+    )
     return Stages(sentences, E, first, second)
 
 

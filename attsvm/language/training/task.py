@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, floats
+from attsvm.ground.lazy import lazy
 from attsvm.ground.memory import require
 from attsvm.language.contexts import Contexts
 from attsvm.language.embedding import embedding_of
@@ -19,7 +20,7 @@ from attsvm.language.floor import floors
 from attsvm.language.order import orders
 from attsvm.language.realizable import quoted
 from attsvm.language.sentences import Sentences
-from attsvm.language.training.descent import Descent
+from attsvm.language.training.attention_kernel import AttentionKernel
 from attsvm.language.training.graded import (
     Terms,
     attention_terms,
@@ -36,10 +37,10 @@ from attsvm.language.training.next_token import (
     lifts_of,
     strengths,
 )
-from attsvm.models.next_token import SENTENCE_MODELS
-from attsvm.rules import rule_of
+from attsvm.models import SentenceModel, sentence_model_of
 from attsvm.rules.rule import Blocks
 from attsvm.training.ahead import go_ahead
+from attsvm.training.descent import Descent
 from attsvm.training.loop import Ahead, Task
 from attsvm.training.path import PER_DECADE, Path
 from attsvm.training.start import begin
@@ -51,195 +52,249 @@ _KEPT = 1 << 26
 _CALL = 1e7
 
 
-def sentence_task(
-    sentences: Sentences, config: dict[str, Any], *, head: Any, embedding: Any
-) -> tuple[Task, dict[str, tuple[int, ...]]]:
-    """(the task, the shape of each block) of a run on sentences.
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What is learnt: the sentences, their vectors E (N, d), and how attention is read.
 
-    head: the frozen decoder W_ov (N, d), or the path that trained it; embedding: as in
-    `embedding_of`. config has model, readout and weights.
+    head: the frozen decoder W_ov (N, d), or the path that trained it. readout: "softmax" of the
+    decoder's output, or "mass", the attention on tokens that the label follows. weights: of the
+    sentences, "empirical" or "uniform". collocations: the decoder's loss is added to that of both.
     """
-    if config["model"] not in SENTENCE_MODELS:
-        raise Unsupported(
-            f"model {config['model']!r} trains on Tokens: known for sentences are "
-            f"{', '.join(SENTENCE_MODELS)}"
-        )
-    for key, known in (("readout", READOUTS), ("weights", WEIGHTS)):
-        if config[key] not in known:
-            raise Unsupported(f"unknown {key} {config[key]!r}: known are {', '.join(known)}")
-    _check_fit(config, head)
-    E = embedding_of(sentences.vocabulary, embedding)
-    N, d = E.shape
-    model = SENTENCE_MODELS[config["model"]]
-    shapes = model.shapes(d, d, d, N)
+
+    sentences: Sentences
+    E: Floats
+    model: SentenceModel
+    head: Any = None
+    readout: str = "softmax"
+    weights: str = "empirical"
+    collocations: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sentences,
+        model: str,
+        *,
+        head: Any = None,
+        embedding: Any = "orthonormal",
+        readout: str = "softmax",
+        weights: str = "empirical",
+        collocations: bool = False,
+    ) -> Lesson:
+        """The lesson of these arguments of `train`; raises Unsupported where they do not fit."""
+        form = sentence_model_of(model)
+        for key, value, known in (("readout", readout, READOUTS), ("weights", weights, WEIGHTS)):
+            if value not in known:
+                raise Unsupported(f"unknown {key} {value!r}: known are {', '.join(known)}")
+        if not form.attends and head is not None:
+            raise Unsupported(f"model {model} trains the decoder: leave head out")
+        both = form.attends and form.decodes
+        if collocations and not both:
+            raise Unsupported(f"collocations is for joint-next-token, not {model}: leave it out")
+        if both and head is not None:
+            raise Unsupported(f"{model} trains its own decoder: leave head out")
+        if both and readout != "softmax":
+            raise Unsupported("the readout mass has no decoder to train: take model next-token")
+        if form.attends and readout == "mass" and head is not None:
+            raise Unsupported("the readout mass has no decoder: leave head out")
+        E = embedding_of(sentences.vocabulary, embedding)
+        return cls(sentences, E, form, head, readout, weights, bool(collocations))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all sentences weigh the same."""
+        return self.weights == "uniform"
+
+    @property
+    def mass(self) -> bool:
+        """Whether attention is read by its mass, without a decoder."""
+        return self.readout == "mass"
+
+    @property
+    def frozen(self) -> bool:
+        """Whether attention alone is trained."""
+        return not self.model.decodes
+
+    @lazy
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each block."""
+        return self.model.shapes(*self.E.shape)
+
+    @lazy
+    def contexts(self) -> Contexts:
+        """The sentences with the weights asked for."""
+        S = self.sentences.size
+        share = np.full(S, 1 / max(S, 1)) if self.uniform else None
+        return Contexts.of(self.sentences, self.E, weights=share)
+
+    @lazy
+    def V(self) -> Floats:
+        """What each token adds to the output's logits, E W_ovᵀ (N, N), of the frozen decoder."""
+        return self.E @ decoder_of(self.head, self.E).T
+
+    @lazy
+    def pairs(self) -> tuple[Floats, Ints, Ints, Floats]:
+        """What `decoder_look` takes: E, tokens (C,), their followers (C,), weights (C,)."""
+        sentences = self.sentences
+        tokens = np.flatnonzero(sentences.follows >= 0)
+        if not len(tokens):
+            raise BadTokens(
+                "there are no collocations to train a decoder on: add two-token lines, or give "
+                'collocations ("bigrams", "copy" or pairs)'
+            )
+        seen = np.maximum(sentences.follow_counts[tokens], 1).astype(np.float64)
+        weights = np.full(len(tokens), 1 / len(tokens)) if self.uniform else seen / seen.sum()
+        return self.E, tokens, sentences.follows[tokens], weights
+
+    @lazy
+    def trace(self) -> str:
+        """Twelve hex digits that change with the sentences, their vectors or the frozen decoder."""
+        s = self.sentences
+        parts = [s.words, s.labels, s.counts, s.follows, s.follow_counts, self.E]
+        if self.head is not None:
+            parts.append(decoder_of(self.head, self.E))
+        found = hashlib.sha256()
+        for part in parts:
+            found.update(str(part.shape).encode())
+            found.update(np.ascontiguousarray(part).tobytes())
+        return found.hexdigest()[:12]
+
+
+def sentence_task(lesson: Lesson, descent: Descent, records: int | None = None) -> Task:
+    """The task of a run on sentences; records: per decade of steps, those of the earlier run."""
+    N, d = lesson.E.shape
+    shapes = lesson.shapes
     # The first ten steps are always kept, and a step takes a few arrays of that size.
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     require(8.0 * size * (16 + 5 * records_of(shapes)), f"the run of {N} tokens in {d} dimensions")
-    look = _look(sentences, config, E, head)
-    graded = None
-    if rule_of(config["rule"], **config.get("options", {})).graded:
-        graded = graded_look(look, _terms(sentences, config, E, head))
-    least = _floor(sentences, config, E, head) if config["rule"] == "polyak" else 0.0
-    ahead = _ahead(sentences, config, E, head)
-    # A decoder's inputs are the collocations.
-    inputs = int((sentences.follows >= 0).sum()) if model.name == "decoder" else sentences.size
-    return Task(1, look, np.array([least]), ahead, inputs, graded), shapes
+    look = _look(lesson)
+    records = records_of(shapes) if records is None else records
+    s = lesson.sentences
+    return Task(
+        size=1,
+        # A decoder's inputs are the collocations.
+        inputs=s.size if lesson.model.attends else int((s.follows >= 0).sum()),
+        shapes=shapes,
+        begin=partial(_begin, shapes),
+        look=look,
+        graded=graded_look(look, _terms(lesson)) if descent.rule.graded else None,
+        floor=lambda: np.array([_floor(lesson, descent.rule.name)]),
+        ahead=_ahead(lesson, descent, records),
+        facts={
+            "model": lesson.model.name,
+            "readout": lesson.readout,
+            "weights": lesson.weights,
+            "collocations": lesson.collocations,
+            "loss": "logistic",
+            "head": None,
+            "width": None,
+            "records": records,
+            "places": int(s.distinct[0].shape[1]),
+        },
+        trace=lesson.trace,
+    )
 
 
-def _check_fit(config: dict[str, Any], head: Any) -> None:
-    """Nothing; an error for what these models would not look at."""
-    name = config["model"]
-    if config["loss"] != "logistic" or config["width"] is not None:
-        raise Unsupported(f"model {name} has a loss and a width of its own: leave them out")
-    if name == "decoder" and head is not None:
-        raise Unsupported("model decoder trains the decoder: leave head out")
-    if config.get("collocations") and name != "joint-next-token":
-        raise Unsupported(f"collocations is for joint-next-token, not {name}: leave it out")
+def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed: int) -> Blocks:
+    """The first parameters: zero unless asked otherwise."""
+    return begin(shapes, 1, "zero" if init == "default" else init, seed=seed)
 
 
-def trace_of(sentences: Sentences, E: Any, head: Any) -> str:
-    """Twelve hex digits that change with the sentences, their embedding or the frozen decoder."""
-    E = embedding_of(sentences.vocabulary, E)
-    parts = [sentences.words, sentences.labels, sentences.counts, sentences.follows,
-             sentences.follow_counts, E]  # fmt: skip
-    if head is not None:
-        parts.append(decoder_of(head, E))
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(str(part.shape).encode())
-        found.update(np.ascontiguousarray(part).tobytes())
-    return found.hexdigest()[:12]
-
-
-def _contexts(sentences: Sentences, config: dict[str, Any], E: Floats) -> Contexts:
-    """The sentences with the weights asked for."""
-    uniform = config["weights"] == "uniform"
-    share = np.full(sentences.size, 1 / max(sentences.size, 1)) if uniform else None
-    return Contexts.of(sentences, E, weights=share)
-
-
-def _ahead(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Ahead | None:
+def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
     """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
-    plain = config["rule"] in ("gd", "ngd") and not config["decay"] and not config.get("options")
-    if config["model"] != "next-token" or not plain:
+    plain = descent.rule.fused is not None and not descent.decay
+    if not lesson.frozen or not plain or not lesson.contexts.plain:
         return None
-    contexts = _contexts(sentences, config, E)
-    if not contexts.plain:
-        return None
-    lifts = None
-    if config["readout"] == "softmax":
-        strength = strengths(E @ decoder_of(head, E).T, sentences.follows)
+    contexts, lifts = lesson.contexts, None
+    if not lesson.mass:
+        strength = strengths(lesson.V, lesson.sentences.follows)
         if strength is None:
             return None
         lifts = lifts_of(contexts, strength)
-    kernel = Descent(contexts, lifts).descend
+    kernel = AttentionKernel(contexts, lifts).descend
     most = max(1, int(_CALL / contexts.tokens.size))
-    return partial(go_ahead, kernel, most, sentences.size, config)
+    words = {
+        "rule": descent.rule.fused,
+        "lr": descent.lr,
+        "decay": descent.decay,
+        "records": records,
+    }
+    return partial(go_ahead, kernel, most, lesson.sentences.size, words)
 
 
-def _floor(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> float:
+def _floor(lesson: Lesson, rule: str) -> float:
     """The infimum of the loss of attention over a frozen decoder, or of the readout mass.
 
-    Of both matrices together: the entropy of the labels, which no model is below.
+    Of both matrices together: the entropy of the labels, which no model is below. rule: for the
+    error.
     """
-    if config["model"] == "decoder":
+    if not lesson.model.attends:
         return 0.0
-    if config["weights"] == "uniform":
+    sentences = lesson.sentences
+    if lesson.uniform:
         sentences = replace(sentences, counts=np.ones_like(sentences.counts))
-    if config["model"] != "next-token":
+    if not lesson.frozen:
         return entropy(sentences)
-    if config["readout"] == "mass":
+    if lesson.mass:
         return finite_part(sentences, orders(sentences)).floor
-    contexts = Contexts.of(sentences, E)
+    contexts = Contexts.of(sentences, lesson.E)
     several = np.flatnonzero(contexts.right.sum(axis=1) != 1)
     if len(several):
         raise BadTokens(
             f"{quoted(sentences, int(several[0]))} does not have exactly one token that its label "
-            "follows: rule polyak needs the infimum of the loss, which is not known there"
+            f"follows: rule {rule} needs the infimum of the loss, which is not known there"
         )
-    loss, least = floors(contexts, E @ decoder_of(head, E).T)
+    loss, least = floors(contexts, lesson.V)
     if not least.all():
         s = int(np.flatnonzero(~least)[0])
         raise Unsupported(
-            f"rule polyak needs the infimum of the loss, which is not known in "
+            f"rule {rule} needs the infimum of the loss, which is not known in "
             f"{sentences.where(s)}: this decoder is better off its optimal token"
         )
     return float(contexts.weights @ loss)
 
 
-def _look(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Look:
-    name, uniform = config["model"], config["weights"] == "uniform"
-    if name == "decoder":
-        return _first(sentences, E, uniform=uniform)
-    contexts = _contexts(sentences, config, E)
-    if name == "joint-next-token":
-        if head is not None:
-            raise Unsupported("joint-next-token trains its own decoder: leave head out")
-        both = config["readout"] == "softmax" and bool(config.get("collocations"))
-        if config["readout"] != "softmax":
-            raise Unsupported("the readout mass has no decoder to train: take model next-token")
+def _look(lesson: Lesson) -> Look:
+    """Loss and gradient of what is trained."""
+    if not lesson.model.attends:
+        return decoder_look(*lesson.pairs)
+    contexts = lesson.contexts
+    if lesson.model.decodes:
         _require_outputs(contexts)
-        return joint_look(contexts, _first(sentences, E, uniform=uniform) if both else None)
-    if config["readout"] == "mass":
-        if head is not None:
-            raise Unsupported("the readout mass has no decoder: leave head out")
+        return joint_look(contexts, decoder_look(*lesson.pairs) if lesson.collocations else None)
+    if lesson.mass:
         wrong = np.flatnonzero(~contexts.right.any(axis=1))
         if len(wrong):
             raise BadTokens(
-                f"{quoted(sentences, int(wrong[0]))} has no token that its label follows: the "
-                "readout mass needs one; leave such sentences out, or take the readout softmax"
+                f"{quoted(lesson.sentences, int(wrong[0]))} has no token that its label follows: "
+                "the readout mass needs one; leave such sentences out, or take the readout softmax"
             )
         return attention_look(contexts, None)
-    V = E @ decoder_of(head, E).T
-    if strengths(V, sentences.follows) is None:
+    if strengths(lesson.V, lesson.sentences.follows) is None:
         _require_outputs(contexts)
-    return attention_look(contexts, V)
+    return attention_look(contexts, lesson.V)
 
 
 def _require_outputs(contexts: Contexts) -> None:
-    """Nothing; an error when the outputs of all tokens (S, K, N), three times, do not fit."""
+    """Raises TooLarge unless the outputs of all tokens (S, K, N) fit in memory three times."""
     S, K = contexts.tokens.shape
     need = 24.0 * S * K * contexts.vocabulary
     require(need, f"a step on {S} sentences of {K} tokens over {contexts.vocabulary}")
 
 
-def _terms(sentences: Sentences, config: dict[str, Any], E: Floats, head: Any) -> Terms:
+def _terms(lesson: Lesson) -> Terms:
     """The graded form of what `_look` looks at, which has seen that all is well."""
-    uniform = config["weights"] == "uniform"
-    if config["model"] == "decoder":
-        return decoder_terms(*_collocations(sentences, E, uniform=uniform))
-    contexts = _contexts(sentences, config, E)
-    if config["model"] == "next-token":
-        mass = config["readout"] == "mass"
-        V = None if mass else np.ascontiguousarray(E @ decoder_of(head, E).T)
-        return attention_terms(contexts, V)
+    if not lesson.model.attends:
+        return decoder_terms(*lesson.pairs)
+    contexts = lesson.contexts
+    if lesson.frozen:
+        return attention_terms(contexts, None if lesson.mass else np.ascontiguousarray(lesson.V))
     S, K = contexts.tokens.shape
     N = contexts.vocabulary
     require(100.0 * S * K * N, f"the terms of {S} sentences of {K} tokens over {N}")
-    if not config.get("collocations"):
+    if not lesson.collocations:
         return joint_terms(contexts, None)
-    given = _collocations(sentences, E, uniform=uniform)
-    return joint_terms(contexts, (decoder_look(*given), decoder_terms(*given)))
-
-
-def _first(sentences: Sentences, E: Floats, *, uniform: bool) -> Look:
-    """The first stage on the collocations of these sentences."""
-    return decoder_look(*_collocations(sentences, E, uniform=uniform))
-
-
-def _collocations(
-    sentences: Sentences, E: Floats, *, uniform: bool
-) -> tuple[Floats, Ints, Ints, Floats]:
-    """What `decoder_look` takes: E, tokens (C,), their followers (C,), weights (C,)."""
-    tokens = np.flatnonzero(sentences.follows >= 0)
-    if not len(tokens):
-        raise BadTokens(
-            "there are no collocations to train a decoder on: add two-token lines, or give "
-            'collocations ("bigrams", "copy" or pairs)'
-        )
-    seen = np.maximum(sentences.follow_counts[tokens], 1).astype(np.float64)
-    weights = np.full(len(tokens), 1 / len(tokens)) if uniform else seen / seen.sum()
-    return E, tokens, sentences.follows[tokens], weights
+    return joint_terms(contexts, (decoder_look(*lesson.pairs), decoder_terms(*lesson.pairs)))
 
 
 def decoder_of(head: Any, E: Floats) -> Floats:
@@ -261,14 +316,7 @@ def decoder_of(head: Any, E: Floats) -> Floats:
     return W
 
 
-def first_blocks(
-    shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed: int
-) -> Blocks:
-    """The first parameters: zero unless asked otherwise."""
-    return begin(shapes, 1, "zero" if init == "default" else init, seed=seed)
-
-
 def records_of(shapes: dict[str, tuple[int, ...]]) -> int:
-    """Records a decade: as many as half a gigabyte holds of five decades, at least two."""
+    """Records per decade: as many as half a gigabyte holds of five decades, at least two."""
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     return int(np.clip(_KEPT // (5 * size), 2, PER_DECADE))

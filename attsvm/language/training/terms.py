@@ -17,8 +17,8 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import KERNEL, plain
+from attsvm.ground.compiled import njit, plain
+from attsvm.ground.kernels import KERNEL
 from attsvm.models.gradient.one_input import LEAST, TIED
 from attsvm.rules.graded.wide import NONE, Wide, of_log, shifted
 

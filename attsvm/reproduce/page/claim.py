@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.references import REFERENCES
-from attsvm.reproduce.folder import Record
+from attsvm.reproduce.folder import Record, rerun_command
 from attsvm.reproduce.page.figure import LARGEST, picture
 
 VERDICTS = ("holds", "fails", "undecided")
@@ -68,7 +68,7 @@ def article(folder: Path, record: Record, *, number: int, most: int = LARGEST) -
         _differs(record),
         _numbers(record, number),
         _facts(record),
-        f'<p class="again">Run it again: <code>attsvm reproduce {text(name)}'
+        f'<p class="again">Run it again: <code>{text(rerun_command(record))}'
         f"{' --quick' if record.get('quick') else ''}</code></p>",
         "</article>",
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attsvm.ground.version import __version__
 from attsvm.references import REFERENCES
-from attsvm.reproduce.folder import PAGE, Record, read_results, room, write_text
+from attsvm.reproduce.folder import PAGE, Record, disk_space, read_results, write_text
 from attsvm.reproduce.page.claim import MARKS, VERDICTS, article, badge, seconds, text
 from attsvm.reproduce.page.figure import LARGEST
 
@@ -30,15 +30,20 @@ def write_page(folder: str | Path) -> Path:
     place = Path(folder)
     page = place / PAGE
     html = render(place, read_results(place))
-    with room(place):
+    with disk_space(place):
         write_text(page, html)
     return page
 
 
 def paper_title(letter: str) -> str:
-    """The paper's title for its letter; `Beyond the papers` for what none of them states."""
+    """The paper's title for its letter; `Beyond the papers` for what none of them states.
+
+    Claims from outside the package may have a word of their own there: it is its own title.
+    """
     source = REFERENCES.get(PAPERS.get(letter, ""))
-    return source.title if source else "Beyond the papers"
+    if source:
+        return source.title
+    return "Beyond the papers" if letter == "beyond" else letter
 
 
 def render(folder: Path, records: list[Record]) -> str:
@@ -95,7 +100,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def _asset(name: str) -> str:
-    return files("attsvm.report").joinpath(name).read_text("utf-8")
+    return files("attsvm.reproduce.page").joinpath(name).read_text("utf-8")
 
 
 def _heading(paper: str) -> str:

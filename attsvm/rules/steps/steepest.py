@@ -81,9 +81,12 @@ def averaged(
                 )
             gradient = step.gradient
             D, now = kept.after(
-                before, gradient.direction[block], gradient.log_scale[block],
-                gradient.graded.get(block), beta,
-            )  # fmt: skip
+                before,
+                gradient.direction[block],
+                gradient.log_scale[block],
+                gradient.graded.get(block),
+                beta,
+            )
             new[block] = x - over(step.lr, x) * D
             after |= {f"{block}.{part}": value for part, value in now.items()}
         return new, after

@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from attsvm.norms.norm import Floats, Norm
 
@@ -41,7 +41,7 @@ LEAST_SLACK = 0.01
 
 
 @dataclass(frozen=True)
-class Rows:
+class UnitRows:
     """Rows D_kᵀ W Z_k ≥ b_k, or = b_k where free; D (k, dx), Z (k, dz), b (k,), free (k,)."""
 
     D: Floats
@@ -130,7 +130,7 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
     F = S.T  # Fortran order: the factor overwrites the lower triangle, the upper one keeps S
     for ridge in 10.0 ** np.arange(-15.0, -2.0, 2.0):
         np.fill_diagonal(F, diagonal * (1.0 + ridge))
-        factor, info = lapack.dpotrf(F, lower=1, clean=0, overwrite_a=1)
+        factor, info = scipy.linalg.lapack.dpotrf(F, lower=1, clean=0, overwrite_a=1)
         if info == 0:
             break
         lower = np.tril_indices_from(F, -1)
@@ -141,7 +141,7 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
     def solve(rhs: Floats) -> Floats:
         x, r = np.zeros_like(rhs), rhs
         for _ in range(10):
-            trial = x + lapack.dpotrs(factor, r, lower=1)[0]
+            trial = x + scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0]
             trial_r = rhs - apply(trial)
             old, new = np.linalg.norm(r), np.linalg.norm(trial_r)
             if not new < old:
@@ -154,7 +154,7 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
     return solve
 
 
-def settle(rows: Rows, W: Floats) -> Floats:
+def settle(rows: UnitRows, W: Floats) -> Floats:
     """W after the least Frobenius change that restores ties and narrowly missed margins.
 
     A miss of rounding size on a row whose b is itself tiny would cost much if W were scaled.
@@ -165,18 +165,18 @@ def settle(rows: Rows, W: Floats) -> Floats:
         chosen |= short > 0.0
         if not chosen.any() or np.abs(short[chosen]).max() > SMALL_MISS:
             break
-        part = Rows(rows.D[chosen], rows.Z[chosen], short[chosen], rows.free[chosen])
+        part = UnitRows(rows.D[chosen], rows.Z[chosen], short[chosen], rows.free[chosen])
         W = W + _least_change(part)
     return W
 
 
-def _least_change(rows: Rows) -> Floats:
+def _least_change(rows: UnitRows) -> Floats:
     """Least Frobenius V with A(V) = b: V = A*x with A A* x = b, A A* = (D Dᵀ)∘(Z Zᵀ)."""
     gram = (rows.D @ rows.D.T) * (rows.Z @ rows.Z.T)
     return rows.adjoint(schur_solver(gram, lambda x: rows.values(rows.adjoint(x)))(rows.b))
 
 
-def judged(best: Best, rows: Rows, *, W: Floats, lam: Floats, norm: Norm) -> Best:
+def judged(best: Best, rows: UnitRows, *, W: Floats, lam: Floats, norm: Norm) -> Best:
     """`best` after (W, λ) was looked at; W and λ are judged apart."""
     values, held = rows.values(W), ~rows.free
     wide, zero = held & (rows.b > 0.0), held & (rows.b == 0.0)
@@ -193,7 +193,7 @@ def judged(best: Best, rows: Rows, *, W: Floats, lam: Floats, norm: Norm) -> Bes
     return replace(best, lam=lam, lower=lower) if lower > best.lower else best
 
 
-def start_rows(rows: Rows, W: Floats, *, lam0: Floats, norm: Norm) -> tuple[Floats, Floats]:
+def start_rows(rows: UnitRows, W: Floats, *, lam0: Floats, norm: Norm) -> tuple[Floats, Floats]:
     """Slack s (k,) at W and λ (k,) with A*λ of dual norm ≤ DUAL_START and sλ near its average.
 
     lam0 (k,): multipliers of the Frobenius optimum.
@@ -232,7 +232,7 @@ def _reach(state: State, move: Move, *, ds: Floats, held: Bools) -> tuple[float,
     return primal, reach(move.scaled_Q, move.lam[held] / state.lam[held])
 
 
-def _advance(rows: Rows, state: State, newton: Newton) -> State:
+def _advance(rows: UnitRows, state: State, newton: Newton) -> State:
     """Next iterate: predictor, then correctors for as long as they lengthen the step."""
     P, Q, lam, slack, spectrum = state.P, state.Q, state.lam, state.slack, state.spectrum
     N, dx, held = P.shape[0], rows.D.shape[1], ~rows.free
@@ -268,11 +268,11 @@ def _advance(rows: Rows, state: State, newton: Newton) -> State:
 
 
 def interior_point(
-    rows: Rows,
+    rows: UnitRows,
     norm: Norm,
     *,
-    start: Callable[[Rows, Floats, Floats], State],
-    factor: Callable[[Rows, State], Newton],
+    start: Callable[[UnitRows, Floats, Floats], State],
+    factor: Callable[[UnitRows, State], Newton],
     W0: Floats,
     lam0: Floats,
     tol: float,

@@ -20,8 +20,8 @@ from attsvm.solvers.cone.central_path import (
     Bools,
     Move,
     Newton,
-    Rows,
     State,
+    UnitRows,
     interior_point,
     off_diagonal,
     place,
@@ -43,7 +43,7 @@ def inner(
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
     return interior_point(
-        Rows(D, Z, b, free),
+        UnitRows(D, Z, b, free),
         NORM,
         start=_start,
         factor=_factor,
@@ -53,7 +53,7 @@ def inner(
     )
 
 
-def _start(rows: Rows, W0: Floats, lam0: Floats) -> State:
+def _start(rows: UnitRows, W0: Floats, lam0: Floats) -> State:
     """Interior state at an inflated W0: X₁ = (WWᵀ + ε²)^½, X₂ = (WᵀW + ε²)^½."""
     dx, dz = W0.shape
     W = INFLATE * W0
@@ -68,7 +68,7 @@ def _start(rows: Rows, W0: Floats, lam0: Floats) -> State:
     return place(P, Q, lam=lam, slack=slack, free=rows.free)
 
 
-def _curvature(rows: Rows, state: State) -> tuple[Floats, Callable[[Floats], Floats]]:
+def _curvature(rows: UnitRows, state: State) -> tuple[Floats, Callable[[Floats], Floats]]:
     """The matrix ½ A(G · G) restricted to the rows plus diag(ratio), and its product with x (k,).
 
     With G = TTᵀ in blocks and B = D G₁₂ Zᵀ it is ½[(D G₁ Dᵀ)∘(Z G₂ Zᵀ) + B∘Bᵀ] + diag(ratio).
@@ -90,7 +90,7 @@ def _curvature(rows: Rows, state: State) -> tuple[Floats, Callable[[Floats], Flo
     return S, apply
 
 
-def _factor(rows: Rows, state: State) -> Newton:
+def _factor(rows: UnitRows, state: State) -> Newton:
     """Newton directions from the Schur matrix ½ A(G · G) + diag(s/λ)."""
     T, dx = state.T, rows.D.shape[1]
     S, curved = _curvature(rows, state)
@@ -107,7 +107,7 @@ def _factor(rows: Rows, state: State) -> Newton:
     return newton
 
 
-def squared_factor(rows: Rows, state: State) -> Newton:
+def squared_factor(rows: UnitRows, state: State) -> Newton:
     """Newton directions for ½‖W‖², where Q = ½[tI −A*λ; −(A*λ)ᵀ tI] with t = ½ tr P.
 
     A change of (t, λ) is split into a move ρ along the ray through it, which takes Q to (1 + ρ)Q,

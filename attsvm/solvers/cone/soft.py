@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,46 +28,51 @@ from attsvm.solvers.cone.central_path import (
     PATIENCE,
     Move,
     Newton,
-    Rows,
     State,
+    UnitRows,
     off_diagonal,
     place,
     symmetric,
 )
-from attsvm.solvers.rounds.soft_rows import Best, Boxed, Soft, boxed
+from attsvm.solvers.rounds.soft_rows import BestSoft, Boxed, Soft, boxed
 
 # The start keeps off the boundary: singular values of W, t above ‖W‖ and above ‖A*λ‖_dual.
 SPREAD = 0.2
 LIFT = 1.2
 
-_FACTOR: dict[str, Callable[[Rows, State], Newton]] = {
-    "nuclear": nuclear.squared_factor,
-    "spectral": spectral.squared_factor,
-}
+
+class Side(NamedTuple):
+    """Which of the two norms: how its Newton systems are factored, and whether it is nuclear."""
+
+    factor: Callable[[UnitRows, State], Newton]
+    nuclear: bool
 
 
-def inner(soft: Soft, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
+NUCLEAR = Side(nuclear.squared_factor, True)
+SPECTRAL = Side(spectral.squared_factor, False)
+
+
+def inner(soft: Soft, *, side: Side, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
     """Best (W, λ) found: (dx, dz) and (k,); stops at relative gap `tol` or at rounding level.
 
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
     rows, dx, stale = soft.rows, W0.shape[0], 0
-    best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
-    factor = _FACTOR[soft.norm.name]
+    best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
     # A breakdown of the linear algebra is rounding level: what was found until then stands.
     with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
-        state, box = _start(soft, best)
+        state, box = _start(soft, best, side)
         for _ in range(MOST_STEPS):
             if best.gap <= tol or stale > PATIENCE:
                 break
-            state, box = _advance(soft, state, box, factor(rows, state))
+            state, box = _advance(soft, state, box, side.factor(rows, state))
             old = best.gap
             best = best.judged(W=state.P[:dx, dx:], lam=box.lam)
             stale = 0 if best.gap < old else stale + 1
     return best.W, best.lam
 
 
-def _start(soft: Soft, best: Best) -> tuple[State, Boxed]:
+def _start(soft: Soft, best: BestSoft, side: Side) -> tuple[State, Boxed]:
     """An interior state at W and λ of `best`, products near the average of their gap."""
     W, rows = best.W, soft.rows
     dx, dz = W.shape
@@ -75,7 +81,7 @@ def _start(soft: Soft, best: Best) -> tuple[State, Boxed]:
     box = boxed(soft, best.lam, rows.values(W) - rows.b, weight=weight)
     M = rows.adjoint(box.lam)
     least = LIFT * float(soft.norm.dual(M))
-    if soft.norm.name == "nuclear":
+    if side.nuclear:
         U, sigma, Vt = np.linalg.svd(W)
         P = off_diagonal(W) + _blocks(U, sigma, Vt, lambda x: np.hypot(x, SPREAD))
         t = max(0.5 * float(np.trace(P)), least)

@@ -18,8 +18,8 @@ from attsvm.solvers.cone.central_path import (
     Bools,
     Move,
     Newton,
-    Rows,
     State,
+    UnitRows,
     interior_point,
     off_diagonal,
     place,
@@ -42,7 +42,7 @@ def inner(
     Each step costs O(k² dx dz) and holds k dx dz numbers.
     """
     return interior_point(
-        Rows(D, Z, b, free),
+        UnitRows(D, Z, b, free),
         NORM,
         start=_start,
         factor=_factor,
@@ -52,7 +52,7 @@ def inner(
     )
 
 
-def _start(rows: Rows, W0: Floats, lam0: Floats) -> State:
+def _start(rows: UnitRows, W0: Floats, lam0: Floats) -> State:
     """Interior state at an inflated W0; Y₁, Y₂ = ½|A*λ| plus a multiple of I to trace one."""
     dx, dz = W0.shape
     N = dx + dz
@@ -93,7 +93,7 @@ class _Hessian:
         e[:r, :r] = (core - self.pair * core.T) / (1.0 - self.pair * self.pair)
         return self.left @ e @ self.right.T
 
-    def whiten(self, rows: Rows) -> Floats:
+    def whiten(self, rows: UnitRows) -> Floats:
         """Rows times H^−½ (k, dx·dz): products with its transpose give A H⁻¹ A*."""
         r = self.pair.shape[0]
         d, z = rows.D @ self.left, rows.Z @ self.right
@@ -108,12 +108,12 @@ class _Hessian:
         return white.reshape(d.shape[0], -1)
 
 
-def squared_factor(rows: Rows, state: State) -> Newton:
+def squared_factor(rows: UnitRows, state: State) -> Newton:
     """Newton directions for ½‖W‖², where tr Q = t."""
     return _factor(rows, state, squared=True)
 
 
-def _factor(rows: Rows, state: State, *, squared: bool = False) -> Newton:
+def _factor(rows: UnitRows, state: State, *, squared: bool = False) -> Newton:
     """Newton directions: unknowns E (dx, dz), ρ and dλ with dP = ρP + [0 E; Eᵀ 0],
 
         2H E + 2ρ Q₁₂ − A*dλ = …,   2⟨Q₁₂, E⟩ + ⟨P, Q⟩ρ − A(W)ᵀdλ = …,   A(E) + ρA(W) + s/λ·dλ = …

@@ -11,6 +11,10 @@ side: no W exists, and this vector is the proof. It needs no scaling and no firs
 
 G_PP⁻¹ is updated by rank-one changes and corrected at the end by refinement against G.
 
+One kernel solves a whole stack, and every caller hands it one: a single problem is a stack of one,
+and the selections of an enumeration are a stack on shared rows. The caller makes its memory: a
+kernel that asks for its own takes longer to compile.
+
 Theory: [goldfarb1983dual].
 """
 
@@ -19,18 +23,10 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.certificate.bounds import combine
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.solvers.frobenius.inverse import (
-    append,
-    apply,
-    freshen,
-    gram,
-    lower,
-    refine,
-    remove,
-    settle,
-)
+from attsvm.ground.arrays import Bool, Bools, Floats, Int, Ints
+from attsvm.ground.compiled import DOT_ENTRY, njit
+from attsvm.problem.rows import StackArrays
+from attsvm.solvers.frobenius.inverse import lower, rebuild, refine, resize
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.
 DEPENDENT = 1e-12
@@ -40,186 +36,250 @@ NEAR = 1e-5
 SMALL = 2e-15
 
 DONE, NO_SOLUTION, STOPPED = 0, 1, 2
+_GOING = -1
 
 
-@njit()
-def dual_active_set(
-    G: Floats, b: Floats, free: Bools, lam: Floats, rank: int, most: int, K: Floats
-) -> tuple[int, int]:
-    """Status and number of steps; `lam` (m,) is filled with the multipliers (or the proof).
+# Rows that many problems share: the Gram of their unit rows (R, R), one over their norms (R,), and
+# the rows of each problem (B, m). Without any problem in it, each has rows of its own.
+Shared = tuple[Floats, Floats, Ints]
+# Status (B,), λ (B, m), W (B, d, dq), and (B, 3) of each: the largest right-hand side of a unit
+# row, which scales λ; the worst shortfall; and the largest ‖Δ_k‖‖z_k‖/b_k.
+Found = tuple[Ints, Floats, Floats, Floats]
+# Memory: (2m + 6, m) of floats, (m + 2g, d), (g, g), (2, m) of indices, (m,) of truth values.
+Room = tuple[Floats, Floats, Floats, Ints, Bools]
 
-    G (m, m) the Gram of unit rows, b (m,), free (m,) True on ties, `rank` a bound on the rank of
-    the rows, `most` the step limit; K (m, m) is room for the inverse of the active Gram.
-    Status DONE, NO_SOLUTION (lam is the proof) or STOPPED.
+
+def room_of(m: int, d: int, g: int) -> Room:
+    """Memory for problems of m rows of width d, on g queries."""
+    return (
+        np.empty((2 * m + 6, m)), np.empty((m + 2 * g, d)), np.empty((g, g)),
+        np.empty((2, m), np.int64), np.empty(m, np.bool_),
+    )  # fmt: skip
+
+
+@njit(**DOT_ENTRY)
+def solve_stack(
+    stack: StackArrays, free: Bools, shared: Shared, rank: int, room: Room, found: Found
+) -> None:  # fmt: skip
+    """Solves B problems of m rows each; `found` is filled with statuses and multipliers or proofs.
+
+    free (m,) True on ties; `rank` a bound on the rank of the rows. Problems on shared rows leave
+    the stack empty but for b, and get λ of unit rows with a largest right-hand side of 1. Others
+    get λ as their rows were given, W = Σ λ_k Δ_k z_kᵀ, and the worst shortfall
+    max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties).
+
+    All in one function: a part of its own would be compiled by itself and again within the whole.
     """
-    m = G.shape[0]
-    P = np.empty(m, np.int64)
-    shut = np.zeros(m, np.bool_)  # rows in P, and rows found dependent and met: not tried again
-    room = np.empty((5, m))
-    r, u, spare, value = room[0], room[1], room[2], room[3]
-    w = room[4]  # violation b − Gλ
+    stack_D, stack_z, stack_query, stack_norms, stack_b = stack
+    shared_G, shared_scale, index = shared
+    floats, wide, zz, ints, shut = room  # shut: rows of P, and rows met that depend on them
+    statuses, multipliers, matrices, sizes = found
+    B, m = stack_b.shape
+    g = zz.shape[0]
+    G, K, lines = floats[:m], floats[m : 2 * m], floats[2 * m :]
+    r, u, spare, value, w, unit = lines[0], lines[1], lines[2], lines[3], lines[4], lines[5]
+    U, V, sums = wide[:m], wide[m : m + g], wide[m + g :]
+    P, every = ints[0], ints[1]
+    alone = len(index) == 0
+    ties = np.int64(0)
     for i in range(m):
-        w[i] = b[i]
-        lam[i] = 0.0
-    k = 0
-    steps = 0
-    rounds = 0
-    check = 50 + m // 2
-    clean = False
-    top = 0.0
-    ties = 0
-    for i in range(m):
-        top = max(top, abs(b[i]))
-        ties += free[i]
-    while True:
-        size = 0.0
-        for a in range(k):
-            size += lam[P[a]] * b[P[a]]
-        floor = SMALL * max(np.sqrt(max(size, 0.0)), top)
-        # The most violated row, ties before margins.
-        j = -1
-        best = floor
-        if ties > 0:
-            for i in range(m):
-                if free[i] and not shut[i]:
-                    j = i
-                    break
-        if j < 0:
-            for i in range(m):
-                if w[i] > best and not shut[i]:
-                    best = w[i]
-                    j = i
-        if j < 0 or steps >= check:
-            # Settled, or time to look: set λ_P afresh from G and go on if a row is still violated.
-            if j < 0 and clean:
-                return DONE, steps
-            if j >= 0 or not freshen(G, b, free, P, k, K, lam, w, value, spare):
-                k = settle(G, b, free, P, k, K, shut, lam, w, value, spare)
-            clean = True
-            check = steps + 50
-            if j < 0:
-                rounds += 1
-                if rounds > 10:
-                    return DONE, steps
-            continue
+        every[i] = i
+        if free[i]:
+            ties += 1
+    for p in range(B):
+        b, lam = stack_b[p], multipliers[p]
+        # The Gram G of the unit rows, and the inverse of their norms in w.
+        if alone:
+            D, z, query, norms = stack_D[p], stack_z[p], stack_query[p], stack_norms[p]
+            for t in range(m):
+                w[t] = 1.0 / norms[t]
+                for i in range(D.shape[1]):
+                    U[t, i] = D[t, i] * w[t]
+            np.dot(U, U.T, G)
+            np.dot(z, z.T, zz)
+            last = np.int64(-1)
+            for t in range(m):
+                if query[t] != last:
+                    last = query[t]
+                    for i in range(m):
+                        value[i] = zz[last, query[i]]
+                for i in range(m):
+                    G[t, i] *= value[i]
+        else:
+            rows = index[p]
+            for t in range(m):
+                row = shared_G[rows[t]]
+                for i in range(m):
+                    G[t, i] = row[rows[i]]
+                w[t] = shared_scale[rows[t]]
+        top = 0.0
+        for i in range(m):
+            unit[i] = b[i] * w[i]
+            top = max(top, abs(unit[i]))
+        for i in range(m):
+            if top > 0.0:
+                unit[i] /= top
+            w[i] = unit[i]  # violation b − Gλ
+            lam[i] = 0.0
+            shut[i] = False
+        k = np.int64(0)
+        steps = np.int64(0)
+        rounds = np.int64(0)
+        check = 50 + m // 2
         clean = False
-        sign = 1.0 if w[j] >= 0.0 else -1.0
-        while True:
-            steps += 1
-            if steps > most:
-                return STOPPED, steps
-            # r = G_PP⁻¹ G_Pj, and u = G_j − Σ r_a G_a: how the margins move.
-            row = G[j]
+        status = np.int64(_GOING if top > 0.0 else DONE)
+        while status == _GOING:
+            square = 0.0
             for a in range(k):
-                r[a] = 0.0
-                spare[a] = row[P[a]]
-            apply(K, k, spare, r)
-            for i in range(m):
-                u[i] = row[i]
-            lower(u, G, P, k, r)
-            q = u[j]
-            if q < NEAR and k > 0:
-                # Close to the span: r and q from refinement, not from the updated inverse alone.
-                refine(G, row, P, k, K, r, spare, 2)
+                square += lam[P[a]] * unit[P[a]]
+            size = np.sqrt(square) if square > 1.0 else 1.0
+            # The most violated row, ties before margins.
+            j: Int = np.int64(-1)
+            if ties > 0:
                 for i in range(m):
-                    u[i] = row[i]
-                lower(u, G, P, k, r)
-                q = u[j]
-            dependent = q <= DEPENDENT or k >= rank
-            tau = np.inf if dependent else sign * w[j] / q
-            drop = -1
-            for a in range(k):
-                # λ reaches zero before τ: λ ≥ 0, so only a positive r passes.
-                if lam[P[a]] < tau * sign * r[a] and not free[P[a]]:
-                    tau = lam[P[a]] / (sign * r[a])
-                    drop = a
-            if dependent and abs(w[j]) <= 1e-13 * max(np.sqrt(max(size, 0.0)), top):
-                shut[j] = True  # met through the others, up to rounding
-                break
-            if dependent and drop < 0:
+                    if free[i] and not shut[i]:
+                        j = i
+                        break
+            if j < 0:
+                best = SMALL * size
                 for i in range(m):
-                    lam[i] = 0.0
-                lam[j] = sign
+                    if w[i] > best and not shut[i]:
+                        best = w[i]
+                        j = i
+            if j < 0 and clean:
+                status = np.int64(DONE)
+            elif j < 0 or steps >= check:
+                # Settled, or time to look: λ_P = G_PP⁻¹ b_P and w are set afresh from G, to go on
+                # if a row is still violated. One or two refinements with the K at hand do, unless
+                # it is too far off or a multiplier turns negative: then, and every so often, K is
+                # rebuilt, and rows with negative λ are dropped.
+                rebuilt: Bool = j >= 0
+                while True:
+                    largest = 0.0
+                    for a in range(k):
+                        value[a] = 0.0 if rebuilt else lam[P[a]]
+                        largest = max(largest, abs(unit[P[a]]))
+                    if rebuilt:
+                        rebuild(G, P, k, K)
+                    good: Bool = False
+                    for turn in range(3):
+                        refine(G, unit, P, k, K, every, value, spare)
+                        # `spare` holds the residual before the refinement.
+                        left = 0.0
+                        for a in range(k):
+                            left = max(left, abs(spare[a]))
+                        good = rebuilt or not left > 1e-13 * largest
+                        if not rebuilt and (good or turn == 1):
+                            break
+                    worst = 0.0
+                    drop = np.int64(-1)
+                    for a in range(k):
+                        if value[a] < worst and not free[P[a]]:
+                            worst = value[a]
+                            drop = np.int64(a)
+                    if good and drop < 0:
+                        break
+                    if rebuilt:
+                        shut[P[drop]] = False
+                        k -= 1
+                        P[drop] = P[k]
+                    rebuilt = True
+                for i in range(m):
+                    w[i] = unit[i]
+                    if rebuilt:
+                        lam[i] = 0.0
                 for a in range(k):
-                    f = -sign * r[a]
-                    lam[P[a]] = f if free[P[a]] else max(f, 0.0)
-                return NO_SOLUTION, steps
-            for a in range(k):
-                lam[P[a]] -= tau * sign * r[a]
-            lam[j] += tau * sign
+                    lam[P[a]] = value[a]
+                lower(w, m, G, P, k, value)
+                clean = True
+                check = steps + 50
+                if j < 0:
+                    rounds += 1
+                    if rounds > 10:
+                        status = np.int64(DONE)
+            else:
+                clean = False
+                row = G[j]
+                sign = 1.0 if w[j] >= 0.0 else -1.0
+                while True:
+                    steps += 1
+                    if steps > 50 * m + 100:
+                        status = np.int64(STOPPED)
+                        break
+                    # r = G_PP⁻¹ G_Pj and u = G_j − Σ r_a G_a: how λ_P and the margins move.
+                    for a in range(k):
+                        r[a] = 0.0
+                        spare[a] = -row[P[a]]
+                    lower(r, k, K, every, k, spare)
+                    for turn in range(2):
+                        for i in range(m):
+                            u[i] = row[i]
+                        lower(u, m, G, P, k, r)
+                        if turn == 1 or k == 0 or not u[j] < NEAR:
+                            break
+                        # Close to the span: r from refinement, not from the updated K alone.
+                        for _ in range(2):
+                            refine(G, row, P, k, K, every, r, spare)
+                    q = u[j]
+                    dependent = q <= DEPENDENT or k >= rank
+                    tau = np.inf if dependent else sign * w[j] / q
+                    drop = np.int64(-1)
+                    for a in range(k):
+                        # λ reaches zero before τ: λ ≥ 0, so only a positive r passes.
+                        if lam[P[a]] < tau * sign * r[a] and not free[P[a]]:
+                            tau = lam[P[a]] / (sign * r[a])
+                            drop = np.int64(a)
+                    if dependent and abs(w[j]) <= 1e-13 * size:
+                        shut[j] = True  # met through the others, up to rounding
+                        break
+                    if dependent and drop < 0:
+                        for i in range(m):
+                            lam[i] = 0.0
+                        lam[j] = sign
+                        for a in range(k):
+                            f = -sign * r[a]
+                            lam[P[a]] = f if free[P[a]] or f > 0.0 else 0.0
+                        status = np.int64(NO_SOLUTION)
+                        break
+                    for a in range(k):
+                        lam[P[a]] -= tau * sign * r[a]
+                    lam[j] += tau * sign
+                    for i in range(m):
+                        w[i] -= tau * sign * u[i]
+                    if drop >= 0:
+                        for a in range(k):
+                            spare[a] = K[drop, a]
+                        q = spare[drop]
+                    resize(K, k, r if drop < 0 else spare, q, drop)
+                    if drop < 0:
+                        P[k] = j
+                        shut[j] = True
+                        k += 1
+                        break
+                    gone = P[drop]
+                    lam[gone] = 0.0
+                    shut[gone] = False
+                    k -= 1
+                    P[drop] = P[k]
+        statuses[p] = status
+        sizes[p, 0] = top
+        if alone:
             for i in range(m):
-                w[i] -= tau * sign * u[i]
-            if drop < 0:
-                append(K, k, r, q)
-                P[k] = j
-                shut[j] = True
-                k += 1
-                break
-            gone = P[drop]
-            lam[gone] = 0.0
-            shut[gone] = False
-            remove(K, k, drop, spare)
-            k -= 1
-            P[drop] = P[k]
-
-
-@njit()
-def solve_small(
-    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools
-) -> tuple[int, Floats, Floats, float]:
-    """Status, multipliers (m,), W (d, dq) and the worst shortfall of rows Δ_k z_kᵀ.
-
-    D (m, d), z (g, dq), query (m,), norms (m,) ‖Δ_k‖‖z_k‖ > 0, b (m,), free (m,). The shortfall
-    is max (b_k − margin_k)/‖Δ_k‖‖z_k‖ (both signs on ties) as a share of ‖W‖.
-    """
-    m, d = D.shape
-    lam, W = np.zeros(m), np.zeros((d, z.shape[1]))
-    room = np.empty((m, d)), np.empty((m, m)), np.empty((m, m))
-    status = solve_in(D, z, query, norms, b, free, room[0], room[1], room[2], lam, W)
-    if status == NO_SOLUTION:
-        return status, lam, W, np.inf
-    V = np.dot(z, W.T)
-    worst = 0.0
-    for k in range(m):
-        margin = 0.0
-        for i in range(d):
-            margin += D[k, i] * V[query[k], i]
-        short = (b[k] - margin) / norms[k]
-        worst = max(worst, abs(short) if free[k] else short)
-    size = np.sqrt((W * W).sum())
-    if size == 0.0:
-        return status, lam, W, 0.0 if worst == 0.0 else np.inf
-    return status, lam, W, worst / size
-
-
-@njit()
-def solve_in(
-    D: Floats, z: Floats, query: Ints, norms: Floats, b: Floats, free: Bools, U: Floats, G: Floats,
-    K: Floats, lam: Floats, W: Floats,
-) -> int:  # fmt: skip
-    """Status; lam (m,) is filled with the multipliers and W (d, dq) with Σ λ_k Δ_k z_kᵀ.
-
-    U (m, d), G and K (m, m) are room, handed in so that a stack does not ask for memory once a
-    problem.
-    """
-    m = D.shape[0]
-    scale = 1.0 / norms
-    gram(D, z, query, scale, U, G)
-    unit = b * scale
-    top = 0.0
-    for k in range(m):
-        top = max(top, abs(unit[k]))
-        lam[k] = 0.0
-    if top > 0.0:
-        for k in range(m):
-            unit[k] /= top
-        status, _ = dual_active_set(G, unit, free, lam, W.size, 50 * m + 100, K)
-    else:
-        status = DONE
-    for k in range(m):
-        lam[k] *= scale[k] if status == NO_SOLUTION else top * scale[k]
-    combine(D, z, query, lam, W)
-    return status
+                lam[i] *= (1.0 if status == NO_SOLUTION else top) * (1.0 / norms[i])
+            combine(D, z, query, lam, sums, matrices[p])
+            np.dot(z, matrices[p].T, V)
+            worst = 0.0
+            most = 0.0
+            for i in range(m):
+                if b[i] > 0.0:
+                    most = max(most, norms[i] / b[i])
+                margin = 0.0
+                for c in range(D.shape[1]):
+                    margin += D[i, c] * V[query[i], c]
+                short = (b[i] - margin) / norms[i]
+                worst = max(worst, abs(short) if free[i] else short)
+            sizes[p, 1] = worst
+            sizes[p, 2] = most
 
 
 def twin(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:

@@ -2,109 +2,119 @@
 
 The rows Δ = k_iα − k_it of all inputs i, choices α and dropped tokens t are set up once; a
 selection uses n(T−1) of them. The walk fixes α input by input; when the rows of the first inputs
-alone have no solution, no selection that starts so has one.
+alone have no solution, no selection that starts so has one. All prefixes of one length are solved
+as one stack.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION, dual_active_set
+from attsvm.solvers.frobenius.dual_active_set import (
+    NO_SOLUTION,
+    STOPPED,
+    room_of,
+    solve_stack,
+)
 
 # Verdicts on a selection: not locally optimal (a tight row with a higher score), perhaps.
 NO, MAYBE = 0, 1
 # A multiplier above this share of the largest marks its row as tight beyond doubt.
 CLEAR = 1e-6
+# Selections that are solved in one go.
+_CHUNK = 4096
 
 
-@njit()
-def walk(
-    G: Floats, norms: Floats, allowed: Bools, count: Ints, places: Ints, gap: Floats,
-    prefix: Ints, rank: int, most: int, choices: Ints, least: Floats, verdict: Ints, stats: Ints,
-) -> int:  # fmt: skip
-    """The number of feasible selections that start with `prefix`; `most` of them are written down.
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """All rows of a small problem, and where those of each choice stand.
 
-    G (R, R): Gram of all unit rows; norms (R,). places (n, T, T−1): row index of each (input,
-    choice, dropped), count (n, T) how many; allowed (n, T): the choices. gap (R,): score of the
-    choice minus score of the dropped token. Filled: choices (most, n), least (most,) the norm,
-    verdict (most,), stats (3,): solves, infeasible, stopped.
+    G (R, R): Gram of all unit rows; scale (R,) one over their norms. places (n, T, T−1): row index
+    of each (input, choice, dropped), count (n, T) how many; allowed (n, T): the choices. gap (R,):
+    score of the choice minus score of the dropped token; rank: a bound on the rank of the rows.
     """
-    n, T = count.shape
-    depth0 = len(prefix)
-    alpha = np.full(n, -1)
-    for i in range(depth0):
-        alpha[i] = prefix[i]
-        if not allowed[i, prefix[i]]:
-            return 0
-    depth = depth0 - 1 if depth0 > 0 else 0
-    found = 0
-    total = n * places.shape[2]
-    index = np.empty(total, np.int64)
-    lam = np.empty(total)
-    right = np.empty(total)
-    inner = np.empty(total * total)
-    outer = np.empty(total * total)
-    free = np.zeros(total, np.bool_)
-    fresh = depth0 > 0  # the prefix itself is solved first
-    while depth >= 0:
-        if not fresh:
-            if depth < depth0:
-                break
-            alpha[depth] += 1
-            if alpha[depth] >= T:
-                alpha[depth] = -1
-                depth -= 1
-                continue
-            if not allowed[depth, alpha[depth]]:
-                continue
-        fresh = False
-        m = 0
-        for i in range(depth + 1):
-            for c in range(count[i, alpha[i]]):
-                index[m] = places[i, alpha[i], c]
-                m += 1
-        sub = inner[: m * m].reshape(m, m)
-        room = outer[: m * m].reshape(m, m)
-        b = right[:m]
-        top = 0.0
-        for j in range(m):
-            for k in range(m):
-                sub[j, k] = G[index[j], index[k]]
-            b[j] = 1.0 / norms[index[j]]
-            top = max(top, b[j])
-        for j in range(m):
-            b[j] /= top
-        status = DONE
-        if m > 0:
-            status, _ = dual_active_set(sub, b, free[:m], lam[:m], rank, 50 * m + 100, room)
-        stats[0] += 1
-        if status == NO_SOLUTION:
-            stats[1] += 1
-            continue
-        if status != DONE:
-            stats[2] += 1
-        if depth < n - 1:
-            depth += 1
-            alpha[depth] = -1
-            continue
-        if found < most:
-            worth = 0.0
-            largest = 0.0
-            for j in range(m):
-                worth += b[j] * lam[j]
-                largest = max(largest, lam[j])
-            kind = MAYBE
-            for j in range(m):
-                if lam[j] > CLEAR * largest and gap[index[j]] <= 0.0:
-                    kind = NO
-            for i in range(n):
-                choices[found, i] = alpha[i]
-            least[found] = top * np.sqrt(max(worth, 0.0))
-            verdict[found] = kind
-        found += 1
-    return found
+
+    G: Floats
+    scale: Floats
+    places: Ints
+    count: Ints
+    allowed: Bools
+    gap: Floats
+    rank: int
+
+
+@dataclass(frozen=True, eq=False)
+class Feasible:
+    """The feasible selections (K, n) in order, their least norms (K,) and verdicts (K,); how many
+    problems were solved, found infeasible, and stopped before they were done."""
+
+    choices: Ints
+    least: Floats
+    verdict: Ints
+    solves: int
+    infeasible: int
+    stopped: int
+
+
+def walk(task: Walk, prefixes: Ints) -> Feasible:
+    """The feasible selections that start with one of the prefixes (S, depth), in their order."""
+    n = len(task.count)
+    counts = np.zeros(3, np.int64)
+    depth = prefixes.shape[1]
+    prefixes = prefixes[task.allowed[np.arange(depth), prefixes].all(axis=1)]
+    least, verdict = np.empty(len(prefixes)), np.empty(len(prefixes), np.int64)
+    if depth:
+        prefixes, least, verdict = _solve(task, prefixes, counts)
+    for i in range(depth, n):
+        choices = task.allowed[i].nonzero()[0]
+        longer = np.column_stack(
+            [np.repeat(prefixes, len(choices), axis=0), np.tile(choices, len(prefixes))]
+        )
+        prefixes, least, verdict = _solve(task, longer, counts)
+    return Feasible(prefixes, least, verdict, *counts.tolist())
+
+
+def _solve(task: Walk, prefixes: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
+    """The feasible ones among prefixes (B, depth) of one length, their least norms and verdicts."""
+    depth = prefixes.shape[1]
+    # Masked tokens leave a choice with fewer rivals: prefixes of one size make one stack.
+    sizes = task.count[np.arange(depth), prefixes].sum(axis=1)
+    good = np.zeros(len(prefixes), np.bool_)
+    least, verdict = np.empty(len(prefixes)), np.empty(len(prefixes), np.int64)
+    for m in np.unique(sizes):
+        same = (sizes == m).nonzero()[0]
+        for k in range(0, len(same), _CHUNK):
+            part = same[k : k + _CHUNK]
+            found = _solve_part(task, prefixes[part], int(m), counts)
+            good[part], least[part], verdict[part] = found
+    return prefixes[good], least[good], verdict[good]
+
+
+def _solve_part(
+    task: Walk, prefixes: Ints, m: int, counts: Ints
+) -> tuple[Bools, Floats, Ints]:  # fmt: skip
+    """Which of these prefixes of m rows each are feasible, their least norms and verdicts."""
+    B, depth = prefixes.shape
+    rows = task.places[np.arange(depth), prefixes].reshape(B, -1)
+    rows = rows[rows >= 0].reshape(B, m)
+    found = np.empty(B, np.int64), np.empty((B, m)), np.empty((B, 0, 0)), np.empty((B, 3))
+    none = np.empty((B, 0, 0))
+    stack = none, none, np.empty((B, 0), np.int64), np.empty((B, 0)), np.ones((B, m))
+    free = np.zeros(m, np.bool_)
+    solve_stack(stack, free, (task.G, task.scale, rows), task.rank, room_of(m, 0, 0), found)
+    status, lam, top = found[0], found[1], found[3][:, 0]
+    feasible = status != NO_SOLUTION
+    counts += (B, B - np.count_nonzero(feasible), np.count_nonzero(status == STOPPED))
+    terms = task.scale[rows] / np.where(top > 0, top, 1.0)[:, None] * lam
+    # Summed one after another, the same on any machine.
+    worth = np.cumsum(terms, axis=1)[:, -1] if m else np.zeros(B)
+    clear = lam > CLEAR * lam.max(axis=1, initial=0.0)[:, None]
+    beaten = (clear & (task.gap[rows] <= 0.0)).any(axis=1)
+    least = top * np.sqrt(np.maximum(worth, 0.0))
+    return feasible, least, np.where(beaten, NO, MAYBE)
 
 
 def all_rows(keys: Floats, mask: Bools | None) -> tuple[Floats, Ints, Ints, Ints]:

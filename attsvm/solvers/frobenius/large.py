@@ -14,9 +14,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import lapack
-from scipy.sparse.linalg import LinearOperator, cg
 
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.solvers.frobenius.coordinate import (
@@ -221,7 +220,7 @@ def _refine(rows: Segments, found: Found, lam: Floats) -> Found:
     values = margins(rows, W)
     for _ in range(5 if factor is not None and len(index) else 0):
         lack = (rows.b - values)[index] / rows.length[index]
-        move[index] = lapack.dpotrs(factor, lack, lower=0)[0] / rows.length[index]
+        move[index] = scipy.linalg.lapack.dpotrs(factor, lack, lower=0)[0] / rows.length[index]
         W = W + adjoint(rows, move)
         values = margins(rows, W)
         found = _better(rows, found, W, None if _scalable(rows) else lam, values)
@@ -287,7 +286,9 @@ def farkas(rows: Segments, lam: Floats, room: int) -> Floats | None:
                 support, factor = index, factorize(gram(*rows.differences(index)), RIDGE)
             if factor is None:
                 return None
-            move = lapack.dpotrs(factor, (margins(rows, W) / length)[index], lower=0)[0]
+            move = scipy.linalg.lapack.dpotrs(factor, (margins(rows, W) / length)[index], lower=0)[
+                0
+            ]
         else:
             move = _least_norm(rows, W, index, length)
         y = y.copy()
@@ -304,6 +305,6 @@ def _least_norm(rows: Segments, W: Floats, index: Ints, length: Floats) -> Float
     def normal(u: Floats) -> Floats:
         return adjoint(rows, weight * margins(rows, u.reshape(W.shape))).ravel()
 
-    square = LinearOperator((W.size, W.size), matvec=normal, dtype=np.float64)
-    u = cg(square, W.ravel(), rtol=1e-6, maxiter=200)[0]
+    square = scipy.sparse.linalg.LinearOperator((W.size, W.size), matvec=normal, dtype=np.float64)
+    u = scipy.sparse.linalg.cg(square, W.ravel(), rtol=1e-6, maxiter=200)[0]
     return (margins(rows, u.reshape(W.shape)) / length)[index]

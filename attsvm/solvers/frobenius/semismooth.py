@@ -12,8 +12,8 @@ factor; they end in the exact solution on the support. A last step with almost n
 from math import inf, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from attsvm.ground.arrays import Floats, Ints
 
@@ -165,7 +165,7 @@ def factorize(S: Floats, ridge: float) -> Floats | None:
     if len(S) == 0:
         return S
     # S is symmetric: its transpose is the same matrix in column order, factored in place.
-    factor, info = lapack.dpotrf(S.T, lower=0, overwrite_a=1, clean=0)
+    factor, info = scipy.linalg.lapack.dpotrf(S.T, lower=0, overwrite_a=1, clean=0)
     return factor if info == 0 else None
 
 
@@ -185,7 +185,7 @@ def _solve(G: Floats, factor: Floats, rhs: Floats, J: Ints, K: Ints, ceil: Float
     if len(K):
         right = right - np.take(_apply(G, y), J)
     if len(J):
-        y[J] = lapack.dpotrs(factor, right, lower=0)[0]
+        y[J] = scipy.linalg.lapack.dpotrs(factor, right, lower=0)[0]
     return y
 
 
@@ -227,7 +227,7 @@ def _polish(G: Floats, c: Floats, y: Floats, floor: Floats, ceil: Floats) -> Flo
         return None
     out = _solve(G, factor, c, J, K, ceil)
     for _ in range(3):
-        out[J] += lapack.dpotrs(factor, (c - _apply(G, out))[J], lower=0)[0]
+        out[J] += scipy.linalg.lapack.dpotrs(factor, (c - _apply(G, out))[J], lower=0)[0]
     slack = 1e-9 * float(np.abs(out).max())
     if not _inside(out, floor - slack, ceil + slack):
         return None

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.solvers.solver import Answer, Rows
+from attsvm.solvers.solver import Answer, RowArrays
 
 # Numbers in the dense feature matrix of the support; beyond this the proof is left as it is.
 _MOST = 2.5e7
 
 
-def sharpen(rows: Rows, lam: Floats) -> Answer:
+def sharpen(rows: RowArrays, lam: Floats) -> Answer:
     """The proof with its residual reduced; `lam` (k,) are multipliers of these rows."""
     unit = lam * rows.norms  # multipliers of unit rows
     top = float(np.abs(unit).max(initial=0.0))
@@ -30,11 +30,11 @@ def sharpen(rows: Rows, lam: Floats) -> Answer:
     return Answer(None, margins, ties, True)
 
 
-def _project(rows: Rows, unit: Floats, support: Ints) -> Floats:
+def _project(rows: RowArrays, unit: Floats, support: Ints) -> Floats:
     """Multipliers of unit rows, moved on to the null space of their support."""
     best, least = unit, np.inf
     for _ in range(8):
-        part = Rows(
+        part = RowArrays(
             rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
             rows.free[support], support, len(unit), len(unit),
         )  # fmt: skip

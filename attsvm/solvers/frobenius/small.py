@@ -6,15 +6,15 @@ polished on the rows themselves, and a proof that looks too weak is tried again 
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from attsvm.ground.arrays import Floats
-from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION, solve_small
+from attsvm.problem.rows import StackRows
+from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION
 from attsvm.solvers.frobenius.sharpening import sharpen
-from attsvm.solvers.solver import Answer, Rows
+from attsvm.solvers.frobenius.stacked import solve_small
+from attsvm.solvers.solver import Answer, RowArrays
 
 # The active set works on a Gram of all its rows: quadratic memory, cubic time.
 SMALL = 300
@@ -22,43 +22,25 @@ SMALL = 300
 _DENSE = 2_000_000
 # The residual of a proof, for each row, that rounding explains.
 _ROUNDING = 2e-16
-# The gap that a polish on the support may still improve.
-_POLISH = 1e-12
-# The share of a margin that may be missed before the polish.
-_MISSED = 1e-9
 # Rounds of a polish, each with fewer rows of the support.
 _TURNS = 5
 
 
-def answer_small(rows: Rows) -> Answer:
+def answer_small(rows: RowArrays) -> Answer:
     """The answer of the active set on these rows, polished on the support when that helps."""
-    status, lam, W, short = solve_small(rows.D, rows.z, rows.query, rows.norms, rows.b, rows.free)
-    if status == NO_SOLUTION:
+    found = solve_small(StackRows.alone(rows.D, rows.z, rows.query, rows.norms, rows.b), rows.free)
+    lam, W = found.lam, found.W
+    if found.status == NO_SOLUTION:
         proof = sharpen(rows, lam)
-        found = least_distance(rows, proof)
-        return proof if found is None else found
-    if not met(short, W, rows.norms, rows.b):
+        other = least_distance(rows, proof)
+        return proof if other is None else other
+    if not found.met:
         lam, W = _polish(rows, lam, W)
     margins, ties = rows.spread(lam)
     return Answer(W, margins, ties)
 
 
-def met(short: float, W: Floats, norms: Floats, b: Floats) -> bool:
-    """Whether margins missed by `short`, in shares of ‖Δ‖‖z‖‖W‖, are nothing to a polish.
-
-    A margin b is a small share of ‖Δ‖‖z‖‖W‖ where ‖W‖ is large, and missed by more of itself.
-    """
-    if short > _POLISH:
-        return False
-    if short <= 0.0:
-        return True
-    size = short * sqrt(np.vdot(W, W))
-    if size * float(norms.max(initial=0.0)) <= _MISSED * float(b.min(initial=1.0)):
-        return True  # the row of all that asks the most
-    return size * float((norms / np.where(b > 0, b, np.inf)).max(initial=0.0)) <= _MISSED
-
-
-def least_distance(rows: Rows, proof: Answer) -> Answer | None:
+def least_distance(rows: RowArrays, proof: Answer) -> Answer | None:
     """The answer that non-negative least squares on the rows themselves finds, against a proof.
 
     Rows that are nearly opposite look dependent in their Gram, which squares their angles. When
@@ -87,7 +69,9 @@ def least_distance(rows: Rows, proof: Answer) -> Answer | None:
     place = np.concatenate([np.arange(len(unit)), rows.free.nonzero()[0]])
     A = np.vstack([F.T, scale * right])[:, place] * signs
     try:
-        lam, _ = nnls(A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1])
+        lam, _ = scipy.optimize.nnls(
+            A, np.concatenate([np.zeros(D), [1.0]]), maxiter=30 * A.shape[1]
+        )
     except RuntimeError:  # out of iterations
         return None
     both = np.zeros(len(unit))
@@ -102,7 +86,7 @@ def least_distance(rows: Rows, proof: Answer) -> Answer | None:
     return Answer(W, margins, ties)
 
 
-def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
+def _polish(rows: RowArrays, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     """The least-norm solution of the support's equalities, from the rows instead of their Gram.
 
     The Gram squares the condition number; a QR of the rows themselves does not. A row of the
@@ -111,7 +95,7 @@ def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     """
     support = (lam != 0).nonzero()[0]
     for turn in range(_TURNS):
-        part = Rows(
+        part = RowArrays(
             rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
             rows.free[support], support, rows.m, rows.total,
         )  # fmt: skip
@@ -139,7 +123,7 @@ def _polish(rows: Rows, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     return lam, W
 
 
-def _norm_above(rows: Rows, w: Floats) -> float:
+def _norm_above(rows: RowArrays, w: Floats) -> float:
     """‖w‖ over its worst margin: what scaling it up would give; inf where that is not enough."""
     if rows.free.any() or not (rows.b > 0).all():
         return np.inf

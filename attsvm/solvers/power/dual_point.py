@@ -14,12 +14,12 @@ from attsvm.solvers.power.duality import (
     conjugate,
     duality_map,
     length,
-    power,
+    raised,
     shares,
     weigh,
 )
 from attsvm.solvers.power.normal_matrix import factor
-from attsvm.solvers.power.steps import Path, affine, centred, longest, patience
+from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
 STEPS = 150
 BACKTRACKS = 20
@@ -51,8 +51,16 @@ class _Move(NamedTuple):
     slope: float
 
 
-def solve(
-    A: Array, b: Array, free: Mask, *, p: float, tol: float, path: Path, w0: Array, lam0: Array
+def dual_pair(
+    A: Array,
+    b: Array,
+    free: Mask,
+    *,
+    p: float,
+    tol: float,
+    path: Continuation,
+    w0: Array,
+    lam0: Array,
 ) -> Pair:
     """Returns the best pair found for min ‖w‖_p, A w ≥ b (= on free rows).
 
@@ -120,7 +128,7 @@ def _point(A: Array, b: Array, margin: Mask, *, q: float, lam: Array, s: Array) 
     u, norm = shares(M, q)
     if not norm > 0.0:
         return None
-    D = (q - 1.0) * power(u, q - 2.0)
+    D = (q - 1.0) * raised(u, q - 2.0)
     system = factor(A, D, sigma=np.where(margin, s / lam, 0.0))
     if system is None:
         return None

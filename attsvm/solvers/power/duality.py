@@ -46,7 +46,7 @@ def shares(v: Array, p: float) -> tuple[Array, float]:
     return np.abs(v) / max(norm, 1e-300), norm
 
 
-def power(u: Array, exponent: float) -> Array:
+def raised(u: Array, exponent: float) -> Array:
     """Returns u^exponent for u ≥ 0; entries too small for float64 become 0."""
     with np.errstate(under="ignore"):
         return np.asarray(u**exponent)
@@ -55,7 +55,7 @@ def power(u: Array, exponent: float) -> Array:
 def duality_map(v: Array, p: float) -> Array:
     """Returns ∇ ½‖v‖_p² = ‖v‖_p sign(v) (|v|/‖v‖_p)^(p−1); its length in the dual norm is ‖v‖_p."""
     u, norm = shares(v, p)
-    return norm * np.copysign(power(u, p - 1.0), v)
+    return norm * np.copysign(raised(u, p - 1.0), v)
 
 
 def weigh(A: Array, b: Array, free: Mask, *, w: Array, lam: Array, p: float) -> Pair:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.solvers.power import dual_point, primal_point
+from attsvm.solvers.power.dual_point import dual_pair
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh
-from attsvm.solvers.power.steps import Path
+from attsvm.solvers.power.primal_point import primal_pair
+from attsvm.solvers.power.steps import Continuation
 
 # Continuations in p, or in its dual when p ≤ 2; the second is tried when the first fails.
-PATHS = (Path(3.2, 1.6, 1e-10), Path(2.0, 1.2, 1e-8))
+PATHS = (Continuation(3.2, 1.6, 1e-10), Continuation(2.0, 1.2, 1e-8))
 STEEPEST = 100.0  # where a larger p fails, the optimum of this one comes within N^(1/100)
 RETRY = 1e-7  # errors up to here are rounding, which a second run meets again
 
@@ -37,11 +38,11 @@ def inner(
         W0, lam0: (dx, dz), (k,) the Frobenius optimum, of norm 1, and its multipliers.
     """
     A = rows(D, Z)
-    method = dual_point if p <= 2.0 else primal_point
+    method = dual_pair if p <= 2.0 else primal_pair
     best = Pair(np.inf, W0.ravel(), lam0)
     for path in PATHS:
         with np.errstate(all="ignore"):  # a breakdown shows in the error of the pair
-            pair = method.solve(A, b, free, p=p, tol=0.5 * tol, path=path, w0=W0.ravel(), lam0=lam0)
+            pair = method(A, b, free, p=p, tol=0.5 * tol, path=path, w0=W0.ravel(), lam0=lam0)
             pair = mend(A, b, free, pair=pair, p=p, tol=tol)
         best = min(best, pair, key=lambda x: x.error)
         if best.error <= max(tol, RETRY):

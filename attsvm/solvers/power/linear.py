@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
-from attsvm.solvers.cone.central_path import Rows
+from attsvm.solvers.cone.central_path import UnitRows
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh, worst_ratio
 from attsvm.solvers.power.entrywise import rows
-from attsvm.solvers.rounds.soft_rows import Best, Soft
+from attsvm.solvers.rounds.method import Method
+from attsvm.solvers.rounds.soft_rows import BestSoft, Soft
 
 METHODS = (
     "highs-ds",
@@ -77,16 +79,16 @@ def _inner(
     return best.w.reshape(W0.shape), best.lam
 
 
-def inner_soft(soft: Soft, *, tol: float, W0: Array, lam0: Array) -> tuple[Array, Array]:
-    """Returns (W, λ) of a soft margin in the l1 or the max norm, by linear programs in y.
+def inner_soft(soft: Soft, *, one: bool, tol: float, W0: Array, lam0: Array) -> tuple[Array, Array]:
+    """Returns (W, λ) of a soft margin in the l1 norm (`one`) or the max norm, by programs in y.
 
     ½‖w‖² = max y‖w‖ − ½y², so the value is max g(y) − ½y² with g(y) = min y‖w‖ + Σ cap ξ, a linear
     program. Its w gives the cut g(y') ≤ y'‖w‖ + Σ cap ξ, of slope ‖w‖: one cut on either side of
     the best y is kept, and the next y is the best for the two. At a kink the two w are mixed so
-    that ‖w‖ = y. soft, W0, lam0: as for `soft_power.inner`.
+    that ‖w‖ = y. soft, W0, lam0: as for `power.soft.inner`.
     """
-    A, one = rows(soft.rows.D, soft.rows.Z), soft.norm.name == "l1"
-    best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
+    A = rows(soft.rows.D, soft.rows.Z)
+    best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
     # λ in a unit that keeps its bounds within what a linear program takes for finite
     cap, unit = soft.cap, max(1.0, float(soft.cap[soft.held].max(initial=0.0)) / LARGEST)
     for method in METHODS:
@@ -138,7 +140,7 @@ def _solve(
         "method": method,
         "options": OPTIONS | {"maxiter": 200 * (len(r) + len(c)) + 1000},
     }
-    result = linprog(c, **arguments)
+    result = scipy.optimize.linprog(c, **arguments)
     if result.x is None or result.status != 0:
         return None
     y = np.empty(len(r))
@@ -254,7 +256,7 @@ def _max_face(A: Array, b: Array, free: Mask, pair: Pair) -> tuple[Array, Array]
 
 
 def _soft_l1(
-    A: Array, given: Rows, cap: Array, y: float, method: str
+    A: Array, given: UnitRows, cap: Array, y: float, method: str
 ) -> tuple[Array, Array] | None:
     """Returns (w, λ) of min y Σ|w| + Σ cap ξ; with more rows than entries by its dual."""
     (k, N), b, free = A.shape, given.b, given.free
@@ -271,7 +273,7 @@ def _soft_l1(
 
 
 def _soft_max(
-    A: Array, given: Rows, cap: Array, y: float, method: str
+    A: Array, given: UnitRows, cap: Array, y: float, method: str
 ) -> tuple[Array, Array] | None:
     """Returns (w, λ) of min y max|w| + Σ cap ξ by its dual: max bᵀλ, ‖Aᵀλ‖_1 ≤ y."""
     k, N = A.shape
@@ -283,3 +285,20 @@ def _soft_max(
     r[N] = -y
     found = _solve(c, K, r, equal=np.arange(N + 1) < N, bounds=bounds, method=method)
     return None if found is None else (-found[1][:N], found[0][:k])
+
+
+# Bytes that a linear program holds for each number of its dense matrix, as measured: its own
+# copies, the sparse ones, the simplex's factors.
+BYTES = 180.0
+
+
+def _need_l1(k: int, N: int) -> float:
+    return BYTES * min(k * 2 * N, N * (k + N))
+
+
+def _need_max(k: int, N: int) -> float:
+    return BYTES * (k * N if k <= N else N * (k + 2 * N))
+
+
+L1 = Method(inner_l1, partial(inner_soft, one=True), _need_l1)
+MAX = Method(inner_max, partial(inner_soft, one=False), _need_max)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, ssyrk
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs, spotrf, spotrs
 
 Array = NDArray[np.float64]
 
@@ -82,16 +81,16 @@ def _short(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
     top = float(D.max())
     P = A.astype(np.float32)
     P *= np.sqrt(D / top).astype(np.float32)
-    H = ssyrk(1.0, P.T, trans=1)
+    H = scipy.linalg.blas.ssyrk(1.0, P.T, trans=1)
     diagonal = np.einsum("ii->i", H) + sigma / top
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-300)))
     H *= scale.astype(np.float32)
     H *= scale.astype(np.float32)[:, None]
     np.einsum("ii->i", H)[:] = diagonal * scale**2 + 1e-6
-    C, info = spotrf(H)
+    C, info = scipy.linalg.lapack.spotrf(H)
     if info != 0 or not np.isfinite(np.diagonal(C)).all():
         return None
-    return lambda r: scale / top * spotrs(C, (scale * r).astype(np.float32))[0]
+    return lambda r: scale / top * scipy.linalg.lapack.spotrs(C, (scale * r).astype(np.float32))[0]
 
 
 def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
@@ -102,7 +101,7 @@ def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
 def _gram(P: Array, sigma: Array) -> Callable[[Array], Array] | None:
     """Returns the map r ↦ x of (P Pᵀ + diag(σ)) x = r, its matrix scaled to unit diagonal."""
     # Pᵀ is Fortran-ordered without a copy; trans=1 then forms P Pᵀ, upper triangle only.
-    H = dsyrk(1.0, P.T, trans=1)
+    H = scipy.linalg.blas.dsyrk(1.0, P.T, trans=1)
     diagonal = np.einsum("ii->i", H)
     diagonal += sigma
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-300)))
@@ -111,7 +110,7 @@ def _gram(P: Array, sigma: Array) -> Callable[[Array], Array] | None:
     C = _cholesky(H)
     if C is None:
         return None
-    return lambda r: scale * dpotrs(C, scale * r)[0]
+    return lambda r: scale * scipy.linalg.lapack.dpotrs(C, scale * r)[0]
 
 
 def _tall(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
@@ -129,13 +128,13 @@ def _tall(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
     S, L, weight = P[stiff], P[loose], 1.0 / sigma[loose]
     K = np.eye(N, order="F")
     if loose.any():
-        K = dsyrk(1.0, (L * np.sqrt(weight)[:, None]).T, beta=1.0, c=K)
-    C, info = dpotrf(K, clean=1)
+        K = scipy.linalg.blas.dsyrk(1.0, (L * np.sqrt(weight)[:, None]).T, beta=1.0, c=K)
+    C, info = scipy.linalg.lapack.dpotrf(K, clean=1)
     if info != 0 or not np.isfinite(np.diagonal(C)).all():
         return None
     if not stiff.any():
-        return lambda r: weight * (r - L @ dpotrs(C, (weight * r) @ L)[0])
-    Q = dtrtrs(C, S.T, trans=1)[0].T  # K = CᵀC, so S K⁻¹ Sᵀ = Q Qᵀ
+        return lambda r: weight * (r - L @ scipy.linalg.lapack.dpotrs(C, (weight * r) @ L)[0])
+    Q = scipy.linalg.lapack.dtrtrs(C, S.T, trans=1)[0].T  # K = CᵀC, so S K⁻¹ Sᵀ = Q Qᵀ
     lone = _gram(np.ascontiguousarray(Q), sigma[stiff])
     if lone is None:
         return None
@@ -144,8 +143,8 @@ def _tall(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
     def solve(r: Array) -> Array:
         x = np.empty_like(r)
         h = (weight * r[loose]) @ L
-        x[stiff] = settle(r[stiff] - S @ dpotrs(C, h)[0])
-        x[loose] = weight * (r[loose] - L @ dpotrs(C, h + x[stiff] @ S)[0])
+        x[stiff] = settle(r[stiff] - S @ scipy.linalg.lapack.dpotrs(C, h)[0])
+        x[loose] = weight * (r[loose] - L @ scipy.linalg.lapack.dpotrs(C, h + x[stiff] @ S)[0])
         return x
 
     return solve
@@ -157,7 +156,7 @@ def _cholesky(H: Array) -> Array | None:
         return None
     for ridge in RIDGES:
         np.einsum("ii->i", H)[...] = 1.0 + ridge
-        C, info = dpotrf(H, clean=0, overwrite_a=0)
+        C, info = scipy.linalg.lapack.dpotrf(H, clean=0, overwrite_a=0)
         if info == 0:
             return C
     return None

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm.solvers.power.duality import Array, Mask, Pair, conjugate, length, power, weigh
+from attsvm.solvers.power.duality import Array, Mask, Pair, conjugate, length, raised, weigh
 from attsvm.solvers.power.normal_matrix import factor
-from attsvm.solvers.power.steps import Path, affine, centred, longest, patience
+from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
 STEPS = 250
 BACKTRACKS = 20
@@ -43,8 +43,16 @@ class _Move(NamedTuple):
     ds: Array
 
 
-def solve(
-    A: Array, b: Array, free: Mask, *, p: float, tol: float, path: Path, w0: Array, lam0: Array
+def primal_pair(
+    A: Array,
+    b: Array,
+    free: Mask,
+    *,
+    p: float,
+    tol: float,
+    path: Continuation,
+    w0: Array,
+    lam0: Array,
 ) -> Pair:
     """Returns the best pair found for min ‖w‖_p, A w ≥ b (= on free rows).
 
@@ -152,7 +160,7 @@ def _misfit(x: _Point) -> float:
 
 def gradient(x: Array, p: float, tau: float) -> Array:
     """Returns the gradient of τ²/p Σ|x_i/τ|^p; its inverse is the same with q for p."""
-    return tau * np.copysign(power(np.abs(x) / tau, p - 1.0), x)
+    return tau * np.copysign(raised(np.abs(x) / tau, p - 1.0), x)
 
 
 def chord(w: Array, M: Array, *, p: float, tau: float) -> tuple[Array, Array]:
@@ -160,7 +168,7 @@ def chord(w: Array, M: Array, *, p: float, tau: float) -> tuple[Array, Array]:
     image = gradient(M, conjugate(p), tau)
     rise, run = gradient(w, p, tau) - M, w - image
     top = np.maximum(np.abs(w), np.abs(image))
-    slopes = (p - 1.0) * power(top / tau, p - 2.0)
+    slopes = (p - 1.0) * raised(top / tau, p - 2.0)
     # a difference quotient of nearly equal points is rounding; the tangent serves there
     far = np.abs(run) > 1e-5 * top
     slopes[far] = rise[far] / run[far]

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm.solvers.power.duality import Array, Mask, conjugate, duality_map, length, power, shares
+from attsvm.solvers.power.duality import Array, Mask, conjugate, duality_map, length, raised, shares
 from attsvm.solvers.power.entrywise import PATHS, rows
 from attsvm.solvers.power.normal_matrix import factor
 from attsvm.solvers.power.primal_point import chord, gradient
-from attsvm.solvers.power.steps import Path, affine, longest, patience
-from attsvm.solvers.rounds.soft_rows import Best, Soft, boxed
+from attsvm.solvers.power.steps import Continuation, affine, longest, patience
+from attsvm.solvers.rounds.soft_rows import BestSoft, Soft, boxed
 
 STEPS = 200
 BACKTRACKS = 20
@@ -88,7 +88,7 @@ def inner(soft: Soft, *, p: float, tol: float, W0: Array, lam0: Array) -> tuple[
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
     A = rows(soft.rows.D, soft.rows.Z)
-    best = Best(soft, W0, lam0).judged(W=W0, lam=lam0)
+    best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
     method = _dual if p <= 2.0 else _secant
     for path in PATHS:
         with np.errstate(all="ignore"):  # a breakdown shows in the gap
@@ -98,7 +98,7 @@ def inner(soft: Soft, *, p: float, tol: float, W0: Array, lam0: Array) -> tuple[
     return best.W, best.lam
 
 
-def _start(A: Array, best: Best) -> tuple[Array, Array, _Box]:
+def _start(A: Array, best: BestSoft) -> tuple[Array, Array, _Box]:
     """w, λ and the box at `best`, every product at least a tenth of the gap's average."""
     soft, w, held = best.soft, best.W.ravel(), best.soft.held
     weight = 0.1 * max(best.upper - best.lower, 0.1) / max(int(held.sum()), 1)
@@ -130,7 +130,7 @@ def _corrected(x: _Point, *, slope: Callable[[_Move], float], floor: float) -> _
     return _newton(x, weight) if slope(move) > 0.0 else move
 
 
-def _dual(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
+def _dual(A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation) -> BestSoft:
     """The best pair from Newton steps on ½‖Aᵀλ‖_q² − bᵀλ − μ Σ log λ − μ Σ log(cap − λ)."""
     soft, target, shape = best.soft, conjugate(p), best.W.shape
     q, b, since = min(target, path.start), soft.rows.b, 0
@@ -175,7 +175,7 @@ def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point
     """The iterate with w = ∇½‖M‖_q², so K = (q−1) diag(u^(q−2)) − (q−2) ŵŵᵀ."""
     M = lam @ A
     u, norm = shares(M, q)
-    plain = factor(A, (q - 1.0) * power(u, q - 2.0), sigma=box.sigma) if norm > 0.0 else None
+    plain = factor(A, (q - 1.0) * raised(u, q - 2.0), sigma=box.sigma) if norm > 0.0 else None
     if plain is None:
         return None
     solve, w = plain, duality_map(M, q)
@@ -193,7 +193,7 @@ def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point
     return _Point(A, w, lam, M, box, _short(soft, m, box), none, none, system)
 
 
-def _secant(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
+def _secant(A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation) -> BestSoft:
     """The best pair over τ: log‖w(τ)‖ − log τ has slope between −1 and −1/(p−1)."""
     best, w = _primal(A, best, p=p, tol=tol, path=path, tau=None)
     x = float(np.log(max(length(w, p), 1e-300)))
@@ -215,8 +215,8 @@ def _secant(A: Array, best: Best, *, p: float, tol: float, path: Path) -> Best:
 
 
 def _primal(
-    A: Array, best: Best, *, p: float, tol: float, path: Path, tau: float | None
-) -> tuple[Best, Array]:
+    A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation, tau: float | None
+) -> tuple[BestSoft, Array]:
     """The best pair, and the last w, of steps that lower the barrier duality gap
 
         f(w) + f*(M) − bᵀλ + Σ cap ξ − μ Σ log(λ s (cap − λ) ξ).

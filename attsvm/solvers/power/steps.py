@@ -9,7 +9,7 @@ import numpy as np
 from attsvm.solvers.power.duality import Array, Mask
 
 
-class Path(NamedTuple):
+class Continuation(NamedTuple):
     """Continuation in an exponent r ≥ 2: r begins at start, then r − 1 grows by a factor.
 
     flattest is the least slope of r > 2 in the primal linear system, in units of the largest: a

@@ -9,28 +9,20 @@ out: its ξ_k and λ_k follow from W.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 
 from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Power, Sum
+from attsvm.norms.entrywise import Sum
 from attsvm.problem.problem import Problem
-from attsvm.solvers import by_size
-from attsvm.solvers.cone import soft as soft_cone
-from attsvm.solvers.cone.central_path import Rows
+from attsvm.solvers.by_size import solve_frobenius
+from attsvm.solvers.cone.central_path import UnitRows
 from attsvm.solvers.power import linear
-from attsvm.solvers.power import soft as soft_power
+from attsvm.solvers.rounds.method import Method
 from attsvm.solvers.rounds.soft_rows import Soft
-from attsvm.solvers.rounds.working_set import Span, fits
-from attsvm.solvers.solver import Answer, zero_row
-from attsvm.solvers.solver import Rows as Listed
-
-# inner(soft, tol=…, W0=…, lam0=…) -> (W, λ), untrusted
-Inner = Callable[..., tuple[Floats, Floats]]
+from attsvm.solvers.rounds.working_set import Span, fits, hard_answer
+from attsvm.solvers.solver import Answer, RowArrays, zero_row
 
 # Up to this many margins all of them go in at once.
 ALL = 600
@@ -50,57 +42,46 @@ LOOSE = 0.5
 IMMENSE = 1e8
 
 
-def inner_of(norm: Norm) -> Inner:
-    """The inner solver of a norm for soft margins."""
-    if isinstance(norm, Power):
-        return partial(soft_power.inner, p=norm.p)
-    return soft_cone.inner if norm.rotational else linear.inner_soft
-
-
-def solve(
-    problem: Problem, norm: Norm, *, tol: float, budget: float, hard: Callable[..., Answer]
+def soft_answer(
+    method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float
 ) -> Answer:
     """The answer of a soft margin; where the budget is no bound, that of the hard margin.
 
-    hard(problem, norm, tol=…): the answer of the hard margin. Ties that contradict each other
-    have no solution: the answer is their proof.
+    Ties that contradict each other have no solution: the answer is their proof.
     """
     # C·ξ may be more than a float holds, or less.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _solve(problem, norm, tol=tol, budget=budget, hard=hard)
+        return _solve(method, problem, norm, tol=tol, budget=budget)
 
 
-def _solve(
-    problem: Problem, norm: Norm, *, tol: float, budget: float, hard: Callable[..., Answer]
-) -> Answer:
+def _solve(method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float) -> Answer:
     none = _contradiction(problem, norm, tol=tol)
     if none is not None:
         return none
-    start = by_size.solve(problem, norm, tol=min(tol, 1e-9), budget=budget)
+    start = solve_frobenius(problem, norm, tol=min(tol, 1e-9), budget=budget)
     answers = [start]
     if float(start.multipliers.max(initial=0.0)) < LOOSE * budget:
-        firm = hard(problem, norm, tol=0.4 * tol)  # the gap of ½‖W‖² is twice that of ‖W‖
-        if not firm.proof:
-            answers.append(firm)
+        # The gap of ½‖W‖² is twice that of ‖W‖.
+        hard = hard_answer(method, problem, norm, tol=0.4 * tol)
+        if not hard.proof:
+            answers.append(hard)
     best = _merged(problem, norm, answers, budget=budget)
     if _settled(problem, norm, best, tol=tol, budget=budget):
         return best
     if budget > IMMENSE * _natural(problem, 2):
         # ½‖W‖² is all but lost beside C Σ ξ: a linear program serves every norm.
-        more = by_rounds(
-            linear.inner_soft, problem, Sum(), tol=tol, budget=budget, start=_guess(problem)
-        )
+        more = soft_rounds(linear.L1, problem, Sum(), tol=tol, budget=budget, start=_guess(problem))
         best = _merged(problem, norm, [best, more], budget=budget)
         if _settled(problem, norm, best, tol=tol, budget=budget):
             return best
-    more = by_rounds(inner_of(norm), problem, norm, tol=tol, budget=budget, start=start)
+    more = soft_rounds(method, problem, norm, tol=tol, budget=budget, start=start)
     return _merged(problem, norm, [best, more], budget=budget)
 
 
-def by_rounds(
-    inner: Inner, problem: Problem, norm: Norm, *, tol: float, budget: float, start: Answer
+def soft_rounds(
+    method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float, start: Answer
 ) -> Answer:
-    """The answer of `inner` on the whole problem, by rounds over a growing set of margins.
+    """The answer of the method on all rows, by rounds over a growing set of margins.
 
     start: the Frobenius answer, with the same budget.
     """
@@ -110,7 +91,7 @@ def by_rounds(
     working = _first(problem, start, start.W, size)
     answer = start
     for _ in range(ROUNDS):
-        answer = _round(inner, problem, norm, start, working, tol=tol, budget=budget)
+        answer = _round(method, problem, norm, start, working, tol=tol, budget=budget)
         if answer.W is None or len(working) == problem.m:
             break
         waiting = np.ones(problem.m, dtype=bool)
@@ -128,7 +109,7 @@ def _contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None
     if not problem.ties:
         return None
     alone = problem.part(np.empty(0, dtype=np.int64))
-    found = zero_row(alone) or by_size.solve(alone, norm, tol=tol)
+    found = zero_row(alone) or solve_frobenius(alone, norm, tol=tol)
     if not found.proof and found.W is not None:
         return None
     return Answer(None, np.zeros(problem.m), found.tie_multipliers, True)
@@ -169,7 +150,7 @@ def _merged(problem: Problem, norm: Norm, answers: list[Answer], *, budget: floa
 
 def _lifted(problem: Problem, W: Floats) -> Floats:
     """W after the least change that clears rounding on tight margins and restores the ties."""
-    rows, size = Listed.of(problem), float(np.linalg.norm(W))
+    rows, size = RowArrays.of(problem), float(np.linalg.norm(W))
     away = (np.einsum("kd,kd->k", rows.D, rows.Z @ W.T) - rows.b) / rows.norms
     goal = np.where(rows.free, -away, 0.1 * BEYOND * size - away)
     tight = rows.free | ((goal > 0.0) & (np.abs(away) < NEAR * size))
@@ -210,26 +191,26 @@ def _first(problem: Problem, start: Answer, W: Floats, size: float) -> Ints:
 
 
 def _round(
-    inner: Inner, problem: Problem, norm: Norm, start: Answer, working: Ints, *, tol: float,
+    method: Method, problem: Problem, norm: Norm, start: Answer, working: Ints, *, tol: float,
     budget: float,
 ) -> Answer:  # fmt: skip
     """The answer on the margins of `working` and every tie."""
     W0 = np.zeros(problem.shape) if start.W is None else start.W
     size = float(np.linalg.norm(W0))
-    rows = Listed.of(problem, working)
+    rows = RowArrays.of(problem, working)
     cap = np.where(rows.free, np.inf, budget * rows.norms / size)
     heavy = cap > WEIGHTLESS / max(len(cap), 1)
     D, Z, b = rows.D / rows.norms[:, None], rows.Z, rows.b / (rows.norms * size)
     span = Span.of(rows) if norm.rotational else Span(None, None)
-    fits(norm, span, len(rows.D), problem.shape)
+    fits(method, norm, span, len(rows.D), problem.shape)
     D, Z, first = span.down(D, Z, W0 / size)
     warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
     # Rows of norm zero are missed by all of b.
     lost = float(problem.b[problem.row_norms == 0].sum()) * budget / (size * size)
     base = lost + float(cap[~heavy] @ b[~heavy])
-    soft = Soft(Rows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base)
+    soft = Soft(UnitRows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base)
     lam0 = soft.within((warm * rows.norms / size)[heavy])
-    W, unit = inner(soft, tol=0.2 * tol, W0=first, lam0=lam0)
+    W, unit = method.soft(soft, tol=0.2 * tol, W0=first, lam0=lam0)
     W = span.up(W) * size
     lam = np.zeros(len(cap))
     lam[heavy] = unit * size / rows.norms[heavy]

@@ -13,7 +13,7 @@ import numpy as np
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.ground.lazy import lazy
 from attsvm.norms import Norm
-from attsvm.solvers.cone.central_path import Rows
+from attsvm.solvers.cone.central_path import UnitRows
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Soft:
     The bounds are those of `rows`; a gap is taken relative to the whole, lower + base.
     """
 
-    rows: Rows
+    rows: UnitRows
     cap: Floats
     norm: Norm
     base: float = 0.0
@@ -67,7 +67,7 @@ class Soft:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestSoft:
     """W of least upper bound and λ of greatest lower bound so far, and their relative gap."""
 
     soft: Soft
@@ -82,7 +82,7 @@ class Best:
         whole = self.lower + self.soft.base
         return (self.upper - self.lower) / whole if whole > 0.0 else np.inf
 
-    def judged(self, *, W: Floats, lam: Floats) -> Best:
+    def judged(self, *, W: Floats, lam: Floats) -> BestSoft:
         """The better of this and (W, λ); W and λ are judged apart."""
         best, lam = self, self.soft.within(lam)
         lower = self.soft.lower(lam)

@@ -7,7 +7,6 @@ see only the span of the queries and of the differences, when that is smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +15,9 @@ from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.memory import require
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.solvers.solver import Answer, Rows
-
-# inner(D, Z, b, free, *, tol, W0, lam0) -> (W, λ): unit rows, least Frobenius norm 1.
-Inner = Callable[..., tuple[Floats, Floats]]
+from attsvm.solvers.by_size import solve_frobenius
+from attsvm.solvers.rounds.method import Method
+from attsvm.solvers.solver import Answer, RowArrays
 
 # Up to this many margins all of them go in at once; beyond, a rough solve chooses.
 SMALL = 200
@@ -42,7 +40,7 @@ class Span:
     right: Floats | None
 
     @classmethod
-    def of(cls, rows: Rows) -> Span:
+    def of(cls, rows: RowArrays) -> Span:
         """The span of the differences (d, k) and of the queries (dq, g), when smaller."""
         d, dq = rows.D.shape[1], rows.z.shape[1]
         used = np.unique(rows.query)
@@ -65,12 +63,10 @@ class Span:
         return W if self.right is None else W @ self.right.T
 
 
-def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start: Answer) -> Answer:
-    """The answer of `inner` on the whole problem, by rounds over a growing set of margins.
-
-    start: the Frobenius answer, feasible.
-    """
-    if start.W is None or not start.W.any():
+def hard_answer(method: Method, problem: Problem, norm: Norm, *, tol: float) -> Answer:
+    """The answer of the method on all rows, by rounds over a growing set of margins."""
+    start = solve_frobenius(problem, norm, tol=min(tol, 1e-9))
+    if start.proof or start.W is None or not start.W.any():
         return start
     W0 = start.W
     size = float(np.linalg.norm(W0))
@@ -82,14 +78,14 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     if len(working) > SMALL:
         working = _near(slack, start.multipliers, live, CLOSE[norm.rotational][0])
     require(16.0 * problem.m * problem.shape[0], f"{problem.m} rows in norm {norm.name}")
-    span = Span.of(Rows.of(problem)) if norm.rotational else Span(None, None)
+    span = Span.of(RowArrays.of(problem)) if norm.rotational else Span(None, None)
     answer, W, lam = start, W0, start.multipliers
     for _ in range(_ROUNDS):
-        fits(norm, span, len(working) + problem.ties, problem.shape)
-        rows = Rows.of(problem, working)
+        fits(method, norm, span, len(working) + problem.ties, problem.shape)
+        rows = RowArrays.of(problem, working)
         D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
-        W, unit = inner(
+        W, unit = method.inner(
             D, Z, rows.b / (rows.norms * size), rows.free,
             tol=max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0),
             W0=first, lam0=warm * rows.norms / size,
@@ -112,23 +108,15 @@ def solve_with(inner: Inner, problem: Problem, norm: Norm, *, tol: float, start:
     return answer
 
 
-def fits(norm: Norm, span: Span, k: int, shape: tuple[int, int]) -> None:
-    """Raises TooLarge when k rows would not fit into memory while an inner solver works on them.
+def fits(method: Method, norm: Norm, span: Span, k: int, shape: tuple[int, int]) -> None:
+    """Raises TooLarge unless k rows fit into memory while the method works on them.
 
-    Measured peaks: a linear program holds 180 bytes for each number of its dense matrix (its own
-    copies, the sparse ones, the simplex's factors); the others six k × k matrices and four copies
-    of the rows, in the span's coordinates.
+    The rows are those in the span's coordinates.
     """
     left = shape[0] if span.left is None else span.left.shape[1]
     right = shape[1] if span.right is None else span.right.shape[1]
     N = left * right
-    if norm.name in ("l1", "max"):
-        one = norm.name == "l1"
-        numbers = min(k * 2 * N, N * (k + N)) if one else (k * N if k <= N else N * (k + 2 * N))
-        need = 180.0 * numbers
-    else:
-        need = 8.0 * (6.0 * k * k + 4.0 * k * N)
-    require(need, f"{k} rows of {N} unknowns in norm {norm.name}")
+    require(method.need(k, N), f"{k} rows of {N} unknowns in norm {norm.name}")
 
 
 def _slack(problem: Problem, W: Floats, length: Floats, size: float) -> Floats:

@@ -22,7 +22,6 @@ from attsvm.models import model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.entrywise import Power
 from attsvm.norms.frobenius import Frobenius
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
@@ -47,19 +46,19 @@ ROUNDING = 1e-9
 
 
 def ball_norm(norm: str | Norm | None, model: str) -> Norm:
-    """The norm of the ball; an error when it does not fit the model."""
+    """The norm of the ball. Raises Unsupported unless it fits the model."""
     factored = model == "factored"
     geometry = norm_of(norm or ("nuclear" if factored else "frobenius"))
-    if geometry.name != "nuclear" if factored else not isinstance(geometry, Frobenius | Power):
+    if geometry != norm_of("nuclear") if factored else geometry.normal is None:
         raise Unsupported(
             f"no path of the {model} model in norm {geometry.name}: weight, prompt and joint "
-            "models take frobenius and lP, the factored model nuclear"
+            "models take frobenius, lP and norms that have a `normal`, the factored model nuclear"
         )
     return geometry
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class BallTask:
     """What is minimised: the model on one instance, its blocks stacked in one matrix x.
 
     geometry: the norm of x. excess: over the reference tokens; None where there are none, then
@@ -175,7 +174,7 @@ class Task:
                 return inner
         return self._off_plateaus(x, radius)
 
-    def own(self, x: Floats) -> Task | None:
+    def own(self, x: Floats) -> BallTask | None:
         """The task with the excess over the tokens that lead at x; None where it has no meaning."""
         if self.tokens is None or self.excess is None or not isinstance(self.head, Linear):
             return None
@@ -229,7 +228,7 @@ class Task:
         return x
 
 
-def _better(task: Task, end: Floats, x: Floats) -> bool:
+def _better(task: BallTask, end: Floats, x: Floats) -> bool:
     """Whether the end has the lower objective; the same to rounding, and is more stationary."""
     rise = task(end)[0] - task(x)[0]
     if abs(rise) > ROUNDING:
@@ -247,14 +246,14 @@ def stationarity(norm: Norm, x: Floats, G: Floats) -> tuple[float, float]:
     return max(away, 0.0), float(np.log(slope))
 
 
-def aimed(tokens: Tokens, task: Task, v: Floats) -> Task:
+def aimed(tokens: Tokens, task: BallTask, v: Floats) -> BallTask:
     """The task with the linear head v (e, 1) and the excess over the best tokens under it."""
     alpha = tokens.scores(v[:, 0]).argmax(axis=1)
     excess = Excess.over(tokens, alpha, v[:, 0], task.loss)
     return replace(task, head=Linear(v[None, :, 0]), excess=excess)
 
 
-def decoder(task: Task, x: Floats, v: Floats, r: float) -> tuple[Floats, float]:
+def decoder(task: BallTask, x: Floats, v: Floats, r: float) -> tuple[Floats, float]:
     """The v (e, 1) of least loss with ‖v‖ ≤ r at the attention of x, and its stationarity."""
     attention = np.exp(task.at(x)[0].logs[0])
     rows = task.batch.labels[0, :, None] * np.einsum("nt,ntd->nd", attention, task.batch.values[0])
@@ -276,7 +275,7 @@ def decoder(task: Task, x: Floats, v: Floats, r: float) -> tuple[Floats, float]:
 
 
 def joint_least(
-    tokens: Tokens, task: Task, x: Floats, v: Floats, R: float, r: float
+    tokens: Tokens, task: BallTask, x: Floats, v: Floats, R: float, r: float
 ) -> tuple[Floats, Floats, float]:
     """A minimiser over ‖W‖ ≤ R and ‖v‖ ≤ r, block by block, and the larger stationarity.
 

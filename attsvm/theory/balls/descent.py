@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize, root
+import scipy
 
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Power
 
 # x (d, dq) -> value and slope, to be minimised.
 Objective = Callable[[Floats], tuple[float, Floats]]
@@ -38,7 +38,7 @@ def descend(
     shrinking factor 1/(1 + s²), the boundary at s = 0; "free" a factor e^s, the start at its own
     size.
     """
-    shape, sized = start.shape, reach != "sphere"
+    shape, sized, normal = start.shape, reach != "sphere", normal_of(norm)
 
     def point(y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
         w, factor, turn = (y[:-1] if sized else y).reshape(shape), 1.0, 0.0
@@ -57,7 +57,7 @@ def descend(
         x = radius * factor * u
 
         def back(g: Floats) -> Floats:
-            out = (g - np.vdot(g, u) * normal(norm, u)) * (radius * factor / size)
+            out = (g - np.vdot(g, u) * normal(u)) * (radius * factor / size)
             if cone is not None:
                 out = tan * (out / root - flat * (np.vdot(flat, out) / root**3))
                 out -= np.vdot(out, c) * c
@@ -82,7 +82,7 @@ def descend(
     elif reach == "free":
         y = np.append(y, np.log(size / radius))
     options: Any = {"maxiter": 3000, "maxfun": 6000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
-    end = minimize(along, y, jac=True, method="L-BFGS-B", options=options)
+    end = scipy.optimize.minimize(along, y, jac=True, method="L-BFGS-B", options=options)
     return point(end.x)[0]
 
 
@@ -112,7 +112,7 @@ def settled(wanted: Callable[[Floats], Floats], start: Floats) -> Floats:
         unit, aim, longer = apart(u)
         return unit - aim + unit * (longer / steep)
 
-    end = root(off, first, method="hybr", options={"xtol": 1e-14})
+    end = scipy.optimize.root(off, first, method="hybr", options={"xtol": 1e-14})
     # A root of another size is not near.
     if not 0.5 < float(np.linalg.norm(end.x)) < 2.0:
         return start
@@ -120,6 +120,8 @@ def settled(wanted: Callable[[Floats], Floats], start: Floats) -> Floats:
     return x
 
 
-def normal(norm: Norm, u: Floats) -> Floats:
-    """The gradient of the norm at u of norm 1."""
-    return np.sign(u) * np.abs(u) ** (norm.p - 1) if isinstance(norm, Power) else u
+def normal_of(norm: Norm) -> Callable[[Floats], Floats]:
+    """The gradient of the norm as a function of u of norm 1. Raises Unsupported without one."""
+    if norm.normal is None:
+        raise Unsupported(f"norm {norm.name} has no normal: give it the gradient of the norm")
+    return norm.normal

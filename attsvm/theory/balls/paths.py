@@ -23,13 +23,13 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, numbers
 from attsvm.losses import Loss
-from attsvm.models import model_of
+from attsvm.models import Model, model_of
 from attsvm.norms import Norm
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.theory.balls.ball import aimed
-from attsvm.theory.balls.sweep import Point, Setting, setting_of, sweep
+from attsvm.theory.balls.sweep import Asked, Point, Setting, points_along, setting_of
 from attsvm.theory.measures import correlation, margin_share
 
 
@@ -81,13 +81,13 @@ class RegPath:
 def regpath(
     tokens: Tokens,
     *,
-    model: str = "weight",
+    model: str | Model = "weight",
     norm: str | Norm | None = None,
     head: Any = None,
     loss: str | Loss = "logistic",
     radii: Any = None,
     second: Callable[[float], float] | None = None,
-    keep: Selection | None = None,
+    keep: Kept | None = None,
     starts: int = 4,
     scouts: int = 32,
     local: Certificate | Any = None,
@@ -118,10 +118,10 @@ def regpath(
     >>> round(float(path.correlation[-1]), 3)
     1.0
     """
-    setting = setting_of(tokens, model=model, norm=norm, head=head, loss=loss, second=second,
-                         keep=keep, local=local, cone=cone, width=width, seed=seed)  # fmt: skip
+    asked = Asked(model, norm, head, loss, second, keep, local, cone, width, seed)
+    setting = setting_of(tokens, asked)
     grid = _radii(radii, setting.target)
-    points = sweep(setting, grid, starts=starts, scouts=scouts, progress=progress)
+    points = points_along(setting, grid, starts=starts, scouts=scouts, progress=progress)
     return record_of(setting, grid, points)
 
 

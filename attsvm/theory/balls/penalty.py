@@ -17,10 +17,10 @@ import numpy as np
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, numbers
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.balls.ball import ROUNDING, Task
-from attsvm.theory.balls.descent import Objective, descend, normal, settled
+from attsvm.theory.balls.ball import ROUNDING, BallTask
+from attsvm.theory.balls.descent import Objective, descend, normal_of, settled
 from attsvm.theory.balls.paths import RegPath, record_of
-from attsvm.theory.balls.sweep import Point, Setting, setting_of, sweep
+from attsvm.theory.balls.sweep import Asked, Point, Setting, points_along, setting_of
 
 # Ratio of neighbouring radii at which balls are searched, larger where there would be more RADII.
 RATIO = 1.6
@@ -39,23 +39,23 @@ def penalty_path(
     wanted = np.log(numbers(penalties, "penalties").astype(np.float64))
     if wanted.ndim != 1 or not np.isfinite(wanted).all() or not (np.diff(wanted) < 0).all():
         raise BadTokens("penalties must be positive and decreasing")
-    setting = setting_of(tokens, **options)
+    setting = setting_of(tokens, Asked(**options))
     task = setting.task
-    balls = sweep(setting, _radii(setting, wanted), starts=starts, scouts=scouts)
+    balls = points_along(setting, _radii(setting, wanted), starts=starts, scouts=scouts)
     found: list[Point] = []
     for goal in wanted:
         found.append(_least(task, float(goal), _starts(task, float(goal), balls) + found[-1:]))
     # The least of its own ball: if a lower point turns up there, it is the better start.
     sizes = np.array([_radius(task, p.x) for p in found])
     grid = np.unique(sizes)
-    lower = sweep(setting, grid, starts=starts, scouts=scouts)
+    lower = points_along(setting, grid, starts=starts, scouts=scouts)
     for k, at in enumerate(np.searchsorted(grid, sizes)):
         if lower[at].value < found[k].value - ROUNDING:
             found[k] = _least(task, float(wanted[k]), [found[k], lower[at]])
     return record_of(setting, np.array([_radius(task, p.x) for p in found]), found)
 
 
-def priced(task: Task, log_penalty: float) -> Objective:
+def priced(task: BallTask, log_penalty: float) -> Objective:
     """The objective at x: log(L − floor + λ‖x‖²/2) and its slope.
 
     Where the excess may change sign, the task's ± log(1 + |·| e^shift) of it; L + λ‖x‖²/2 itself
@@ -65,7 +65,7 @@ def priced(task: Task, log_penalty: float) -> Objective:
     def objective(x: Floats) -> tuple[float, Floats]:
         found, G, scale = task.at(x)
         size = float(task.geometry.value(x))
-        pull = size * normal(task.geometry, x / size)
+        pull = size * normal_of(task.geometry)(x / size)
         price = log_penalty + 2 * np.log(size) - np.log(2)
         if task.excess is None:
             value = float(found.loss[0] + np.exp(price))
@@ -83,7 +83,7 @@ def priced(task: Task, log_penalty: float) -> Objective:
     return objective
 
 
-def _least(task: Task, log_penalty: float, starts: list[Point]) -> Point:
+def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
     """The lowest of the penalised minimisers that the starts lead to."""
     objective = priced(task, log_penalty)
 
@@ -113,7 +113,7 @@ def _least(task: Task, log_penalty: float, starts: list[Point]) -> Point:
     return Point(x, start.v, start.origin, task(x)[0], task.residual(x)[0])
 
 
-def _starts(task: Task, log_penalty: float, balls: list[Point]) -> list[Point]:
+def _starts(task: BallTask, log_penalty: float, balls: list[Point]) -> list[Point]:
     """The balls' minimisers at each local minimum over the radii and next to it, where another
     branch may begin; and the point that the slope at 0 leads to, if it is smaller than all."""
     objective = priced(task, log_penalty)
@@ -155,13 +155,13 @@ def _radii(setting: Setting, wanted: Floats) -> Floats:
     return np.geomspace(first, last, min(count, RADII))
 
 
-def _reach(task: Task) -> float:
+def _reach(task: BallTask) -> float:
     """The R of balls in which scores differ by at most 2: there the loss is nearly linear."""
     keys = float(np.linalg.norm(task.batch.keys, axis=-1).max())
     return 1 / max(keys * float(np.linalg.norm(task.batch.queries, axis=-1).max()), 1e-300)
 
 
-def _radius(task: Task, x: Floats) -> float:
+def _radius(task: BallTask, x: Floats) -> float:
     """The R of the ball whose sphere x is on."""
     size = float(task.geometry.value(x))
     return size**2 / 2 if task.factored else size

@@ -24,7 +24,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.many import solve_many
-from attsvm.theory.balls.ball import Task
+from attsvm.theory.balls.ball import BallTask
 
 STEPS = 40
 # Selections that one radius hands over to the minimiser.
@@ -46,7 +46,7 @@ class Scouts:
     sure: float
 
     @classmethod
-    def of(cls, tokens: Tokens, task: Task, count: int) -> Scouts:
+    def of(cls, tokens: Tokens, task: BallTask, count: int) -> Scouts:
         """Up to `count` directions of selections of least loss, and as many random ones."""
         fit = min(count, ROOM // max(task.batch.keys.size, 1) // 2)
         none = np.zeros((0, *task.batch.shape))
@@ -62,7 +62,9 @@ class Scouts:
         directions = np.array(found).reshape(-1, *task.batch.shape)
         return cls(directions, fit, sure_excess(scores, task.loss))
 
-    def ends(self, task: Task, R: float, more: list[Floats], draw: np.random.Generator) -> Floats:
+    def ends(
+        self, task: BallTask, R: float, more: list[Floats], draw: np.random.Generator
+    ) -> Floats:
         """The lowest points (k, d, dq) that scouts came by on the sphere of radius R, one for each
         of the ENDS lowest selections. more: further starts."""
         B, d, dq = self.directions.shape
@@ -134,7 +136,7 @@ def _copies(batch: Batch, count: int) -> Batch:
     )  # fmt: skip
 
 
-def _evaluated(task: Task, W: Floats, batch: Batch) -> Evaluation:
+def _evaluated(task: BallTask, W: Floats, batch: Batch) -> Evaluation:
     """The evaluation at W (B, d, dq)."""
     params = {"p": W[:, :, 0]} if task.model.prompt else {"W": W}
     return evaluate(task.model, params, batch, task.head, task.loss)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,14 @@ from attsvm.ground.arrays import Floats
 from attsvm.heads import head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
+from attsvm.models import MODELS, Model, model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
-from attsvm.theory.balls.ball import ROUNDING, SHIFT, Task, aimed, ball_norm, joint_least
+from attsvm.theory.balls.ball import ROUNDING, SHIFT, BallTask, aimed, ball_norm, joint_least
 from attsvm.theory.balls.excess import Excess, log_loss
 from attsvm.theory.balls.scouts import Scouts
 
@@ -53,21 +53,37 @@ class Setting:
     """
 
     tokens: Tokens
-    task: Task
+    task: BallTask
     target: Certificate | None
     extra: list[Point]
     second: Callable[[float], float] | None
     draw: np.random.Generator
 
 
-def setting_of(
-    tokens: Tokens, *, model: str = "weight", norm: str | Norm | None = None, head: Any = None,
-    loss: str | Loss = "logistic", second: Callable[[float], float] | None = None,
-    keep: Selection | None = None, local: Certificate | Any = None, cone: float = 1e-3,
-    width: int | None = None, seed: int = 0,
-) -> Setting:  # fmt: skip
-    """The Setting of the options of `regpath`; an error where they do not fit together."""
-    form, batch, geometry = model_of(model), Batch.of(tokens), ball_norm(norm, model)
+class Asked(NamedTuple):
+    """The options of `regpath` that say what is minimised, as they were given."""
+
+    model: str | Model = "weight"
+    norm: str | Norm | None = None
+    head: Any = None
+    loss: str | Loss = "logistic"
+    second: Callable[[float], float] | None = None
+    keep: Kept | None = None
+    local: Certificate | Any = None
+    cone: float = 1e-3
+    width: int | None = None
+    seed: int = 0
+
+
+def setting_of(tokens: Tokens, asked: Asked) -> Setting:
+    """The Setting of these options. Raises Unsupported or BadTokens unless they fit together."""
+    model, norm, head, loss, second, keep, local, cone, width, seed = asked
+    form = model_of(model)
+    if form is not MODELS.get(form.name):
+        raise Unsupported(
+            f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
+        )
+    batch, geometry = Batch.of(tokens), ball_norm(norm, form.name)
     if form.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use the weight model")
     if form.trains_head != (second is not None) or form.trains_head == (head is not None):
@@ -79,7 +95,7 @@ def setting_of(
     read = Linear(np.zeros((1, tokens.d))) if form.trains_head else head_of(head, tokens.d)
     columns = min(batch.shape) if width is None else int(width)
     inner = replace(form, trains_head=False) if form.trains_head else form
-    task = Task(batch, inner, geometry, loss_of(loss), read, columns, tokens=tokens)
+    task = BallTask(batch, inner, geometry, loss_of(loss), read, columns, tokens=tokens)
     if local is not None:
         target, task = _local(tokens, task, local, cone)
     else:
@@ -96,7 +112,7 @@ def setting_of(
     return Setting(tokens, task, target, extra, second, draw)
 
 
-def sweep(
+def points_along(
     setting: Setting, grid: Floats, *, starts: int, scouts: int,
     progress: Callable[[float], None] | None = None,
 ) -> list[Point]:  # fmt: skip
@@ -149,7 +165,7 @@ def _solve(setting: Setting, start: Point, R: float, r: float) -> Point:
     return Point(x, v, start.origin, round(log_loss(task.loss, margins), 11), away)
 
 
-def lowest(task: Task, points: list[Point]) -> Point:
+def lowest(task: BallTask, points: list[Point]) -> Point:
     """The point of least loss; where it is the same in floats, by its excess over the tokens that
     lead there, and then the most stationary one."""
     best = min(points, key=lambda p: (p.value, p.away))
@@ -163,13 +179,13 @@ def lowest(task: Task, points: list[Point]) -> Point:
     return min(even, key=lambda p: p.away)
 
 
-def _is_new(task: Task, x: Floats, ends: list[Point]) -> bool:
+def _is_new(task: BallTask, x: Floats, ends: list[Point]) -> bool:
     """Whether x leads with other tokens than all the ends, or has a lower objective."""
     top, value = task.at(x)[0].top, task(x)[0]
     return all((task.at(p.x)[0].top != top).any() or value < p.value - TIED for p in ends)
 
 
-def _carried(point: Point, task: Task, R: float) -> Point:
+def _carried(point: Point, task: BallTask, R: float) -> Point:
     """The minimiser of a smaller ball, which a larger one allows; how far it is from stationary
     there: 1 − ⟨−∇L, W⟩/(‖∇L‖_dual R)."""
     share = float(task.geometry.value(point.x)) / task.radius(R)
@@ -191,7 +207,9 @@ def _unit(draw: np.random.Generator, d: int) -> Floats:
     return v / np.linalg.norm(v)
 
 
-def _target(tokens: Tokens, task: Task, keep: Selection | None) -> tuple[Certificate | None, Task]:
+def _target(
+    tokens: Tokens, task: BallTask, keep: Kept | None
+) -> tuple[Certificate | None, BallTask]:
     """The max-margin problem's certificate (None without a solution), and the task's excess."""
     if isinstance(task.head, Linear) and task.head.v.any():
         v = task.head.v[0]
@@ -205,7 +223,9 @@ def _target(tokens: Tokens, task: Task, keep: Selection | None) -> tuple[Certifi
     return (None if found.W is None else found), task
 
 
-def _local(tokens: Tokens, task: Task, local: Any, cone: float) -> tuple[Certificate | None, Task]:
+def _local(
+    tokens: Tokens, task: BallTask, local: Any, cone: float
+) -> tuple[Certificate | None, BallTask]:
     """The certificate if there is one, and the task in the cone around its direction."""
     if not 0 < cone < 1:
         raise Unsupported(f"cone is {cone}: it must be between 0 and 1")

@@ -14,8 +14,11 @@ from typing import Any
 from attsvm.errors import Unsupported
 from attsvm.language.sentences import Sentences
 from attsvm.losses import Loss, loss_of
+from attsvm.models import MODELS as LISTED
+from attsvm.models import Model, model_of
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
+from attsvm.rules import RuleLike, rule_of
 from attsvm.theory.limits.premises import Case, Premise, premise
 from attsvm.theory.limits.table import TABLE, Status
 
@@ -35,8 +38,9 @@ class Limit:
     """What is known of the limit of a model trained by a rule.
 
     norm: the name of the norm in which the margin becomes largest, None when none is known;
-    status: 'proved', 'proved-linear', 'path-only', 'conjectured' or 'none'; references: keys of
-    the bibliography; premises: the conditions, with what the data say about them.
+    status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'none' or 'unknown' (a rule or a
+    model of one's own); references: keys of the bibliography; premises: the conditions, with what
+    the data say about them.
     """
 
     model: str
@@ -55,8 +59,8 @@ class Limit:
 
 
 def predict(
-    model: str,
-    rule: str,
+    model: str | Model,
+    rule: RuleLike,
     tokens: Tokens | Sentences | None = None,
     *,
     head: Any = None,
@@ -66,9 +70,11 @@ def predict(
 
     model: prompt, weight, factored, joint-prompt, joint-weight or next-token. rule: gd, ngd,
     polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
-    regularization path. With tokens and head (a vector or a Head) the premises that the data
-    decide are checked; for the joint models the head only names the best tokens. next-token takes
-    Sentences.
+    regularization path. Of a model or a rule of one's own nothing is known, unless the rule names
+    in `limit` one that it stands for; then that is a conjecture at best.
+
+    With tokens and head (a vector or a Head) the premises that the data decide are checked; for
+    the joint models the head only names the best tokens. next-token takes Sentences.
 
     >>> limit = predict("weight", "mirror:1.75")
     >>> limit.norm, limit.status
@@ -76,18 +82,53 @@ def predict(
     >>> predict("factored", "ngd").status
     'conjectured'
     """
+    name, listed = _model(model)
+    said, stands_for = (rule, rule) if isinstance(rule, str) else _named(rule)
+    read = tokens if isinstance(tokens, Sentences) else None
+    if read is not None and name != "next-token":
+        raise Unsupported(f"model {name!r} takes tokens; sentences go with next-token")
+    case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss), read)
+    return limit_of(name if listed else None, said, stands_for, case, name=name)
+
+
+def limit_of(
+    model: str | None, rule: str, stands_for: str | None, case: Case | None = None, *, name: str
+) -> Limit:
+    """The Limit of a run: model None for one that is not listed, then called `name`.
+
+    stands_for: the listed rule that the rule is, or says that it stands for; None for none.
+    """
+    if model is None or stands_for is None:
+        what = f"model {name!r}" if model is None else f"rule {rule!r}"
+        said = f"Nothing is known of {what}: it is not in the table of limits."
+        return Limit(name, rule, None, "unknown", said, (), ())
+    family, power = _family(stands_for)
+    row = TABLE[model, family]
+    norm = power if row.norm == "lP" else row.norm
+    case = Case(None, None, loss_of("logistic")) if case is None else case
+    premises = tuple(premise(key, case) for key in row.premises)
+    status, statement = row.status, row.statement
+    if rule != stands_for:
+        status = "none" if row.status == "none" else "conjectured"
+        statement = (
+            f"Rule {rule} says that it stands for {stands_for}, of which is known: {statement}"
+        )
+    return Limit(name, rule, norm, status, statement, row.references, premises)
+
+
+def _named(rule: RuleLike) -> tuple[str, str | None]:
+    """(the name of a rule, that of the listed one it stands for)."""
+    made = rule_of(rule)
+    return made.name, made.limit
+
+
+def _model(model: str | Model) -> tuple[str, bool]:
+    """(the name of a model, whether it is one of the table's)."""
+    if isinstance(model, Model):
+        return model.name, model_of(model) is LISTED.get(model.name)
     if model not in MODELS:
         raise Unsupported(f"unknown model {model!r}: known are {', '.join(MODELS)}")
-    family, power = _family(rule)
-    row = TABLE[model, family]
-    read = tokens if isinstance(tokens, Sentences) else None
-    if read is not None and model != "next-token":
-        raise Unsupported(f"model {model!r} takes tokens; sentences go with next-token")
-    case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss).name, read)
-    return Limit(
-        model, rule, power if row.norm == "lP" else row.norm, row.status, row.statement,
-        row.references, tuple(premise(name, case) for name in row.premises),
-    )  # fmt: skip
+    return model, True
 
 
 def _family(rule: str) -> tuple[str, str | None]:

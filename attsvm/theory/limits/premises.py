@@ -14,9 +14,10 @@ import numpy as np
 from attsvm.errors import BadSelection, Inseparable, NotConverged
 from attsvm.ground.arrays import Floats
 from attsvm.ground.lazy import lazy
-from attsvm.heads import Head, Linear, head_of
+from attsvm.heads import Head, head_of
 from attsvm.language.realizable import realizability
 from attsvm.language.sentences import Sentences
+from attsvm.losses import Loss
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -44,7 +45,7 @@ class Case:
 
     tokens: Tokens | None
     head: Any
-    loss: str
+    loss: Loss
     sentences: Sentences | None = None
 
     @lazy
@@ -59,7 +60,8 @@ class Case:
     def vector(self) -> Floats | None:
         """v (d,) of one linear head; None for any other."""
         head = self.read
-        return head.v[0] if isinstance(head, Linear) and len(head.v) == 1 else None
+        v = None if head is None else head.vector
+        return v[0] if v is not None and len(v) == 1 else None
 
     @lazy
     def best(self) -> Selection | str | None:
@@ -79,7 +81,7 @@ def _linear_head(case: Case) -> Verdict:
 
 
 def _loss(case: Case) -> Verdict:
-    return case.loss != "squared", f"the loss is {case.loss}"
+    return case.loss.best == np.inf, f"the loss is {case.loss.name}"
 
 
 def _one_best(case: Case) -> Verdict:

@@ -7,6 +7,7 @@ A status speaks about softmax attention trained by that very rule:
     proved-linear   a theorem for linear or multiclass models only
     conjectured     derived or tested, not proved; theorems on related cases are named
     none            nothing is established, and no norm is known
+    unknown         the rule or the model is not in this table
 
 Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm], [vasudeva2024rates], [julistiono2024mirror],
 [huang2024nexttoken], [li2024mechanics], [sheen2024flow], [fan2025spectral], [zhang2024adam].
@@ -17,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["proved", "proved-linear", "path-only", "conjectured", "none"]
+Status = Literal["proved", "proved-linear", "path-only", "conjectured", "none", "unknown"]
 
 _A, _B, _C = "tarzanagh2023maxmargin", "tarzanagh2023svm", "julistiono2024mirror"
 _RATES, _NEXT, _GRAPH = "vasudeva2024rates", "huang2024nexttoken", "li2024mechanics"

@@ -1,0 +1,105 @@
+"""reproduce: run the claims, judge and draw them, write one page; or audit a finished folder."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from attsvm.cli.parts.options import FAILED, Json, app, print_json
+from attsvm.cli.parts.records import HERE, Folder, From, finish
+from attsvm.errors import Unsupported
+
+
+@app.command("reproduce", epilog="Example: attsvm reproduce A --quick --jobs 2")
+def reproduce_command(
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CLAIM]...", help="Ids or paper letters; all without."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small counts, the same checks.")] = False,
+    out: Folder = HERE,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one per core.")] = 0,
+    again: Annotated[bool, typer.Option("--again", help="Run even what is finished.")] = False,
+    source: From = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Compare what is saved with a rerun of a part of it.")
+    ] = False,
+    share: Annotated[
+        float | None, typer.Option("--share", help="Of an audit: the part, a tenth without it.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of an audit: which part; drawn without it.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the claims, judge and draw them, and write one page; or audit a finished folder.
+
+    What is finished, by this code and with this config, is not run again. An audit runs a random
+    part of every claim's instances again and changes nothing. With --from FILE.py the claims are
+    those that FILE.py defines as CLAIM or CLAIMS. Exit code 0: every claim holds or is undecided,
+    or agrees; 5: a claim fails, could not be run, or does not agree with its rerun; 2: bad input or
+    no space left.
+    """
+    if audit:
+        if quick or again:
+            raise Unsupported("--audit compares what is saved: leave out --quick and --again")
+        options = {"out": out, "seed": seed, "jobs": jobs, "source": source}
+        _audit(claims or [], options if share is None else {**options, "share": share}, as_json)
+        return
+    if share is not None or seed is not None:
+        raise Unsupported("--share and --seed are of an audit: add --audit")
+    from attsvm.cli.parts.live import watching
+    from attsvm.reproduce import chosen_ids, known_claims, reproduce_claims, warm_kernels
+    from attsvm.reproduce.page.document import write_page
+
+    names = chosen_ids(claims or [], known_claims(source))
+    if not claims and source is None:  # the main job, which needs them all
+        warm_kernels()
+    with watching(names) as (watch, say):
+        records = reproduce_claims(
+            names, out=out, quick=quick, jobs=jobs, again=again, source=source, watch=watch, say=say
+        )
+    finish(out, records, write_page(out), as_json)
+
+
+def _audit(claims: list[str], options: dict[str, Any], as_json: bool) -> None:
+    """Audit the folder and print what was found; leave with the code of a failure where it is."""
+    from attsvm.cli.parts.live import watching
+    from attsvm.reproduce import audit_claims, chosen_ids, known_claims
+
+    with watching(chosen_ids(claims, known_claims(options["source"]))) as (watch, say):
+        found = audit_claims(claims, **options, watch=watch, say=say)
+    apart = [row["id"] for row in found["claims"] if not row["agrees"]]
+    if as_json:
+        print_json({"status": "failed" if apart else "done", **found})
+    else:
+        _print_audit(found, apart)
+    if apart:
+        raise typer.Exit(FAILED)
+
+
+def _print_audit(found: dict[str, Any], apart: list[str]) -> None:
+    """The claims in one line each, and what was done in all."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for head in ("claim", "rerun", "run again", "of", "within", "seconds"):
+        justify: Any = "left" if head in ("claim", "rerun") else "right"
+        table.add_column(head, no_wrap=True, justify=justify)
+    for row in found["claims"]:
+        state = Text("agrees", "green") if row["agrees"] else Text("differs", "bold red")
+        within = "–" if row["within"] is None else f"{row['within']:.0e}"
+        numbers = (str(row["rerun"]), str(row["pieces"]), within, f"{row['seconds']:.1f}")
+        table.add_row(row["id"], state, *numbers)
+    Console(markup=False).print(table)
+    count, rerun = len(found["claims"]), sum(row["rerun"] for row in found["claims"])
+    print(
+        f"{count - len(apart)} of {count} claims agree with a rerun of {rerun} pieces of "
+        f"{sum(row['pieces'] for row in found['claims'])}, chosen by --seed {found['seed']}, in "
+        f"{found['seconds']:.0f} s"
+    )
+    if apart:
+        print(f"not what their run makes: {', '.join(apart)}")

@@ -1,0 +1,161 @@
+"""train() and outcome() of the package: tokens and sentences come in by the same door.
+
+Each hands over to the room of its data, and refuses by name what belongs to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.language.sentences import Sentences
+from attsvm.language.training import front as sentence_training
+from attsvm.language.training.outcomes import SentenceOutcome, SentenceRun, sentence_outcome
+from attsvm.language.training.stages import Stages
+from attsvm.losses import Loss
+from attsvm.models import Model
+from attsvm.norms import Norm
+from attsvm.problem.tokens import Tokens
+from attsvm.rules import RuleLike
+from attsvm.theory import outcomes as token_outcomes
+from attsvm.theory.outcomes import Outcome
+from attsvm.training import front as token_training
+from attsvm.training.loop import Progress, Stop
+from attsvm.training.path import Path
+
+
+def train(
+    tokens: Tokens | Sequence[Tokens] | Sentences,
+    *,
+    model: str | Model = "weight",
+    rule: RuleLike = "ngd",
+    head: Any = None,
+    loss: str | Loss = "logistic",
+    lr: float = 0.1,
+    steps: int = 1000,
+    seed: int = 0,
+    init: str | dict[str, Any] = "default",
+    width: int | None = None,
+    schedule: str | Callable[[int], float] = "constant",
+    decay: float = 0.0,
+    options: dict[str, Any] | None = None,
+    embedding: Any = None,
+    readout: str | None = None,
+    weights: str | None = None,
+    collocations: bool | None = None,
+    start: Path | None = None,
+    stop: Stop | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The Path of gradient training on (1/n) Σ ℓ(y_i h(o_i)), exact however far it goes.
+
+    tokens: one instance or several of one size, with labels. model, rule, loss: a name, or an
+    object of one's own (a Model; a Rule or a function that makes one; a Loss). head: a vector v, a
+    stack (B, d), or a Head; the joint models train it, a linear one, or a ReLU network of `width`
+    units with head="relu". init: "zero", "normal:STD", "uniform" (±1/√rows), or arrays by block
+    name; the default is zero, and normal:0.1 for factors, where zero is a stationary point. width:
+    columns of the factors (min(d, dq) without it). schedule: "constant", "sqrt" (1/√(t+1)) or a
+    function of the step. options: those of the rule, such as {"momentum": 0.9} for muon or
+    {"eps": 1e-8} for adam. start: a Path to go on from, with its own model, rule and step size; of
+    a saved run whose rule was an object, the object is given again. stop(step, params, evaluation):
+    ends the run.
+
+    Sentences take the models "next-token" (head: the decoder W_ov, or the path that trained it),
+    "decoder" and "joint-next-token". Of these alone: embedding, as in `embedding_of`; readout:
+    "softmax" of the decoder's output, or "mass", the attention on tokens that the label follows;
+    weights: "empirical" or "uniform"; collocations: add the decoder's loss to the joint one's.
+
+    >>> import attsvm
+    >>> from attsvm.data import EXAMPLES
+    >>> a = EXAMPLES["single-input-global"]()
+    >>> tokens = attsvm.Tokens(a["X"], keys=a["keys"], labels=a["y"])
+    >>> path = attsvm.train(tokens, model="prompt", head=a["v"], steps=2000)
+    >>> path.selection
+    array([[0]])
+    """
+    both: dict[str, Any] = {
+        "model": model,
+        "rule": rule,
+        "head": head,
+        "lr": lr,
+        "steps": steps,
+        "seed": seed,
+        "init": init,
+        "schedule": schedule,
+        "decay": decay,
+        "options": options,
+        "start": start,
+        "stop": stop,
+        "progress": progress,
+    }
+    of_sentences = {
+        "embedding": embedding,
+        "readout": readout,
+        "weights": weights,
+        "collocations": collocations,
+    }
+    given = {name: value for name, value in of_sentences.items() if value is not None}
+    if isinstance(tokens, Sentences):
+        if loss != "logistic" or width is not None:
+            name = "loss" if loss != "logistic" else "width"
+            raise Unsupported(f"{name} is for tokens: models of sentences have their own")
+        return sentence_training.train(tokens, **both, **given)
+    if given:
+        raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
+    return token_training.train(tokens, **both, loss=loss, width=width)
+
+
+@overload
+def outcome(
+    path: Path,
+    tokens: Tokens,
+    head: Any = None,
+    *,
+    instance: int = 0,
+    norm: str | Norm | None = None,
+    model: Model | None = None,
+) -> Outcome: ...
+@overload
+def outcome(
+    path: Path | Stages,
+    tokens: Sentences,
+    head: Any = None,
+    *,
+    norm: str | Norm | None = None,
+    embedding: Any = None,
+) -> SentenceOutcome: ...
+def outcome(
+    path: Path | Stages,
+    tokens: Tokens | Sentences,
+    head: Any = None,
+    *,
+    instance: int = 0,
+    norm: str | Norm | None = None,
+    model: Model | None = None,
+    embedding: Any = None,
+) -> Outcome | SentenceOutcome:
+    """Where a run has got to, and how that compares with the limit that theory names.
+
+    tokens: what it was trained on, Tokens or Sentences. head: the fixed head, or the decoder under
+    attention on sentences (its array or its path). instance: which one of a stack. norm: the norm
+    to compare in; that of the predicted limit unless given. model: the model of a saved run, where
+    it was an object of one's own. embedding: as it was given to `train`.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> found = attsvm.outcome(attsvm.two_stages(data, steps=(200, 300)), data)
+    >>> found.status, found.top_optimal
+    ('optimal', 1.0)
+    """
+    if isinstance(tokens, Sentences):
+        if instance or model is not None:
+            name = "instance" if instance else "model"
+            raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
+        run = SentenceRun.of(path, tokens, head, "orthonormal" if embedding is None else embedding)
+        return sentence_outcome(run, norm=norm)
+    if embedding is not None:
+        raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
+    if isinstance(path, Stages):
+        raise BadTokens("two stages are compared with the Sentences they were trained on")
+    return token_outcomes.outcome(path, tokens, head, instance=instance, norm=norm, model=model)

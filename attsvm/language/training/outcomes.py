@@ -1,0 +1,346 @@
+"""SentenceOutcome: where a run on sentences has got to, beside the problems that theory names.
+
+Each trained matrix is compared with the least-norm solution of its own problem: W_ov with the
+collocations', W_kq with that of the orders that the sentences imply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats
+from attsvm.language.contexts import Contexts
+from attsvm.language.embedding import embedding_of, orthonormal
+from attsvm.language.finite import FinitePart, finite_part
+from attsvm.language.floor import excess, floors
+from attsvm.language.order import Order, orders
+from attsvm.language.problems import (
+    Columns,
+    attention_problem,
+    decoder_problem,
+    solve_attention,
+    solve_decoder,
+)
+from attsvm.language.realizable import Realizability, realizability
+from attsvm.language.sentences import Sentences
+from attsvm.language.training.stages import Stages
+from attsvm.language.training.task import Lesson, decoder_of
+from attsvm.models import sentence_model_of
+from attsvm.norms import Norm, norm_of
+from attsvm.rules.steps.scaled import length
+from attsvm.solvers.front import solve
+from attsvm.theory.limits.limit import Limit, limit_of
+from attsvm.theory.measures import correlation
+from attsvm.training.path import Path
+
+# Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
+PART = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceRun:
+    """What was trained, and on what.
+
+    decoder: the path of W_ov, attention: that of W_kq, one path where both were trained at once;
+    None for what was not trained. frozen: the decoder W_ov (N, d) under a run of attention alone.
+    """
+
+    data: Sentences
+    E: Floats
+    model: str
+    decoder: Path | None
+    attention: Path | None
+    uniform: bool = False
+    mass: bool = False
+    frozen: Floats | None = None
+
+    @classmethod
+    def of(
+        cls, path: Path | Stages, data: Sentences, head: Any = None, embedding: Any = "orthonormal"
+    ) -> SentenceRun:
+        """The run of a path, or of both stages, on these sentences.
+
+        head, embedding: as they were given to `train`.
+        """
+        if isinstance(path, Stages):
+            head, embedding, path = path.decoder, path.E, path.attention
+        config = path.config
+        form = sentence_model_of(config["model"])
+        asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
+        E = embedding_of(data.vocabulary, embedding)
+        lesson = Lesson.of(data, head=head, embedding=E, **asked)
+        alone = form.attends and not form.decodes and not lesson.mass
+        frozen = decoder_of(head, E) if alone else None
+        if config.get("data", lesson.trace) != lesson.trace:
+            raise BadTokens(
+                "the run was on other sentences, or with another embedding or decoder: give the "
+                "same ones"
+            )
+        decoder = path if form.decodes else head if isinstance(head, Path) else None
+        return cls(
+            data,
+            E,
+            form.name,
+            decoder,
+            path if form.attends else None,
+            lesson.uniform,
+            lesson.mass,
+            frozen,
+        )
+
+    @property
+    def last(self) -> Path:
+        """The path of the last stage."""
+        path = self.decoder if self.attention is None else self.attention
+        if path is None:
+            raise Unsupported("the run has no path")
+        return path
+
+    @property
+    def joint(self) -> bool:
+        """Whether both matrices were trained at once."""
+        return self.decoder is not None and self.decoder is self.attention
+
+    @property
+    def contexts(self) -> Contexts:
+        """The arrays of the sentences, with the weights of the run."""
+        share = np.full(self.data.size, 1 / max(self.data.size, 1)) if self.uniform else None
+        return Contexts.of(self.data, self.E, weights=share)
+
+    @property
+    def ends(self) -> dict[str, Floats]:
+        """The trained matrices at the end, by name."""
+        out = {}
+        if self.attention is not None:
+            out["W_kq"] = self.attention.weights["W_kq"][-1, 0]
+        if self.decoder is not None:
+            out["W_ov"] = self.decoder.weights["W_ov"][-1, 0]
+        return out
+
+    @property
+    def V(self) -> Floats:
+        """What each token adds to the output's logits, E W_ovᵀ (N, N), by the decoder in use."""
+        W_ov = self.ends.get("W_ov", self.frozen)
+        if W_ov is None:
+            raise Unsupported("the readout mass has no decoder")
+        return self.E @ W_ov.T
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceOutcome:
+    """The end of a run on sentences; what is not known is None.
+
+    certificates, norm, correlation, margin_share: of each trained matrix by its name, W_kq and
+    W_ov; margin_share is a share of the best margin that is certified. loss: at the end; floor: its
+    infimum; excess: how far the loss is above it. decoder_loss: that of a first stage.
+    top_optimal: the share of the sentences whose most attended token is optimal; of a decoder
+    alone, the share of collocations whose follower has the largest output.
+    """
+
+    run: SentenceRun
+    limit: Limit
+    realizability: Realizability
+    certificates: dict[str, Columns]
+    loss: float
+    floor: float | None
+    excess: float | None
+    decoder_loss: float | None
+    norm: dict[str, float]
+    correlation: dict[str, float]
+    margin_share: dict[str, float | None]
+    top_optimal: float | None
+
+    @property
+    def status(self) -> str:
+        """The worst status of the certificates."""
+        states = {best.status for best in self.certificates.values()}
+        return next((s for s in ("inseparable", "stalled") if s in states), "optimal")
+
+
+def sentence_outcome(
+    run: SentenceRun, *, norm: str | Norm | None = None, every: Mapping[int, Order] | None = None
+) -> SentenceOutcome:
+    """The SentenceOutcome of a run.
+
+    norm: the norm to compare in; that of the predicted limit unless given, Frobenius where none is
+    known. every: the orders of the sentences, where they are at hand.
+
+    >>> from attsvm.language import Sentences, two_stages
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
+    >>> sentence_outcome(run).top_optimal
+    1.0
+    """
+    every = orders(run.data) if every is None else every
+    found = realizability(run.data, every)
+    limit = _limit(run)
+    problems = _solved(run, every, norm or limit.norm or "frobenius")
+    known = all(best.status != "inseparable" for best in problems.values())
+    finite = _finite(run, every, found)
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss, floor, above = _losses(run, found, finite, known=known)
+        ends = run.ends
+        away = {name: W - finite.W if name == "W_kq" and finite else W for name, W in ends.items()}
+        shares = {
+            "W_kq": _attention_share(run, problems, every),
+            "W_ov": _decoder_share(run, problems),
+        }
+        return SentenceOutcome(
+            run,
+            limit,
+            found,
+            problems,
+            loss,
+            floor,
+            above,
+            _decoder_loss(run),
+            {name: float(length(W[None])[0]) for name, W in ends.items()},
+            {name: float(correlation(away[name], best.W)) for name, best in problems.items()},
+            {name: shares[name] for name in problems},
+            _top_optimal(run),
+        )
+
+
+def _limit(run: SentenceRun) -> Limit:
+    """What theory says of the rule in both stages."""
+    config = run.last.config
+    own = "rule" in config.get("outside", ())
+    stands_for = config.get("limit") if own else config["rule"]
+    return limit_of("next-token", config["rule"], stands_for, name="next-token")
+
+
+def _solved(run: SentenceRun, every: Mapping[int, Order], norm: str | Norm) -> dict[str, Columns]:
+    """The problem of each trained matrix in this norm, by its name."""
+    plain, out = norm_of(norm) == norm_of("frobenius"), {}
+    if run.attention is not None:
+        out["W_kq"] = (
+            solve_attention(every, run.E)
+            if plain
+            else Columns.whole(solve(attention_problem(every, run.E), norm))
+        )
+    if run.decoder is not None:
+        out["W_ov"] = (
+            solve_decoder(run.data, run.E)
+            if plain
+            else Columns.whole(solve(decoder_problem(run.data, run.E), norm))
+        )
+    return out
+
+
+def _decoder_loss(run: SentenceRun) -> float | None:
+    """L_0 at the end of a first stage of its own."""
+    if run.decoder is None or run.attention is None or run.joint:
+        return None
+    return float(run.decoder.loss[-1, 0])
+
+
+def _finite(
+    run: SentenceRun, every: Mapping[int, Order], found: Realizability
+) -> FinitePart | None:
+    """The finite part that the run tends to beside its direction, where it is known."""
+    known = run.mass and orthonormal(run.E) and not run.uniform
+    odd = any(found.counts[kind] for kind in ("no-optimal", "several-optimal"))
+    if found.realizable or not known or odd or run.E.shape[0] != run.E.shape[1]:
+        return None
+    return finite_part(run.data, every)
+
+
+def _losses(
+    run: SentenceRun, found: Realizability, finite: FinitePart | None, *, known: bool
+) -> tuple[float, float | None, float | None]:
+    """(the loss at the end, its infimum, how far it is above it): None where it is not known.
+
+    Over a frozen decoder the infimum is that of attention alone. known: it is, unless a problem
+    has no solution, as where the embedding has too few dimensions to part the tokens.
+    """
+    loss = float(run.last.loss[-1, 0])
+    if not known:
+        return loss, None, None
+    if run.attention is None:
+        return loss, 0.0, loss  # one follower per token: L_0 goes to 0
+    if finite is not None:
+        return loss, finite.floor, loss - finite.floor
+    if not found.realizable:
+        return loss, None, None
+    if run.mass or run.joint:
+        return loss, 0.0, loss
+    V, W = run.V, run.ends["W_kq"]
+    floor, best = 0.0, True
+    for part in _parts(run.contexts):
+        least, lowest = floors(part, V)
+        floor += float(part.weights @ least)
+        best = best and bool(lowest.all())
+    if not best:  # a decoder that mixes tokens: another attention is better than the optimal token
+        return loss, None, None
+    return loss, floor, sum(excess(part, V, W) for part in _parts(run.contexts))
+
+
+def excesses(run: SentenceRun, path: Path, floor: float) -> Floats:
+    """L − L⋆ at every record; by subtraction where exact sums would take long."""
+    if floor == 0 or run.mass or run.data.size * run.data.vocabulary > PART:
+        return path.loss[:, 0] - floor
+    V, contexts = run.V, run.contexts
+    return np.array([excess(contexts, V, one) for one in path.weights["W_kq"][:, 0]])
+
+
+def _parts(contexts: Contexts) -> Iterator[Contexts]:
+    """The contexts in parts, so that an array (S, K, N) of each is not large."""
+    S, K = contexts.tokens.shape
+    rows = max(PART // max(K * contexts.vocabulary, 1), 1)
+    for start in range(0, S, rows):
+        here = slice(start, start + rows)
+        names = ("tokens", "log_counts", "queries", "labels", "weights", "slot", "known", "right")
+        yield replace(contexts, **{name: getattr(contexts, name)[here] for name in names})
+
+
+def _top_optimal(run: SentenceRun) -> float | None:
+    """How often the most attended token, or the largest output, is the right one."""
+    if run.attention is not None:
+        contexts, top = Contexts.of(run.data, run.E), run.attention.top[-1, 0]
+        return float(contexts.weights @ contexts.right[np.arange(len(top)), top])
+    if run.decoder is None:
+        return None
+    follows = run.data.follows[run.data.follows >= 0]
+    return float((run.decoder.top[-1, 0] == follows).mean())
+
+
+def _attention_share(
+    run: SentenceRun, problems: Mapping[str, Columns], every: Mapping[int, Order]
+) -> float | None:
+    """The least margin of W_kq over its norm, as a share of the best; None with ties."""
+    ends = run.ends
+    if "W_kq" not in ends or not all(order.acyclic for order in every.values()):
+        return None
+    U = run.E @ ends["W_kq"] @ run.E.T
+    margins = [
+        (U[order.tokens[hi], order.query] - U[order.tokens[lo], order.query]).min()
+        for order in every.values()
+        for hi, lo in [order.covers]
+        if len(hi)
+    ]
+    return _share(problems["W_kq"], ends["W_kq"], margins)
+
+
+def _decoder_share(run: SentenceRun, problems: Mapping[str, Columns]) -> float | None:
+    """The least margin of W_ov over its norm, as a share of the best."""
+    ends = run.ends
+    if "W_ov" not in ends:
+        return None
+    tokens = np.flatnonzero(run.data.follows >= 0)
+    V, after = run.E[tokens] @ ends["W_ov"].T, run.data.follows[tokens]
+    rows = np.arange(len(tokens))
+    own = V[rows, after]
+    V[rows, after] = -np.inf
+    return _share(problems["W_ov"], ends["W_ov"], list(own - V.max(axis=1)))
+
+
+def _share(best: Columns, W: Floats, margins: list[Any]) -> float | None:
+    if best.status == "inseparable" or not best.pieces or not margins or not np.any(W):
+        return None
+    size = float(best.pieces[0].norm.value(W))
+    return float(np.clip(min(margins) * best.lower / size, 0.0, 1.0))

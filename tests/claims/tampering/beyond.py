@@ -1,0 +1,48 @@
+"""Tampered results of the claims beyond the four papers."""
+
+import numpy as np
+
+from tests.claims.tampering.ways import backwards, changed, rolled
+
+
+def taken(name, source):
+    """One array in place of another."""
+    return lambda config, result: {**result, name: np.array(result[source])}
+
+
+def lengthened(name):
+    """Weights that are longer than the decay allows."""
+    return changed(name, lambda a: 1.2 * a)
+
+
+TAMPERED = {
+    "beyond.rules-against-norms": (
+        ("the weights of sign descent as those of normalized descent",
+         taken("weight ngd", "weight sign")),
+        ("the solutions of the wrong norm", taken("best.spectral.W", "best.nuclear.W")),
+        ("the weights of other instances", rolled("factored ngd")),
+    ),
+    "beyond.factored-spectral": (
+        ("the narrow factors as the wide ones", taken("width 5", "width 2")),
+        ("the solutions of the wrong norm", taken("best.spectral.W", "best.nuclear.W")),
+        ("the weights of other instances", rolled("weight")),
+    ),
+    "beyond.saturation-is-not-convergence": (
+        ("the watched path backwards", backwards("watched")),
+        ("the ends of other instances", rolled("W", axis=1)),
+        ("the watched run as if it had never left", changed(
+            "watched", lambda a: np.where(np.arange(len(a))[:, None, None, None] > len(a) * 3 // 4,
+                                          a[len(a) * 3 // 4], a))),
+    ),
+    "beyond.float-drift": (
+        ("the exact run in place of the plain one", taken("plain.W", "exact.W")),
+        ("the plain run in place of the exact one", taken("exact.W", "plain.W")),
+        ("the exact run in place of the one with eps", taken("plain with eps.W", "exact.W")),
+    ),
+    "beyond.logit-ceiling": (
+        ("weights longer than the decay allows", lengthened("weight ngd.decay.W")),
+        ("the run without decay as the one with it",
+         taken("factored spectral.decay.K", "factored spectral.free.K")),
+        ("the solutions of other instances", rolled("best.max.W")),
+    ),
+}  # fmt: skip

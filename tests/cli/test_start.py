@@ -1,0 +1,55 @@
+"""The command line starts fast: a command loads what it computes with when it is called."""
+
+import ast
+
+import pytest
+
+from tests.house.tree import modules
+
+# What every command may load at once: words, options, files, and the names of the examples.
+LIGHT = (
+    "attsvm.cli.parts.options",
+    "attsvm.cli.parts.records",
+    "attsvm.cli.parts.summary",
+    "attsvm.data",
+    "attsvm.errors",
+    "attsvm.ground.arrays",
+    "attsvm.ground.files",
+    "attsvm.ground.memory",
+    "attsvm.ground.progress",
+    "attsvm.ground.version",
+)
+HEAVY = ("scipy", "numba", "matplotlib", "rich")
+# `train` is read apart: its options name models, rules and losses.
+LOADED = [
+    name
+    for name in modules()
+    if name in LIGHT or (name.startswith("attsvm.cli.") and name.count(".") == 2)
+    if name not in ("attsvm.cli.parts", "attsvm.cli.train")
+]
+
+
+def at_once(tree: ast.Module) -> set[str]:
+    """The modules that a module imports when it is loaded."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_command_loads_little_at_once(name):
+    heavy = {
+        module
+        for module in at_once(modules()[name])
+        if module.split(".")[0] in HEAVY
+        or (module.startswith("attsvm.") and not module.startswith((*LIGHT, "attsvm.data.")))
+    }
+    assert not heavy, f"import these inside the function that needs them: {sorted(heavy)}"
+
+
+def test_all_commands_are_looked_at():
+    assert {"attsvm.cli.solve", "attsvm.cli.reproduce", "attsvm.cli.parts.options"} <= set(LOADED)

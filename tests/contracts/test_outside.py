@@ -1,0 +1,257 @@
+"""Objects of one's own go wherever names go: train, outcome, save, load, go on, predict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
+from attsvm.data.sphere import sphere_arrays
+from attsvm.errors import Unsupported
+from attsvm.heads import Head
+from attsvm.losses import Loss
+from attsvm.models import Model
+from attsvm.rules import Rule, rule_of
+from attsvm.theory.balls.paths import regpath
+from tests.contracts import outside
+from tests.contracts.outside import HEAD, LOSS, MODEL, RULE
+
+LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
+a = sphere_arrays(3, 4, 4, seed=1)
+TOKENS, V = Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
+PARTS = {
+    "rule": {"rule": RULE, "head": V},
+    "rule maker": {"rule": outside.slow, "options": {"friction": 0.25}, "head": V},
+    "model": {"model": MODEL, "head": V},
+    "loss": {"loss": LOSS, "head": V},
+    "head": {"head": HEAD},
+    "all": {"rule": RULE, "model": MODEL, "loss": LOSS, "head": HEAD},
+}
+OBJECTS = ("rule", "model", "loss")
+
+
+def equal(one, other):
+    np.testing.assert_array_equal(one.steps, other.steps)
+    np.testing.assert_array_equal(one.loss, other.loss)
+    assert one.config == other.config and one.weights.keys() == other.weights.keys()
+    for name, block in one.weights.items():
+        np.testing.assert_array_equal(block, other.weights[name])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_run_is_saved_and_goes_on_bit_for_bit(part, tmp_path):
+    given = PARTS[part]
+    whole = train(TOKENS, steps=40, lr=0.2, **given)
+    half = train(TOKENS, steps=15, lr=0.2, **given)
+    equal(train(TOKENS, steps=25, start=half, head=given["head"]), whole)
+    half.save(tmp_path / "half.npz")
+    loaded = Path.load(tmp_path / "half.npz")
+    again = {name: given[name] for name in (*OBJECTS, "head") if name in given}
+    equal(train(TOKENS, steps=25, start=loaded, **again), whole)
+
+
+@pytest.mark.parametrize("part", ["rule", "model", "loss"])
+def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
+    train(TOKENS, steps=5, **PARTS[part]).save(tmp_path / "run.npz")
+    loaded = Path.load(tmp_path / "run.npz")
+    name = PARTS[part][part].name
+    with pytest.raises(Unsupported, match=f"run's {part} '{name}' is not at hand: give {part}="):
+        train(TOKENS, steps=5, start=loaded, head=V)
+    other = replace(PARTS[part][part], name="other")
+    with pytest.raises(Unsupported, match=f"this run's {part} is '{name}', not 'other'"):
+        train(TOKENS, steps=5, start=loaded, head=V, **{part: other})
+
+
+def test_another_rule_does_not_go_on_from_a_listed_one():
+    path = train(TOKENS, steps=5, head=V)
+    with pytest.raises(Unsupported, match="this run's rule is 'ngd', not 'slow'"):
+        train(TOKENS, steps=5, start=path, head=V, rule=RULE)
+
+
+def test_a_listed_rule_may_be_given_as_an_object(tmp_path):
+    named, given = (train(TOKENS, head=V, steps=30, rule=r) for r in ("ngd", rule_of("ngd")))
+    np.testing.assert_array_equal(named.weights["W"], given.weights["W"])
+    assert outcome(given, TOKENS, V).limit.status == "proved"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_outcome_needs_no_names(part, tmp_path):
+    given = PARTS[part]
+    path = train(TOKENS, steps=400, lr=0.5, **given)
+    path.save(tmp_path / "run.npz")
+    loaded = Path.load(tmp_path / "run.npz")
+    model = given.get("model")
+    for one in (path, loaded):
+        found = outcome(one, TOKENS, given["head"], model=model)
+        own = {"rule", "model"} & set(given)
+        assert found.limit.status == ("unknown" if own else "proved")
+        judged = outcome(one, TOKENS, given["head"], norm="frobenius", model=model)
+        assert judged.certificate.status == "optimal" and judged.margin_share > 0
+    if model is not None:
+        with pytest.raises(Unsupported, match="this run's model 'twofold' is not at hand"):
+            loaded.matrices()
+        np.testing.assert_array_equal(loaded.matrices(MODEL), path.matrices())
+
+
+def test_two_blocks_of_one_matrix_move_it_together():
+    path = train(TOKENS, model=MODEL, rule="gd", head=V, lr=0.1, steps=30)
+    plain = train(TOKENS, rule="gd", head=V, lr=0.5, steps=30)
+    np.testing.assert_allclose(path.matrices(), plain.matrices(), rtol=1e-12)
+
+
+def test_predict_says_what_is_not_known():
+    for limit in (predict("weight", RULE), predict(MODEL, "ngd"), predict(MODEL, RULE, TOKENS)):
+        assert limit.status == "unknown" and limit.norm is None
+        assert "not in the table of limits" in limit.statement
+    like = replace(RULE, limit="ngd")
+    limit = predict("weight", like)
+    assert (limit.norm, limit.status) == ("frobenius", "conjectured")
+    assert "Rule slow says that it stands for ngd" in limit.statement
+
+
+def test_a_path_of_least_losses_takes_a_loss_and_a_head():
+    for given in ({"loss": LOSS, "head": V}, {"head": HEAD}):
+        path = regpath(TOKENS, radii=[1.0, 4.0], starts=1, scouts=2, **given)
+        assert np.isfinite(path.loss).all()
+    with pytest.raises(Unsupported, match="no regularization path of model 'twofold'"):
+        regpath(TOKENS, model=MODEL, head=V, radii=[1.0])
+
+
+def test_sentences_take_a_rule(tmp_path):
+    data = Sentences.of(LINES)
+    both = two_stages(data, rule=RULE, steps=(40, 60))
+    found = outcome(both, data)
+    assert found.limit.status == "unknown" and set(found.certificates) == {"W_kq", "W_ov"}
+    half = train(data, model="next-token", readout="mass", rule=RULE, steps=10)
+    half.save(tmp_path / "run.npz")
+    loaded = Path.load(tmp_path / "run.npz")
+    with pytest.raises(Unsupported, match="is not at hand"):
+        train(data, start=loaded, steps=5)
+    whole = train(data, model="next-token", readout="mass", rule=RULE, steps=15)
+    equal(train(data, start=loaded, rule=RULE, steps=5), whole)
+
+
+# What breaks a law, with the words that name the law.
+
+
+def changed(how):
+    """RULE with each block x of its steps replaced by how(x before, x after)."""
+
+    def move(step):
+        new, state = RULE.move(step)
+        return {x: how(step.params[x], block) for x, block in new.items()}, state
+
+    return replace(RULE, name="broken", move=move)
+
+
+def spoil(before, after):
+    before += 1.0
+    return after
+
+
+def grow(step):
+    new, state = RULE.move(step)
+    return new, {**state, "more": 1.0}
+
+
+RULES = {
+    "leaves its arguments alone": changed(spoil),
+    "every block in its own shape": changed(lambda before, after: after[0]),
+    "names and shapes of the state": replace(RULE, name="broken", move=grow),
+    "no step is NaN": changed(lambda before, after: after * np.nan),
+    "a step is finite": changed(lambda before, after: after + np.inf),
+    "a zero gradient moves nothing": changed(lambda before, after: 0.9 * after),
+    "instances of a stack do not mix": changed(
+        lambda before, after: before + (after - before).sum(axis=0)
+    ),
+    "a flat dict of arrays": replace(RULE, name="broken", init=lambda params: {"deep": {"a": 1}}),
+    r"fails in move \(ZeroDivisionError": changed(lambda before, after: 1 / 0),
+}
+
+
+@pytest.mark.parametrize("law", RULES)
+def test_a_rule_that_breaks_a_law_is_refused(law):
+    with pytest.raises(Unsupported, match=f"rule 'broken' .*{law}.* two instances"):
+        train(TOKENS, rule=RULES[law], head=V, steps=1)
+
+
+MODELS = {
+    "matrix gives a finite W": replace(MODEL, name="broken", matrix=lambda p: p["a"][0]),
+    "every block of attention": replace(MODEL, name="broken", chain=lambda p, G: {"a": G}),
+    "chain is the derivative": replace(MODEL, name="broken", chain=lambda p, G: {"a": G, "b": G}),
+    r"fails .*\(KeyError": replace(MODEL, name="broken", matrix=lambda p: p["W"]),
+}
+LOSSES = {
+    "derivative of value": replace(
+        LOSS, name="broken", slope=lambda x: (LOSS.slope(x)[0], LOSS.slope(x)[1] + 0.1)
+    ),
+    "below the floor": replace(LOSS, name="broken", floor=1.0),
+    "falls up to the margin": replace(LOSS, name="broken", best=0.0),
+    "shape of the margins": replace(LOSS, name="broken", value=lambda x: 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", MODELS)
+def test_a_model_that_breaks_a_law_is_refused(law):
+    with pytest.raises(Unsupported, match=f"model 'broken' .*{law}"):
+        train(TOKENS, model=MODELS[law], head=V, steps=1)
+
+
+@pytest.mark.parametrize("law", LOSSES)
+def test_a_loss_that_breaks_a_law_is_refused(law):
+    with pytest.raises(Unsupported, match=f"loss 'broken' .*{law}"):
+        train(TOKENS, loss=LOSSES[law], head=V, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("law", "wrong"),
+    [
+        ("gradient is the derivative", {"gradient": lambda self, o: 2 * self.v / np.cosh(o) ** 2}),
+        ("is `bend` times", {"bend": 0.0}),
+        ("has its v in `vector`", {"linear": True}),
+    ],
+)
+def test_a_head_that_breaks_a_law_is_refused(law, wrong):
+    broken = type("Broken", (outside.Curved,), wrong)(HEAD.v)
+    with pytest.raises(Unsupported, match=f"head 'curved' .*{law}"):
+        train(TOKENS, head=broken, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"rule": 3}, "a rule is given by name"),
+        ({"rule": lambda: 3}, "it must be a Rule"),
+        ({"rule": outside.slow, "options": {"speed": 1.0}}, "does not take this"),
+        ({"rule": RULE, "options": {"friction": 1.0}}, "slow is made already"),
+        ({"model": 3}, "a model is given by name"),
+        ({"loss": 3}, "a loss is given by name"),
+    ],
+)
+def test_what_is_no_part_is_refused(given, said):
+    with pytest.raises(Unsupported, match=said):
+        train(TOKENS, steps=1, **{"head": V, **given})
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "said"),
+    [
+        (TOKENS, {"readout": "softmax"}, "readout is for sentences"),
+        (TOKENS, {"collocations": False}, "collocations is for sentences"),
+        (TOKENS, {"embedding": "normal"}, "embedding is for sentences"),
+        (TOKENS, {"weights": "uniform"}, "weights is for sentences"),
+        (Sentences.of(LINES), {"width": 2, "model": "decoder"}, "width is for tokens"),
+        (Sentences.of(LINES), {"loss": "linear", "model": "decoder"}, "loss is for tokens"),
+    ],
+)
+def test_options_of_the_other_kind_of_data_are_refused(data, given, said):
+    head = {"head": V} if data is TOKENS else {}
+    with pytest.raises(Unsupported, match=said):
+        train(data, steps=1, **head, **given)
+
+
+def test_kinds_are_those_of_the_package():
+    kinds = ((RULE, Rule), (MODEL, Model), (LOSS, Loss), (HEAD, Head))
+    assert all(isinstance(thing, kind) for thing, kind in kinds)

@@ -1,0 +1,318 @@
+"""A norm and a solver that no registry lists go wherever a listed one goes."""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import attsvm
+from attsvm import Answer, Certificate, Norm, Problem, Solver, Stack, Tokens, Unsupported, measures
+from attsvm.errors import BadTokens, ConvergenceWarning
+from attsvm.norms import norm_of
+from attsvm.norms.norm import check_norm, law_inputs
+from attsvm.solvers import SOLVERS
+from tests.tolerances import GAP_SPECTRUM, ROUNDING
+
+
+class KyFan(Norm):
+    """The two largest singular values: no method of its own, nothing but the contract."""
+
+    name = "ky-fan-2"
+    rotational = True
+
+    def value(self, W):
+        return np.linalg.svd(W, compute_uv=False)[..., :2].sum(axis=-1)
+
+    def dual(self, G):
+        s = np.linalg.svd(G, compute_uv=False)
+        return np.maximum(s[..., 0], s.sum(axis=-1) / 2)
+
+    def sharp(self, G):
+        U, s, Vt = np.linalg.svd(G, full_matrices=False)
+        one = U[..., :, :1] * Vt[..., :1, :] * (s[..., :1, None] > 0)
+        top = s[..., 0] >= s.sum(axis=-1) / 2
+        return np.where(top[..., None, None], one, U @ Vt / 2)
+
+    def rounding(self, shape):
+        return 1e-13
+
+
+class Weighted(Norm):
+    """(Σ s_i W_ij²)^½ with its normal, an own method and cvxpy's expression."""
+
+    name = "weighted"
+    unique = True
+
+    def scale(self, W):
+        return np.sqrt(1.0 + np.arange(np.shape(W)[-2]))[:, None]
+
+    def value(self, W):
+        return np.sqrt(np.square(W * self.scale(W)).sum(axis=(-2, -1)))
+
+    def dual(self, G):
+        return np.sqrt(np.square(G / self.scale(G)).sum(axis=(-2, -1)))
+
+    def sharp(self, G):
+        size = np.asarray(self.dual(G))[..., None, None]
+        return np.divide(G / self.scale(G) ** 2, size, out=np.zeros(np.shape(G)), where=size > 0)
+
+    def rounding(self, shape):
+        return 1e-14
+
+    def normal(self, u):
+        return self.scale(u) ** 2 * u
+
+    def cvxpy(self, cp, W):
+        return cp.norm(cp.multiply(np.broadcast_to(self.scale(W), W.shape), W), "fro")
+
+    def ball(self, upper, lower):
+        return float(np.sqrt(max(upper**2 - lower**2, 0.0)))
+
+    def dual_ball(self, ratio):
+        return float(2 * np.sqrt(max(1 - ((1 + ratio) / 2) ** 2, 0.0)))
+
+
+def tokens(*, seed=0, n=3, T=4, d=4, dq=3):
+    draw = np.random.default_rng(seed)
+    return Tokens(
+        draw.standard_normal((n, T, d)),
+        queries=draw.standard_normal((n, dq)),
+        labels=np.where(np.arange(n) % 2, -1.0, 1.0),
+    )
+
+
+def problem(**sizes):
+    return Problem.of(tokens(**sizes), [0] * sizes.get("n", 3))
+
+
+def by_hand(problem, norm, *, tol):
+    """A solver from outside: the listed one's pair, as a plain tuple."""
+    best = attsvm.solve(problem, norm, tol=tol)
+    return best.W, best.multipliers
+
+
+OUTSIDE = (KyFan(), Weighted())
+each = pytest.mark.parametrize("norm", OUTSIDE, ids=lambda norm: norm.name)
+
+
+@each
+def test_solved_and_certified_from_value_dual_and_sharp_alone(norm):
+    rows = problem()
+    best = attsvm.solve(rows, norm).require()
+    assert best.gap <= GAP_SPECTRUM and best.norm is norm
+    again = attsvm.certify(rows, norm, best.W, best.multipliers)
+    assert again.status == "optimal" and again.verify().ok
+    assert rows.margins(best.W).min() >= 1 - GAP_SPECTRUM
+    assert_allclose(float(norm.value(best.W)), best.upper, rtol=ROUNDING)
+
+
+def test_the_general_method_agrees_with_one_that_knows_the_norm():
+    rows, norm = problem(), Weighted()
+    # (Σ s W²)^½ is the Frobenius norm of √s W, which meets the rows Δ/√s
+    known = attsvm.solve(
+        Problem.from_rows(
+            rows.differences() / norm.scale(rows.differences().T)[:, 0],
+            rows.queries[rows.query],
+        )
+    )
+    assert_allclose(attsvm.solve(rows, norm).upper, known.upper, rtol=GAP_SPECTRUM)
+    assert_allclose(attsvm.solve(rows, norm, C=0.3).upper,
+                    attsvm.solve(Problem.from_rows(
+                        rows.differences() / norm.scale(rows.differences().T)[:, 0],
+                        rows.queries[rows.query]), C=0.3).upper, rtol=GAP_SPECTRUM)  # fmt: skip
+
+
+def test_a_norm_that_knows_cvxpy_has_a_second_opinion():
+    rows = problem()
+    ours, theirs = (attsvm.solve(rows, Weighted(), solver=s, tol=1e-4) for s in (None, "cvxpy"))
+    assert abs(ours.upper / theirs.upper - 1) <= 1e-4
+    with pytest.raises(Unsupported, match=r"does not take norm ky-fan-2: general do"):
+        attsvm.solve(rows, KyFan(), solver="cvxpy")
+
+
+def test_a_norm_may_bring_its_own_method():
+    calls = []
+
+    class Own(Weighted):
+        name = "weighted-own"
+
+        def inner(self, D, Z, b, free, *, tol, W0, lam0):
+            calls.append(D.shape)
+            return SOLVED(D, Z, b, free, norm=self, tol=tol, W0=W0, lam0=lam0)
+
+    from attsvm.solvers.general import inner as SOLVED
+
+    assert SOLVERS["interior"].takes(Own()) and not SOLVERS["interior"].takes(Weighted())
+    best = attsvm.solve(problem(), Own()).require()
+    assert calls and best.gap <= GAP_SPECTRUM
+    assert attsvm.solve(problem(), Own(), C=0.5).require().gap <= GAP_SPECTRUM
+
+
+@each
+def test_inseparable_rows_are_proved_so_in_any_norm(norm):
+    rows = Problem.from_rows([[1.0, 0.0], [-1.0, 0.0]])
+    assert attsvm.solve(rows, norm).status == "inseparable"
+
+
+def test_many_problems_and_stacks():
+    X = np.random.default_rng(5).standard_normal((3, 2, 3, 4))
+    stack = Stack(X, alpha=np.zeros((3, 2), int))
+    found = attsvm.solve_many(stack, Weighted())
+    assert [c.status for c in found] == ["optimal"] * 3
+    again = attsvm.solve_many(stack.problems(), Weighted(), solver=by_hand)
+    assert_allclose([c.lower for c in again], [c.lower for c in found], rtol=ROUNDING)
+
+
+@each
+def test_saved_by_name_and_given_again(norm, tmp_path):
+    best = attsvm.solve(problem(), norm)
+    best.save(tmp_path / "best.npz")
+    back = Certificate.load(tmp_path / "best.npz", norm=norm)
+    assert (back.lower, back.upper, back.norm.name) == (best.lower, best.upper, norm.name)
+    assert back.verify().ok
+    with pytest.raises(BadTokens, match=rf"unknown norm '{norm.name}'.*norm=…"):
+        Certificate.load(tmp_path / "best.npz")
+    with pytest.raises(BadTokens, match=rf"in norm '{norm.name}', not 'nuclear'"):
+        Certificate.load(tmp_path / "best.npz", norm=norm_of("nuclear"))
+    with pytest.raises(Unsupported, match="cannot be checked in exact arithmetic"):
+        back.verify(exact=True)
+
+
+def test_optimality_and_local_optima():
+    data, v = tokens(n=2, T=3, d=3, dq=2), [1.0, 0.5, -0.2]
+    norm = Weighted()
+    verdict = attsvm.optimality(data, [0, 1], v, norm)
+    assert verdict.certificate.norm is norm
+    found = attsvm.local_optima(data, v, norm)
+    assert len(found.choices) and all(o.certificate.norm is norm for _, o in found.local)
+    assert found.best.tolist() == attsvm.Selection.best(data, v).indices.tolist()
+
+
+def test_regularization_path_needs_the_normal():
+    data, head = tokens(), [1.0, 0.3, 0.1, -0.4]
+    path = attsvm.regpath(data, norm=Weighted(), head=head, radii=[50.0, 500.0], starts=1, scouts=4)
+    assert path.norm.name == "weighted" and path.residual.max() < 1e-6
+    assert path.share[-1] > 0.98
+    with pytest.raises(Unsupported, match="norms that have a `normal`"):
+        attsvm.regpath(data, norm=KyFan(), head=head)
+
+
+@each
+def test_measures(norm):
+    rows = problem()
+    best = attsvm.solve(rows, norm)
+    assert_allclose(measures.size(best.W, norm), norm.value(best.W))
+    share = measures.margin_share(best.W, best)
+    assert 1 - 2 * GAP_SPECTRUM <= share <= 1
+    assert measures.margin_share(-best.W, best) == 0.0
+
+
+def test_sets_and_the_relaxed_problem():
+    data = tokens(n=2, T=3)
+    choice = attsvm.solve_sets(data, [[0, 1], [0]], Weighted())
+    assert choice.certificate.norm.name == "weighted" and choice.solved >= 1
+    assert attsvm.relaxed(data, [0, 0], norm=Weighted()).m == 4
+
+
+def test_a_solver_is_a_name_a_record_or_a_function():
+    rows = problem()
+    listed = attsvm.solve(rows)
+    assert attsvm.solve(rows, solver=by_hand).lower == pytest.approx(listed.lower)
+
+    def whole(problem, norm, *, tol, budget):
+        found = attsvm.solve(problem, norm, C=None if budget == np.inf else budget)
+        return Answer(found.W, found.multipliers, found.tie_multipliers)
+
+    record = Solver("whole", lambda norm: norm.euclidean, whole, soft=True)
+    assert attsvm.solve(rows, solver=record, C=0.2).status == "optimal"
+    assert attsvm.solve(rows, solver=whole, C=0.2).status == "optimal"
+    with pytest.raises(Unsupported, match="'whole' does not take norm l1"):
+        attsvm.solve(rows, "l1", solver=record)
+    with pytest.raises(Unsupported, match="'by_hand, given' takes no budget C"):
+        attsvm.solve(rows, solver=by_hand, C=0.2)
+    with pytest.raises(Unsupported, match="a solver is a name, a Solver or a function"):
+        attsvm.solve(rows, solver=3)
+    with pytest.raises(Unsupported, match="it must return an Answer"):
+        attsvm.solve(rows, solver=lambda problem, norm, tol: None)
+
+
+def test_nothing_that_a_solver_says_is_believed():
+    def boast(problem, norm, *, tol):
+        return np.ones(problem.shape), np.ones(problem.m)
+
+    with pytest.warns(ConvergenceWarning):
+        end = attsvm.solve(problem(), solver=boast)
+    assert end.status == "stalled"
+
+
+BROKEN = {
+    "value(tW) = |t| value(W)": {"value": lambda self, W: np.square(W).sum(axis=(-2, -1))},
+    "value(W + V) ≤ value(W) + value(V)": {
+        "value": lambda self, W: np.sqrt(np.abs(W)).sum(axis=(-2, -1)) ** 2,
+    },
+    "value(W) is positive and finite for W ≠ 0": {"value": lambda self, W: 0 * W[..., 0, 0]},
+    "⟨G, W⟩ ≤ dual(G) value(W)": {"dual": lambda self, G: Weighted.dual(self, G) / 2},
+    "value(sharp(G)) = 1": {"sharp": lambda self, G: 2 * Weighted.sharp(self, G)},
+    "⟨G, sharp(G)⟩ = dual(G)": {"sharp": lambda self, G: -Weighted.sharp(self, G)},
+    "value(E) ≤ spread ‖E‖_F": {"spread": lambda self, shape: (0.1, 1.0)},
+    "rounding covers what is seen": {
+        "value": lambda self, W: Weighted.value(self, W).astype(np.float32).astype(float),
+    },
+    "as rotational says": {"rotational": True},
+    "as euclidean says": {"euclidean": True},
+    "dual(normal(u)) = 1": {"normal": lambda self, u: u},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", BROKEN)
+def test_a_broken_law_is_named_with_its_input(law):
+    norm = type("Broken", (Weighted,), {"name": "broken", **BROKEN[law]})()
+    with pytest.raises(Unsupported) as said:
+        attsvm.solve(problem(), norm)
+    words = re.search(r"law '(.+?)': (\S+) against (\S+), on matrix (\d) of shape \((\d), (\d)\), "
+                      r"seed (\d)", str(said.value))  # fmt: skip
+    assert words and law in words[1]
+    d, dq, seed = (int(words[k]) for k in (5, 6, 7))
+    assert law_inputs((d, dq), seed)[int(words[4])].shape == (d, dq)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": "nuclear"}, "has the name 'nuclear' of another norm"),
+        ({"name": ""}, "needs a name"),
+        ({"name": "bad", "value": lambda self, W: 1 / 0}, "fails on matrices of shape"),
+        ({"name": "bad", "value": lambda self, W: np.abs(W)}, "one number per matrix"),
+        ({"name": "bad", "rounding": lambda self, shape: 0.0}, "rounding is a small positive"),
+    ],
+)
+def test_what_breaks_the_contract_is_said(changes, sentence):
+    norm = type("Broken", (Weighted,), changes)()
+    with pytest.raises(Unsupported, match=re.escape(sentence)):
+        norm_of(norm)
+
+
+def test_what_is_no_norm_is_refused():
+    with pytest.raises(Unsupported, match=r"give an object of it, KyFan\(\)"):
+        norm_of(KyFan)
+    with pytest.raises(Unsupported, match=r"a subclass of attsvm\.Norm"):
+        norm_of(3)
+
+
+def test_a_norm_of_one_shape_says_so():
+    class Fixed(Weighted):
+        name = "fixed"
+        shape = (4, 3)
+
+    assert attsvm.solve(problem(), Fixed()).status == "optimal"
+    with pytest.raises(BadTokens, match=r"norm fixed is for W of shape \(4, 3\)"):
+        attsvm.solve(problem(dq=2), Fixed())
+
+
+def test_listed_norms_keep_the_laws_and_the_default_spread_is_safe():
+    for name in ("frobenius", "nuclear", "spectral", "max", "l1", "l1.5", "l4"):
+        norm = norm_of(name)
+        check_norm(norm)
+        for wide, tight in zip(Norm.spread(norm, (3, 4)), norm.spread((3, 4)), strict=True):
+            assert tight <= wide * (1 + ROUNDING)

@@ -1,0 +1,74 @@
+"""attsvm.language is the door to sentences; attsvm.train and attsvm.outcome lead there too."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import attsvm
+from attsvm import language
+from attsvm.errors import BadTokens, Unsupported
+
+LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
+DATA = language.Sentences.of(LINES)
+
+
+def test_every_listed_name_is_there_with_a_word_on_it():
+    for name in language.__all__:
+        thing = getattr(language, name)
+        assert inspect.getdoc(thing), name
+        assert thing.__module__.startswith("attsvm.language."), name
+    assert dir(language) == sorted(language.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        language.nothing  # noqa: B018
+
+
+def test_both_doors_train_alike():
+    given = {"model": "joint-next-token", "collocations": True, "steps": 30, "lr": 0.2}
+    one, other = attsvm.train(DATA, **given), language.train(DATA, **given)
+    assert one.config == other.config
+    np.testing.assert_array_equal(one.weights["W_kq"], other.weights["W_kq"])
+    with pytest.raises(BadTokens, match="needs Sentences"):
+        language.train(LINES)
+
+
+def test_an_outcome_of_every_way_to_train():
+    stages = attsvm.two_stages(DATA, steps=(400, 900))
+    whole = attsvm.outcome(stages, DATA)
+    assert whole.status == "optimal" and whole.realizability.realizable
+    assert whole.limit.status == "proved" and whole.top_optimal == 1.0
+    assert whole.excess == pytest.approx(whole.loss - whole.floor, abs=1e-9)
+    assert min(whole.correlation.values()) > 0.99
+    assert 0.9 < min(whole.margin_share.values()) <= 1
+    # The second stage with the first one's path, and with its end alone.
+    for head in (stages.decoder, stages.W_ov):
+        part = attsvm.outcome(stages.attention, DATA, head)
+        assert part.floor == whole.floor and part.excess == whole.excess
+        assert part.correlation["W_kq"] == whole.correlation["W_kq"]
+    first = attsvm.outcome(stages.decoder, DATA)
+    assert set(first.certificates) == {"W_ov"} and first.decoder_loss is None
+    assert first.loss == whole.decoder_loss
+    mass = attsvm.train(DATA, model="next-token", readout="mass", steps=300)
+    assert set(attsvm.outcome(mass, DATA).certificates) == {"W_kq"}
+    both = attsvm.train(DATA, model="joint-next-token", steps=300)
+    assert attsvm.outcome(both, DATA, norm="max").certificates["W_kq"].pieces[0].norm.name == "max"
+
+
+def test_an_outcome_is_of_the_data_of_its_run():
+    stages = attsvm.two_stages(DATA, steps=(20, 20))
+    other = language.Sentences.of([*LINES, [2, 1, 2]])
+    with pytest.raises(BadTokens, match="other sentences"):
+        attsvm.outcome(stages, other)
+    with pytest.raises(BadTokens, match="needs a decoder"):
+        attsvm.outcome(stages.attention, DATA)
+    tokens = attsvm.Tokens(np.eye(3)[None], labels=[1])
+    for run in (stages, stages.decoder):
+        with pytest.raises(BadTokens, match="Sentences"):
+            attsvm.outcome(run, tokens)
+    path = attsvm.train(tokens, head=[1.0, 0.0, 0.0], model="prompt", steps=5)
+    with pytest.raises(Unsupported, match="trains on Tokens"):
+        attsvm.outcome(path, DATA)
+    with pytest.raises(Unsupported, match="embedding is for runs on sentences"):
+        attsvm.outcome(path, tokens, embedding="normal")
+    with pytest.raises(Unsupported, match="instance is for runs on tokens"):
+        attsvm.outcome(stages, DATA, instance=1)

@@ -1,0 +1,105 @@
+"""Saved runs: the arrays a file promises, and files of earlier versions."""
+
+from pathlib import Path as FilePath
+
+import numpy as np
+import pytest
+
+from attsvm import Path, Sentences, Tokens, train
+from attsvm.data.sphere import sphere_arrays
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.models import MODELS, SENTENCE_MODELS
+from attsvm.training.record import COLUMNS
+
+EARLY = FilePath(__file__).parent / "saved"
+LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
+
+
+def instance(seed=3, *, queries=True):
+    a = sphere_arrays(2, 3, 3, seed=seed)
+    return Tokens(a["X"], queries=a["z"] if queries else None, labels=a["y"]), a["v"]
+
+
+def same(one, other):
+    for name in (*COLUMNS, "changed"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.weights.keys() == other.weights.keys() and one.config == other.config
+    for name, block in one.weights.items():
+        np.testing.assert_array_equal(block, other.weights[name])
+    assert one.state.keys() == other.state.keys()
+
+
+def arrays_of(file):
+    with np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_one_instance_is_saved_without_its_axis(model, tmp_path):
+    tokens, v = instance(queries="prompt" not in model)
+    head = None if model.startswith("joint") else v
+    path = train(tokens, model=model, head=head, steps=12)
+    path.save(tmp_path / "run.npz")
+    held, R = arrays_of(tmp_path / "run.npz"), len(path.steps)
+    assert held["steps"].shape == held["loss"].shape == (R,)
+    assert held["selection"].tolist() == path.selection[0].tolist()
+    for name, block in path.weights.items():
+        np.testing.assert_array_equal(held[name], block[:, 0])
+    same(Path.load(tmp_path / "run.npz"), path)
+
+
+def test_a_stack_is_saved_with_its_axis(tmp_path):
+    (one, v), (two, u) = instance(3), instance(4)
+    path = train([one, two], head=np.stack([v, u]), rule="adam", steps=12)
+    path.save(tmp_path / "run.npz")
+    held = arrays_of(tmp_path / "run.npz")
+    assert held["W"].shape == (len(path.steps), 2, 3, 3)
+    assert held["loss"].shape == (len(path.steps), 2) and held["selection"].shape == (2, 2)
+    same(Path.load(tmp_path / "run.npz"), path)
+
+
+@pytest.mark.parametrize("model", SENTENCE_MODELS)
+def test_runs_on_sentences_know_their_matrices(model, tmp_path):
+    data = Sentences.of(LINES)
+    head = 3 * np.roll(np.eye(3), 1, axis=0) if model == "next-token" else None
+    path = train(data, model=model, head=head, steps=12, init="normal:0.1")
+    path.save(tmp_path / "run.npz")
+    loaded = Path.load(tmp_path / "run.npz")
+    same(loaded, path)
+    block = "W_ov" if model == "decoder" else "W_kq"
+    for one in (path, loaded):
+        np.testing.assert_array_equal(one.matrices(), path.weights[block])
+
+
+def test_an_early_file_of_one_instance_goes_on(tmp_path):
+    tokens, v = instance()
+    given = {"model": "factored", "rule": "muon", "head": v, "lr": 0.1, "seed": 2}
+    early = Path.load(EARLY / "early_one.npz")
+    same(early, train(tokens, steps=6, **given))
+    on = train(tokens, start=early, head=v, steps=9)
+    same(on, train(tokens, steps=15, **given))
+    on.save(tmp_path / "new.npz")
+    assert arrays_of(tmp_path / "new.npz")["K"].shape == (len(on.steps), 3, 3)
+
+
+def test_an_early_file_of_a_stack_goes_on():
+    (one, v), (two, u) = instance(3), instance(4)
+    heads = np.stack([v, u])
+    early = Path.load(EARLY / "early_stack.npz")
+    assert early.size == 2
+    on = train([one, two], start=early, head=heads, steps=9)
+    same(on, train([one, two], head=heads, lr=0.1, steps=15))
+
+
+def test_a_file_that_is_no_path_is_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", W=np.eye(2))
+    with pytest.raises(BadTokens, match="is not a saved path: it has no array steps"):
+        Path.load(tmp_path / "other.npz")
+
+
+def test_a_block_may_not_take_a_promised_name():
+    tokens, v = instance()
+    path = train(tokens, head=v, steps=2)
+    path.weights["loss"] = path.weights.pop("W")
+    with pytest.raises(Unsupported, match="a block called loss cannot be saved"):
+        path.arrays()
