@@ -1,4 +1,4 @@
-"""How kernels are compiled and run: options, arrays of one kind, shares of a stack on threads.
+"""How kernels are compiled and run: options, shares of a stack on threads.
 
 Memory is made in Python and handed to kernels: those that make no arrays need not count references
 to them, which costs as much as the sums of a small input. A kernel made parallel by numba takes
@@ -15,10 +15,8 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from numba import config
-from numpy.typing import NDArray
 
 T = TypeVar("T")
-A = TypeVar("A", bound=NDArray[Any])
 
 # For what Python calls: other threads run beside it.
 KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
@@ -27,14 +25,6 @@ KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True
 BARE: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # The same, made part of its callers.
 HOT: dict[str, Any] = BARE | {"forceinline": True}
-
-
-def plain(array: A) -> A:
-    """The array itself when it is contiguous and can be written to, a copy of it otherwise.
-
-    A kernel is compiled once for each kind of array it meets: this leaves one.
-    """
-    return array if array.flags.carray else array.copy()
 
 
 def in_shares(work: Callable[[int, int], T], size: int, least: int = 1) -> list[T]:

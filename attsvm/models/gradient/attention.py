@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import HOT, KERNEL, in_shares, plain
+from attsvm.ground.compiled import njit, plain
+from attsvm.ground.kernels import HOT, KERNEL, in_shares
 from attsvm.models.gradient.one_input import (
     LEAST,
     combine,

@@ -31,7 +31,7 @@ from attsvm.models.gradient.one_input import (
     top_token,
     untie,
 )
-from attsvm.models.gradient.steps import Log, State, Steps
+from attsvm.models.gradient.steps import Log, State, Steps, log_add
 
 # The losses the kernel knows, by their place.
 CODES = ("logistic", "exponential", "linear", "squared")
@@ -128,14 +128,6 @@ def slope_of(code: int, x: float) -> tuple[float, float]:
     if code == 2:
         return -1.0, 0.0
     return x - 1.0, 0.0
-
-
-@njit(**HOT)
-def _log_add(x: float, y: float) -> float:
-    """log(e^x + e^y)."""
-    if x == y:
-        return x + math.log(2.0)
-    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
 @njit(**HOT)
@@ -273,7 +265,7 @@ def _march(
     dq, d = U.shape
     for b in range(begin, end):
         reach = _begin(given, known, seen, state.W[b], b)
-        written = 0
+        written = int(np.int64(0))  # a literal zero would be a type of its own
         for k in range(len(lr)):
             for i in range(n):
                 if not _look(given, known, seen, reach, b, i):
@@ -312,7 +304,7 @@ def _march(
             passed = math.log(lr[k]) if lr[k] > 0.0 else -np.inf
             if normalized:
                 passed -= log_size
-            state.clock[b] = _log_add(state.clock[b], passed)
+            state.clock[b] = log_add(state.clock[b], passed)
             _step(U, G, f, lr[k] * decay)
         for c in range(dq):
             for r in range(d):

@@ -6,9 +6,12 @@ are: `fused` for attention on Tokens, another one for sentences.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.compiled import njit
+from attsvm.ground.kernels import HOT
 
 
 class Steps(NamedTuple):
@@ -43,3 +46,11 @@ class Log(NamedTuple):
     columns: Floats
     tops: Ints
     sureness: Floats
+
+
+@njit(**HOT)
+def log_add(x: float, y: float) -> float:
+    """log(e^x + e^y)."""
+    if x == y:
+        return x + math.log(2.0)
+    return max(x, y) + math.log1p(math.exp(-abs(x - y)))

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import KERNEL, in_shares, plain
+from attsvm.ground.compiled import njit, plain
+from attsvm.ground.kernels import KERNEL, in_shares
 from attsvm.models.gradient.attention import SHARE, Inputs, Room, Slopes
 from attsvm.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.rules.graded.wide import of_log

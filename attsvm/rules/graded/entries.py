@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import KERNEL, in_shares, plain
+from attsvm.ground.compiled import njit, plain
+from attsvm.ground.kernels import KERNEL, in_shares
 from attsvm.rules.graded.wide import NONE, level, shifted
 
 

@@ -12,26 +12,32 @@ import math
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
+from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.compiled import njit, plain
+from attsvm.ground.kernels import KERNEL
+from attsvm.rules.graded.wide import Wide
 
 
-@njit()
-def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tuple[Ints, Ints]:
-    """(parent (N,), depth (N,)) of the heaviest tree over N rows; a root is its own parent.
-
-    at, less (K,): the pair of each term; share, power (K,): its wide number. Rows that no term
-    joins are in trees of their own.
-    """
-    weight = np.full((rows, rows), -np.inf)
+@njit(**KERNEL)
+def _heaviest(
+    at: Ints, less: Ints, x: Wide, weight: Floats, near: Floats, done: Bools, parent: Ints,
+    depth: Ints,
+) -> None:  # fmt: skip
+    """Writes parent and depth as in `heaviest`; weight (N, N), near and done (N,) are room."""
+    share, power = x
+    rows = len(parent)
+    for i in range(rows):
+        parent[i] = i
+        depth[i] = 0
+        near[i] = -np.inf
+        done[i] = False
+        for j in range(rows):
+            weight[i, j] = -np.inf
     for k in range(len(at)):
         if share[k] != 0.0 and at[k] != less[k]:
-            x = power[k] + math.log2(abs(share[k]))
-            if x > weight[at[k], less[k]]:
-                weight[at[k], less[k]] = weight[less[k], at[k]] = x
-    parent, depth = np.arange(rows), np.zeros(rows, np.int64)
-    near = np.full(rows, -np.inf)
-    done = np.zeros(rows, np.bool_)
+            f = power[k] + math.log2(abs(share[k]))
+            if f > weight[at[k], less[k]]:
+                weight[at[k], less[k]] = weight[less[k], at[k]] = f
     for _ in range(rows):
         best = -1
         for i in range(rows):
@@ -42,11 +48,48 @@ def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tup
             depth[best] = depth[parent[best]] + 1
         for i in range(rows):
             if not done[i] and weight[best, i] > near[i]:
-                near[i], parent[i] = weight[best, i], best
+                near[i] = weight[best, i]
+                parent[i] = best
+
+
+def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tuple[Ints, Ints]:
+    """(parent (N,), depth (N,)) of the heaviest tree over N rows; a root is its own parent.
+
+    at, less (K,): the pair of each term; share, power (K,): its wide number. Rows that no term
+    joins are in trees of their own.
+    """
+    parent, depth = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    _heaviest(
+        plain(at), plain(less), (plain(share), plain(power)), np.empty((rows, rows)),
+        np.empty(rows), np.empty(rows, np.bool_), parent, depth,
+    )  # fmt: skip
     return parent, depth
 
 
-@njit()
+@njit(**KERNEL)
+def _climb(
+    tree: tuple[Ints, Ints], at: Ints, less: Ints, share: Floats, number: Ints, term: Ints,
+    sign: Floats,
+) -> int:  # fmt: skip
+    """How long all paths of `climbed` are; writes them as far as the arrays go."""
+    parent, depth = tree
+    m = 0
+    for k in range(len(at)):
+        u, w = at[k], less[k]
+        while share[k] != 0.0 and u != w:
+            up = depth[u] >= depth[w]
+            if m < len(number):
+                number[m] = u if up else w
+                term[m] = k
+                sign[m] = 1.0 if up else -1.0
+            m += 1
+            if up:
+                u = parent[u]
+            else:
+                w = parent[w]
+    return m
+
+
 def climbed(
     parent: Ints, depth: Ints, at: Ints, less: Ints, share: Floats
 ) -> tuple[Ints, Ints, Floats]:
@@ -54,21 +97,10 @@ def climbed(
 
     Terms with share 0 have no path.
     """
-    total = 0
-    for fill in range(2):
-        number, term = np.empty(total, np.int64), np.empty(total, np.int64)
-        sign = np.empty(total)
-        m = 0
-        for k in range(len(at)):
-            u, w = at[k], less[k]
-            while share[k] != 0.0 and u != w:
-                up = depth[u] >= depth[w]
-                if fill == 1:
-                    number[m], term[m], sign[m] = (u if up else w), k, (1.0 if up else -1.0)
-                m += 1
-                if up:
-                    u = parent[u]
-                else:
-                    w = parent[w]
-        total = m
+    given = (plain(parent), plain(depth)), plain(at), plain(less), plain(share)
+    length = 0
+    for _ in range(2):  # once to see how long they are
+        number, term = np.empty(length, np.int64), np.empty(length, np.int64)
+        sign = np.empty(length)
+        length = _climb(*given, number, term, sign)
     return number, term, sign
