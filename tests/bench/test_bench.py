@@ -9,7 +9,7 @@ import pytest
 
 from attsvm.bench import CONTESTANTS, WORKS, instances, table
 from attsvm.bench.judge import grade
-from attsvm.bench.measure import measured
+from attsvm.bench.measure import measured as measure
 from attsvm.bench.standings import HEADS, row
 from attsvm.bench.task import Answer, Entry, Task
 from attsvm.norms import norm_of
@@ -59,7 +59,7 @@ def test_every_loop_trains_the_same_weight(name, who):
 def test_measurements_are_complete(name):
     work = tiny(name)
     for who in ("ours", *[w for w in work.entries if w == "scipy nnls"]):
-        (found,) = measured(work, CONTESTANTS[who], seeds=[SEED])
+        (found,) = measure(work, CONTESTANTS[who], seeds=[SEED])
         assert json.loads(json.dumps(found, allow_nan=False)) == found
         assert found["seed"] == SEED
         assert found["size"] == list(work.tiny)
