@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
-from attsvm.cli import claims, sentences, showing, solving
+from attsvm.cli import claims, sentences, showing, solving, warm
 from attsvm.cli import train as training
 from attsvm.cli.parts.options import app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.ground.version import __version__
+from attsvm.ground.waiting import hush
 
-__all__ = ["app", "claims", "main", "sentences", "showing", "solving", "training"]
+__all__ = ["app", "claims", "main", "sentences", "showing", "solving", "training", "warm"]
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -39,6 +40,8 @@ def _root(
 def main() -> None:
     """Run the command line; errors become one sentence and an exit code."""
     words = sys.argv[1:] or ["--help"]
+    if "--json" in words:
+        hush()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the exit code says it
