@@ -8,6 +8,8 @@ from hypothesis import settings
 for _variable in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ.setdefault(f"{_variable}_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# The word about compiling would stand among what commands write to standard error.
+os.environ.setdefault("ATTSVM_QUIET", "1")
 
 # A first call may compile a kernel, so a draw has no deadline; the gate repeats itself exactly.
 settings.register_profile("house", deadline=None, derandomize=True, database=None)

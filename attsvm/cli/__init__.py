@@ -25,10 +25,12 @@ from attsvm.cli import (
     solve,
     tour,
     train,
+    warm,
 )
 from attsvm.cli.parts.options import app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.ground.version import __version__
+from attsvm.ground.waiting import hush
 
 # Loading a module adds its command; the help page lists them in this order, others last.
 COMMANDS = (
@@ -44,6 +46,7 @@ COMMANDS = (
     report,
     tour,
     bench,
+    warm,
 )
 _ORDER = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 app.registered_commands.sort(key=lambda command: (*_ORDER, command.name).index(command.name))
@@ -70,6 +73,8 @@ def _root(
 def main() -> None:
     """Run the command line; errors become one sentence and an exit code."""
     words = sys.argv[1:] or ["--help"]
+    if "--json" in words:
+        hush()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the exit code says it

@@ -14,10 +14,15 @@ from typing import Any, TypeVar
 import numba
 from numpy.typing import NDArray
 
+from attsvm.ground.waiting import expect
+
 F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P")
 R = TypeVar("R")
 A = TypeVar("A", bound=NDArray[Any])
+
+# Every kernel of the package that has been defined.
+KERNELS: list[Any] = []
 
 # Options of a kernel that Python calls and that asks for no memory of its own: it may run beside
 # others, and only the way in from Python is compiled.
@@ -28,13 +33,14 @@ DOT_ENTRY = {"no_cfunc_wrapper": True, "nogil": True}
 INNER = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 
-def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
+def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callable[[F], F]:
     """Decorator that compiles a function with numba, cached where a cache can be written.
 
     Rounding is that of the source: fast-math stays off, so sums are never reordered.
 
     Args:
         cache: keep the compiled kernel on disk when a folder for it can be written.
+        seconds: about how long it takes to compile, where that is worth a word beforehand.
         options: what `numba.njit` takes, such as `parallel=True`.
 
     >>> from attsvm.ground.compiled import njit
@@ -53,6 +59,9 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
         except RuntimeError:
             # No place to keep compiled code. Any other cause is raised again by the line below.
             kernel = numba.njit(**options)(function)
+        KERNELS.append(kernel)
+        if seconds:
+            expect(function, seconds)
         return kernel
 
     return compile_kernel

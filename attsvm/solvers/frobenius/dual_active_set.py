@@ -57,7 +57,7 @@ def room_of(m: int, d: int, g: int) -> Room:
     )  # fmt: skip
 
 
-@njit(**DOT_ENTRY)
+@njit(**DOT_ENTRY, seconds=6)
 def solve_stack(
     stack: StackArrays, free: Bools, shared: Shared, rank: int, room: Room, found: Found
 ) -> None:  # fmt: skip

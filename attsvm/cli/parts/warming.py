@@ -1,0 +1,101 @@
+"""Small calls that between them compile every kernel, for `attsvm warm`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from attsvm.errors import AttsvmError
+from attsvm.ground.compiled import KERNELS
+from attsvm.language.embedding import embedding_of
+from attsvm.language.order import orders
+from attsvm.language.problems import solve_attention
+from attsvm.language.sentences import Sentences
+from attsvm.language.training.stages import two_stages
+from attsvm.models import MODELS
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.stack import Stack
+from attsvm.problem.tokens import Tokens
+from attsvm.rules import RULES
+from attsvm.solvers.front import solve
+from attsvm.solvers.many import solve_many
+from attsvm.theory.balls.paths import regpath
+from attsvm.theory.optima import local_optima
+from attsvm.training.front import train
+
+NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
+
+
+def steps() -> list[tuple[str, Callable[[], object]]]:
+    """(name, call) of every step, the longest to compile first."""
+    tokens, v = _instance(3, 4, 5)
+    plain = Tokens(tokens.X, labels=tokens.labels)
+    problem = Problem.of(tokens, Selection.best(tokens, v))
+    big, w = _instance(64, 8, 16)
+    large = Problem.of(big, Selection.best(big, w))
+    X = np.asarray(tokens.X)
+    stack = Stack(np.stack([X, X + 1.0]), alpha=np.zeros((2, 3), int))
+    said = Sentences.of([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2, 3, 1], [2, 1, 3, 3]])
+    found: list[tuple[str, Callable[[], object]]] = []
+    # Kernels differ by rule and by model, but not by pairs of them.
+    pairs = [(model, "ngd") for model in MODELS] + [("weight", rule) for rule in RULES]
+    for model, rule in pairs:
+        data = plain if "prompt" in model else tokens
+        head = None if "joint" in model else v
+        name = rule.replace(":P", ":3")
+        ask = partial(train, data, model=model, rule=name, head=head, steps=40, lr=0.01)
+        found.append((f"train {model} {name}", ask))
+    found += [(f"solve {norm}", partial(solve, problem, norm)) for norm in NORMS]
+    found.append(("solve, many rows", partial(solve, large)))
+    found.append(("solve, many rows in float32", partial(solve, _single(large))))
+    found.append(("solve, soft margin", partial(solve, problem, C=1.0)))
+    found.append(("solve_many", partial(solve_many, stack)))
+    found.append(("local_optima", partial(local_optima, tokens, v)))
+    found.append(("regpath", partial(regpath, tokens, head=v, radii=[1.0, 10.0])))
+    found.append(("sentences, two stages", partial(_sentences, said)))
+    for model in ("decoder", "joint-next-token"):
+        found.append((f"train {model}", partial(train, said, model=model, steps=40)))
+    return found
+
+
+def run(found: list[tuple[str, Callable[[], object]]]) -> Iterator[tuple[str, int]]:
+    """(name, kernels compiled so far) after each step; a step that does not apply is passed by."""
+    for name, call in found:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            with suppress(AttsvmError):  # not every rule fits every model
+                call()
+        yield name, compiled()
+
+
+def compiled() -> int:
+    """How many kernels this process has compiled, those loaded from the cache not counted."""
+    return sum(sum(kernel.stats.cache_misses.values()) for kernel in KERNELS)
+
+
+def place() -> str:
+    """The folder that keeps the compiled solver, beside the source or under NUMBA_CACHE_DIR."""
+    return str(KERNELS[0].stats.cache_path or "memory of this process alone")
+
+
+def _instance(n: int, T: int, d: int) -> tuple[Tokens, np.ndarray]:
+    draw = np.random.default_rng(0)
+    X, Z = draw.standard_normal((n, T, d)), draw.standard_normal((n, d))
+    return Tokens(X, queries=Z, labels=np.ones(n)), draw.standard_normal(d)
+
+
+def _single(problem: Problem) -> Problem:
+    keys = np.asarray(problem.keys, np.float32)
+    tokens = Tokens(keys.reshape(-1, problem.width, keys.shape[1]), queries=problem.queries)
+    return Problem.of(tokens, Selection.of(tokens, [0] * tokens.n))
+
+
+def _sentences(said: Sentences) -> object:
+    stages = two_stages(said, steps=(40, 40))
+    embedding = embedding_of(said.vocabulary, "orthonormal")
+    return stages, solve_attention(orders(said), embedding)
