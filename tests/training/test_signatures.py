@@ -13,10 +13,10 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 import attsvm
-from attsvm.data.sphere import sphere
+from attsvm.data.sphere import sphere_arrays
 from attsvm.heads.quadratic import Quadratic
 
-made = [sphere(4, 5, 6, seed=s) for s in range(2)]
+made = [sphere_arrays(4, 5, 6, seed=s) for s in range(2)]
 heads = np.array([m["v"] for m in made])
 tokens = [attsvm.Tokens(m["X"], queries=m["z"], labels=m["y"]) for m in made]
 prompts = [attsvm.Tokens(m["X"], labels=m["y"]) for m in made]
@@ -65,7 +65,7 @@ for kernel in gc.get_objects():
     [
         (TOKENS, ("fused._march", "attention._attend", "attention._pull", "terms._terms",
                   "polar._resolve", "entries._entries")),
-        (SENTENCES, ("descent._march", "choices.write_attention", "terms._outputs", "tree._climb",
+        (SENTENCES, ("attention_kernel._march", "choices.write_attention", "terms._outputs", "tree._climb",
                      "polar._resolve", "entries._entries")),
     ],
     ids=["tokens", "sentences"],
