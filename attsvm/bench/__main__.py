@@ -8,7 +8,7 @@ import sys
 
 from attsvm.bench import CONTESTANTS, WORKS
 from attsvm.bench.machine import THREADS
-from attsvm.bench.measure import measure
+from attsvm.bench.measure import measured
 
 
 def main(job: str) -> None:
@@ -19,7 +19,7 @@ def main(job: str) -> None:
         asked = json.loads(job)
         work, contestant = WORKS[asked["work"]], CONTESTANTS[asked["contestant"]]
         first = work.entries[asked["contestant"]].first
-        for found in measure(
+        for found in measured(
             work, contestant, seeds=asked["seeds"], first=first, quick=asked["quick"]
         ):
             threads = {name: os.environ.get(name) for name in THREADS}

@@ -22,7 +22,7 @@ THREADS = {
 _PACKAGES = ("numpy", "scipy", "numba", "cvxpy", "clarabel", "scs", "osqp", "daqp", "torch")
 
 
-def machine() -> dict[str, Any]:
+def machine_facts() -> dict[str, Any]:
     """What the measurements ran on, as a JSON-able dict."""
     return {
         "cpu": _cpu(),

@@ -27,7 +27,7 @@ MOST = 200
 _WARM_SEED = 1000
 
 
-def measure(
+def measured(
     work: Work,
     contestant: Contestant,
     *,

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attsvm.bench.machine import THREADS, machine
-from attsvm.bench.record import record
+from attsvm.bench.machine import THREADS, machine_facts
+from attsvm.bench.record import recording
 from attsvm.bench.standings import row
 from attsvm.bench.task import Contestant, Work
 from attsvm.errors import Unsupported
@@ -45,10 +45,10 @@ def compete(
         "started": moment.isoformat(timespec="seconds"),
         "quick": quick,
         "only": only,
-        "machine": machine(),
+        "machine": machine_facts(),
     }
     rows: Measured = []
-    with record(Path(out), moment) as lines:
+    with recording(Path(out), moment) as lines:
         lines.add("run", head)
         for name, work in chosen.items():
             ours: Measured = []

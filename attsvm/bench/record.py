@@ -32,7 +32,7 @@ class Record:
 
 
 @contextmanager
-def record(out: Path, moment: datetime) -> Iterator[Record]:
+def recording(out: Path, moment: datetime) -> Iterator[Record]:
     """A record under out/DATE/TIME.jsonl, renamed to that name when the block ends well."""
     folder = out / f"{moment:%Y-%m-%d}"
     try:

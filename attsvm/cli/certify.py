@@ -12,6 +12,7 @@ from attsvm.cli.parts import summary
 from attsvm.cli.parts.options import Json, Tol, app, leave, read_norm, show
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
+from attsvm.ground.plugins import is_outside
 from attsvm.ground.progress import working
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ def certify_command(
     if tol is not None and not 0 < tol < np.inf:
         raise Unsupported(f"tol is {tol}: it must be a positive number")
     if solution is None:
-        for option, given in (("--norm", norm), ("--problem", problem), ("--tol", tol)):
+        own = norm if norm is not None and is_outside(norm) else None
+        named = None if own is not None else norm
+        for option, given in (("--norm", named), ("--problem", problem), ("--tol", tol)):
             if given is not None:
                 raise Unsupported(f"{option} goes with a solution: a certificate says its own")
-        _certify_saved(file, exact=exact, as_json=as_json)
+        _certify_saved(file, own, exact=exact, as_json=as_json)
         return
     archive = read_problem(file)
     arrays = load_arrays(solution)
@@ -73,11 +76,11 @@ def certify_command(
     _leave_judged(found, solution, wrong)
 
 
-def _certify_saved(file: Path, *, exact: bool, as_json: bool) -> None:
-    """Recheck a saved certificate from the rows it holds."""
+def _certify_saved(file: Path, norm: str | None, *, exact: bool, as_json: bool) -> None:
+    """Recheck a saved certificate from the rows it holds; norm: FILE.py:NAME, if it needs one."""
     from attsvm.certificate import Certificate, certify
 
-    claim = Certificate.load(file)
+    claim = Certificate.load(file, norm=None if norm is None else read_norm(norm))
     found = certify(
         claim.problem, claim.norm, claim.W, claim.multipliers, claim.tie_multipliers,
         tol=claim.tolerance, budget=claim.budget,

@@ -47,9 +47,10 @@ def method_of(norm: Norm) -> Method:
     """The method of a norm; soft margins of one that brings only `inner` go the general way."""
     if norm.inner is not None:
         return Method(norm.inner, general.inner_soft if norm.soft is None else norm.soft)
-    if type(norm) not in METHODS:
+    make = METHODS.get(type(norm))
+    if make is None:
         raise Unsupported(f"norm {norm.name} has no method of its own: solver 'general' needs none")
-    return METHODS[type(norm)](norm)
+    return make(norm)
 
 
 def by_interior_point(

@@ -9,7 +9,7 @@ import pytest
 
 from attsvm.bench import CONTESTANTS, WORKS, instances, table
 from attsvm.bench.judge import grade
-from attsvm.bench.measure import measure
+from attsvm.bench.measure import measured as measure
 from attsvm.bench.standings import HEADS, row
 from attsvm.bench.task import Answer, Entry, Task
 from attsvm.norms import norm_of

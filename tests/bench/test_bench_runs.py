@@ -10,7 +10,7 @@ import pytest
 
 from attsvm.bench import CONTESTANTS, WORKS, race, run, table
 from attsvm.bench.machine import THREADS
-from attsvm.bench.record import record
+from attsvm.bench.record import recording
 from attsvm.errors import BadTokens, Unsupported
 
 MOMENT = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -19,7 +19,7 @@ MOMENT = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 def test_records_are_never_rewritten(tmp_path):
     paths = []
     for k in range(3):
-        with record(tmp_path, MOMENT) as lines:
+        with recording(tmp_path, MOMENT) as lines:
             lines.add("row", {"k": k})
             assert not lines.path.exists()
         paths.append(lines.path)
@@ -31,7 +31,7 @@ def test_records_are_never_rewritten(tmp_path):
 
 
 def test_a_broken_run_leaves_no_record(tmp_path):
-    with pytest.raises(KeyError), record(tmp_path, MOMENT) as lines:
+    with pytest.raises(KeyError), recording(tmp_path, MOMENT) as lines:
         lines.add("row", {})
         raise KeyError
     assert [p.name for p in lines.path.parent.iterdir()] == ["030405.jsonl.part"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import Problem, Selection, Tokens, TooLarge, norm_of, solve
+from attsvm.solvers.interior import method_of
 from attsvm.solvers.rounds.working_set import Span, fits
 
 WHOLE = Span(None, None)
@@ -13,11 +14,11 @@ WHOLE = Span(None, None)
 def test_rows_that_do_not_fit_are_refused(monkeypatch, norm):
     monkeypatch.setattr("attsvm.ground.memory.available", lambda: 24e9)
     with pytest.raises(TooLarge, match=f"12600 rows of 147456 unknowns in norm {norm} would need"):
-        fits(norm_of(norm), WHOLE, 12_600, (384, 384))
-    fits(norm_of(norm), WHOLE, 100, (32, 32))
+        fits(method_of(norm_of(norm)), norm_of(norm), WHOLE, 12_600, (384, 384))
+    fits(method_of(norm_of(norm)), norm_of(norm), WHOLE, 100, (32, 32))
     # The span of a few queries is all that a rotational norm works in.
     thin = Span(None, np.zeros((384, 2)))
-    fits(norm_of(norm), thin, 2_000, (384, 384))
+    fits(method_of(norm_of(norm)), norm_of(norm), thin, 2_000, (384, 384))
 
 
 @pytest.mark.parametrize("C", [None, 1.0])

@@ -217,8 +217,9 @@ def test_attention_and_sparsity():
     keep = Selection.of(tokens, [0, 1])
     assert_allclose(measures.attention_on(keep, s), [0.7, 1.0], rtol=ROUNDING)
     assert_allclose(measures.attention_on(~keep.kept, s), [0.3, 0.0], rtol=ROUNDING)
-    with pytest.raises(BadTokens, match="booleans"):
-        measures.attention_on([[0, 1]], s)
+    assert_allclose(measures.attention_on([0, 1], s), [0.7, 1.0], rtol=ROUNDING)
+    with pytest.raises(BadTokens, match="an index per input, or booleans"):
+        measures.attention_on([0, 1, 2], s)
     shares = measures.sparsity([[1.0, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [0, 0, 0, 0]])
     assert_allclose(shares, [1, 4, 2, np.nan], rtol=ROUNDING)
 
