@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import KERNEL
+from attsvm.ground.compiled import ENTRY, njit, plain
 from attsvm.models.gradient.one_input import LEAST, TIED
 
 
@@ -34,7 +33,7 @@ class Followers(NamedTuple):
     gain: Floats
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def write_attention(logits: Floats, logs: Floats, top: Ints) -> None:
     """Writes log s (S, K) and the top token (S,) under logits (S, K)."""
     S, K = logits.shape
@@ -62,7 +61,7 @@ def attend(logits: Floats) -> tuple[Floats, Ints]:
     return logs, top
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def write_reading(
     logs: Floats, top: Ints, given: Followers, loss: Floats, gap: Floats, slope: Floats
 ) -> None:
@@ -127,7 +126,7 @@ def followers(strength: Floats, slot: Ints, known: Ints, right: Bools, N: int) -
     )
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def write_slopes(
     logs: Floats, top: Ints, gap: Floats, log_slope: Floats, own: Floats, x: Floats, height: Floats
 ) -> None:
@@ -178,7 +177,7 @@ def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Float
     return x, height
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def write_choice(logs: Floats, right: Bools, loss: Floats, x: Floats, height: Floats) -> None:
     """Writes ℓ (S,), x (S, K) and height (S,) as in `choose`."""
     S, K = logs.shape

@@ -11,16 +11,12 @@ import numpy as np
 
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.ground.arrays import Floats
-from attsvm.ground.compiled import threads
 from attsvm.models.model import Evaluation, log_norm
 from attsvm.rules import Schedule
 from attsvm.rules.rule import Blocks
 from attsvm.training.descent import Descent
 from attsvm.training.path import PER_DECADE, Path, recorded
 from attsvm.training.record import Record
-
-# Instances that keep one thread busy between two steps.
-_SHARE = 16
 
 Stop = Callable[[int, Blocks, Evaluation], bool]
 Progress = Callable[[float], None]
@@ -82,7 +78,7 @@ def run(
     per_decade = task.facts.get("records", PER_DECADE)
     for step in range(reached, first + steps + 1):
         # A diverging step is reported, not warned about.
-        with np.errstate(all="ignore"), threads(task.size // _SHARE):
+        with np.errstate(all="ignore"):
             found = look(params)
             size = log_norm(found.gradient)
         if not bool(np.isfinite(found.loss).all()):

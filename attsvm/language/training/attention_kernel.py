@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import KERNEL
+from attsvm.ground.compiled import ENTRY, njit, plain
 from attsvm.language.choices import (
     Followers,
     followers,
@@ -62,7 +61,7 @@ class Room(NamedTuple):
     own: Floats
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _march(given: Passage, room: Room, steps: Steps, state: State, log: Log) -> bool:
     """Whether all stayed finite; see `Descent.descend`."""
     pair, token, query = given.pair, given.token, given.query

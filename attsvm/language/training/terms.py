@@ -17,13 +17,12 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import KERNEL
+from attsvm.ground.compiled import ENTRY, njit, plain
 from attsvm.models.gradient.one_input import LEAST, TIED
 from attsvm.rules.graded.wide import NONE, Wide, of_log, shifted
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints, out: Floats) -> None:
     """Writes log q_v (S, N) as in `outputs`."""
     S, K = logs.shape
@@ -64,7 +63,7 @@ def outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints) -> Floats:
     return out
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _gaps(
     log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints, q: Wide, part: Floats,
     found: Wide,
@@ -125,7 +124,7 @@ def _wide(shape: tuple[int, ...]) -> Wide:
     return np.empty(shape), np.empty(shape, np.int64)
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _pulls(logs: Floats, top: Ints, G: Wide, weights: Floats, room: Wide, found: Wide) -> None:
     """Writes the wide π s_t (G_t − δ) (S, K) as in `pulls` to found; room (K,)."""
     share, power = G
@@ -172,7 +171,7 @@ def pulls(logs: Floats, top: Ints, share: Floats, power: Ints, weights: Floats) 
     return found
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _choices(logs: Floats, right: Bools, top: Ints, weights: Floats, found: Wide) -> None:
     """Writes the wide π ∂ℓ/∂h_t (S, K) as in `choices` to found."""
     share, power = found

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import HOT, KERNEL, in_shares
+from attsvm.ground.compiled import ENTRY, INNER, njit, plain
+from attsvm.ground.shares import in_shares
 from attsvm.models.gradient.one_input import (
     LEAST,
     combine,
@@ -46,7 +46,7 @@ from attsvm.models.gradient.one_input import (
 SHARE = 16
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def assemble(
     part: Floats, height: Floats, slope: Floats, queries: Floats, shares: Floats, G: Floats
 ) -> float:
@@ -163,7 +163,7 @@ class Room(NamedTuple):
         return cls(*(np.empty(size) for size in sizes))
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _attend(inputs: Inputs, W: Floats, room: Room, found: Attention, begin: int, end: int) -> None:
     """Writes what is found for the instances from begin to end; pooled holds zeros before."""
     n, T, d = inputs.keys.shape[1:]
@@ -214,7 +214,7 @@ def attend(keys: Floats, values: Floats, queries: Floats, present: Bools, W: Flo
     return found
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _pull(
     inputs: Inputs, at: Slopes, room: Room, out: Floats, scale: Floats, begin: int, end: int
 ) -> None:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import BARE, HOT, KERNEL, in_shares
+from attsvm.ground.compiled import ENTRY, INNER, njit
+from attsvm.ground.shares import in_shares
 from attsvm.models.gradient.attention import assemble
 from attsvm.models.gradient.one_input import (
     against,
@@ -130,7 +130,7 @@ def slope_of(code: int, x: float) -> tuple[float, float]:
     return x - 1.0, 0.0
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> float:
     """The largest entry of W (d, dq) in size; writes U = Wᵀ and what is known before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
@@ -159,7 +159,7 @@ def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> flo
     return reach
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) -> None:
     """Learn what depends on the top token a of input i; D is there already."""
     values, present, v = given.values[b, i], given.present[b, i], given.v[b]
@@ -173,7 +173,7 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
     known.simple[i] = apart and distinct(known.D[i], present, a)
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
@@ -228,7 +228,7 @@ def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: i
     return True
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
     """Writes the record of this number, all but log ‖g‖."""
     n = len(seen.margin)
@@ -244,7 +244,7 @@ def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: in
             log.weights[row, b, r, c] = seen.U[c, r]
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
     """U ← U − f G − decay U."""
     for r in range(G.shape[0]):
@@ -253,7 +253,7 @@ def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
             U[r, c] = x if decay == 0.0 else x - decay * U[r, c]
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _march(
     given: Instances, known: Known, seen: Seen, steps: Steps, state: State, log: Log,
     begin: int, end: int,

@@ -13,8 +13,7 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import BARE, HOT
+from attsvm.ground.compiled import INNER, njit
 
 # Score differences below this many units of their own size are ties.
 TIED = 8 * 2.0**-52
@@ -24,7 +23,7 @@ LEAST = -745.0
 ABOVE = 1.0
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def against(D: Floats, w: Floats, out: Floats) -> None:
     """Writes D_t·w to out (T,), from D (T, d) and w (d,).
 
@@ -46,7 +45,7 @@ def against(D: Floats, w: Floats, out: Floats) -> None:
         out[t] = s0
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def combine(f: Floats, D: Floats, out: Floats) -> None:
     """Writes Σ_t f_t D_t to out (d,), from f (T,) and D (T, d).
 
@@ -74,7 +73,7 @@ def combine(f: Floats, D: Floats, out: Floats) -> None:
                 out[r] += f[t] * D[t, r]
 
 
-@njit(**BARE)
+@njit(**INNER)
 def differences(keys: Floats, present: Bools, a: int, D: Floats) -> None:
     """Writes D_t = k_t − k_a, zero for tokens that are not there."""
     T, d = D.shape
@@ -83,7 +82,7 @@ def differences(keys: Floats, present: Bools, a: int, D: Floats) -> None:
             D[t, r] = keys[t, r] - keys[a, r] if present[t] else 0.0
 
 
-@njit(**BARE)
+@njit(**INNER)
 def top_token(keys: Floats, present: Bools, w: Floats, D: Floats, ahead: Floats) -> int:
     """The top token a under logits k_t·w, w (d,); writes D_t = k_t − k_a and ahead_t = D_t·w.
 
@@ -114,7 +113,7 @@ def top_token(keys: Floats, present: Bools, w: Floats, D: Floats, ahead: Floats)
     return a
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def soften(logs: Floats, a: int, mass: Floats) -> tuple[float, float]:
     """(lead, Σ mass): lead is the largest log s_t of t ≠ a; writes mass_t = e^(log s_t − lead).
 
@@ -134,7 +133,7 @@ def soften(logs: Floats, a: int, mass: Floats) -> tuple[float, float]:
     return lead, total
 
 
-@njit(**BARE)
+@njit(**INNER)
 def gaps(
     values: Floats, present: Bools, a: int, slope: Floats, bent: tuple[float, float], near: Floats,
     gap: Floats, order: Floats,
@@ -180,7 +179,7 @@ def gaps(
     return apart
 
 
-@njit(**BARE)
+@njit(**INNER)
 def to_pooled(values: Floats, present: Bools, a: int, logs: Floats, near: Floats) -> float:
     """The exponent of o − x_a = e^first · near, −inf when it is zero; writes near (e,)."""
     T, e = values.shape
@@ -203,7 +202,7 @@ def to_pooled(values: Floats, present: Bools, a: int, logs: Floats, near: Floats
     return first
 
 
-@njit(**BARE)
+@njit(**INNER)
 def distinct(D: Floats, present: Bools, a: int) -> bool:
     """Whether no other token has the key of the top one."""
     T, d = D.shape
@@ -217,7 +216,7 @@ def distinct(D: Floats, present: Bools, a: int) -> bool:
     return True
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def tilt(gap: Floats, mass: Floats, lead: float, delta: float) -> float:
     """The height of what the input adds: Σ_t s_t (G_t − δ) D_t = e^height Σ_t f_t D_t, no ties.
 
@@ -234,7 +233,7 @@ def tilt(gap: Floats, mass: Floats, lead: float, delta: float) -> float:
     return height
 
 
-@njit(**BARE)
+@njit(**INNER)
 def untie(term: Floats, height: Floats, peak: float) -> None:
     """Turns the terms of `grade`, at most e^peak in size, into f_t = term_t e^(height_t − peak)."""
     for t in range(len(term)):
@@ -242,7 +241,7 @@ def untie(term: Floats, height: Floats, peak: float) -> None:
         term[t] = term[t] * math.exp(f) if f > LEAST else 0.0
 
 
-@njit(**BARE)
+@njit(**INNER)
 def grade(
     D: Floats, gap: Floats, order: Floats, logs: Floats, shift: float, term: Floats, height: Floats
 ) -> float:

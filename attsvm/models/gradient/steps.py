@@ -10,8 +10,7 @@ import math
 from typing import NamedTuple
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import HOT
+from attsvm.ground.compiled import INNER, njit
 
 
 class Steps(NamedTuple):
@@ -48,7 +47,7 @@ class Log(NamedTuple):
     sureness: Floats
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def log_add(x: float, y: float) -> float:
     """log(e^x + e^y)."""
     if x == y:

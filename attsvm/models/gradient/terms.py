@@ -11,14 +11,14 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import KERNEL, in_shares
+from attsvm.ground.compiled import ENTRY, njit, plain
+from attsvm.ground.shares import in_shares
 from attsvm.models.gradient.attention import SHARE, Inputs, Room, Slopes
 from attsvm.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.rules.graded.wide import of_log
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _terms(
     inputs: Inputs, at: Slopes, room: Room, D: Floats, share: Floats, power: Ints, begin: int,
     end: int,

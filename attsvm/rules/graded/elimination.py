@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import BARE
+from attsvm.ground.compiled import INNER, njit
 from attsvm.rules.graded.span import ROUNDING
 from attsvm.rules.graded.wide import NONE, shifted
 
@@ -53,7 +52,7 @@ class Diagonal(NamedTuple):
         return cls(np.empty((r, k)), np.empty((s, k)), np.empty(k), np.empty(k, np.int64))
 
 
-@njit(**BARE)
+@njit(**INNER)
 def gather(
     parts: Floats, rank: int, at: Ints, into: Ints, share: Floats, power: Ints, out: Noisy
 ) -> None:
@@ -85,7 +84,7 @@ def gather(
             _settle(out, i, j, out.most[i, j])
 
 
-@njit(**BARE)
+@njit(**INNER)
 def spread(columns: Noisy, parts: Floats, r: int, s: int, C: Noisy) -> None:
     """Writes C_jc = Σ_i columns_ij parts_ci (r, s), from the columns (q, ·) of `gather`."""
     q = len(columns.share)
@@ -110,7 +109,7 @@ def spread(columns: Noisy, parts: Floats, r: int, s: int, C: Noisy) -> None:
             _silence(C, j, c)
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _settle(x: Noisy, i: int, j: int, largest: float) -> None:
     """Brings an entry to a share in ±[½, 1); its noise has the power of its largest part."""
     x.noise[i, j] = x.power[i, j] + math.frexp(largest)[1] if largest > 0.0 else NONE
@@ -120,7 +119,7 @@ def _settle(x: Noisy, i: int, j: int, largest: float) -> None:
     _silence(x, i, j)
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _silence(x: Noisy, i: int, j: int) -> None:
     """Makes an entry zero that is no more than the rounding of its parts."""
     share, above = x.share[i, j], min(x.noise[i, j] - x.power[i, j], 1000)
@@ -129,7 +128,7 @@ def _silence(x: Noisy, i: int, j: int) -> None:
         x.power[i, j] = NONE
 
 
-@njit(**BARE)
+@njit(**INNER)
 def eliminate(given: Noisy, r: int, s: int, found: Diagonal) -> int:
     """The rank of the given C (r, s), used up; writes its diagonal form, by complete pivoting."""
     C, powers, noise = given.share, given.power, given.noise
@@ -179,7 +178,7 @@ def eliminate(given: Noisy, r: int, s: int, found: Diagonal) -> int:
     return most
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _take(C: Floats, powers: Ints, i: int, j: int, x: float, e: int) -> None:
     """C_ij −= x 2^e."""
     y, top = -x, e

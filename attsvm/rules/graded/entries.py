@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import KERNEL, in_shares
+from attsvm.ground.compiled import ENTRY, njit, plain
+from attsvm.ground.shares import in_shares
 from attsvm.rules.graded.wide import NONE, level, shifted
 
 
@@ -51,7 +51,7 @@ class Room(NamedTuple):
     tops: Ints
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _entries(given: Sum, room: Room, out: Floats, powers: Ints, begin: int, end: int) -> None:
     """Writes out and powers as in `entries` for the instances from begin to end."""
     at, into = given.at, given.into

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import BARE, KERNEL, in_shares
+from attsvm.ground.compiled import ENTRY, INNER, njit
+from attsvm.ground.shares import in_shares
 from attsvm.rules.graded.elimination import Diagonal, Noisy, eliminate, gather, spread
 from attsvm.rules.graded.entries import Sum
 from attsvm.rules.graded.span import Basis, span
@@ -79,7 +79,7 @@ class Resolved(NamedTuple):
     power: Ints
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _weigh(at: Ints, share: Floats, power: Ints, out: Floats) -> None:
     """Writes log2 of the largest |x_k| with at_k = i, −inf without one: out (p,)."""
     for i in range(len(out)):
@@ -89,7 +89,7 @@ def _weigh(at: Ints, share: Floats, power: Ints, out: Floats) -> None:
             out[at[k]] = max(out[at[k]], power[k] + math.log2(abs(share[k])))
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _combine(basis: Basis, rank: int, L: Floats, k: int, out: Floats) -> None:
     """Writes Σ_j L_ji vectors_members_j for i < k: out (·, d)."""
     for i in range(k):
@@ -102,7 +102,7 @@ def _combine(basis: Basis, rank: int, L: Floats, k: int, out: Floats) -> None:
                     out[i, r] += L[j, i] * basis.vectors[m, r]
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _orthonormal(Y: Floats, k: int, R: Floats) -> None:
     """Y (k, d) = R Q: makes the rows of Y orthonormal, twice over; writes R (k, k), lower."""
     d = Y.shape[1]
@@ -126,7 +126,7 @@ def _orthonormal(Y: Floats, k: int, R: Floats) -> None:
             Y[i, r] /= s
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _rotate(columns: Floats, heights: Ints, k: int, V: Floats) -> None:
     """Makes the columns 2^heights_j columns_j (k, d) orthogonal by rotations, summed up in V.
 
@@ -164,7 +164,7 @@ def _rotate(columns: Floats, heights: Ints, k: int, V: Floats) -> None:
             break
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _polar(room: Columns, diagonal: Diagonal, k: int, out: Floats) -> None:
     """Adds U Vᵀ of Σ_i pivots_i 2^heights_i X_i Y_iᵀ, i < k, to out (d, c); uses up Y."""
     X, Y, R, columns, V = room.X, room.Y, room.R, room.columns, room.V
@@ -196,7 +196,7 @@ def _polar(room: Columns, diagonal: Diagonal, k: int, out: Floats) -> None:
                 out[r, l] += columns[j, r] * v
 
 
-@njit(**BARE)
+@njit(**INNER)
 def _keep(basis: Basis, rank: int, out: Floats) -> None:
     """Writes the members of a basis to the rows of out, zeros after the last."""
     for j in range(len(out)):
@@ -204,7 +204,7 @@ def _keep(basis: Basis, rank: int, out: Floats) -> None:
             out[j, r] = basis.vectors[basis.members[j], r] if j < rank else 0.0
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _resolve(given: Sum, room: Room, found: Resolved, begin: int, end: int) -> None:
     """Writes what is found for the instances from begin to end; out holds zeros before."""
     at, into = given.at, given.into

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import BARE
+from attsvm.ground.compiled import INNER, njit
 
 # A vector nearer to a span than this share of its length lies in it: what is left is the rounding
 # of the projection. Coefficients and sums below this share of their largest part are zero likewise.
@@ -51,7 +50,7 @@ class Basis(NamedTuple):
         )  # fmt: skip
 
 
-@njit(**BARE)
+@njit(**INNER)
 def span(basis: Basis) -> int:
     """The rank; writes the members and parts of the basis."""
     rest, weight, size, left = basis.rest, basis.weight, basis.size, basis.left

@@ -13,12 +13,11 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.compiled import njit, plain
-from attsvm.ground.kernels import KERNEL
+from attsvm.ground.compiled import ENTRY, njit, plain
 from attsvm.rules.graded.wide import Wide
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _heaviest(
     at: Ints, less: Ints, x: Wide, weight: Floats, near: Floats, done: Bools, parent: Ints,
     depth: Ints,
@@ -66,7 +65,7 @@ def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tup
     return parent, depth
 
 
-@njit(**KERNEL)
+@njit(**ENTRY)
 def _climb(
     tree: tuple[Ints, Ints], at: Ints, less: Ints, share: Floats, number: Ints, term: Ints,
     sign: Floats,

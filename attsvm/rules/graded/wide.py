@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
-from attsvm.ground.kernels import BARE, HOT
+from attsvm.ground.compiled import INNER, njit
 
 Wide = tuple[Floats, Ints]
 
@@ -35,7 +34,7 @@ def of_logs(signed: Floats, logs: Floats) -> Wide:
     return np.where(live, share, 0.0), np.where(live, power, 0)
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def of_log(signed: float, log: float) -> tuple[float, int]:
     """signed · e^log for one number that is not zero and a finite log."""
     turns = math.floor(log / _LOG2)
@@ -55,7 +54,7 @@ def normal(share: Floats, power: Ints) -> Wide:
     return share, np.where(share == 0, 0, power + extra)
 
 
-@njit(**BARE)
+@njit(**INNER)
 def level(given: Floats, vectors: Floats, by: Ints, at: Ints, power: Ints) -> None:
     """Writes the given vectors (p, d), brought to largest entries in [½, 1) by powers of two.
 
@@ -74,7 +73,7 @@ def level(given: Floats, vectors: Floats, by: Ints, at: Ints, power: Ints) -> No
         power[k] += by[at[k]]
 
 
-@njit(**HOT)
+@njit(**INNER, forceinline=True)
 def shifted(x: float, by: int) -> float:
     """x · 2^by, zero when it is too small; by ≤ 1000."""
     return math.ldexp(x, by) if by > -APART else 0.0

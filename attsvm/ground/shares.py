@@ -1,9 +1,8 @@
-"""How kernels are compiled and run: options, shares of a stack on threads.
+"""A stack of instances cut into shares, each worked on by a thread of its own.
 
-Memory is made in Python and handed to kernels: those that make no arrays need not count references
-to them, which costs as much as the sums of a small input. A kernel made parallel by numba takes
-three times as long to compile, and its team of threads waits at full speed on a busy machine; here
-a stack is cut into shares instead, each worked on by the same serial kernel on a thread of its own.
+For kernels that let other threads run beside them. A kernel made parallel by numba takes three
+times as long to compile, and its team of threads waits at full speed on a busy machine; the threads
+here wait asleep, and stay from one call to the next.
 """
 
 from __future__ import annotations
@@ -12,19 +11,11 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from numba import config
 
 T = TypeVar("T")
-
-# For what Python calls: other threads run beside it.
-KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
-# For what only kernels call: it has no door for Python, which takes time to compile, so a call from
-# Python would end the process.
-BARE: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-# The same, made part of its callers.
-HOT: dict[str, Any] = BARE | {"forceinline": True}
 
 
 def in_shares(work: Callable[[int, int], T], size: int, least: int = 1) -> list[T]:
