@@ -18,7 +18,6 @@ test test-slow bench: export NUMBA_NUM_THREADS := 1
 
 # A claim that fails (exit code 5) is a result and no fault of the run.
 run: $(READY)  ## run every claim at small size, judge and draw them, and write one page
-	$(BIN)/attsvm warm --jobs 2
 	$(BIN)/attsvm reproduce --quick --jobs 2 --out build/report || test $$? -eq 5
 	@echo "The page is $(CURDIR)/build/report/report.html"
 

@@ -33,14 +33,18 @@ class Watch(event.Listener):
 
     def on_start(self, event: event.Event) -> None:
         """A kernel begins to compile, alone or within another."""
+        kernel = event.data["dispatcher"].py_func
+        if not _ours(kernel):
+            return
         if self._depth == 0:
             self._start = time.monotonic()
         self._depth += 1
-        kernel = event.data["dispatcher"].py_func
         self._consider(self.expected.get(kernel, 0.0))
 
     def on_end(self, event: event.Event) -> None:
         """A kernel has been compiled."""
+        if not _ours(event.data["dispatcher"].py_func):
+            return
         self._depth -= 1
         if self._depth == 0:
             self._spent += time.monotonic() - self._start
@@ -55,6 +59,11 @@ class Watch(event.Listener):
         if parent_process() is None and not os.environ.get("ATTSVM_QUIET") and sys.stderr:
             about = f"about {ceil(seconds)} s"
             print(f"attsvm: compiling kernels: once per machine, {about}", file=sys.stderr)
+
+
+def _ours(kernel: Any) -> bool:
+    """Whether a function is one of this package: others compile kernels of their own."""
+    return bool(kernel.__module__.startswith("attsvm."))
 
 
 _watch = Watch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attsvm.reproduce.audit import audit_claims
 from attsvm.reproduce.judging import draw, judge, judged
 from attsvm.reproduce.outside import claims_from, known_claims
-from attsvm.reproduce.runs import chosen_ids, digest, measure, reproduce_claims, warm_kernels
+from attsvm.reproduce.runs import chosen_ids, digest, measure, reproduce_claims, workers
 
 __all__ = [
     "audit_claims",
@@ -18,5 +18,5 @@ __all__ = [
     "known_claims",
     "measure",
     "reproduce_claims",
-    "warm_kernels",
+    "workers",
 ]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +114,6 @@ def measure(name: str, folder: str, quick: bool, source: str | None = None) -> s
         (place / "claims" / f"{name}.motion.json").unlink(missing_ok=True)
     write_json(place / "claims" / f"{name}.json", record)
     return "broken" if "error" in record else str(record["verdict"])
-
-
-def warm_kernels() -> None:
-    """Compile every kernel before the first claim, so that no claim's seconds include it."""
-    if find_spec("attsvm.ground.warming") is not None:
-        import_module("attsvm.ground.warming").warm_all()
 
 
 def workers(jobs: int) -> int:

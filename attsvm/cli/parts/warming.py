@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
+from multiprocessing import Manager, get_context
+from queue import Empty
+from typing import Any
 
 import numpy as np
 
 from attsvm.errors import AttsvmError
 from attsvm.ground.compiled import KERNELS
+from attsvm.ground.progress import bar
+from attsvm.ground.waiting import hush
 from attsvm.language.embedding import embedding_of
 from attsvm.language.order import orders
 from attsvm.language.problems import solve_attention
 from attsvm.language.sentences import Sentences
+from attsvm.language.training import front as sentence_training
 from attsvm.language.training.stages import two_stages
 from attsvm.models import MODELS
 from attsvm.problem.problem import Problem
@@ -59,18 +67,75 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     found.append(("regpath", partial(regpath, tokens, head=v, radii=[1.0, 10.0])))
     found.append(("sentences, two stages", partial(_sentences, said)))
     for model in ("decoder", "joint-next-token"):
-        found.append((f"train {model}", partial(train, said, model=model, steps=40)))
+        found.append(
+            (f"train {model}", partial(sentence_training.train, said, model=model, steps=40))
+        )
     return found
 
 
-def run(found: list[tuple[str, Callable[[], object]]]) -> Iterator[tuple[str, int]]:
-    """(name, kernels compiled so far) after each step; a step that does not apply is passed by."""
-    for name, call in found:
+def warm_up(jobs: int = 1) -> int:
+    """How many kernels were compiled, by small calls shared out between so many processes.
+
+    A bar on a terminal, a line for each call that compiled something elsewhere.
+    """
+    names = [name for name, _ in steps()]
+    with bar("compiling kernels") as tell:
+
+        def done(count: int, name: str, made: int) -> None:
+            if tell is not None:
+                tell(count / len(names))
+            elif made:
+                print(f"compiled for {name}", file=sys.stderr, flush=True)
+
+        if jobs == 1:
+            return sum(_tell(done, k, name, made) for k, (name, made) in enumerate(_run(names), 1))
+        # A share holds neighbours, which have kernels in common.
+        size = -(-len(names) // jobs)
+        with (
+            Manager() as manager,
+            ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
+        ):
+            said = manager.Queue()
+            shares = [
+                pool.submit(_compile, names[k : k + size], said) for k in range(0, len(names), size)
+            ]
+            count = 0
+            while not (said.empty() and all(share.done() for share in shares)):
+                with suppress(Empty):
+                    name, made = said.get(timeout=0.2)
+                    count += 1
+                    done(count, name, made)
+            return sum(share.result() for share in shares)
+
+
+def _tell(done: Callable[[int, str, int], None], count: int, name: str, made: int) -> int:
+    done(count, name, made)
+    return made
+
+
+def _compile(names: list[str], said: Any) -> int:
+    """The kernels compiled by the calls of these names; each is put in the queue when it ends."""
+    hush()
+    total = 0
+    for name, made in _run(names):
+        said.put((name, made))
+        total += made
+    return total
+
+
+def _run(names: list[str]) -> Iterator[tuple[str, int]]:
+    """(name, kernels compiled) of each call; one that does not apply is passed by."""
+    before = compiled()
+    for name, call in steps():
+        if name not in names:
+            continue
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             with suppress(AttsvmError):  # not every rule fits every model
                 call()
-        yield name, compiled()
+        after = compiled()
+        yield name, after - before
+        before = after
 
 
 def compiled() -> int:
