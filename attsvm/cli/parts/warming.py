@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -144,8 +145,9 @@ def compiled() -> int:
 
 
 def place() -> str:
-    """The folder that keeps the compiled solver, beside the source or under NUMBA_CACHE_DIR."""
-    return str(KERNELS[0].stats.cache_path or "memory of this process alone")
+    """Where compiled kernels are kept: NUMBA_CACHE_DIR, beside the source, or the user's cache."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return chosen or str(KERNELS[0].stats.cache_path or "the memory of this process alone")
 
 
 def _instance(n: int, T: int, d: int) -> tuple[Tokens, np.ndarray]:

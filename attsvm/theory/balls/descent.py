@@ -14,6 +14,7 @@ import scipy
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.blas import one_thread
 from attsvm.norms import Norm
 
 # x (d, dq) -> value and slope, to be minimised.
@@ -82,7 +83,8 @@ def descend(
     elif reach == "free":
         y = np.append(y, np.log(size / radius))
     options: Any = {"maxiter": 3000, "maxfun": 6000, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-11}
-    end = scipy.optimize.minimize(along, y, jac=True, method="L-BFGS-B", options=options)
+    with one_thread():
+        end = scipy.optimize.minimize(along, y, jac=True, method="L-BFGS-B", options=options)
     return point(end.x)[0]
 
 
