@@ -1,4 +1,4 @@
-"""A stack of instances cut into shares, each worked on by a thread of its own.
+"""A stack of instances cut into shares, each worked on by a thread of its own, with its memory.
 
 For kernels that let other threads run beside them. A kernel made parallel by numba takes three
 times as long to compile, and its team of threads waits at full speed on a busy machine; the threads
@@ -8,10 +8,11 @@ here wait asleep, and stay from one call to the next.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from numba import config
 
@@ -41,3 +42,29 @@ def in_shares(work: Callable[[int, int], T], size: int, least: int = 1) -> list[
 def _pool(process: int, count: int) -> ThreadPoolExecutor:
     """Threads that wait asleep; a process made by forking has none of its parent's."""
     return ThreadPoolExecutor(count)
+
+
+# What each thread keeps, and the most that the sizes of memory worth keeping add up to: making it
+# again would take as long as a small kernel.
+_KEPT = threading.local()
+_SMALL = 1000
+
+
+def memory(make: Callable[..., T], *sizes: int) -> T:
+    """make(*sizes), or what it made for this thread last time if that has the same small sizes.
+
+    For arrays that a kernel writes before it reads: what is in them is left from another call.
+
+    >>> memory(list) is memory(list)
+    True
+    """
+    kept: dict[Any, Any] = _KEPT.__dict__
+    key = f"{make.__module__}.{make.__qualname__}"
+    last = kept.get(key)
+    if last is not None and last[0] == sizes:
+        found: T = last[1]
+        return found
+    made = make(*sizes)
+    if sum(sizes) <= _SMALL:
+        kept[key] = sizes, made
+    return made

@@ -27,7 +27,7 @@ import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.compiled import ENTRY, INNER, njit, plain
-from attsvm.ground.shares import in_shares
+from attsvm.ground.shares import in_shares, memory
 from attsvm.models.gradient.one_input import (
     LEAST,
     combine,
@@ -156,11 +156,14 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Inputs) -> Room:
-        """The memory for these inputs."""
+        """The memory of this thread for these inputs."""
         _, n, T, d = inputs.keys.shape
-        e, dq = inputs.values.shape[3], inputs.queries.shape[2]
-        sizes = (d,), (T, d), (T,), (T,), (T,), (T,), (e,), (n, d), (n,), (n,), (dq, d)
-        return cls(*(np.empty(size) for size in sizes))
+        return memory(_room, n, T, d, inputs.values.shape[3], inputs.queries.shape[2])
+
+
+def _room(n: int, T: int, d: int, e: int, dq: int) -> Room:
+    sizes = (d,), (T, d), (T,), (T,), (T,), (T,), (e,), (n, d), (n,), (n,), (dq, d)
+    return Room(*(np.empty(size) for size in sizes))
 
 
 @njit(**ENTRY)

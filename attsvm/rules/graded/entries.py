@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.compiled import ENTRY, njit, plain
-from attsvm.ground.shares import in_shares
+from attsvm.ground.shares import in_shares, memory
 from attsvm.rules.graded.wide import NONE, level, shifted
 
 
@@ -49,6 +49,13 @@ class Room(NamedTuple):
     by: Ints
     sums: Floats
     tops: Ints
+
+
+def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
+    return Room(
+        np.empty((p, d)), np.empty((q, c)), np.empty(K, np.int64), np.empty(max(p, q), np.int64),
+        np.empty((q, d)), np.empty((q, d), np.int64),
+    )  # fmt: skip
 
 
 @njit(**ENTRY)
@@ -115,10 +122,7 @@ def entries(given: Sum) -> tuple[Floats, Ints]:
     out, powers = np.empty((B, d, c)), np.empty((B, d, c), np.int64)
 
     def some(begin: int, end: int) -> None:
-        room = Room(
-            np.empty((p, d)), np.empty((q, c)), np.empty(len(given.at), np.int64),
-            np.empty(max(p, q), np.int64), np.empty((q, d)), np.empty((q, d), np.int64),
-        )  # fmt: skip
+        room = memory(_room, p, d, q, c, len(given.at))
         _entries(given, room, out, powers, begin, end)
 
     in_shares(some, B)

@@ -20,7 +20,7 @@ import numpy as np
 
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.compiled import ENTRY, INNER, njit
-from attsvm.ground.shares import in_shares
+from attsvm.ground.shares import in_shares, memory
 from attsvm.rules.graded.elimination import Diagonal, Noisy, eliminate, gather, spread
 from attsvm.rules.graded.entries import Sum
 from attsvm.rules.graded.span import Basis, span
@@ -53,16 +53,18 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, given: Sum) -> Room:
-        """The memory for this sum."""
-        p, d = given.left.shape[1:]
-        q, c = given.right.shape[1:]
-        r, s = min(p, d), min(q, c)
-        k = min(r, s)
-        columns = Columns(*(np.empty(size) for size in ((k, d), (k, c), (k, k), (k, d), (k, k))))
-        return cls(
-            Basis.of(p, d), Basis.of(q, c), np.empty(len(given.at), np.int64), Noisy.of(q, r),
-            Noisy.of(r, s), Diagonal.of(r, s), columns,
-        )  # fmt: skip
+        """The memory of this thread for this sum."""
+        return memory(_room, *given.left.shape[1:], *given.right.shape[1:], len(given.at))
+
+
+def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
+    r, s = min(p, d), min(q, c)
+    k = min(r, s)
+    columns = Columns(*(np.empty(size) for size in ((k, d), (k, c), (k, k), (k, d), (k, k))))
+    return Room(
+        Basis.of(p, d), Basis.of(q, c), np.empty(K, np.int64), Noisy.of(q, r), Noisy.of(r, s),
+        Diagonal.of(r, s), columns,
+    )  # fmt: skip
 
 
 class Resolved(NamedTuple):
