@@ -11,7 +11,7 @@ from attsvm.cli.parts.options import Json, app, print_json
 from attsvm.ground.waiting import hush
 
 
-@app.command("warm", epilog="Example: NUMBA_CACHE_DIR=/opt/kernels attsvm warm --jobs 2")
+@app.command("warm", epilog="Example: attsvm warm --jobs 2")
 def warm_command(
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that compile.")] = 1,
     as_json: Json = False,
