@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -22,55 +23,80 @@ class Kernel(Protocol):
         """Whether every instance stayed inside the range of floats."""
 
 
-def go_ahead(
-    kernel: Kernel, most: int, inputs: int, config: dict[str, Any], params: Blocks,
-    factor: Schedule, record: Record, first: int, last: int, progress: Progress | None,
-) -> tuple[Blocks, int]:  # fmt: skip
-    """The parameters and the step that the kernel reached: last + 1 when all is done.
+@dataclass(frozen=True, eq=False)
+class FastSteps:
+    """The steps of a kernel, at most `most` per call, on instances of `inputs` inputs each.
 
-    most: the steps of one call; inputs: n. It stops before the first call in which a number would
-    leave the range of floats.
+    lr, normalized, decay: those of `Steps`. records: how many are kept per decade of steps.
     """
-    ((name, block),) = params.items()
-    B, d = block.shape[:2]
-    fresh = record.top is None
-    state = State(
-        np.array(block).reshape(B, d, -1),
-        np.array(np.broadcast_to(record.clock, B)),
-        np.full((B, inputs), -1) if record.top is None else np.array(record.top),
-        np.zeros((B, inputs), np.int64) if record.changed is None else np.array(record.changed),
-    )
-    marks = grid(first if fresh else first + 1, last, config.get("records", PER_DECADE))
-    if last > first and (len(marks) == 0 or marks[-1] != last):
-        marks = np.append(marks, last)
-    R = len(marks)
-    weights, numbers = np.empty((R, *state.W.shape)), np.empty((R, 3, B))
-    tops, sureness = np.empty((R, B, inputs), np.int64), np.empty((R, B, inputs))
-    step = first
-    while step <= last:
-        ahead = range(step, min(step + most, last + 1))
-        lr = np.full(len(ahead), config["lr"])
-        if factor is not constant:
-            lr *= [factor(s) if s < last else np.nan for s in ahead]
-        lr[last - step :] = np.nan
-        if not (lr[: last - step] >= 0).all():
-            break
-        these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
-        now = Log(marks[these] - step, weights[these], numbers[these], tops[these], sureness[these])
-        there = State(state.W.copy(), state.clock.copy(), state.top.copy(), state.changed.copy())
-        if not kernel(Steps(lr, config["rule"] == "ngd", config["decay"], step), there, now):
-            break
-        state = there
-        if step == 0 and fresh:
-            check_moving(numbers[0, 1])
-        _, record.clock, record.top, record.changed = state
-        step = ahead.stop
-        if progress is not None:
-            progress((min(step, last) - first) / max(last - first, 1))
-    done = int(np.searchsorted(marks, step))
-    record.extend(
-        {"steps": marks[:done], "loss": numbers[:done, 0], "log_gradient": numbers[:done, 1],
-         "clock": numbers[:done, 2], "top": tops[:done], "sureness": sureness[:done]},
-        {name: weights[:done].reshape(done, *block.shape)},
-    )  # fmt: skip
-    return {name: state.W.reshape(block.shape)}, step
+
+    kernel: Kernel
+    most: int
+    inputs: int
+    lr: float
+    normalized: bool
+    decay: float = 0.0
+    records: int = PER_DECADE
+
+    def __call__(
+        self,
+        params: Blocks,
+        factor: Schedule,
+        record: Record,
+        first: int,
+        last: int,
+        progress: Progress | None,
+    ) -> tuple[Blocks, int]:
+        """The parameters and the step that the kernel reached: last + 1 when all is done.
+
+        It stops before the first call in which a number would leave the range of floats.
+        """
+        ((name, block),) = params.items()
+        B, d = block.shape[:2]
+        fresh = record.top is None
+        state = State(
+            np.array(block).reshape(B, d, -1),
+            np.array(np.broadcast_to(record.clock, B)),
+            np.full((B, self.inputs), -1) if record.top is None else np.array(record.top),
+            np.zeros((B, self.inputs), np.int64)
+            if record.changed is None
+            else np.array(record.changed),
+        )
+        marks = grid(first if fresh else first + 1, last, self.records)
+        if last > first and (len(marks) == 0 or marks[-1] != last):
+            marks = np.append(marks, last)
+        R = len(marks)
+        weights, numbers = np.empty((R, *state.W.shape)), np.empty((R, 3, B))
+        tops, sureness = np.empty((R, B, self.inputs), np.int64), np.empty((R, B, self.inputs))
+        step = first
+        while step <= last:
+            ahead = range(step, min(step + self.most, last + 1))
+            lr = np.full(len(ahead), self.lr)
+            if factor is not constant:
+                lr *= [factor(s) if s < last else np.nan for s in ahead]
+            lr[last - step :] = np.nan
+            if not (lr[: last - step] >= 0).all():
+                break
+            these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
+            now = Log(
+                marks[these] - step, weights[these], numbers[these], tops[these], sureness[these]
+            )
+            there = State(
+                state.W.copy(), state.clock.copy(), state.top.copy(), state.changed.copy()
+            )
+            if not self.kernel(Steps(lr, self.normalized, self.decay, step), there, now):
+                break
+            state = there
+            if step == 0 and fresh:
+                check_moving(numbers[0, 1])
+            _, record.clock, record.top, record.changed = state
+            step = ahead.stop
+            if progress is not None:
+                progress((min(step, last) - first) / max(last - first, 1))
+        done = int(np.searchsorted(marks, step))
+        record.extend(
+            {"steps": marks[:done], "loss": numbers[:done, 0], "log_gradient": numbers[:done, 1],
+             "clock": numbers[:done, 2], "top": tops[:done], "sureness": sureness[:done]},
+            {name: weights[:done].reshape(done, *block.shape)},
+        )  # fmt: skip
+        return {name: state.W.reshape(block.shape)}, step

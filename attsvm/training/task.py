@@ -20,7 +20,7 @@ from attsvm.models.joint import with_head
 from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
-from attsvm.training.ahead import go_ahead
+from attsvm.training.ahead import FastSteps
 from attsvm.training.arguments import whole
 from attsvm.training.descent import Descent
 from attsvm.training.loop import Ahead, Task
@@ -104,24 +104,20 @@ def _fused(
         return None
     if descent.rule.fused is None or loss.code is None:
         return None
-    words = {
-        "rule": descent.rule.fused,
-        "code": loss.code,
-        "lr": descent.lr,
-        "decay": descent.decay,
-    }
-    return _ahead(batch, head, words)
-
-
-def _ahead(batch: Batch, head: Linear, config: dict[str, Any]) -> Ahead:
-    """The fused kernel on these instances."""
     B, n, T, d = batch.keys.shape
     v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])))
     given = fused.Instances(
-        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, config["code"]
+        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code
     )
     most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * batch.queries.shape[2]))))
-    return partial(go_ahead, partial(fused.descend, given), most, n, config)
+    return FastSteps(
+        partial(fused.descend, given),
+        most,
+        n,
+        lr=descent.lr,
+        normalized=descent.rule.fused == "ngd",
+        decay=descent.decay,
+    )
 
 
 def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:

@@ -39,7 +39,7 @@ from attsvm.language.training.next_token import (
 )
 from attsvm.models import SentenceModel, sentence_model_of
 from attsvm.rules.rule import Blocks
-from attsvm.training.ahead import go_ahead
+from attsvm.training.ahead import FastSteps
 from attsvm.training.descent import Descent
 from attsvm.training.loop import Ahead, Task
 from attsvm.training.path import PER_DECADE, Path
@@ -213,13 +213,14 @@ def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
         lifts = lifts_of(contexts, strength)
     kernel = AttentionKernel(contexts, lifts).descend
     most = max(1, int(_CALL / contexts.tokens.size))
-    words = {
-        "rule": descent.rule.fused,
-        "lr": descent.lr,
-        "decay": descent.decay,
-        "records": records,
-    }
-    return partial(go_ahead, kernel, most, lesson.sentences.size, words)
+    return FastSteps(
+        kernel,
+        most,
+        lesson.sentences.size,
+        lr=descent.lr,
+        normalized=descent.rule.fused == "ngd",
+        records=records,
+    )
 
 
 def _floor(lesson: Lesson, rule: str) -> float:
