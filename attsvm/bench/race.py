@@ -68,9 +68,15 @@ def compete(
                 for measurement in found:
                     lines.add("measurement", measurement)
                 summary = row(
-                    name, who, about=work, entry=work.entries[who],
-                    measurements=found, ours=ours, note=note, quick=quick,
-                )  # fmt: skip
+                    name,
+                    who,
+                    about=work,
+                    entry=work.entries[who],
+                    measurements=found,
+                    ours=ours,
+                    note=note,
+                    quick=quick,
+                )
                 lines.add("row", summary)
                 rows.append(summary)
     seconds = round(time.perf_counter() - began, 1)
@@ -123,9 +129,12 @@ def _measure(work: str, who: str, seeds: int, limit: float, *, quick: bool) -> t
     job = json.dumps({"work": work, "contestant": who, "seeds": list(range(seeds)), "quick": quick})
     child = subprocess.Popen(
         [sys.executable, "-m", "attsvm.bench", job],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
         env={**os.environ, **THREADS, "PYTHONPATH": path},
-    )  # fmt: skip
+    )
     note = ""
     try:
         said, wrong = child.communicate(timeout=limit)

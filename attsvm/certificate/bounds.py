@@ -103,9 +103,7 @@ def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
 
 
 @njit(**INNER)
-def combine(
-    D: Floats, z: Floats, query: Ints, lam: Floats, sums: Floats, out: Floats
-) -> None:  # fmt: skip
+def combine(D: Floats, z: Floats, query: Ints, lam: Floats, sums: Floats, out: Floats) -> None:
     """out (d, dq) filled with Σ λ_k Δ_k z_kᵀ, the rows of one query summed first in sums (g, d)."""
     m, d = D.shape
     g, e = z.shape
@@ -149,7 +147,7 @@ def measure(rows: StackRows, lam: Floats, W: Floats, share: float) -> Measured:
 @njit(**DOT_ENTRY)
 def measure_stack(
     rows: StackArrays, lam: Floats, W: Floats, share: float, room: Floats, G: Floats, out: Floats
-) -> None:  # fmt: skip
+) -> None:
     """`Measured` into G (B, d, dq) and out (B, 4), in one pass; room (2g, d)."""
     stack_D, stack_z, stack_query, stack_norms, stack_b = rows
     B, m, d = stack_D.shape

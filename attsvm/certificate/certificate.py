@@ -148,9 +148,14 @@ class Certificate:
         if exact:
             return verify_exactly(self)
         again = certify(
-            self.problem, self.norm, self.W, self.multipliers, self.tie_multipliers,
-            tol=self.tolerance, budget=self.budget,
-        )  # fmt: skip
+            self.problem,
+            self.norm,
+            self.W,
+            self.multipliers,
+            self.tie_multipliers,
+            tol=self.tolerance,
+            budget=self.budget,
+        )
         return compare(self, again)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -213,11 +218,21 @@ def seal(
     # All fields at once: a stack makes thousands, and setting them one by one costs more than
     # the bounds.
     fields = {
-        "problem": problem, "norm": norm, "W": W if upper < np.inf else None,
-        "multipliers": multipliers, "tie_multipliers": tie_multipliers,
-        "lower": lower if lower <= upper else upper, "upper": upper, "status": status,
-        "tolerance": tolerance, "residual": residual, "proof": proof, "budget": budget,
-        "farkas": farkas, "reach": reach, "moved": moved,
-    }  # fmt: skip
+        "problem": problem,
+        "norm": norm,
+        "W": W if upper < np.inf else None,
+        "multipliers": multipliers,
+        "tie_multipliers": tie_multipliers,
+        "lower": lower if lower <= upper else upper,
+        "upper": upper,
+        "status": status,
+        "tolerance": tolerance,
+        "residual": residual,
+        "proof": proof,
+        "budget": budget,
+        "farkas": farkas,
+        "reach": reach,
+        "moved": moved,
+    }
     object.__setattr__(record, "__dict__", fields)
     return record

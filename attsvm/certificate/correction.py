@@ -228,9 +228,12 @@ def _distinct(problem: Problem, missed: Bools, pinned: Bools) -> tuple[Bools, Bo
         for k in kept.nonzero()[0]:
             low = problem.keys[lo[k]].tobytes() if lo[k] >= 0 else b""
             row = (
-                bytes([kind]), problem.keys[hi[k]].tobytes(), low,
-                problem.queries[query[k]].tobytes(), right[k].tobytes(),
-            )  # fmt: skip
+                bytes([kind]),
+                problem.keys[hi[k]].tobytes(),
+                low,
+                problem.queries[query[k]].tobytes(),
+                right[k].tobytes(),
+            )
             kept[k] = row not in seen
             seen.add(row)
         out.append(kept)
@@ -260,10 +263,13 @@ def _restored_exactly(problem: Problem, W: Floats, missed: Bools, pinned: Bools)
 def _asked(problem: Problem, missed: Bools, pinned: Bools) -> Problem:
     """The problem with only these margins and ties, no tie with an error."""
     return replace(
-        problem.part(missed), tie_hi=problem.tie_hi[pinned], tie_lo=problem.tie_lo[pinned],
-        tie_query=problem.tie_query[pinned], c=problem.c[pinned],
+        problem.part(missed),
+        tie_hi=problem.tie_hi[pinned],
+        tie_lo=problem.tie_lo[pinned],
+        tie_query=problem.tie_query[pinned],
+        c=problem.c[pinned],
         c_error=np.zeros(int(pinned.sum())),
-    )  # fmt: skip
+    )
 
 
 def _least_squares(problem: Problem, W: Floats) -> Floats:

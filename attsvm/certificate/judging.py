@@ -104,9 +104,14 @@ def _finite(multipliers: Any, name: str) -> Floats:
 
 
 def _soft(
-    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, mu: Floats, tol: float,
+    problem: Problem,
+    norm: Norm,
+    W: Floats | None,
+    lam: Floats,
+    mu: Floats,
+    tol: float,
     budget: float,
-) -> Certificate:  # fmt: skip
+) -> Certificate:
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
     matrix, upper, moved = soft_upper(problem, norm, W, budget)
     lower = soft_lower(problem, norm, lam, mu)

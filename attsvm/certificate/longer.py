@@ -65,6 +65,11 @@ def lower(problem: Problem, norm: Norm, lam: Floats) -> Below:
     plain = float(np.linalg.norm(G))
     error = (used + 8) * _LONG_UNIT * size + UNIT * (plain + size)
     return below(
-        norm, problem.shape, worth=worth, absolute=worth / (used + 3),
-        size=error / ((used + 8) * UNIT), used=used, G=G,
-    )  # fmt: skip
+        norm,
+        problem.shape,
+        worth=worth,
+        absolute=worth / (used + 3),
+        size=error / ((used + 8) * UNIT),
+        used=used,
+        G=G,
+    )

@@ -26,10 +26,22 @@ VERSION = 1
 _WORDS = {"norm": 0, "status": 0, "proof": 0, "farkas": 1}
 _WHOLE = {"hi": 1, "lo": 1, "query": 1, "tie_hi": 1, "tie_lo": 1, "tie_query": 1, "width": 0}
 _REAL = {
-    "keys": 2, "queries": 2, "b": 1, "c": 1, "c_error": 1, "W": 2, "multipliers": 1,
-    "tie_multipliers": 1, "lower": 0, "upper": 0, "tolerance": 0, "budget": 0, "residual": 0,
-    "reach": 0, "moved": 0,
-}  # fmt: skip
+    "keys": 2,
+    "queries": 2,
+    "b": 1,
+    "c": 1,
+    "c_error": 1,
+    "W": 2,
+    "multipliers": 1,
+    "tie_multipliers": 1,
+    "lower": 0,
+    "upper": 0,
+    "tolerance": 0,
+    "budget": 0,
+    "residual": 0,
+    "reach": 0,
+    "moved": 0,
+}
 # These may be infinite: nothing feasible is known, no budget, a proof that no W exists.
 _INFINITE = ("lower", "upper", "budget")
 _STATUSES = ("optimal", "inseparable", "stalled")
@@ -106,9 +118,13 @@ def _rows(problem: Problem) -> dict[str, Any]:
     cuts = np.cumsum([len(side) for side in sides])[:-1]
     hi, lo, tie_hi, tie_lo = np.split(every, cuts)
     return {
-        "keys": keys, "hi": hi, "lo": lo, "tie_hi": tie_hi, "tie_lo": tie_lo,
+        "keys": keys,
+        "hi": hi,
+        "lo": lo,
+        "tie_hi": tie_hi,
+        "tie_lo": tie_lo,
         "width": np.int64(width),
-    }  # fmt: skip
+    }
 
 
 def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
@@ -141,11 +157,22 @@ def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
         farkas = np.empty(len(found["farkas"]), dtype=object)
         farkas[:] = [integer(str(word)) for word in found["farkas"]]
     return Certificate(
-        problem, geometry, W, found["multipliers"], found["tie_multipliers"],
-        float(found["lower"]), float(found["upper"]), status, float(found["tolerance"]),
-        float(found["residual"]), proof, float(found["budget"]), farkas,
-        float(found["reach"]), float(found["moved"]),
-    )  # fmt: skip
+        problem,
+        geometry,
+        W,
+        found["multipliers"],
+        found["tie_multipliers"],
+        float(found["lower"]),
+        float(found["upper"]),
+        status,
+        float(found["tolerance"]),
+        float(found["residual"]),
+        proof,
+        float(found["budget"]),
+        farkas,
+        float(found["reach"]),
+        float(found["moved"]),
+    )
 
 
 def _check_kinds(file: Path, found: dict[str, Any]) -> None:
@@ -178,9 +205,13 @@ def _problem(file: Path, found: dict[str, Any]) -> Problem:
             if len(found[name]) != size:
                 raise BadTokens(f"{file}: {name} has {len(found[name])} entries for {size} rows")
     for name, least, count in (
-        ("hi", 0, len(keys)), ("lo", -1, len(keys)), ("query", 0, len(queries)),
-        ("tie_hi", 0, len(keys)), ("tie_lo", -1, len(keys)), ("tie_query", 0, len(queries)),
-    ):  # fmt: skip
+        ("hi", 0, len(keys)),
+        ("lo", -1, len(keys)),
+        ("query", 0, len(queries)),
+        ("tie_hi", 0, len(keys)),
+        ("tie_lo", -1, len(keys)),
+        ("tie_query", 0, len(queries)),
+    ):
         wrong = (found[name] < least) | (found[name] >= count)
         if wrong.any():
             value = int(found[name][wrong][0])
@@ -198,9 +229,19 @@ def _problem(file: Path, found: dict[str, Any]) -> Problem:
         for name in ("hi", "lo", "query", "tie_hi", "tie_lo", "tie_query")
     )
     return Problem(
-        keys, queries, hi, lo, query, right[0], tie_hi, tie_lo, tie_query, right[1],
-        int(found["width"]), floats(found["c_error"], f"{file}: c_error"),
-    )  # fmt: skip
+        keys,
+        queries,
+        hi,
+        lo,
+        query,
+        right[0],
+        tie_hi,
+        tie_lo,
+        tie_query,
+        right[1],
+        int(found["width"]),
+        floats(found["c_error"], f"{file}: c_error"),
+    )
 
 
 def _check_claims(file: Path, found: dict[str, Any], problem: Problem) -> None:

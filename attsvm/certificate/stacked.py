@@ -53,9 +53,15 @@ def certify_stack(
     weights = lam / np.where(low.dual > 0, low.dual, 1.0)[:, None]
     none = np.empty(0)
     columns = zip(
-        problems, scaled, weights, low.value.tolist(), high.tolist(), low.residual.tolist(),
-        plain.tolist(), strict=True,
-    )  # fmt: skip
+        problems,
+        scaled,
+        weights,
+        low.value.tolist(),
+        high.tolist(),
+        low.residual.tolist(),
+        plain.tolist(),
+        strict=True,
+    )
     return [
         seal(problem, geometry, matrix, share, none, Shown(lower, upper, residual), goal)
         if good

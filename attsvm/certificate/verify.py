@@ -123,9 +123,12 @@ def _lower(certificate: Certificate) -> tuple[Fraction, str]:
 def _soft_lower(certificate: Certificate) -> tuple[Fraction, str]:
     """The same for a soft margin."""
     below = exact_soft_lower(
-        certificate.problem, certificate.norm, certificate.multipliers,
-        certificate.tie_multipliers, certificate.budget,
-    )  # fmt: skip
+        certificate.problem,
+        certificate.norm,
+        certificate.multipliers,
+        certificate.tie_multipliers,
+        certificate.budget,
+    )
     if below is None:
         return Fraction(0), f"a multiplier is above the budget C = {certificate.budget!r}"
     return below, ""

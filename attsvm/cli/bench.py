@@ -22,9 +22,11 @@ def bench_command(
     from attsvm.bench import run, table
 
     report = run(
-        quick=quick, only=only, out=out,
+        quick=quick,
+        only=only,
+        out=out,
         progress=lambda line: print(line, file=sys.stderr) if sys.stderr.isatty() else None,
-    )  # fmt: skip
+    )
     if as_json:
         print_json(report)
     else:

@@ -61,9 +61,14 @@ def certify_command(
     W = None if np.isnan(arrays["W"]).all() else arrays["W"]
     budget = float(arrays.get("C", np.inf))
     found = certify(
-        rows, geometry, W, arrays["multipliers"], arrays.get("tie_multipliers"), tol=tol,
+        rows,
+        geometry,
+        W,
+        arrays["multipliers"],
+        arrays.get("tie_multipliers"),
+        tol=tol,
         budget=budget,
-    )  # fmt: skip
+    )
     report = {**summary.describe(found), "problem": problem}
     wrong = summary.claims_beyond(arrays, found)
     if exact:
@@ -82,9 +87,14 @@ def _certify_saved(file: Path, norm: str | None, *, exact: bool, as_json: bool) 
 
     claim = Certificate.load(file, norm=None if norm is None else read_norm(norm))
     found = certify(
-        claim.problem, claim.norm, claim.W, claim.multipliers, claim.tie_multipliers,
-        tol=claim.tolerance, budget=claim.budget,
-    )  # fmt: skip
+        claim.problem,
+        claim.norm,
+        claim.W,
+        claim.multipliers,
+        claim.tie_multipliers,
+        tol=claim.tolerance,
+        budget=claim.budget,
+    )
     report, wrong = summary.describe(found), claim.verify().reason
     if exact:
         with working("rechecking in exact arithmetic"):

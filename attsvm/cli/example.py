@@ -33,9 +33,14 @@ def example_command(
         lines: list[Any] = TEXTS[name]() if name in TEXTS else SENTENCES[name](seed=seed or 0)
         write_lines(out, lines, force=force)
         if as_json:
-            print_json({
-                "status": "optimal", "example": name, "file": str(out), "lines": len(lines),
-            })  # fmt: skip
+            print_json(
+                {
+                    "status": "optimal",
+                    "example": name,
+                    "file": str(out),
+                    "lines": len(lines),
+                }
+            )
         else:
             print(f"wrote {out}: {len(lines)} lines")
         return

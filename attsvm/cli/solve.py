@@ -64,10 +64,15 @@ def solve_command(
     if problem == "any":
         with working("solving every choice"):
             choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
-        best, extra = choice.certificate, {
-            "winners": choice.winners.tolist(), "lower_all": summary.number(choice.lower),
-            "solved": choice.solved, "choices": choice.total,
-        }  # fmt: skip
+        best, extra = (
+            choice.certificate,
+            {
+                "winners": choice.winners.tolist(),
+                "lower_all": summary.number(choice.lower),
+                "solved": choice.solved,
+                "choices": choice.total,
+            },
+        )
     else:
         try:
             rows = archive.problem(problem)

@@ -149,8 +149,10 @@ def _contexts(
             drawn = rng.choice(N - 1, int(rng.integers(low, high + 1)) - 1, replace=False)
             front = [int(x + (x >= q)) for x in drawn]
             found[(*(front if ordered else sorted(front)), q)] = None
-    return [[*(int(x) for x in rng.permutation(key[:-1])), key[-1]] if not ordered else list(key)
-            for key in found]  # fmt: skip
+    return [
+        [*(int(x) for x in rng.permutation(key[:-1])), key[-1]] if not ordered else list(key)
+        for key in found
+    ]
 
 
 def _lengths(length: int | tuple[int, int], N: int) -> tuple[int, int]:

@@ -109,8 +109,10 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
     tall = np.array([size[row == r, 1].max() for r in range(row.max(initial=-1) + 1)])
     size[turned, 1] = tall[row[turned]]
     x, trails = _across(row, edges, size[:, 0], order.parts[places])
-    heads = [f"Query “{_word(sentences, order.query)}”",
-             f"{len(order.tokens)} of {order.vocabulary} tokens in relation"]  # fmt: skip
+    heads = [
+        f"Query “{_word(sentences, order.query)}”",
+        f"{len(order.tokens)} of {order.vocabulary} tokens in relation",
+    ]
     if left_out := len(order.tokens) - sum(map(len, groups)):
         heads.append(f"{left_out} of them left out")
     top, left, scale = -len(heads) * _TEXT - 3 * _PAD, 0.0, []
@@ -128,8 +130,10 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
     right = max([*(x + half), *(1.15 * _width(head) for head in heads)])
     made = _lines(heads)
     for at, name in scale:
-        made += [_text((0.35, at), name, ha="right", color=style.QUIET),
-                 PathPatch(Path([(0.4, at), (right, at)]), color=style.FAINT)]  # fmt: skip
+        made += [
+            _text((0.35, at), name, ha="right", color=style.QUIET),
+            PathPatch(Path([(0.4, at), (right, at)]), color=style.FAINT),
+        ]
     says = {*kinds, "tied" if n < sum(map(len, groups)) else "", "scale" if scale else ""}
     for (i, j), trail, cover in zip(edges, trails, direct, strict=True):
         start, end = y[i] - size[i, 1] / 2, y[j] + size[j, 1] / 2
@@ -141,20 +145,40 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
             if end < low and high < points[-1][1]:
                 points += [(x[v], high), (x[v], low)]
         ids = "-".join(map(str, [order.query, *order.tokens[places[[i, j]]]]))
-        made.append(PathPatch(Path([*points, (x[j], end)]), fill=False, ls=_DASHES[look],
-                              lw=style.LINE, color=style.QUIET, gid=f"edge-{ids}"))  # fmt: skip
+        made.append(
+            PathPatch(
+                Path([*points, (x[j], end)]),
+                fill=False,
+                ls=_DASHES[look],
+                lw=style.LINE,
+                color=style.QUIET,
+                gid=f"edge-{ids}",
+            )
+        )
         says.add(look)
     for k, kind in enumerate(kinds):
         sign, frame, ground = _KINDS[kind]
         centre, toward = np.array([x[k], y[k]]), np.array([0, 1] if turned[k] else [-1, 0])
         made += [
-            FancyBboxPatch(centre - size[k] / 2, size[k, 0], size[k, 1], edgecolor=frame,
-                           boxstyle="round,pad=0,rounding_size=0.06", facecolor=ground, zorder=3,
-                           lw=2.6 if len(groups[k]) > 1 else 1.0),
+            FancyBboxPatch(
+                centre - size[k] / 2,
+                size[k, 0],
+                size[k, 1],
+                edgecolor=frame,
+                boxstyle="round,pad=0,rounding_size=0.06",
+                facecolor=ground,
+                zorder=3,
+                lw=2.6 if len(groups[k]) > 1 else 1.0,
+            ),
             _text(centre + toward * (size[k] - _TEXT - 2 * _PAD) / 2, sign, color=frame, zorder=4),
-            _text(centre - toward * _TEXT / 2, texts[k], zorder=4, rotation=90.0 * turned[k],
-                  va="center" if turned[k] else "center_baseline"),
-        ]  # fmt: skip
+            _text(
+                centre - toward * _TEXT / 2,
+                texts[k],
+                zorder=4,
+                rotation=90.0 * turned[k],
+                va="center" if turned[k] else "center_baseline",
+            ),
+        ]
     return made, (right, -(y - size[:, 1] / 2).min(initial=top)), says
 
 
@@ -221,8 +245,10 @@ def _text(at: Any, text: str, **look: Any) -> Any:
 
 def _lines(texts: list[str], first: str = "bold") -> list[Any]:
     """Lines of text from the top left."""
-    return [_text((0, -_TEXT * k), text, weight="normal" if k else first, va="top", ha="left")
-            for k, text in enumerate(texts)]  # fmt: skip
+    return [
+        _text((0, -_TEXT * k), text, weight="normal" if k else first, va="top", ha="left")
+        for k, text in enumerate(texts)
+    ]
 
 
 def _page(diagrams: list[Diagram], notes: list[str], file: FilePath) -> None:
@@ -265,8 +291,11 @@ def _across(
     level, parts = np.append(np.column_stack([row, part]), np.array(inner, int).reshape(-1, 2), 0).T
     width, number = np.append(wide, [0.0] * len(inner)), count(len(row))
     trails = [[next(number) for _ in range(row[i] + 1, row[j])] for i, j in edges]
-    links = [link for (i, j), trail in zip(edges, trails, strict=True)
-             for link in zip([i, *trail], [*trail, j], strict=True)]  # fmt: skip
+    links = [
+        link
+        for (i, j), trail in zip(edges, trails, strict=True)
+        for link in zip([i, *trail], [*trail, j], strict=True)
+    ]
     a, b = np.array(links, np.int64).reshape(-1, 2).T
     near = np.zeros((len(level), len(level)))
     near[a, b] = near[b, a] = 1

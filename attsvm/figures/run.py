@@ -45,9 +45,13 @@ def picture(path: Path, found: Outcome, *, instance: int = 0) -> Figure:
     figure = Figure(figsize=(10.0, 4.0), layout=ConstrainedLayoutEngine(wspace=0.07))
     since = _since(path, found, instance)
     figure.suptitle(
-        _headline(path, found, since), x=0.01, ha="left", weight="bold", fontsize=style.HEADING,
+        _headline(path, found, since),
+        x=0.01,
+        ha="left",
+        weight="bold",
+        fontsize=style.HEADING,
         color=_STATE[found.state] if path.diverged < 0 else _STATE["saturated"],
-    )  # fmt: skip
+    )
     axes = figure.subplots(1, 3)
     _loss(axes[0], path, instance)
     _attention(axes[1], path, found, instance)
@@ -118,10 +122,14 @@ def _attention(ax: Axes, path: Path, found: Outcome, b: int) -> None:
         # The word stands on the side of the line that has more room.
         late = np.log1p(found.changed) > 0.5 * np.log1p(path.steps[-1])
         ax.annotate(
-            "last change", (found.changed, 0.0), (-4 if late else 4, 5), color=_STATE[found.state],
-            textcoords="offset points", ha="right" if late else "left",
+            "last change",
+            (found.changed, 0.0),
+            (-4 if late else 4, 5),
+            color=_STATE[found.state],
+            textcoords="offset points",
+            ha="right" if late else "left",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
-        )  # fmt: skip
+        )
     ax.set_ylim(0, 1.03)
     ax.set_title("Attention on the top token")
     ax.set_ylabel("probability; thick: least sure input")
@@ -141,10 +149,21 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int) -> None:
         short = 1 - np.asarray(measures.margin_share(W, best))
     apart, short = np.maximum(apart, _FLOOR), np.maximum(short, _FLOOR)
     wide = style.LINE * 1.4
-    ax.plot(path.steps, apart, color=style.colour(best.norm.name), label="1 − correlation",
-            linewidth=wide)  # fmt: skip
-    ax.plot(path.steps, short, color=style.INK, linestyle="dashed", linewidth=wide * 0.8,
-            label="1 − certified margin share")  # fmt: skip
+    ax.plot(
+        path.steps,
+        apart,
+        color=style.colour(best.norm.name),
+        label="1 − correlation",
+        linewidth=wide,
+    )
+    ax.plot(
+        path.steps,
+        short,
+        color=style.INK,
+        linestyle="dashed",
+        linewidth=wide * 0.8,
+        label="1 − certified margin share",
+    )
     ax.set_yscale("log")
     drawn = np.concatenate([apart, short])
     drawn = drawn[np.isfinite(drawn)]

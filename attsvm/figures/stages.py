@@ -87,10 +87,13 @@ def draw_row(axes: Sequence[Axes], row: Row) -> None:
         known = bool(np.isfinite(curves.apart).any())
         said = f"exact (below {_FLOOR:g})" if known else "not known"
         direction.text(
-            0.5, (0.5 if alone else 0.04) + 0.08 * k,
+            0.5,
+            (0.5 if alone else 0.04) + 0.08 * k,
             f"{curves.name}: {said}" if curves.name else said,
-            transform=direction.transAxes, color=curves.colour, ha="center",
-        )  # fmt: skip
+            transform=direction.transAxes,
+            color=curves.colour,
+            ha="center",
+        )
     norm.set(ylabel=f"‖{row.matrix}‖", title=f"{row.matrix}: norm")
     for ax in axes:
         ax.set_xlabel("step")
@@ -105,7 +108,13 @@ def _curve(ax: Axes, curves: Curves, values: Floats) -> None:
         return
     x, y = curves.steps[shown], values[shown]
     if y.shape[1] > 1:
-        ax.fill_between(x, y.min(axis=1), y.max(axis=1), color=curves.colour, alpha=0.18,
-                        linewidth=0)  # fmt: skip
-    ax.plot(x, np.median(y, axis=1), color=curves.colour, linewidth=style.LINE * 1.4,
-            label=curves.name or None)  # fmt: skip
+        ax.fill_between(
+            x, y.min(axis=1), y.max(axis=1), color=curves.colour, alpha=0.18, linewidth=0
+        )
+    ax.plot(
+        x,
+        np.median(y, axis=1),
+        color=curves.colour,
+        linewidth=style.LINE * 1.4,
+        label=curves.name or None,
+    )

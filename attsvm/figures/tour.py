@@ -86,16 +86,23 @@ def draw(certificate: Certificate, ax: Axes | None = None, *, which: int = 0) ->
     along = np.array([-h[1], h[0]]) / np.linalg.norm(h)
     ends = np.array([[-1.0], [1.0]]) * along * 10 * np.ptp(points, axis=0).max()
     ax.fill(
-        *np.vstack([view.selected + ends, edge + ends[::-1]]).T, color=style.MARGIN,
-        alpha=style.STRIP_OPACITY, linewidth=0, zorder=0,
-    )  # fmt: skip
+        *np.vstack([view.selected + ends, edge + ends[::-1]]).T,
+        color=style.MARGIN,
+        alpha=style.STRIP_OPACITY,
+        linewidth=0,
+        zorder=0,
+    )
     for start, dash in ((view.selected, (0, (4, 3))), (edge, "solid")):
         ax.plot(*(start + ends).T, color=style.MARGIN, linewidth=style.LINE, linestyle=dash)
     _tokens(ax, view)
     ax.plot(
-        *view.others[view.tight].T, "o", markersize=style.RING, markerfacecolor="none",
-        markeredgecolor=style.MARGIN, markeredgewidth=1.4,
-    )  # fmt: skip
+        *view.others[view.tight].T,
+        "o",
+        markersize=style.RING,
+        markerfacecolor="none",
+        markeredgecolor=style.MARGIN,
+        markeredgewidth=1.4,
+    )
     _arrow(ax, view.selected, view.selected + h, style.MARGIN)
     low, high = points.min(axis=0), points.max(axis=0)
     pad = 0.15 * (high - low).max()
@@ -133,21 +140,33 @@ def _tokens(ax: Axes, view: _View) -> None:
         *view.others.T, "o", color=style.QUIET, markersize=style.TOKEN, markeredgewidth=0, zorder=3
     )
     ax.plot(
-        *view.selected, "*", color=style.INK, markersize=style.SELECTED,
-        markeredgecolor="white", markeredgewidth=0.8, zorder=6,
-    )  # fmt: skip
+        *view.selected,
+        "*",
+        color=style.INK,
+        markersize=style.SELECTED,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+        zorder=6,
+    )
 
 
 def _arrow(
     ax: Axes, start: Floats, end: Floats, colour: str, *, zorder: float = 4, width: float = 1
 ) -> None:
     ax.annotate(
-        "", xy=(end[0], end[1]), xytext=(start[0], start[1]), zorder=zorder,
+        "",
+        xy=(end[0], end[1]),
+        xytext=(start[0], start[1]),
+        zorder=zorder,
         arrowprops={
-            "arrowstyle": "-|>,head_width=0.25,head_length=0.5", "color": colour,
-            "linewidth": style.ARROW * width, "shrinkA": 0, "shrinkB": 0, "joinstyle": "miter",
+            "arrowstyle": "-|>,head_width=0.25,head_length=0.5",
+            "color": colour,
+            "linewidth": style.ARROW * width,
+            "shrinkA": 0,
+            "shrinkB": 0,
+            "joinstyle": "miter",
         },
-    )  # fmt: skip
+    )
 
 
 def _frame(ax: Axes, low: Any, high: Any) -> None:
@@ -185,15 +204,25 @@ def _margins(axes: Sequence[Axes], best: Certificate) -> None:
         ax.text(tip[0] + 0.08, tip[1] - 0.1 * up, f"W z{'₀₁'[i]}", color=style.MARGIN, va="center")
         corner = 0.03 if up > 0 else 0.97
         ax.text(
-            0.02, corner, f"input {i}", transform=ax.transAxes, color=style.QUIET,
+            0.02,
+            corner,
+            f"input {i}",
+            transform=ax.transAxes,
+            color=style.QUIET,
             va="bottom" if up > 0 else "top",
-        )  # fmt: skip
+        )
         middle = view.selected - 0.5 * view.h / (view.h @ view.h)
         slope = np.degrees(np.arctan2(-view.h[0], view.h[1]))
         ax.text(
-            middle[0], middle[1], "logit gap 1", color=style.MARGIN, ha="center", va="center",
-            rotation=(slope + 90) % 180 - 90, rotation_mode="anchor",
-        )  # fmt: skip
+            middle[0],
+            middle[1],
+            "logit gap 1",
+            color=style.MARGIN,
+            ha="center",
+            va="center",
+            rotation=(slope + 90) % 180 - 90,
+            rotation_mode="anchor",
+        )
     axes[0].set_title("The max-margin W selects ★")
 
 
@@ -245,9 +274,11 @@ def _gaps(ax: Axes, found: Sequence[Certificate], rows: Sequence[dict[str, Any]]
     ax.text(order[0][0].tolerance, -0.75, "tolerance", color=style.QUIET, va="center", ha="center")
     ax.set_xscale("log")
     ax.set(
-        xlim=(floor, 1e-5), ylim=(len(rows) - 0.4, -1.0), xticks=[1e-15, 1e-12, 1e-9, 1e-6],
+        xlim=(floor, 1e-5),
+        ylim=(len(rows) - 0.4, -1.0),
+        xticks=[1e-15, 1e-12, 1e-9, 1e-6],
         xlabel="relative gap, upper / lower − 1",
-    )  # fmt: skip
+    )
     ax.xaxis.set_major_formatter("{x:.0e}")
     ax.minorticks_off()
     ax.set_yticks(range(len(rows)), [row["norm"] for _, row in order])

@@ -25,9 +25,19 @@ from attsvm.ground.memory import require
 
 # What reading a broken archive raises: bad headers, cut or encrypted members, unknown packing.
 _UNREADABLE = (
-    ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, OverflowError,
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError,
-)  # fmt: skip
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    tokenize.TokenError,
+)
 
 
 def check_in(path: Path, wanted: str) -> None:

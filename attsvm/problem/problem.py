@@ -120,9 +120,19 @@ class Problem:
         keep = Selection.of(tokens, keep)
         hi, lo, query, c, error = log_ratio_ties(tokens, keep, attention)
         return cls(
-            flat, tokens.queries, _NONE, _NONE, _NONE, np.empty(0), hi, lo, query, c, tokens.T,
+            flat,
+            tokens.queries,
+            _NONE,
+            _NONE,
+            _NONE,
+            np.empty(0),
+            hi,
+            lo,
+            query,
+            c,
+            tokens.T,
             error,
-        )  # fmt: skip
+        )
 
     @classmethod
     def any_of(cls, tokens: Tokens, keep: Kept, winners: Any) -> Problem:
@@ -151,9 +161,18 @@ class Problem:
         flat = tokens.X.reshape(-1, tokens.d)
         none = np.full(len(hi), -1)
         return cls(
-            flat, np.array([[1.0], [-1.0]]), hi, none, sign, np.ones(len(hi)),
-            _NONE, _NONE, _NONE, np.empty(0), tokens.T,
-        )  # fmt: skip
+            flat,
+            np.array([[1.0], [-1.0]]),
+            hi,
+            none,
+            sign,
+            np.ones(len(hi)),
+            _NONE,
+            _NONE,
+            _NONE,
+            np.empty(0),
+            tokens.T,
+        )
 
     @classmethod
     def from_rows(
@@ -177,9 +196,19 @@ class Problem:
         m, place = len(D), np.arange(len(D) + len(E))
         none = np.full(len(place), -1)
         return cls(
-            np.concatenate([D, E]), np.concatenate([Z, Y]), place[:m], none[:m], place[:m], right,
-            place[m:], none[m:], place[m:], level, 0, error,
-        )  # fmt: skip
+            np.concatenate([D, E]),
+            np.concatenate([Z, Y]),
+            place[:m],
+            none[:m],
+            place[:m],
+            right,
+            place[m:],
+            none[m:],
+            place[m:],
+            level,
+            0,
+            error,
+        )
 
     @property
     def m(self) -> int:

@@ -106,9 +106,15 @@ def rows_and_norms(
 
 @njit(**ENTRY)
 def _form_rows(
-    keys: Floats, queries: Floats, hi: Ints, lo: Ints, query: Ints, D: Floats, norms: Floats,
+    keys: Floats,
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    query: Ints,
+    D: Floats,
+    norms: Floats,
     sizes: Floats,
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether a square came near underflow; D (m, d), norms (m,) and ‖z‖ (g,) are filled."""
     tiny = False
     for q in range(queries.shape[0]):

@@ -72,26 +72,42 @@ class Stack:
         step = np.arange(B)[:, None]
         D, norms = rows_and_norms(
             np.ascontiguousarray(self.X, dtype=np.float64).reshape(B * n * T, d),
-            self.queries.reshape(B * n, -1), (hi + n * T * step).ravel(),
-            (lo + n * T * step).ravel(), (query + n * step).ravel(),
-        )  # fmt: skip
+            self.queries.reshape(B * n, -1),
+            (hi + n * T * step).ravel(),
+            (lo + n * T * step).ravel(),
+            (query + n * step).ravel(),
+        )
         D, norms = D.reshape(B, m, d), norms.reshape(B, m)
         ones, none, empty = np.ones((B, m)), np.empty(0, np.int64), np.empty(0)
         keys = self.X.reshape(B, n * T, d)
         place = np.tile(query, (B, 1))
         shared = {
-            "query": query, "tie_hi": none, "tie_lo": none, "tie_query": none, "c": empty,
-            "c_error": empty, "width": T, "b": ones[0], "scalable": True,
-        }  # fmt: skip
+            "query": query,
+            "tie_hi": none,
+            "tie_lo": none,
+            "tie_query": none,
+            "c": empty,
+            "c_error": empty,
+            "width": T,
+            "b": ones[0],
+            "scalable": True,
+        }
         columns = zip(keys, self.queries, hi, lo, D, norms, strict=True)
         out = [
-            _filled(Problem, {
-                **shared, "keys": x, "queries": z, "hi": h, "lo": l,
-                # What the problem would form by itself on first use.
-                "_formed": (differences, length),
-            })
+            _filled(
+                Problem,
+                {
+                    **shared,
+                    "keys": x,
+                    "queries": z,
+                    "hi": h,
+                    "lo": l,
+                    # What the problem would form by itself on first use.
+                    "_formed": (differences, length),
+                },
+            )
             for x, z, h, l, differences, length in columns
-        ]  # fmt: skip
+        ]
         return out, StackRows.plain(D, self.queries, place, norms, ones)
 
     def __repr__(self) -> str:

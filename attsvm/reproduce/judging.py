@@ -40,13 +40,24 @@ def judged(claim: Claim, config: Config, result: Result, about: dict[str, Any]) 
 
 def _record(claim: Claim, config: Config, found: Finding, about: dict[str, Any]) -> Record:
     return {
-        "id": claim.id, "paper": claim.paper, "title": claim.title, "kind": claim.kind,
-        "trust": claim.trust, "statement": claim.statement, "verdict": found.verdict,
-        "numbers": [describe(test) for test in found.tests], "premises": found.premises,
-        "judged": found.judged, "gap": found.gap, "reason": found.reason,
-        "differs": claim.differs, "reference": claim.reference, "hash": config_hash(config),
-        "version": __version__, **about,
-    }  # fmt: skip
+        "id": claim.id,
+        "paper": claim.paper,
+        "title": claim.title,
+        "kind": claim.kind,
+        "trust": claim.trust,
+        "statement": claim.statement,
+        "verdict": found.verdict,
+        "numbers": [describe(test) for test in found.tests],
+        "premises": found.premises,
+        "judged": found.judged,
+        "gap": found.gap,
+        "reason": found.reason,
+        "differs": claim.differs,
+        "reference": claim.reference,
+        "hash": config_hash(config),
+        "version": __version__,
+        **about,
+    }
 
 
 def broken(claim: Claim, config: Config, about: dict[str, Any], error: Exception) -> Record:
@@ -125,9 +136,12 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
         proof = f"certified gap ≤ {gap:.1e}" if known else "not certified"
         proof = "no solution used" if gap == 0.0 else proof
         figure.text(
-            0.01, 0.012, f"{claim.id} · {record['verdict']} · config {record['hash']} · {proof}",
-            fontsize=7.5, color=QUIET,
-        )  # fmt: skip
+            0.01,
+            0.012,
+            f"{claim.id} · {record['verdict']} · config {record['hash']} · {proof}",
+            fontsize=7.5,
+            color=QUIET,
+        )
         for kind in ("svg", "png"):
             write_figure(figure, folder / "figures" / f"{claim.id}.{kind}")
     motion = folder / "claims" / f"{claim.id}.motion.json"

@@ -94,10 +94,13 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     a, q = exponent(problem.keys), exponent(problem.queries)
     s = exponent(np.concatenate([problem.b, problem.c]))
     scaled = replace(
-        problem, keys=np.ldexp(problem.keys, -a), queries=np.ldexp(problem.queries, -q),
-        b=np.ldexp(problem.b, -s), c=np.ldexp(problem.c, -s),
+        problem,
+        keys=np.ldexp(problem.keys, -a),
+        queries=np.ldexp(problem.queries, -q),
+        b=np.ldexp(problem.b, -s),
+        c=np.ldexp(problem.c, -s),
         c_error=np.ldexp(problem.c_error, -s),
-    )  # fmt: skip
+    )
     soft = np.isfinite(budget)
     cap = _shifted(budget, 2 * (a + q) - s) if soft else np.inf
     found = _capped(method, scaled, norm, tol, cap)
@@ -143,9 +146,14 @@ def _shifted(x: float, e: int) -> float:
 def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: float) -> Certificate:
     """The Certificate of an answer."""
     return certify(
-        problem, norm, answer.W, answer.multipliers, answer.tie_multipliers,
-        tol=tol, budget=budget,
-    )  # fmt: skip
+        problem,
+        norm,
+        answer.W,
+        answer.multipliers,
+        answer.tie_multipliers,
+        tol=tol,
+        budget=budget,
+    )
 
 
 def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:

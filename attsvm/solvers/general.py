@@ -54,9 +54,16 @@ def _need(k: int, N: int) -> float:
 
 
 def inner(
-    D: Floats, Z: Floats, b: Floats, free: Bools, *, norm: Norm, tol: float, W0: Floats,
+    D: Floats,
+    Z: Floats,
+    b: Floats,
+    free: Bools,
+    *,
+    norm: Norm,
+    tol: float,
+    W0: Floats,
     lam0: Floats,
-) -> tuple[Floats, Floats]:  # fmt: skip
+) -> tuple[Floats, Floats]:
     """The best (W, λ) found for min ‖W‖, D_kᵀ W Z_k ≥ b_k (= on free rows).
 
     D (k, dx), Z (k, dz) with ‖D_k‖‖Z_k‖ = 1; W0, lam0: the Frobenius optimum, of norm 1, and its
@@ -145,9 +152,14 @@ class _Cuts:
         limits |= {"ftol": 1e-16, "gtol": 1e-12}
         bounds: Any = self.bounds
         minimize(
-            objective, y, jac=True, method="L-BFGS-B", bounds=bounds, options=limits,
+            objective,
+            y,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=limits,
             callback=enough,
-        )  # fmt: skip
+        )
         return found[0]
 
     def close(self, best: Any, judge: Judge, tol: float) -> Any:

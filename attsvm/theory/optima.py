@@ -191,9 +191,9 @@ def local_optima(
     feasible = _walk_all(tokens, v, total, progress)
     choices, least, verdict = feasible.choices, feasible.least, feasible.verdict
     local: list[tuple[tuple[int, ...], Optimality]] = []
-    wanted = np.arange(len(choices)) if not geometry.euclidean else (
-        (verdict == MAYBE).nonzero()[0]
-    )  # fmt: skip
+    wanted = (
+        np.arange(len(choices)) if not geometry.euclidean else ((verdict == MAYBE).nonzero()[0])
+    )
     for step, k in enumerate(wanted):
         alpha = tuple(int(a) for a in choices[k])
         found = optimality(tokens, Selection.of(tokens, alpha), v, geometry)
@@ -217,7 +217,7 @@ def count_selections(tokens: Tokens) -> int:
 
 def _walk_all(
     tokens: Tokens, v: Any, total: int, progress: Callable[[float], None] | None
-) -> Feasible:  # fmt: skip
+) -> Feasible:
     """All feasible selections, their Frobenius norms, the kernel's verdicts, and counts."""
     source = np.arange(tokens.n) if tokens.source is None else tokens.source
     keys = np.asarray(tokens.keys, dtype=np.float64)[source]

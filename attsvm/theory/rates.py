@@ -127,9 +127,7 @@ class Comparison:
         return self.verdict != NOT_YET
 
 
-def fit(
-    times: Any, values: Any, shape: str, *, clock: Clock = "t", tail: float = 0.5
-) -> Fit:  # fmt: skip
+def fit(times: Any, values: Any, shape: str, *, clock: Clock = "t", tail: float = 0.5) -> Fit:
     """The Fit of one shape by least squares in log space over the tail window.
 
     times (R,): step numbers, or their logs with clock="log t"; values (R,), positive in the
@@ -242,12 +240,18 @@ def _fitted(l: Floats, y: Floats, name: str) -> Fit:
     parts = np.array_split(ahead, min(_BLOCKS // 2, len(ahead)))
     miss = float(np.sqrt(np.mean([part.mean() ** 2 for part in parts])))
     return Fit(
-        name, float(theta[0]), float(error[0]),
+        name,
+        float(theta[0]),
+        float(error[0]),
         float(theta[1] / top) if shape.free else None,
         float(error[1] / top) if shape.free else None,
-        (float(l[0]), float(l[-1])), len(u), float(np.sqrt(np.mean(residual**2))),
-        goodness, drift, miss,
-    )  # fmt: skip
+        (float(l[0]), float(l[-1])),
+        len(u),
+        float(np.sqrt(np.mean(residual**2))),
+        goodness,
+        drift,
+        miss,
+    )
 
 
 def _means(place: Any, values: Floats) -> Floats:

@@ -95,8 +95,14 @@ class FastSteps:
                 progress((min(step, last) - first) / max(last - first, 1))
         done = int(np.searchsorted(marks, step))
         record.extend(
-            {"steps": marks[:done], "loss": numbers[:done, 0], "log_gradient": numbers[:done, 1],
-             "clock": numbers[:done, 2], "top": tops[:done], "sureness": sureness[:done]},
+            {
+                "steps": marks[:done],
+                "loss": numbers[:done, 0],
+                "log_gradient": numbers[:done, 1],
+                "clock": numbers[:done, 2],
+                "top": tops[:done],
+                "sureness": sureness[:done],
+            },
             {name: weights[:done].reshape(done, *block.shape)},
-        )  # fmt: skip
+        )
         return {name: state.W.reshape(block.shape)}, step

@@ -19,9 +19,13 @@ def answer(task: Task) -> list[Answer]:
         F = np.ascontiguousarray(task.features(k))
         m, size = F.shape
         w, _, flag, info = daqp.solve(
-            np.eye(size), np.zeros(size), F,
-            np.full(m, _NO_BOUND), np.ones(m), np.zeros(m, np.int32),
-        )  # fmt: skip
+            np.eye(size),
+            np.zeros(size),
+            F,
+            np.full(m, _NO_BOUND),
+            np.ones(m),
+            np.zeros(m, np.int32),
+        )
         # A lower bound that is active has a negative multiplier in DAQP's convention.
         lam = -np.asarray(info["lam"], dtype=np.float64)[-m:]
         if flag > 0:

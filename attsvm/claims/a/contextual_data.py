@@ -36,8 +36,16 @@ if TYPE_CHECKING:
 FORMS = {"prompt": "prompt", "given": "query of the context", "first": "query: first token"}
 
 _NUMBERS = (
-    "standing", "separable", "led", "right", "cosine", "clean", "flipped", "gap", "unsettled",
-)  # fmt: skip
+    "standing",
+    "separable",
+    "led",
+    "right",
+    "cosine",
+    "clean",
+    "flipped",
+    "gap",
+    "unsettled",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +60,15 @@ class _Drawn:
 
 
 def _draw(config: Config, form: str, noise: float, flips: float, seed: int) -> _Drawn:
-    arrays = contextual_arrays(config["n"], config["T"], config["d"], contexts=config["contexts"],
-                        token_noise=noise, label_noise=flips, seed=seed)  # fmt: skip
+    arrays = contextual_arrays(
+        config["n"],
+        config["T"],
+        config["d"],
+        contexts=config["contexts"],
+        token_noise=noise,
+        label_noise=flips,
+        seed=seed,
+    )
     X, z, v, y = (np.asarray(arrays[name]) for name in ("X", "z", "v", "y"))
     queries = {"prompt": None, "given": z, "first": "first"}[form]
     tokens = Tokens(X, queries=queries, labels=y)
@@ -65,8 +80,11 @@ def _draw(config: Config, form: str, noise: float, flips: float, seed: int) -> _
 
 def instances(config: Config, form: str) -> list[_Drawn]:
     """The instances of every setting (token noise, label noise) and seed, settings first."""
-    return [_draw(config, form, noise, flips, seed)
-            for noise, flips in config["settings"] for seed in config["seeds"]]  # fmt: skip
+    return [
+        _draw(config, form, noise, flips, seed)
+        for noise, flips in config["settings"]
+        for seed in config["seeds"]
+    ]
 
 
 def run(config: Config) -> Result:
@@ -75,8 +93,13 @@ def run(config: Config) -> Result:
     for form in FORMS:
         drawn = instances(config, form)
         model = "prompt" if form == "prompt" else "weight"
-        path = train([one.tokens for one in drawn], model=model, lr=config["lr"],
-                     steps=config["steps"], head=np.stack([one.head for one in drawn]))  # fmt: skip
+        path = train(
+            [one.tokens for one in drawn],
+            model=model,
+            lr=config["lr"],
+            steps=config["steps"],
+            head=np.stack([one.head for one in drawn]),
+        )
         frames = frame_choice(path.steps, config["records"])
         out |= {f"{form}.steps": path.steps[frames], f"{form}.W": path.matrices()[frames]}
         best = solve_many([Problem.of(one.tokens, one.best) for one in drawn])
@@ -130,24 +153,36 @@ def check(config: Config, result: Result) -> Finding:
         judged += int(reached.sum() + (led & ~right).sum())
         counts.append(f"{title}: {int(premise.sum())}, of which {int(led.sum())} led")
         tests += [
-            equals(f"{title}: led instances that select all relevant tokens",
-                   int((led & right).sum()), int(led.sum())),
+            equals(
+                f"{title}: led instances that select all relevant tokens",
+                int((led & right).sum()),
+                int(led.sum()),
+            ),
             at_least(f"{title}: instances that select all relevant tokens", int(reached.sum()), 1),
             # 40,000 steps of 0.1 are a way of 4,000: 0.999 lets 180 of it be spent on other tokens.
-            at_least(f"{title}: least cosine of those to the certified direction",
-                     seen["cosine"][reached].min(initial=np.inf), 0.999),
-            noted(f"{title}: share of the clean instances, led or not, that do",
-                  float(right[premise].mean()) if premise.any() else np.nan),
-        ]  # fmt: skip
+            at_least(
+                f"{title}: least cosine of those to the certified direction",
+                seen["cosine"][reached].min(initial=np.inf),
+                0.999,
+            ),
+            noted(
+                f"{title}: share of the clean instances, led or not, that do",
+                float(right[premise].mean()) if premise.any() else np.nan,
+            ),
+        ]
         for k, (noise, flips) in enumerate(config["settings"]):
             if flips > 0:
                 name = f"{title}, {flips:.0%} of the labels flipped, token noise {noise:g}"
                 tests += [
-                    noted(f"{name}: share of clean inputs at their relevant token",
-                          float(np.nanmean(seen["clean"][k]))),
-                    noted(f"{name}: share of flipped inputs at theirs",
-                          float(np.nanmean(seen["flipped"][k]))),
-                ]  # fmt: skip
+                    noted(
+                        f"{name}: share of clean inputs at their relevant token",
+                        float(np.nanmean(seen["clean"][k])),
+                    ),
+                    noted(
+                        f"{name}: share of flipped inputs at theirs",
+                        float(np.nanmean(seen["flipped"][k])),
+                    ),
+                ]
     tests += [
         equals("problems neither solved nor proved inseparable", unknown, 0),
         at_most("largest certified gap", max(gaps), norm_of("frobenius").tolerance),
@@ -176,30 +211,54 @@ def plot(config: Config, result: Result) -> Figure:
         cosines = (W * target).sum(axis=(2, 3)) / np.linalg.norm(W, axis=(2, 3))
         cosines /= np.linalg.norm(target, axis=(1, 2))
         band(left, result[f"{form}.steps"][1:], 1 - cosines, colour=CYCLE[j], label=title)
-        middle.plot(settings[clean, 0], seen["clean"][clean].mean(axis=1), "o-", color=CYCLE[j],
-                    label=title)  # fmt: skip
-        right.plot(100 * settings[noisy, 1], np.nanmean(seen["clean"][noisy], axis=1), "o-",
-                   color=CYCLE[j])  # fmt: skip
+        middle.plot(
+            settings[clean, 0], seen["clean"][clean].mean(axis=1), "o-", color=CYCLE[j], label=title
+        )
+        right.plot(
+            100 * settings[noisy, 1], np.nanmean(seen["clean"][noisy], axis=1), "o-", color=CYCLE[j]
+        )
         flipped = noisy[settings[noisy, 1] > 0]
-        right.plot(100 * settings[flipped, 1], np.nanmean(seen["flipped"][flipped], axis=1), "s--",
-                   color=CYCLE[j])  # fmt: skip
+        right.plot(
+            100 * settings[flipped, 1],
+            np.nanmean(seen["flipped"][flipped], axis=1),
+            "s--",
+            color=CYCLE[j],
+        )
     level(left, 1e-3, "asked: 1e-3")
-    left.set(xscale="log", yscale="log", xlabel="step", title=f"Token noise {settings[shown, 0]:g}",
-             ylabel="1 − cosine to the certified direction")  # fmt: skip
-    middle.set(xlabel="size of the other tokens", ylim=(0, 1.04), title="Clean labels",
-               ylabel="share of inputs at their relevant token")  # fmt: skip
-    right.set(xlabel="flipped labels, per cent", ylim=(-0.02, 1.04),
-              ylabel="share of inputs at their relevant token",
-              title="Right label —, flipped – –")  # fmt: skip
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="step",
+        title=f"Token noise {settings[shown, 0]:g}",
+        ylabel="1 − cosine to the certified direction",
+    )
+    middle.set(
+        xlabel="size of the other tokens",
+        ylim=(0, 1.04),
+        title="Clean labels",
+        ylabel="share of inputs at their relevant token",
+    )
+    right.set(
+        xlabel="flipped labels, per cent",
+        ylim=(-0.02, 1.04),
+        ylabel="share of inputs at their relevant token",
+        title="Right label —, flipped – –",
+    )
     middle.legend(frameon=False, loc="lower left")
     return figure
 
 
 _FULL = {
-    "n": 12, "T": 6, "d": 12, "contexts": 3, "seeds": list(range(10)), "lr": 0.1, "steps": 40_000,
+    "n": 12,
+    "T": 6,
+    "d": 12,
+    "contexts": 3,
+    "seeds": list(range(10)),
+    "lr": 0.1,
+    "steps": 40_000,
     "records": 16,
     "settings": [[0.25, 0.0], [0.5, 0.0], [1.0, 0.0], [1.5, 0.0], [0.5, 0.1], [0.5, 0.2]],
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="A.contextual-data",
@@ -212,10 +271,14 @@ CLAIM = Claim(
     "prefers them all, and where it selects them it follows their max-margin direction, for one "
     "prompt, for the query of the context, and for self-attention from the first token.",
     full=_FULL,
-    quick={**_FULL, "seeds": [0, 1, 2, 3], "steps": 20_000,
-           "settings": [[0.5, 0.0], [1.0, 0.0], [0.5, 0.2]]},
+    quick={
+        **_FULL,
+        "seeds": [0, 1, 2, 3],
+        "steps": 20_000,
+        "settings": [[0.5, 0.0], [1.0, 0.0], [0.5, 0.2]],
+    },
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023maxmargin",
-)  # fmt: skip
+)

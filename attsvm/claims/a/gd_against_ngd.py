@@ -21,8 +21,9 @@ def run(config: Config) -> Result:
     tokens, v = instance("multi-input-planar")
     out: Result = {}
     for rule in ("gd", "ngd"):
-        path = train(tokens, model="prompt", rule=rule, head=v, lr=config["lr"][rule],
-                     steps=config["steps"])  # fmt: skip
+        path = train(
+            tokens, model="prompt", rule=rule, head=v, lr=config["lr"][rule], steps=config["steps"]
+        )
         out |= {f"{rule}.steps": path.steps, f"{rule}.p": path.weights["p"][:, 0]}
     return out
 
@@ -51,14 +52,24 @@ def check(config: Config, result: Result) -> Finding:
     sure = {rule: _attention(result[f"{rule}.p"])[seen[rule]] for rule in steps}
     tests = (
         at_least("ngd: R² of ‖p‖ over t", _straight(steps["ngd"], size["ngd"]), 0.999),
-        equals("ngd: ‖p‖/(ηt) at the end",
-               size["ngd"][-1] / (config["lr"]["ngd"] * steps["ngd"][-1]), 1.0, within=0.02),
-        at_least("gd: R² of ‖p‖ over log t, late", _straight(np.log(steps["gd"][late]),
-                                                          size["gd"][late]), 0.99),
+        equals(
+            "ngd: ‖p‖/(ηt) at the end",
+            size["ngd"][-1] / (config["lr"]["ngd"] * steps["ngd"][-1]),
+            1.0,
+            within=0.02,
+        ),
+        at_least(
+            "gd: R² of ‖p‖ over log t, late",
+            _straight(np.log(steps["gd"][late]), size["gd"][late]),
+            0.99,
+        ),
         at_most("gd: ‖p‖ as a share of ngd's, at the end", size["gd"][-1] / size["ngd"][-1], 0.5),
-        at_least("ngd's attention on the best tokens less gd's, at step 200",
-                 sure["ngd"] - sure["gd"], 0.0),
-    )  # fmt: skip
+        at_least(
+            "ngd's attention on the best tokens less gd's, at step 200",
+            sure["ngd"] - sure["gd"],
+            0.0,
+        ),
+    )
     return Finding(tests, "the published draw, both rules from p = 0", 2, 0.0)
 
 

@@ -40,8 +40,13 @@ def run(config: Config) -> Result:
     """Normalized descent on p and v, each by its own norm, from the published start."""
     arrays = EXAMPLES[config["example"]]()
     tokens, _ = instance(config["example"])
-    path = train(tokens, model="joint-prompt", lr=config["lr"], steps=config["steps"],
-                 init={"p": arrays["p0"], "v": arrays["v0"]})  # fmt: skip
+    path = train(
+        tokens,
+        model="joint-prompt",
+        lr=config["lr"],
+        steps=config["steps"],
+        init={"p": arrays["p0"], "v": arrays["v0"]},
+    )
     out: Result = {"steps": path.steps, "p": path.weights["p"][:, 0], "v": path.weights["v"][:, 0]}
     for name, problem in problems(config["example"]).items():
         out |= saved_solutions(name, [solve(problem)])
@@ -61,21 +66,34 @@ def check(config: Config, result: Result) -> Finding:
     wanted = best[config["problem"]]
     found = np.zeros_like(limit) if wanted.W is None else np.asarray(wanted.W)
     tests = [
-        equals("inputs that select their second token",
-               int((selected(tokens, p) == keep.indices).sum()), tokens.n),
+        equals(
+            "inputs that select their second token",
+            int((selected(tokens, p) == keep.indices).sum()),
+            tokens.n,
+        ),
         at_least("cosine of p to its certified direction", cosine(p, wanted), config["cosine"]),
         at_least("cosine of v to its certified direction", cosine(v, best["labels"]), 0.9999),
-        at_most("distance of the certified p to the closed form",
-                float(np.linalg.norm(found - limit)), 1e-8),
-        equals("½‖p‖² of the certified p", float(wanted.upper) ** 2 / 2, config["half_square"],
-               within=5e-6),
+        at_most(
+            "distance of the certified p to the closed form",
+            float(np.linalg.norm(found - limit)),
+            1e-8,
+        ),
+        equals(
+            "½‖p‖² of the certified p",
+            float(wanted.upper) ** 2 / 2,
+            config["half_square"],
+            within=5e-6,
+        ),
         at_most("largest certified gap", gap, 1e-9),
-    ]  # fmt: skip
+    ]
     if config["problem"] == "relaxed":
         tests.append(
-            at_least("cosine to the relaxed less that to the unrelaxed p",
-                     cosine(p, best["relaxed"]) - cosine(p, best["whole"]), 0.01)
-        )  # fmt: skip
+            at_least(
+                "cosine to the relaxed less that to the unrelaxed p",
+                cosine(p, best["relaxed"]) - cosine(p, best["whole"]),
+                0.01,
+            )
+        )
     return Finding(tuple(tests), "the published instance and start", 1, gap)
 
 
@@ -105,10 +123,15 @@ def plot(config: Config, result: Result) -> Figure:
     s /= s.sum(axis=2, keepdims=True)
     f = np.einsum("rnt,ntd,rd->rn", s, X, result["v"]) * np.asarray(tokens.labels)
     steps = np.maximum(result["steps"], 0.5)
-    right.semilogx(steps, s[:, np.arange(tokens.n), keep.indices].mean(axis=1), color=CYCLE[0],
-                   label="attention on the selected")  # fmt: skip
-    right.semilogx(steps, (1 / (1 + np.exp(-f))).mean(axis=1), color=CYCLE[1],
-                   label="probability of the label")  # fmt: skip
+    right.semilogx(
+        steps,
+        s[:, np.arange(tokens.n), keep.indices].mean(axis=1),
+        color=CYCLE[0],
+        label="attention on the selected",
+    )
+    right.semilogx(
+        steps, (1 / (1 + np.exp(-f))).mean(axis=1), color=CYCLE[1], label="probability of the label"
+    )
     right.set(xlabel="step", ylabel="mean probability", title="Probabilities")
     right.set_ylim(top=1.25)  # room for the legend above the curves
     right.legend(frameon=False, fontsize=7.5, loc="upper left")
@@ -116,9 +139,14 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _TIGHT = {
-    "example": "joint-tight", "problem": "whole", "lr": 0.1, "steps": 1000,
-    "limit": [4 / 3, 1 / 3], "half_square": 0.944444, "cosine": 0.999,
-}  # fmt: skip
+    "example": "joint-tight",
+    "problem": "whole",
+    "lr": 0.1,
+    "steps": 1000,
+    "limit": [4 / 3, 1 / 3],
+    "half_square": 0.944444,
+    "cosine": 0.999,
+}
 
 TIGHT = Claim(
     id="A.joint-tight",
@@ -136,9 +164,14 @@ TIGHT = Claim(
 )
 
 _RELAXED = {
-    "example": "joint-relaxed", "problem": "relaxed", "lr": 0.1, "steps": 1000,
-    "limit": [1.0, 0.0], "half_square": 0.5, "cosine": 0.999,
-}  # fmt: skip
+    "example": "joint-relaxed",
+    "problem": "relaxed",
+    "lr": 0.1,
+    "steps": 1000,
+    "limit": [1.0, 0.0],
+    "half_square": 0.5,
+    "cosine": 0.999,
+}
 
 RELAXED = Claim(
     id="A.joint-relaxed",

@@ -35,11 +35,21 @@ def run(config: Config) -> Result:
         def second(R: float, power: float = power) -> float:
             return R**power
 
-        ask = partial(regpath, tokens, model="joint-prompt", radii=config["radii"], keep=keep,
-                      second=second, starts=config["starts"])  # fmt: skip
+        ask = partial(
+            regpath,
+            tokens,
+            model="joint-prompt",
+            radii=config["radii"],
+            keep=keep,
+            second=second,
+            starts=config["starts"],
+        )
         shape = (len(config["radii"]), tokens.d)
-        found = searched(ask, lambda path: {**path.weights, "residual": path.residual},
-                         {"p": shape, "v": shape, "residual": shape[:1]})  # fmt: skip
+        found = searched(
+            ask,
+            lambda path: {**path.weights, "residual": path.residual},
+            {"p": shape, "v": shape, "residual": shape[:1]},
+        )
         out |= {f"{k}.{part}": a for part, a in found.items()}
         for part, problem in problems(name).items():
             out |= saved_solutions(f"{k}.{part}", [solve(problem)])
@@ -61,15 +71,26 @@ def check(config: Config, result: Result) -> Finding:
         p, v = result[f"{k}.p"][-1][:, None], result[f"{k}.v"][-1][:, None]
         right = bool((selected(tokens, p) == keep.indices).all())
         tests += [
-            at_least(f"{case}: cosine of p to the {target} problem",
-                     cosine(p, best[target]) if right else float("nan"), 0.999),
+            at_least(
+                f"{case}: cosine of p to the {target} problem",
+                cosine(p, best[target]) if right else float("nan"),
+                0.999,
+            ),
             at_least(f"{case}: cosine of v", cosine(v, best["labels"]), 0.999),
-            equals(f"{case}: ‖p‖/R at the end", float(np.linalg.norm(p)) / config["radii"][-1], 1.0,
-                   within=1e-6),
-            equals(f"{case}: ‖v‖/r(R) at the end",
-                   float(np.linalg.norm(v)) / config["radii"][-1] ** power, 1.0, within=1e-6),
+            equals(
+                f"{case}: ‖p‖/R at the end",
+                float(np.linalg.norm(p)) / config["radii"][-1],
+                1.0,
+                within=1e-6,
+            ),
+            equals(
+                f"{case}: ‖v‖/r(R) at the end",
+                float(np.linalg.norm(v)) / config["radii"][-1] ** power,
+                1.0,
+                within=1e-6,
+            ),
             noted(f"{case}: label-margin constant", constant.constant),
-        ]  # fmt: skip
+        ]
     tests.append(at_most("largest certified gap", max(gaps), 1e-9))
     premises = (
         "the label-margin constant, estimated from above, is positive on the tight instance; on "
@@ -90,8 +111,9 @@ def plot(config: Config, result: Result) -> Figure:
             W = result[f"{k}.{part}.W"][0, :, 0]
             away = 1 - p @ W / np.linalg.norm(p, axis=1) / np.linalg.norm(W)
             label = f"{part} problem" + (" (expected)" if part == target else "")
-            axes[k].loglog(result["radii"], np.maximum(away, 1e-9), ".-", color=CYCLE[j],
-                           label=label)  # fmt: skip
+            axes[k].loglog(
+                result["radii"], np.maximum(away, 1e-9), ".-", color=CYCLE[j], label=label
+            )
         axes[k].set(xlabel="R", title=case)
         axes[k].xaxis.set_minor_formatter("")
         axes[k].legend(frameon=False, fontsize=7.5)

@@ -74,19 +74,23 @@ def run(config: Config) -> Result:
         best = solve_many(_problems(size, owner, choice))
         W = np.stack([np.asarray(c.require().W)[:, 0] for c in best])
         cones = _cones(config, size, listed, best)
-        R, tilt, pace = (np.array([[getattr(c, name)] for c in cones])
-                         for name in ("radius", "tilt", "pace"))  # fmt: skip
+        R, tilt, pace = (
+            np.array([[getattr(c, name)] for c in cones]) for name in ("radius", "tilt", "pace")
+        )
         steps = steps_needed(cones, W, most=config["steps"])
         stream = np.random.default_rng([g, 7])
         near = R * (W + tilt * _unit(stream.standard_normal(W.shape)))
         stack = [_draw(size, int(s)) for s in owner]
         out |= {f"{g}.owner": owner, f"{g}.choice": choice, **saved_solutions(f"{g}.best", best)}
         out[f"{g}.start"] = np.stack([share * near for share in config["shares"]])
-        out[f"{g}.end"] = np.stack([
-            descend(stack, share * near, lr=share * (pace * R)[:, 0], steps=steps,
-                    model="prompt")[1][-1]
-            for share in config["shares"]
-        ])  # fmt: skip
+        out[f"{g}.end"] = np.stack(
+            [
+                descend(
+                    stack, share * near, lr=share * (pace * R)[:, 0], steps=steps, model="prompt"
+                )[1][-1]
+                for share in config["shares"]
+            ]
+        )
         local = np.array([k for k, (_, _, verdict) in enumerate(listed) if verdict])
         unit = _unit(W[local])[:, None]
         side = stream.standard_normal((len(local), config["directions"], W.shape[1]))
@@ -95,9 +99,13 @@ def run(config: Config) -> Result:
         far = (R[local] * np.linalg.norm(W[local], axis=1, keepdims=True))[:, None]
         wide = far * (np.cos(angle) * unit + np.sin(angle) * side)
         which = np.broadcast_to(local[None, :, None], wide.shape[:3]).ravel()
-        _, ends = descend([stack[k] for k in which], wide.reshape(-1, W.shape[1]),
-                          lr=(pace * R)[which, 0], steps=np.full(len(which), config["steps"]),
-                          model="prompt")  # fmt: skip
+        _, ends = descend(
+            [stack[k] for k in which],
+            wide.reshape(-1, W.shape[1]),
+            lr=(pace * R)[which, 0],
+            steps=np.full(len(which), config["steps"]),
+            model="prompt",
+        )
         out |= {f"{g}.local": local, f"{g}.cone": wide, f"{g}.return": ends.reshape(wide.shape)}
     return out
 
@@ -116,10 +124,12 @@ def _returns(config: Config, result: Result) -> dict[str, Floats]:
             tokens, v = _draw(size, int(owner[k]))
             ends = result[f"{g}.return"][:, place]
             cosines = ends @ W[k] / np.linalg.norm(ends, axis=2) / np.linalg.norm(W[k])
-            right = np.array([
-                [bool((selected(tokens, p[:, None]) == choice[k]).all()) for p in row]
-                for row in ends
-            ])  # fmt: skip
+            right = np.array(
+                [
+                    [bool((selected(tokens, p[:, None]) == choice[k]).all()) for p in row]
+                    for row in ends
+                ]
+            )
             first = bool((Selection.best(tokens, v).indices == choice[k]).all())
             name = "best tokens" if first else "other locally optimal tokens"
             rows[name].append(right & (cosines >= _NEAR))
@@ -173,10 +183,14 @@ def check(config: Config, result: Result) -> Finding:
         at_most("largest certified gap", max(gaps), norm_of("frobenius").tolerance),
         noted("locally optimal: least growth of the part along p^mm, times", min(grown, default=0)),
         noted("locally optimal: largest radius R", max(radii, default=0)),
-    ]  # fmt: skip
+    ]
     for r, share in enumerate(shares[:-1]):
-        tests.append(noted(f"share as predicted at {share:g} R", float(
-            (stayed[1, r] + count[0] - stayed[0, r]) / max(count.sum(), 1))))  # fmt: skip
+        tests.append(
+            noted(
+                f"share as predicted at {share:g} R",
+                float((stayed[1, r] + count[0] - stayed[0, r]) / max(count.sum(), 1)),
+            )
+        )
     tests += [
         noted("derived cone, median, degrees", float(np.median(edges)) if edges else np.nan),
         noted("derived cone, least, degrees", min(edges, default=np.nan)),
@@ -186,8 +200,10 @@ def check(config: Config, result: Result) -> Finding:
         # Of each optimum the largest angle up to which every direction came back, 0 for none.
         good = np.logical_and.accumulate(back.all(axis=2), axis=1).sum(axis=1)
         cones = np.concatenate([[0.0], angles])[good]
-        tests += [noted(f"{name}: measured cone, median, degrees", float(np.median(cones))),
-                  noted(f"{name}: measured cone, least, degrees", float(cones.min()))]  # fmt: skip
+        tests += [
+            noted(f"{name}: measured cone, median, degrees", float(np.median(cones))),
+            noted(f"{name}: measured cone, least, degrees", float(cones.min())),
+        ]
     premises = (
         f"{len(config['sizes']) * len(config['seeds'])} random instances: {count[1]} feasible "
         f"selections are locally optimal, {count[0]} are not, {doubtful} are undecided and not "
@@ -216,23 +232,38 @@ def plot(config: Config, result: Result) -> Figure:
     for values, colour, name in zip(away, (CYCLE[1], CYCLE[0]), names, strict=True):
         label = f"{name} ({len(values)})"
         left.plot(np.sort(values), np.linspace(0, 1, len(values)), ".-", color=colour, label=label)
-    left.set(xscale="log", xlabel="1 − cosine to the own direction, at the end",
-             ylabel="share of selections below", title="Where starts beside it end")  # fmt: skip
+    left.set(
+        xscale="log",
+        xlabel="1 − cosine to the own direction, at the end",
+        ylabel="share of selections below",
+        title="Where starts beside it end",
+    )
     left.legend(frameon=False, loc="upper left")
     for j, (name, back) in enumerate(_returns(config, result).items()):
         right.plot(config["angles"], back.mean(axis=(0, 2)), "o-", color=CYCLE[2 + j], label=name)
     level(right, 1.0)
-    right.set(xlabel="angle of the start to the direction, degrees", ylim=(0, 1.05),
-              ylabel="share of random directions that return", title="Cones")  # fmt: skip
+    right.set(
+        xlabel="angle of the start to the direction, degrees",
+        ylim=(0, 1.05),
+        ylabel="share of random directions that return",
+        title="Cones",
+    )
     right.legend(frameon=False, loc="upper right")
     return figure
 
 
 _FULL = {
-    "sizes": [[2, 4, 4], [3, 3, 5]], "seeds": list(range(20)), "margin": 1000.0, "pull": 0.01,
-    "shares": [0.01, 0.1, 1.0], "tilt": 1e-3, "pace": 0.002, "steps": 5000, "directions": 8,
+    "sizes": [[2, 4, 4], [3, 3, 5]],
+    "seeds": list(range(20)),
+    "margin": 1000.0,
+    "pull": 0.01,
+    "shares": [0.01, 0.1, 1.0],
+    "tilt": 1e-3,
+    "pace": 0.002,
+    "steps": 5000,
+    "directions": 8,
     "angles": [1.0, 3.0, 10.0, 20.0, 30.0, 45.0, 60.0, 75.0, 90.0, 120.0],
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="A.local-if-and-only-if",

@@ -36,8 +36,9 @@ def run(config: Config) -> Result:
     stack = [_tokens(gain) for gain in config["gains"]]
     out: Result = dict(saved_solutions("best", [solve(_problem())]))
     for loss in LOSSES:
-        path = train(stack, model="prompt", head=HEAD, loss=loss, lr=config["lr"],
-                     steps=config["steps"])  # fmt: skip
+        path = train(
+            stack, model="prompt", head=HEAD, loss=loss, lr=config["lr"], steps=config["steps"]
+        )
         out |= {f"{loss}.steps": path.steps, f"{loss}.p": path.weights["p"]}
     return out
 
@@ -54,9 +55,12 @@ def check(config: Config, result: Result) -> Finding:
     for loss in LOSSES:
         p = result[f"{loss}.p"]
         tests.append(
-            at_least(f"{loss}: least cosine to (1, 0) at the end",
-                     float(np.min([cosine(x[:, None], best) for x in p[-1]])), 0.999)
-        )  # fmt: skip
+            at_least(
+                f"{loss}: least cosine to (1, 0) at the end",
+                float(np.min([cosine(x[:, None], best) for x in p[-1]])),
+                0.999,
+            )
+        )
         right = [bool((selected(_tokens(1.0), x[:, None]) == 1).all()) for x in p[-1]]
         tests.append(equals(f"{loss}: gains that select both tokens", sum(right), len(right)))
     high = np.array(config["gains"]) > 1
@@ -69,8 +73,12 @@ def check(config: Config, result: Result) -> Finding:
         ),
         at_most("largest certified gap", float(best.gap), 1e-9),
     ]
-    return Finding(tuple(tests), f"{len(config['gains'])} gains, two losses, from p = 0",
-                   2 * len(config["gains"]), float(best.gap))  # fmt: skip
+    return Finding(
+        tuple(tests),
+        f"{len(config['gains'])} gains, two losses, from p = 0",
+        2 * len(config["gains"]),
+        float(best.gap),
+    )
 
 
 def plot(config: Config, result: Result) -> Figure:

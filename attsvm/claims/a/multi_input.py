@@ -43,13 +43,20 @@ def run(config: Config) -> Result:
     """Normalized descent from each start; the problem with the trained keys and with all three."""
     tokens, v = instance("multi-input-planar")
     starts = np.array([[0.0, c, 0.0] for c in config["starts"]])
-    path = train([tokens] * len(starts), model="prompt", head=v, lr=config["lr"],
-                 steps=config["steps"], init={"p": starts})  # fmt: skip
+    path = train(
+        [tokens] * len(starts),
+        model="prompt",
+        head=v,
+        lr=config["lr"],
+        steps=config["steps"],
+        init={"p": starts},
+    )
     return {
-        "steps": path.steps, "p": path.weights["p"],
+        "steps": path.steps,
+        "p": path.weights["p"],
         **saved_solutions("planar", [solve(_problem("multi-input-planar"))]),
         **saved_solutions("whole", [solve(_problem("multi-input"))]),
-    }  # fmt: skip
+    }
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -63,14 +70,22 @@ def check(config: Config, result: Result) -> Finding:
     right = sum(bool((selected(tokens, p) == best).all()) for p in ends)
     tests = (
         equals("starts that select the best tokens", right, len(ends)),
-        at_least("least cosine to the certified direction",
-                 float(np.min([cosine(p, planar[0]) for p in ends])), config["cosine"]),
-        equals("½‖p‖² with the keys of training", float(planar[0].upper) ** 2 / 2,
-               config["planar"], within=5e-6),
-        equals("½‖p‖² with identity keys", float(whole[0].upper) ** 2 / 2, config["whole"],
-               within=5e-6),
+        at_least(
+            "least cosine to the certified direction",
+            float(np.min([cosine(p, planar[0]) for p in ends])),
+            config["cosine"],
+        ),
+        equals(
+            "½‖p‖² with the keys of training",
+            float(planar[0].upper) ** 2 / 2,
+            config["planar"],
+            within=5e-6,
+        ),
+        equals(
+            "½‖p‖² with identity keys", float(whole[0].upper) ** 2 / 2, config["whole"], within=5e-6
+        ),
         at_most("largest certified gap", gap, 1e-9),
-    )  # fmt: skip
+    )
     return Finding(tests, f"{len(ends)} published starts on the published draw", len(ends), gap)
 
 
@@ -92,8 +107,12 @@ def plot(config: Config, result: Result) -> Figure:
         p = result["p"][:, b]
         left.plot(p[early, 0], p[early, 1], color="#888888", linewidth=1)
         cosines = p @ ray / np.maximum(np.linalg.norm(p, axis=1), 1e-300)
-        right.loglog(result["steps"][1:], 1 - cosines[1:], color=CYCLE[b],
-                     label=f"from p₂ = {config['starts'][b]:g}")  # fmt: skip
+        right.loglog(
+            result["steps"][1:],
+            1 - cosines[1:],
+            color=CYCLE[b],
+            label=f"from p₂ = {config['starts'][b]:g}",
+        )
     left.set(xlim=(-2.5, 7), ylim=(-2.5, 4), xlabel="p₁", ylabel="p₂", title="First 200 steps")
     left.legend(frameon=False, fontsize=7.5, loc="lower right")
     right.set(xlabel="step", ylabel="1 − cosine to the certified direction", title="Direction")
@@ -116,16 +135,24 @@ def motion(config: Config, result: Result) -> Motion:
         for b, c in enumerate(config["starts"])
     ]
     return Motion(
-        "The prompt over the first 200 steps", [int(result["steps"][f]) for f in frames], tracks,
-        [f"from p₂ = {c:g}" for c in config["starts"]], "p₁", "p₂",
+        "The prompt over the first 200 steps",
+        [int(result["steps"][f]) for f in frames],
+        tracks,
+        [f"from p₂ = {c:g}" for c in config["starts"]],
+        "p₁",
+        "p₂",
         lines=[("certified direction", [0.0, float(ray[0])], [0.0, float(ray[1])])],
-    )  # fmt: skip
+    )
 
 
 _FULL = {
-    "starts": [1.0, 0.5, 0.0, -0.5, -1.0, -1.5], "lr": 0.1, "steps": 1000, "cosine": 0.9994,
-    "planar": 0.37134, "whole": 0.31319,
-}  # fmt: skip
+    "starts": [1.0, 0.5, 0.0, -0.5, -1.0, -1.5],
+    "lr": 0.1,
+    "steps": 1000,
+    "cosine": 0.9994,
+    "planar": 0.37134,
+    "whole": 0.31319,
+}
 
 CLAIM = Claim(
     id="A.multi-input",

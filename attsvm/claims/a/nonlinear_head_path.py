@@ -106,8 +106,16 @@ class SetExcess(Excess):
         gaps = scores[:, None] - instance.head.value(X[None])[0]
         logs = np.log(gaps, out=np.full(gaps.shape, -np.inf), where=~kept & (gaps > 0))
         floor = float(loss.value(scores).mean())
-        return cls(loss, np.where(kept, 0.0, np.sign(gaps)), logs, scores, floor,
-                   (good[:, None] - X) @ V, good @ V, kept)  # fmt: skip
+        return cls(
+            loss,
+            np.where(kept, 0.0, np.sign(gaps)),
+            logs,
+            scores,
+            floor,
+            (good[:, None] - X) @ V,
+            good @ V,
+            kept,
+        )
 
     def __call__(self, attention: Floats) -> Signed:
         """L − floor at log attention (n, T): ℓ(γ − δ) − ℓ(γ) = log(1 + (e^δ − 1)/(1 + e^γ))."""
@@ -128,8 +136,15 @@ class SetExcess(Excess):
 
 def task(instance: Instance) -> BallTask:
     """The minimisation of the logistic loss over prompts."""
-    return BallTask(Batch.of(instance.tokens), model_of("prompt"), norm_of("frobenius"),
-                loss_of("logistic"), instance.head, 1, SetExcess.of(instance))  # fmt: skip
+    return BallTask(
+        Batch.of(instance.tokens),
+        model_of("prompt"),
+        norm_of("frobenius"),
+        loss_of("logistic"),
+        instance.head,
+        1,
+        SetExcess.of(instance),
+    )
 
 
 def run(config: Config) -> Result:
@@ -210,8 +225,9 @@ def check(config: Config, result: Result) -> Finding:
         gaps.append(worst_gap([tied, *(c for c in own if c.W is not None)]))
         members = [np.flatnonzero(row) for row in instance.sets.kept]
         places = np.unravel_index(best, [len(m) for m in members])
-        agreed += int(all(m[a] == w for m, a, w in zip(members, places, result["winners"][k],
-                                                       strict=True)))  # fmt: skip
+        agreed += int(
+            all(m[a] == w for m, a, w in zip(members, places, result["winners"][k], strict=True))
+        )
         radii = factors * target.upper
         ray = np.asarray(target.W) / target.upper
         known = np.array([work.log_excess(R * ray) for R in radii])
@@ -230,11 +246,13 @@ def check(config: Config, result: Result) -> Finding:
         rows["unsure"].append(1 - float(sure) if alone else np.inf)
     tests = [
         equals("instances whose winners are those of the least piece", agreed, inside),
-        *(at_most(what, float(np.max(rows[name] or [np.nan])), threshold)
-          for name, (what, threshold) in _WORST.items()),
+        *(
+            at_most(what, float(np.max(rows[name] or [np.nan])), threshold)
+            for name, (what, threshold) in _WORST.items()
+        ),
         equals("problems neither solved nor proved inseparable", unknown, 0),
         at_most("largest certified gap", max(gaps), 1e-9),
-    ]  # fmt: skip
+    ]
     premises = (
         f"attention off the sets costs loss in {costly} of {len(config['seeds'])} random "
         f"instances; in {inside} of them the union has one least piece, and ties inside the sets "
@@ -265,21 +283,43 @@ def plot(config: Config, result: Result) -> Figure:
         band(left, factors, np.array(rows).T, colour=CYCLE[j], label=name)
     band(right, factors, np.array(share).T, colour=CYCLE[0], label="found")
     level(left, 1e-3, "asked at the last radius: 1e-3")
-    right.axhline(1 / config["kept"], color=CYCLE[1], linestyle="--", linewidth=1.2,
-                  label="if the logits of a set tied")  # fmt: skip
-    left.set(xscale="log", yscale="log", xlabel="R / ‖p^mm‖", title="Direction",
-             ylabel="1 − cosine to the certified direction")  # fmt: skip
-    right.set(xscale="log", xlabel="R / ‖p^mm‖", ylim=(0, 1.03), title="Attention inside the sets",
-              ylabel="share of the leading token of a set, mean")  # fmt: skip
+    right.axhline(
+        1 / config["kept"],
+        color=CYCLE[1],
+        linestyle="--",
+        linewidth=1.2,
+        label="if the logits of a set tied",
+    )
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="R / ‖p^mm‖",
+        title="Direction",
+        ylabel="1 − cosine to the certified direction",
+    )
+    right.set(
+        xscale="log",
+        xlabel="R / ‖p^mm‖",
+        ylim=(0, 1.03),
+        title="Attention inside the sets",
+        ylabel="share of the leading token of a set, mean",
+    )
     left.legend(frameon=False, loc="lower left", title="median, middle half")
     right.legend(frameon=False, loc="lower right")
     return figure
 
 
 _FULL = {
-    "n": 3, "T": 5, "d": 8, "e": 3, "units": 4, "kept": 2, "seeds": list(range(20)), "starts": 4,
+    "n": 3,
+    "T": 5,
+    "d": 8,
+    "e": 3,
+    "units": 4,
+    "kept": 2,
+    "seeds": list(range(20)),
+    "starts": 4,
     "factors": [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 10_000.0, 100_000.0],
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="A.nonlinear-head-path",

@@ -29,10 +29,17 @@ def run(config: Config) -> Result:
     W, q = [], []
     for seed in config["seeds"]:
         whole, prompt, v, a = _draw(config, seed)
-        path = train(whole, model="weight", rule="gd", head=v, lr=config["lr"],
-                     steps=config["steps"])  # fmt: skip
-        twin = train(prompt, model="prompt", rule="gd", head=v, lr=config["lr"] * float(a @ a),
-                     steps=config["steps"])  # fmt: skip
+        path = train(
+            whole, model="weight", rule="gd", head=v, lr=config["lr"], steps=config["steps"]
+        )
+        twin = train(
+            prompt,
+            model="prompt",
+            rule="gd",
+            head=v,
+            lr=config["lr"] * float(a @ a),
+            steps=config["steps"],
+        )
         W.append(path.weights["W"][:, 0])
         q.append(twin.weights["p"][:, 0])
     return {"steps": path.steps, "W": np.stack(W), "q": np.stack(q)}
@@ -74,10 +81,18 @@ def plot(config: Config, result: Result) -> Figure:
     figure, (axes,) = panels(1)
     near, form = _errors(config, result)
     for k in range(len(near)):
-        axes.loglog(result["steps"][1:], np.maximum(near[k, 1:], 1e-17), color=CYCLE[0],
-                    label="W a against q" if k == 0 else None)  # fmt: skip
-        axes.loglog(result["steps"][1:], np.maximum(form[k, 1:], 1e-17), color=CYCLE[1],
-                    label="W against q aᵀ/‖a‖²" if k == 0 else None)  # fmt: skip
+        axes.loglog(
+            result["steps"][1:],
+            np.maximum(near[k, 1:], 1e-17),
+            color=CYCLE[0],
+            label="W a against q" if k == 0 else None,
+        )
+        axes.loglog(
+            result["steps"][1:],
+            np.maximum(form[k, 1:], 1e-17),
+            color=CYCLE[1],
+            label="W against q aᵀ/‖a‖²" if k == 0 else None,
+        )
     level(axes, 1e-12, "asked: 1e-12")
     axes.set(xlabel="step", ylabel="relative distance", title="Weight and prompt, step for step")
     axes.legend(frameon=False)

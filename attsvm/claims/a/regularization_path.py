@@ -54,8 +54,15 @@ def run(config: Config) -> Result:
         for k, seed in enumerate(config["seeds"]):
             if separable(best[k]):
                 tokens, v = instance(config, seed)
-                ask = partial(regpath, tokens, model="prompt", head=v, loss=loss,
-                              radii=factors * best[k].upper, starts=config["starts"])  # fmt: skip
+                ask = partial(
+                    regpath,
+                    tokens,
+                    model="prompt",
+                    head=v,
+                    loss=loss,
+                    radii=factors * best[k].upper,
+                    starts=config["starts"],
+                )
                 p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
         out[f"{loss}.p"] = p
     return out
@@ -114,26 +121,46 @@ def plot(config: Config, result: Result) -> Figure:
     for j, loss in enumerate(config["losses"]):
         p = result[f"{loss}.p"][inside]
         away = [[1 - cosine(x[:, None], best[k]) for x in p[a]] for a, k in enumerate(inside)]
-        band(left, factors, np.maximum(np.array(away).T, 1e-16), colour=CYCLE[j],
-             label=f"{loss} loss")  # fmt: skip
-        logs = [prompt_measures(config, config["seeds"][k], loss, p[a]).log_excess
-                for a, k in enumerate(inside)]  # fmt: skip
-        band(right, factors, -np.array(logs).T / np.log(10), colour=CYCLE[j],
-             label=f"{loss} loss")  # fmt: skip
+        band(
+            left,
+            factors,
+            np.maximum(np.array(away).T, 1e-16),
+            colour=CYCLE[j],
+            label=f"{loss} loss",
+        )
+        logs = [
+            prompt_measures(config, config["seeds"][k], loss, p[a]).log_excess
+            for a, k in enumerate(inside)
+        ]
+        band(right, factors, -np.array(logs).T / np.log(10), colour=CYCLE[j], label=f"{loss} loss")
     level(left, 1e-3, "asked at the last radius: 1e-3")
-    left.set(xscale="log", yscale="log", xlabel="R / ‖p^mm‖", title="Direction",
-             ylabel="1 − cosine to the certified direction")  # fmt: skip
-    right.set(xscale="log", yscale="log", xlabel="R / ‖p^mm‖", title="Loss",
-              ylabel="−log₁₀ of the loss above its floor")  # fmt: skip
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="R / ‖p^mm‖",
+        title="Direction",
+        ylabel="1 − cosine to the certified direction",
+    )
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="R / ‖p^mm‖",
+        title="Loss",
+        ylabel="−log₁₀ of the loss above its floor",
+    )
     left.legend(frameon=False, title="median, middle half")
     return figure
 
 
 _FULL = {
-    "n": 5, "T": 5, "d": 8, "seeds": list(range(20)), "starts": 2,
+    "n": 5,
+    "T": 5,
+    "d": 8,
+    "seeds": list(range(20)),
+    "starts": 2,
     "losses": ["logistic", "exponential", "linear"],
     "factors": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 100_000.0],
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="A.regularization-path",
@@ -144,10 +171,14 @@ CLAIM = Claim(
     "least loss with ‖p‖ ≤ R turns into the max-margin direction of the best tokens as R grows, "
     "for every decreasing loss, and the loss tends to that of the best tokens.",
     full=_FULL,
-    quick={**_FULL, "seeds": [0, 1, 2, 3], "starts": 1,
-           "factors": [0.3, 1.0, 10.0, 100.0, 100_000.0]},
+    quick={
+        **_FULL,
+        "seeds": [0, 1, 2, 3],
+        "starts": 1,
+        "factors": [0.3, 1.0, 10.0, 100.0, 100_000.0],
+    },
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023maxmargin",
-)  # fmt: skip
+)

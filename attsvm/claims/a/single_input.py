@@ -47,19 +47,33 @@ def run(config: Config) -> Result:
     """Normalized descent from each start, and from a grid of starts for the map of basins."""
     tokens, v = instance(config["example"])
     starts = np.array([[0.0, c, 0.0] for c in config["starts"]])
-    path = train([tokens] * len(starts), model="prompt", head=v, lr=config["lr"],
-                 steps=config["steps"], init={"p": starts})  # fmt: skip
+    path = train(
+        [tokens] * len(starts),
+        model="prompt",
+        head=v,
+        lr=config["lr"],
+        steps=config["steps"],
+        init={"p": starts},
+    )
     edge = np.linspace(-config["reach"], config["reach"], config["grid"])
     grid = np.array([[x, y, 0.0] for y in edge for x in edge])
-    map_path = train([tokens] * len(grid), model="prompt", head=v, lr=config["lr"],
-                     steps=config["steps"], init={"p": grid})  # fmt: skip
+    map_path = train(
+        [tokens] * len(grid),
+        model="prompt",
+        head=v,
+        lr=config["lr"],
+        steps=config["steps"],
+        init={"p": grid},
+    )
     certificates = [solve(problem) for problem in problems(tokens)]
     return {
-        "steps": path.steps, "p": path.weights["p"],
-        "map.steps": map_path.steps, "map.p": map_path.weights["p"],
+        "steps": path.steps,
+        "p": path.weights["p"],
+        "map.steps": map_path.steps,
+        "map.p": map_path.weights["p"],
         "map.top": map_path.top[:, :, 0],
         **saved_solutions("best", certificates),
-    }  # fmt: skip
+    }
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -76,21 +90,35 @@ def check(config: Config, result: Result) -> Finding:
     wanted = config["ends"]
     map_end = [int(selected(tokens, p[:, None])[0]) for p in result["map.p"][-1]]
     tests = [
-        equals("starts that end at the token named", sum(map(int.__eq__, chosen, wanted)),
-               len(wanted)),
-        at_least("least cosine to the certified direction", float(np.min(cosines)),
-                 config["cosine"]),
-        equals("½‖p‖² of the best token", float(best[0].upper) ** 2 / 2, config["half_square"],
-               within=5e-6),
+        equals(
+            "starts that end at the token named", sum(map(int.__eq__, chosen, wanted)), len(wanted)
+        ),
+        at_least(
+            "least cosine to the certified direction", float(np.min(cosines)), config["cosine"]
+        ),
+        equals(
+            "½‖p‖² of the best token",
+            float(best[0].upper) ** 2 / 2,
+            config["half_square"],
+            within=5e-6,
+        ),
         equals("locally optimal tokens", sum(local), len(set(wanted))),
-        equals("grid starts whose end is not locally optimal",
-               sum(not local[t] for t in map_end), 0),
-        equals("saved ends of the map that differ from its weights",
-               int((result["map.top"][-1] != map_end).sum()), 0),
+        equals(
+            "grid starts whose end is not locally optimal", sum(not local[t] for t in map_end), 0
+        ),
+        equals(
+            "saved ends of the map that differ from its weights",
+            int((result["map.top"][-1] != map_end).sum()),
+            0,
+        ),
         at_most("largest certified gap", gap, 1e-9),
-    ]  # fmt: skip
-    return Finding(tuple(tests), f"{len(wanted)} published starts, {len(map_end)} of a grid",
-                   len(wanted) + len(map_end), gap)  # fmt: skip
+    ]
+    return Finding(
+        tuple(tests),
+        f"{len(wanted)} published starts, {len(map_end)} of a grid",
+        len(wanted) + len(map_end),
+        gap,
+    )
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -103,8 +131,14 @@ def plot(config: Config, result: Result) -> Figure:
     best = result["best.W"][:, :, 0]
     for t in sorted(set(config["ends"])):
         ray = best[t] / np.linalg.norm(best[t])
-        left.plot([0, 6 * ray[0]], [0, 6 * ray[1]], "--", color=CYCLE[t], linewidth=1,
-                  label=f"certified direction of token {t}")  # fmt: skip
+        left.plot(
+            [0, 6 * ray[0]],
+            [0, 6 * ray[1]],
+            "--",
+            color=CYCLE[t],
+            linewidth=1,
+            label=f"certified direction of token {t}",
+        )
     early = result["steps"] <= 200
     for b in range(result["p"].shape[1]):
         p = result["p"][early, b]
@@ -118,10 +152,20 @@ def plot(config: Config, result: Result) -> Figure:
     for t in range(tokens.T):
         here = end == t
         if here.any():
-            right.scatter(start[here, 0], start[here, 1], s=14, marker="s", color=CYCLE[t],
-                          label=f"ends at token {t}")  # fmt: skip
-    right.set(xlabel="p₁ at the start", ylabel="p₂ at the start", title="Where each start ends",
-              aspect="equal")  # fmt: skip
+            right.scatter(
+                start[here, 0],
+                start[here, 1],
+                s=14,
+                marker="s",
+                color=CYCLE[t],
+                label=f"ends at token {t}",
+            )
+    right.set(
+        xlabel="p₁ at the start",
+        ylabel="p₂ at the start",
+        title="Where each start ends",
+        aspect="equal",
+    )
     right.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
@@ -132,21 +176,35 @@ def motion(config: Config, result: Result) -> Motion:
     frames = frame_choice(steps)
     tracks = [
         Track(
-            f"start ({x:.2f}, {y:.2f})", [round(float(x), 4)], [round(float(y), 4)],
+            f"start ({x:.2f}, {y:.2f})",
+            [round(float(x), 4)],
+            [round(float(y), 4)],
             "".join(str(int(t)) for t in top[frames, b]),
         )
         for b, (x, y, _) in enumerate(start)
-    ]  # fmt: skip
+    ]
     return Motion(
-        "Which token each start attends to", [int(steps[f]) for f in frames], tracks,
-        ["token 0", "token 1", "token 2"], "p₁ at the start", "p₂ at the start", trail=False,
-    )  # fmt: skip
+        "Which token each start attends to",
+        [int(steps[f]) for f in frames],
+        tracks,
+        ["token 0", "token 1", "token 2"],
+        "p₁ at the start",
+        "p₂ at the start",
+        trail=False,
+    )
 
 
 _GLOBAL = {
-    "example": "single-input-global", "starts": STARTS, "ends": [0] * 6, "lr": 0.1, "steps": 1000,
-    "reach": 2.5, "grid": 31, "cosine": 0.9994, "half_square": 0.49505,
-}  # fmt: skip
+    "example": "single-input-global",
+    "starts": STARTS,
+    "ends": [0] * 6,
+    "lr": 0.1,
+    "steps": 1000,
+    "reach": 2.5,
+    "grid": 31,
+    "cosine": 0.9994,
+    "half_square": 0.49505,
+}
 
 GLOBAL = Claim(
     id="A.single-input-global",
@@ -166,9 +224,16 @@ GLOBAL = Claim(
 )
 
 _LOCAL = {
-    "example": "single-input-local", "starts": STARTS, "ends": [0, 0, 0, 0, 1, 1], "lr": 0.1,
-    "steps": 1000, "reach": 2.5, "grid": 31, "cosine": 0.9994, "half_square": 0.49505,
-}  # fmt: skip
+    "example": "single-input-local",
+    "starts": STARTS,
+    "ends": [0, 0, 0, 0, 1, 1],
+    "lr": 0.1,
+    "steps": 1000,
+    "reach": 2.5,
+    "grid": 31,
+    "cosine": 0.9994,
+    "half_square": 0.49505,
+}
 
 LOCAL = Claim(
     id="A.single-input-local",

@@ -47,8 +47,15 @@ def run(config: Config) -> Result:
     for k, seed in enumerate(config["seeds"]):
         if separable(best[k]):
             tokens, v = instance(config, seed)
-            ask = partial(penalty_path, tokens, config["penalties"], model="prompt", head=v,
-                          loss=config["loss"], starts=config["starts"])  # fmt: skip
+            ask = partial(
+                penalty_path,
+                tokens,
+                config["penalties"],
+                model="prompt",
+                head=v,
+                loss=config["loss"],
+                starts=config["starts"],
+            )
             p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
     return {"p": p, **saved_solutions("best", best)}
 
@@ -119,19 +126,34 @@ def plot(config: Config, result: Result) -> Figure:
     band(right, digits, np.array(size).T, colour=CYCLE[1], label="median, middle half")
     right.plot(digits, digits * np.log(10), "--", color="#444444", linewidth=1, label="log 1/λ")
     level(left, 1e-3, "asked at the least penalty: 1e-3")
-    left.set(xscale="log", yscale="log", xlabel="−log₁₀ of the penalty λ", title="Direction",
-             ylabel="1 − cosine to the certified direction")  # fmt: skip
-    right.set(xscale="log", yscale="log", xlabel="−log₁₀ of the penalty λ", title="Norm",
-              ylabel="‖p‖ / ‖p^mm‖")  # fmt: skip
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="−log₁₀ of the penalty λ",
+        title="Direction",
+        ylabel="1 − cosine to the certified direction",
+    )
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="−log₁₀ of the penalty λ",
+        title="Norm",
+        ylabel="‖p‖ / ‖p^mm‖",
+    )
     left.legend(frameon=False)
     right.legend(frameon=False)
     return figure
 
 
 _FULL = {
-    "n": 5, "T": 5, "d": 8, "seeds": list(range(8)), "starts": 1, "loss": "logistic",
+    "n": 5,
+    "T": 5,
+    "d": 8,
+    "seeds": list(range(8)),
+    "starts": 1,
+    "loss": "logistic",
     "penalties": [1e-2, 1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128, 1e-300],
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="A.vanishing-penalty",

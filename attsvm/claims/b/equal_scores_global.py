@@ -68,25 +68,37 @@ def _adverse_starts(config: Config) -> tuple[list[int], Floats]:
 def run(config: Config) -> Result:
     """Plain and normalized descent from starts of several sizes on every instance."""
     stack, heads = _instances(config)
-    out: Result = dict(saved_solutions("best", solve_many([best_problem(t, v) for t, v in
-                                                zip(stack, heads, strict=True)])))  # fmt: skip
+    out: Result = dict(
+        saved_solutions(
+            "best", solve_many([best_problem(t, v) for t, v in zip(stack, heads, strict=True)])
+        )
+    )
     step = min(1 / _smooth(t, v) for t, v in zip(stack, heads, strict=True))
     for k, size in enumerate(config["starts"]):
         for rule, lr, steps in (("gd", step, config["gd_steps"]), ("ngd", 0.1, config["steps"])):
-            path = train(stack, head=heads, rule=rule, lr=lr, steps=steps,
-                         init=f"normal:{size}", seed=k)  # fmt: skip
+            path = train(
+                stack, head=heads, rule=rule, lr=lr, steps=steps, init=f"normal:{size}", seed=k
+            )
             rows = np.unique(np.linspace(0, len(path.steps) - 1, 30).round().astype(int))
-            out |= {f"{rule}.{k}.steps": path.steps[rows], f"{rule}.{k}.loss": path.loss[rows],
-                    f"{rule}.{k}.W": path.weights["W"][rows]}  # fmt: skip
+            out |= {
+                f"{rule}.{k}.steps": path.steps[rows],
+                f"{rule}.{k}.loss": path.loss[rows],
+                f"{rule}.{k}.W": path.weights["W"][rows],
+            }
     places, starts = _adverse_starts(config)
     out["adverse.W"] = starts[None]
     if places:
         found, tops = stacked(config["shape"], places, equal_scores=True)
         path = train(found, head=tops, lr=0.1, steps=config["steps"], init={"W": starts})
         rows = np.unique(np.linspace(0, len(path.steps) - 1, 30).round().astype(int))
-        out |= {"adverse.steps": path.steps[rows], "adverse.W": path.weights["W"][rows],
-                **saved_solutions("adverse.best", solve_many([best_problem(t, v) for t, v in
-                                                   zip(found, tops, strict=True)]))}  # fmt: skip
+        out |= {
+            "adverse.steps": path.steps[rows],
+            "adverse.W": path.weights["W"][rows],
+            **saved_solutions(
+                "adverse.best",
+                solve_many([best_problem(t, v) for t, v in zip(found, tops, strict=True)]),
+            ),
+        }
     return out
 
 
@@ -95,8 +107,10 @@ def check(config: Config, result: Result) -> Finding:
     stack, heads = _instances(config)
     pairs = list(zip(stack, heads, strict=True))
     best = recertified("best", [best_problem(t, v) for t, v in pairs], "frobenius", result)
-    inside = [c.status != "inseparable" and equal_scores(t, v)
-              for c, (t, v) in zip(best, pairs, strict=True)]  # fmt: skip
+    inside = [
+        c.status != "inseparable" and equal_scores(t, v)
+        for c, (t, v) in zip(best, pairs, strict=True)
+    ]
     wrong = late = rises = shrinks = runs = 0
     cosines, slow = [], []
     for k in range(len(config["starts"])):
@@ -117,21 +131,31 @@ def check(config: Config, result: Result) -> Finding:
             shrinks += bool((np.diff(along) <= 0).any())
     gap = worst_gap([c for c, i in zip(best, inside, strict=True) if i])
     places, _ = _adverse_starts(config)
-    ends = zip(*stacked(config["shape"], places, equal_scores=True), result["adverse.W"][-1],
-               strict=True) if places else ()  # fmt: skip
+    ends = (
+        zip(
+            *stacked(config["shape"], places, equal_scores=True),
+            result["adverse.W"][-1],
+            strict=True,
+        )
+        if places
+        else ()
+    )
     strayed = sum(standing(t, v, W)[0] != "global" for t, v, W in ends)
     tests = (
         noted(f"instances of {config['searched']} with a start that contradicts", len(places)),
         equals("normalized runs from these starts that do not end at the best tokens", strayed, 0),
         equals("normalized runs that do not end at the best tokens", wrong, 0),
-        at_least("normalized: least correlation to the certified direction",
-                 float(np.min(cosines)), config["correlation"]),
+        at_least(
+            "normalized: least correlation to the certified direction",
+            float(np.min(cosines)),
+            config["correlation"],
+        ),
         equals("plain runs with η = 1/L decided on other tokens", late, 0),
         equals("plain runs whose loss rises", rises, 0),
         equals("plain runs whose part along the certified direction ever shrinks", shrinks, 0),
         noted("plain: median correlation to the certified direction", float(np.median(slow))),
         at_most("largest certified gap", gap, norm_of("frobenius").tolerance),
-    )  # fmt: skip
+    )
     premises = (
         f"{sum(inside)} of {len(stack)} instances are separable and have equal scores; "
         f"{len(config['starts'])} starts each"
@@ -158,8 +182,9 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.claims.shared.drawing import CYCLE, band, panels
 
     figure, axes = panels(3, sharey=True, figsize=(10.5, 3.9))
-    for ax, rule, title in zip(axes, ("ngd", "gd"), ("Normalized steps", "Plain steps, η = 1/L"),
-                               strict=False):  # fmt: skip
+    for ax, rule, title in zip(
+        axes, ("ngd", "gd"), ("Normalized steps", "Plain steps, η = 1/L"), strict=False
+    ):
         for k, size in enumerate(config["starts"]):
             steps = np.maximum(result[f"{rule}.{k}.steps"], 0.5)
             away = _away(result[f"{rule}.{k}.W"], result["best.W"])
@@ -174,11 +199,17 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-_FULL = {"shape": [4, 6, 10], "seeds": 30, "starts": [0.1, 1.0, 3.0], "steps": 10_000,
-         "gd_steps": 20_000, "searched": 200,
-         # 10,000 steps of 0.1 are a way of 1,000. A start of length up to 30 and a tenth of the
-         # way spent on other tokens leave 0.13 across, a correlation of 0.99.
-         "correlation": 0.99}  # fmt: skip
+_FULL = {
+    "shape": [4, 6, 10],
+    "seeds": 30,
+    "starts": [0.1, 1.0, 3.0],
+    "steps": 10_000,
+    "gd_steps": 20_000,
+    "searched": 200,
+    # 10,000 steps of 0.1 are a way of 1,000. A start of length up to 30 and a tenth of the
+    # way spent on other tokens leave 0.13 across, a correlation of 0.99.
+    "correlation": 0.99,
+}
 
 CLAIM = Claim(
     id="B.equal-scores-global",

@@ -70,19 +70,32 @@ def check(config: Config, result: Result) -> Finding:
     # Differences are judged by their standard error, that of two shares of so many runs. To one:
     # at most one in twenty is short of it.
     tests: list[Test] = [
-        at_least("rise of the share of global ends, smallest to largest d, in standard errors",
-                 _errors(ends[low], ends[high], config["seeds"]), 2.0),
+        at_least(
+            "rise of the share of global ends, smallest to largest d, in standard errors",
+            _errors(ends[low], ends[high], config["seeds"]),
+            2.0,
+        ),
         at_least("share of global ends at the largest d", ends[high], 0.95),
-        at_least("share of all-tight instances at the largest d", found[high][0]["all tight"],
-                 0.95),
-        at_least("least rise of the share of all-tight instances from one d to the next, in "
-                 "standard errors",
-                 min(_errors(a, b, config["seeds"]) for a, b in pairwise(tight)), -2.0),
-        equals("all-tight instances that end at other tokens than the best",
-               sum(astray for _, astray, _ in found.values()), 0),
-        at_most("largest certified gap", max(gap for _, _, gap in found.values()),
-                norm_of("frobenius").tolerance),
-    ]  # fmt: skip
+        at_least(
+            "share of all-tight instances at the largest d", found[high][0]["all tight"], 0.95
+        ),
+        at_least(
+            "least rise of the share of all-tight instances from one d to the next, in "
+            "standard errors",
+            min(_errors(a, b, config["seeds"]) for a, b in pairwise(tight)),
+            -2.0,
+        ),
+        equals(
+            "all-tight instances that end at other tokens than the best",
+            sum(astray for _, astray, _ in found.values()),
+            0,
+        ),
+        at_most(
+            "largest certified gap",
+            max(gap for _, _, gap in found.values()),
+            norm_of("frobenius").tolerance,
+        ),
+    ]
     premises = (
         f"{config['seeds']} seeds in each of {len(found)} dimensions; ends that are undecided or "
         "not locally optimal count as not yet"
@@ -101,11 +114,22 @@ def plot(config: Config, result: Result) -> Figure:
     base = np.zeros(len(dims))
     for k, place in enumerate(PLACES):
         part = np.array([s[place] for s in shares])
-        ax.bar(range(len(dims)), part, bottom=base, width=0.62, label=place,
-               color=(CYCLE[0], CYCLE[4], "#c8c8c8")[k])  # fmt: skip
+        ax.bar(
+            range(len(dims)),
+            part,
+            bottom=base,
+            width=0.62,
+            label=place,
+            color=(CYCLE[0], CYCLE[4], "#c8c8c8")[k],
+        )
         base += part
-    ax.plot(range(len(dims)), [s["all tight"] for s in shares], "o-", color=CYCLE[6],
-            label="all margins tight")  # fmt: skip
+    ax.plot(
+        range(len(dims)),
+        [s["all tight"] for s in shares],
+        "o-",
+        color=CYCLE[6],
+        label="all margins tight",
+    )
     ax.set_xticks(range(len(dims)), [str(d) for d in dims])
     n, T = config["size"]
     ax.set(xlabel=f"d (n = {n}, T = {T})", ylabel="share of runs", title="Where runs end")
@@ -113,8 +137,13 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-_FULL = {"size": [4, 6], "dimensions": [4, 8, 16, 32, 64, 256, 1024], "seeds": 100, "lr": 0.1,
-         "steps": 2000}  # fmt: skip
+_FULL = {
+    "size": [4, 6],
+    "dimensions": [4, 8, 16, 32, 64, 256, 1024],
+    "seeds": 100,
+    "lr": 0.1,
+    "steps": 2000,
+}
 
 CLAIM = Claim(
     id="B.global-share-against-dimension",

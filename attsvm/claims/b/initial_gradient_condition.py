@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def _instances(config: Config) -> tuple[list[Tokens], Floats, Bools]:
     """The instances, their heads, and which meet the condition at W = 0."""
     stack, heads = stacked(config["shape"], range(config["seeds"]))
-    met = [initial_gradient_condition(t, v).least.sign > 0
-           for t, v in zip(stack, heads, strict=True)]  # fmt: skip
+    met = [
+        initial_gradient_condition(t, v).least.sign > 0 for t, v in zip(stack, heads, strict=True)
+    ]
     return stack, heads, np.array(met)
 
 
@@ -55,17 +56,27 @@ def check(config: Config, result: Result) -> Finding:
             against += D is None or descent_along(*pairs[b], M, D).sign <= 0
     others = [w == "global" for w, m in zip(where, met, strict=True) if not m]
     tests = (
-        equals("runs inside the condition that do not end at the best tokens",
-               sum(w != "global" for w, m in zip(where, met, strict=True) if m), 0),
-        at_least("least correlation to the certified direction",
-                 float(np.min(cosines, initial=np.inf)) if cosines else float("nan"),
-                 config["correlation"]),
+        equals(
+            "runs inside the condition that do not end at the best tokens",
+            sum(w != "global" for w, m in zip(where, met, strict=True) if m),
+            0,
+        ),
+        at_least(
+            "least correlation to the certified direction",
+            float(np.min(cosines, initial=np.inf)) if cosines else float("nan"),
+            config["correlation"],
+        ),
         equals(f"of {total} records, those where the loss does not fall along W^mm", against, 0),
-        noted("share of runs outside the condition that end at the best tokens",
-              float(np.mean(others)) if others else float("nan")),
-        at_most("largest certified gap",
-                worst_gap([c for c, m in zip(best, met, strict=True) if m]), 1e-8),
-    )  # fmt: skip
+        noted(
+            "share of runs outside the condition that end at the best tokens",
+            float(np.mean(others)) if others else float("nan"),
+        ),
+        at_most(
+            "largest certified gap",
+            worst_gap([c for c, m in zip(best, met, strict=True) if m]),
+            1e-8,
+        ),
+    )
     premises = (
         f"{int(met.sum())} of {len(stack)} instances: the gradient at W = 0 prefers the best token "
         "of every input to each other one"
@@ -82,8 +93,10 @@ def plot(config: Config, result: Result) -> Figure:
     best, W = result["best.W"], result["W"][1:]
     norms = np.linalg.norm(W, axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
     away = np.maximum(1 - np.einsum("rbij,bij->rb", W, best) / norms, 1e-9)
-    for ax, here, title, colour in ((axes[0], met, "Condition met", CYCLE[0]),
-                                    (axes[1], ~met, "Condition not met", CYCLE[1])):  # fmt: skip
+    for ax, here, title, colour in (
+        (axes[0], met, "Condition met", CYCLE[0]),
+        (axes[1], ~met, "Condition not met", CYCLE[1]),
+    ):
         ax.loglog(result["steps"][1:], away[:, here], color=colour, linewidth=0.8, alpha=0.7)
         ax.set(xlabel="step", title=f"{title}: {int(here.sum())} instances")
     axes[0].set_ylabel("1 − correlation to the best tokens' solution")

@@ -55,8 +55,15 @@ def run(config: Config) -> Result:
     stack, heads = stacked(config["shape"], range(config["seeds"]))
     out: Result = {}
     for model in MODELS:
-        path = train(stack, model=model, head=heads, lr=config["lr"], steps=config["steps"],
-                     init="uniform", seed=config["start"])  # fmt: skip
+        path = train(
+            stack,
+            model=model,
+            head=heads,
+            lr=config["lr"],
+            steps=config["steps"],
+            init="uniform",
+            seed=config["start"],
+        )
         # Every fourth record, and those that the figure is read at.
         wanted = np.isin(path.steps, config["read"]) | (np.arange(len(path.steps)) % 4 == 0)
         W = path.matrices()[wanted]
@@ -87,24 +94,36 @@ def check(config: Config, result: Result) -> Finding:
                 asked = config["asked"].get(f"{model} {norm} {step}")
                 tests.append(_judged(what, mean, asked))
         shares = [share(M, c) for M, c in zip(W[-1], best[own], strict=True)]
-        tests.append(noted(f"{model}: mean certified margin share in the {own} norm at the end",
-                           float(np.mean(shares))))  # fmt: skip
+        tests.append(
+            noted(
+                f"{model}: mean certified margin share in the {own} norm at the end",
+                float(np.mean(shares)),
+            )
+        )
         places = Counter(
             standing(tokens, v, M, own)[0] for tokens, v, M in zip(stack, heads, W[-1], strict=True)
         )
         count = len(stack)
         tests += [
-            at_least(f"{model}: share of runs that end at locally optimal tokens",
-                     (places["global"] + places["local"]) / count, config["local"]),
+            at_least(
+                f"{model}: share of runs that end at locally optimal tokens",
+                (places["global"] + places["local"]) / count,
+                config["local"],
+            ),
             noted(f"{model}: share of runs that end at the best tokens", places["global"] / count),
-            noted(f"{model}: runs saturated on tokens that are not locally optimal",
-                  places["saturated"]),
-            noted(f"{model}: runs undecided or unknown",
-                  places["undecided"] + places["unknown"]),
-        ]  # fmt: skip
+            noted(
+                f"{model}: runs saturated on tokens that are not locally optimal",
+                places["saturated"],
+            ),
+            noted(f"{model}: runs undecided or unknown", places["undecided"] + places["unknown"]),
+        ]
     tests.append(at_most("largest certified gap", max(gaps), norm_of("nuclear").tolerance))
-    return Finding(tuple(tests), f"{len(stack)} seeds, each with the problems of the tokens it "
-                   "selects at the end", len(stack), max(gaps))  # fmt: skip
+    return Finding(
+        tuple(tests),
+        f"{len(stack)} seeds, each with the problems of the tokens it selects at the end",
+        len(stack),
+        max(gaps),
+    )
 
 
 def _cosines(W: Floats, best: list[Certificate]) -> list[float]:
@@ -135,14 +154,19 @@ def plot(config: Config, result: Result) -> Figure:
             best = result[f"{model}.{norm}.W"]
             cosines = np.einsum("rbij,bij->rb", W, best) / size / np.linalg.norm(best, axis=(1, 2))
             band(axes[k], steps, cosines, colour=CYCLE[j], label=f"{norm} solution")
-        sure = np.array([[attention(t, M).max(axis=1).mean() for t, M in zip(stack, row,
-                        strict=True)] for row in W[::2]])  # fmt: skip
+        sure = np.array(
+            [
+                [attention(t, M).max(axis=1).mean() for t, M in zip(stack, row, strict=True)]
+                for row in W[::2]
+            ]
+        )
         band(axes[2], steps[::2], sure, colour=CYCLE[2 + k], label=model)
         axes[k].set(xlabel="step", xscale="log", ylim=(-0.1, 1.03), title=model.capitalize())
         axes[k].legend(frameon=False, fontsize=7.5, loc="lower right")
     axes[0].set_ylabel("correlation (median, middle half)")
-    axes[2].set(xlabel="step", xscale="log", ylabel="largest attention, mean over inputs",
-                title="Attention")  # fmt: skip
+    axes[2].set(
+        xlabel="step", xscale="log", ylabel="largest attention, mean over inputs", title="Attention"
+    )
     axes[2].legend(frameon=False, fontsize=7.5)
     return figure
 
@@ -153,17 +177,24 @@ def plot(config: Config, result: Result) -> Figure:
 # experiment has 0.995 and more, and below 0.9 from the factors to the Frobenius solution: that to
 # the nuclear one lies on the other side of it.
 _ASKED = {
-    "weight frobenius 1000": [0.985], "weight nuclear 1000": [0.86, 0.02],
-    "weight frobenius 2000": [0.995], "factored nuclear 2000": [0.9],
+    "weight frobenius 1000": [0.985],
+    "weight nuclear 1000": [0.86, 0.02],
+    "weight frobenius 2000": [0.995],
+    "factored nuclear 2000": [0.9],
     "factored frobenius 2000": [-1.0, 0.9],
-}  # fmt: skip
+}
 
 _FULL = {
-    "shape": [6, 8, 10], "seeds": 100, "start": 0, "lr": 0.1, "steps": 2000, "read": [1000, 2000],
+    "shape": [6, 8, 10],
+    "seeds": 100,
+    "start": 0,
+    "lr": 0.1,
+    "steps": 2000,
+    "read": [1000, 2000],
     "asked": _ASKED,
     # Nearly all: nine in ten.
     "local": 0.9,
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="B.local-convergence",
@@ -174,11 +205,17 @@ CLAIM = Claim(
     "solution of the tokens it selects and away from the nuclear one; on factors K, Q it is the "
     "other way round. Nearly all runs end at locally optimal tokens.",
     full=_FULL,
-    quick={**_FULL, "seeds": 20, "asked": {
-        # A fifth of the seeds. A run that has yet to switch tokens is at about 0.6: one of 20
-        # costs the mean 0.02. Three standard errors are 0.034 now.
-        **_ASKED, "weight frobenius 1000": [0.965], "weight nuclear 1000": [0.86, 0.04],
-    }},
+    quick={
+        **_FULL,
+        "seeds": 20,
+        "asked": {
+            # A fifth of the seeds. A run that has yet to switch tokens is at about 0.6: one of 20
+            # costs the mean 0.02. Three standard errors are 0.034 now.
+            **_ASKED,
+            "weight frobenius 1000": [0.965],
+            "weight nuclear 1000": [0.86, 0.04],
+        },
+    },
     run=run,
     check=check,
     plot=plot,
@@ -190,4 +227,4 @@ CLAIM = Claim(
     "and still rise. Saturated attention is no proof that a run has ended: where it ends is "
     "judged by certified tight rows and scores, and saturated runs on other tokens are counted.",
     reference="tarzanagh2023svm",
-)  # fmt: skip
+)

@@ -106,12 +106,22 @@ def descend(
     for count in np.unique(steps).tolist():
         here = np.flatnonzero(steps == count).tolist()
         scaled = [
-            Tokens(t.X, keys=step * np.asarray(t.keys), labels=t.labels,
-                   queries=None if model == "prompt" else t.queries)
+            Tokens(
+                t.X,
+                keys=step * np.asarray(t.keys),
+                labels=t.labels,
+                queries=None if model == "prompt" else t.queries,
+            )
             for step, (t, _) in ((lr[k], stack[k]) for k in here)
-        ]  # fmt: skip
-        path = train(scaled, model=model, head=np.stack([stack[k][1] for k in here]), lr=1.0,
-                     steps=count, init={name: start[here] / scale[here]})  # fmt: skip
+        ]
+        path = train(
+            scaled,
+            model=model,
+            head=np.stack([stack[k][1] for k in here]),
+            lr=1.0,
+            steps=count,
+            init={name: start[here] / scale[here]},
+        )
         rows = np.linspace(len(path.steps) - 1, 0, records).round().astype(int)[::-1]
         out[:, here] = path.weights[name][rows] * scale[here]
         at[:, here] = path.steps[rows][:, None]
@@ -141,12 +151,18 @@ def run(config: Config) -> Result:
     target = np.stack([np.asarray(c.W) for c in best])
     noise = draw.standard_normal(target.shape)
     noise /= np.linalg.norm(noise, axis=(1, 2), keepdims=True)
-    R, tilt, pace = (np.array([getattr(c, name) for c in cones])
-                     for name in ("radius", "tilt", "pace"))  # fmt: skip
+    R, tilt, pace = (
+        np.array([getattr(c, name) for c in cones]) for name in ("radius", "tilt", "pace")
+    )
     start = R[:, None, None] * (target + tilt[:, None, None] * noise)
-    steps, W = descend([drawn(config["shape"], seed) for seed in owner], start, lr=pace * R,
-                       steps=steps_needed(cones, target, most=config["steps"]), model="weight",
-                       records=config["records"])  # fmt: skip
+    steps, W = descend(
+        [drawn(config["shape"], seed) for seed in owner],
+        start,
+        lr=pace * R,
+        steps=steps_needed(cones, target, most=config["steps"]),
+        model="weight",
+        records=config["records"],
+    )
     return {**found, "steps": steps, "W": W}
 
 
@@ -187,32 +203,44 @@ def check(config: Config, result: Result) -> Finding:
     cones = _cones(config, result, best)
     target = result["best.W"]
     end = np.array([cosine(M, c) for M, c in zip(W[-1], best, strict=True)])
-    same = np.array([bool((selected(t, M) == a).all())
-                     for t, M, a in zip(tokens, W[-1], choice, strict=True)])  # fmt: skip
+    same = np.array(
+        [bool((selected(t, M) == a).all()) for t, M, a in zip(tokens, W[-1], choice, strict=True)]
+    )
     yes, no = (np.array([entry is wanted for entry in local]) for wanted in (True, False))
     near = [at.holds(W[0, k], W[-1, k], best=target[k]) for k, at in enumerate(cones)]
     stayed = same & np.array(near)
     off = [np.linalg.norm(W[0, k] / at.radius - target[k]) / at.tilt for k, at in enumerate(cones)]
     grown = np.array([parts(W[-1, k], target[k])[0] / at.radius for k, at in enumerate(cones)])
-    edges = np.array([np.degrees(np.arctan(at.tilt / np.linalg.norm(target[k])))
-                      for k, at in enumerate(cones)])  # fmt: skip
+    edges = np.array(
+        [np.degrees(np.arctan(at.tilt / np.linalg.norm(target[k]))) for k, at in enumerate(cones)]
+    )
     tests = (
         # The starts on file are those of the cones, to the rounding of the solutions.
         at_most("largest ‖W(0)/R − W^mm‖ over the tilt", float(np.max(off)), 1.001),
         equals("locally optimal selections that are left", int((yes & ~stayed).sum()), 0),
-        equals("selections that are not locally optimal and are kept in direction",
-               int((no & stayed).sum()), 0),
-        equals("selections that are not locally optimal and keep their tokens",
-               int((no & same).sum()), 0),
+        equals(
+            "selections that are not locally optimal and are kept in direction",
+            int((no & stayed).sum()),
+            0,
+        ),
+        equals(
+            "selections that are not locally optimal and keep their tokens",
+            int((no & same).sum()),
+            0,
+        ),
         noted("least cosine at the end, locally optimal", float(end[yes].min(initial=1.0))),
         noted("largest cosine at the end, not locally optimal", float(end[no].max(initial=-1.0))),
-        noted("locally optimal: least growth of the part along W^mm, times",
-              float(grown[yes].min(initial=np.inf))),
-        noted("locally optimal: largest radius R",
-              max((at.radius for at, y in zip(cones, yes, strict=True) if y), default=0.0)),
+        noted(
+            "locally optimal: least growth of the part along W^mm, times",
+            float(grown[yes].min(initial=np.inf)),
+        ),
+        noted(
+            "locally optimal: largest radius R",
+            max((at.radius for at, y in zip(cones, yes, strict=True) if y), default=0.0),
+        ),
         noted("derived cone, least, degrees", float(edges[yes].min(initial=np.inf))),
         at_most("largest certified gap", worst_gap(best), norm_of("frobenius").tolerance),
-    )  # fmt: skip
+    )
     premises = (
         f"all {len(local)} feasible selections of {config['seeds']} instances: {int(yes.sum())} "
         f"locally optimal, started from the edge of their cones, {int(no.sum())} not, "
@@ -241,9 +269,16 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "shape": [2, 4, 3], "seeds": 30, "start": 0, "margin": 100.0, "pull": 0.01, "tilt": 1e-3,
-    "pace": 0.002, "steps": 5000, "records": 40,
-}  # fmt: skip
+    "shape": [2, 4, 3],
+    "seeds": 30,
+    "start": 0,
+    "margin": 100.0,
+    "pull": 0.01,
+    "tilt": 1e-3,
+    "pace": 0.002,
+    "steps": 5000,
+    "records": 40,
+}
 
 CLAIM = Claim(
     id="B.local-if-and-only-if",

@@ -96,13 +96,20 @@ def _at_closed_form(config: Config, d: int, runs: list[Compared]) -> tuple[list[
 
 
 _RELU = {
-    "head": "relu", "size": [3, 4], "dimensions": [4, 6, 8, 10], "seeds": 240, "rule": "ngd",
-    "lr": 1.0, "schedule": "sqrt", "steps": 2000, "filter": [1e-6, 1e-3],
+    "head": "relu",
+    "size": [3, 4],
+    "dimensions": [4, 6, 8, 10],
+    "seeds": 240,
+    "rule": "ngd",
+    "lr": 1.0,
+    "schedule": "sqrt",
+    "steps": 2000,
+    "filter": [1e-6, 1e-3],
     "premise": "no attention lies between 1e-6 and 1e-3",
     # The published readings, which are means.
     "away": {"4": 0.035, "6": 0.017, "8": 0.011, "10": 0.0055},
     "times": 2.0,
-}  # fmt: skip
+}
 
 RELU = Claim(
     id="B.multi-token-relu",
@@ -130,11 +137,20 @@ RELU = Claim(
 )
 
 _QUADRATIC = {
-    "head": "quadratic", "penalty": 0.3, "size": [3, 4], "dimensions": [4, 6, 8, 10], "seeds": 60,
-    "rule": "gd", "lr": 10.0, "schedule": "constant", "steps": 20_000, "filter": [1e-6, 1e-3],
-    "clear": 0.05, "premise": "no score lies within 0.05 of the level at which a token is dropped",
+    "head": "quadratic",
+    "penalty": 0.3,
+    "size": [3, 4],
+    "dimensions": [4, 6, 8, 10],
+    "seeds": 60,
+    "rule": "gd",
+    "lr": 10.0,
+    "schedule": "constant",
+    "steps": 20_000,
+    "filter": [1e-6, 1e-3],
+    "clear": 0.05,
+    "premise": "no score lies within 0.05 of the level at which a token is dropped",
     "times": 2.0,
-}  # fmt: skip
+}
 
 QUADRATIC = Claim(
     id="B.multi-token-quadratic",

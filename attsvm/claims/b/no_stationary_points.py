@@ -33,8 +33,16 @@ def run(config: Config) -> Result:
                 points.append(np.full(best[-1].problem.shape, np.nan))
                 sampled.append(np.nan)
                 continue
-            ask = partial(least_descent, tokens, v, best[-1], radius=config["radius"], seed=seed,
-                          samples=config["samples"], rounds=config["rounds"])  # fmt: skip
+            ask = partial(
+                least_descent,
+                tokens,
+                v,
+                best[-1],
+                radius=config["radius"],
+                seed=seed,
+                samples=config["samples"],
+                rounds=config["rounds"],
+            )
             found = searched(ask, _read, {"W": best[-1].problem.shape, "sampled": ()})
             points.append(found["W"])
             sampled.append(float(found["sampled"]))
@@ -96,13 +104,17 @@ def check(config: Config, result: Result) -> Finding:
         at_most("largest difference from the derived formula", error, 1e-13),
         noted("least −⟨∇L, W^mm⟩ found on them", least),
         # That it can fail is shown by one point.
-        at_least("instances with a loose margin and a point where the loss rises along W^mm",
-                 witnesses, 1),
-        noted("the same as a share of the instances with a loose margin",
-              witnesses / max(loose, 1)),
+        at_least(
+            "instances with a loose margin and a point where the loss rises along W^mm",
+            witnesses,
+            1,
+        ),
+        noted(
+            "the same as a share of the instances with a loose margin", witnesses / max(loose, 1)
+        ),
         noted("least −⟨∇L, W^mm⟩ found on those", edge),
         at_most("largest certified gap", gap, norm_of("frobenius").tolerance),
-    )  # fmt: skip
+    )
     points = config["samples"] + 128 * config["rounds"]
     premises = (
         f"{tight} instances with all margins tight are judged by the theorem, {loose} with a "
@@ -124,23 +136,35 @@ def plot(config: Config, result: Result) -> Figure:
                 continue
             value = _size(*p, W, c.W)[1]
             place = k + 0.5 * (j / max(len(pairs) - 1, 1) - 0.5)
-            ax.plot(place, value, "o" if all_tight(c) else "x", markersize=5,
-                    color=CYCLE[0] if all_tight(c) else CYCLE[1])  # fmt: skip
+            ax.plot(
+                place,
+                value,
+                "o" if all_tight(c) else "x",
+                markersize=5,
+                color=CYCLE[0] if all_tight(c) else CYCLE[1],
+            )
     level(ax, 0.0)
     ax.plot([], [], "o", color=CYCLE[0], label="all margins tight")
     ax.plot([], [], "x", color=CYCLE[1], label="some margin loose")
     ax.set_xticks(range(len(config["dimensions"])), [str(d) for d in config["dimensions"]])
     ax.set_yscale("symlog", linthresh=1e-14)
-    ax.set(xlabel="d (one mark per instance)", ylabel="least cosine of −∇L with W^mm found",
-           title="Does the loss fall along W^mm everywhere?")  # fmt: skip
+    ax.set(
+        xlabel="d (one mark per instance)",
+        ylabel="least cosine of −∇L with W^mm found",
+        title="Does the loss fall along W^mm everywhere?",
+    )
     ax.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
 _FULL = {
-    "size": [3, 4], "dimensions": [3, 6, 12, 50, 200], "seeds": 30, "radius": 30.0,
-    "samples": 1000, "rounds": 40,
-}  # fmt: skip
+    "size": [3, 4],
+    "dimensions": [3, 6, 12, 50, 200],
+    "seeds": 30,
+    "radius": 30.0,
+    "samples": 1000,
+    "rounds": 40,
+}
 
 CLAIM = Claim(
     id="B.no-stationary-points",

@@ -45,12 +45,14 @@ def run(config: Config) -> Result:
     tokens, v = instance(config["example"])
     K = 0.1 * np.random.default_rng(config["seed"]).standard_normal((2, 2))
     starts: dict[str, dict[str, Any]] = {
-        "weight": {"W": np.zeros((2, 2))}, "factored": {"K": K, "Q": np.zeros((2, 2))},
-    }  # fmt: skip
+        "weight": {"W": np.zeros((2, 2))},
+        "factored": {"K": K, "Q": np.zeros((2, 2))},
+    }
     out: Result = {}
     for model, norm in MODELS.items():
-        path = train(tokens, model=model, head=v, lr=config["lr"], steps=config["steps"],
-                     init=starts[model])  # fmt: skip
+        path = train(
+            tokens, model=model, head=v, lr=config["lr"], steps=config["steps"], init=starts[model]
+        )
         out |= {f"{model}.steps": path.steps}
         out |= {f"{model}.{name}": block[:, 0] for name, block in path.weights.items()}
         keep = Selection.of(tokens, path.selection[0])
@@ -76,20 +78,34 @@ def check(config: Config, result: Result) -> Finding:
         gaps.append(worst_gap([best]))
         where, _ = standing(tokens, v, W, norm)
         tests += [
-            equals(f"{model}: attention rests on locally optimal tokens (1: yes)",
-                   float(where in ("global", "local")), 1),
-            at_least(f"{model}: correlation to the certified {norm} solution", cosine(W, best),
-                     config["correlation"]),
-        ]  # fmt: skip
+            equals(
+                f"{model}: attention rests on locally optimal tokens (1: yes)",
+                float(where in ("global", "local")),
+                1,
+            ),
+            at_least(
+                f"{model}: correlation to the certified {norm} solution",
+                cosine(W, best),
+                config["correlation"],
+            ),
+        ]
         for i in range(tokens.n):
             z = tokens.queries[i]
             limit = np.full(2, np.nan) if best.W is None else best.W @ z
             angle = cosine_of(limit, W @ z)
-            tests.append(at_least(f"{model}: cosine of W z to its line, input {i}", angle,
-                                  config["correlation"]))  # fmt: skip
+            tests.append(
+                at_least(
+                    f"{model}: cosine of W z to its line, input {i}", angle, config["correlation"]
+                )
+            )
     tests.append(at_most("largest certified gap", max(gaps), 1e-6))
-    return Finding(tuple(tests), "the published draw, start W = 0, and Q = 0 with a random K of "
-                   "deviation 0.1 (the published K is not seeded alone)", 2, max(gaps))  # fmt: skip
+    return Finding(
+        tuple(tests),
+        "the published draw, start W = 0, and Q = 0 with a random K of "
+        "deviation 0.1 (the published K is not seeded alone)",
+        2,
+        max(gaps),
+    )
 
 
 def drawn_in(points: Floats) -> Floats:
@@ -112,21 +128,31 @@ def plot(config: Config, result: Result) -> Figure:
             z = tokens.queries[i]
             path, ray = drawn_in(W @ z), best @ z / np.linalg.norm(best @ z)
             reach = np.linalg.norm(path, axis=1).max()
-            ax.plot([0, reach * ray[0]], [0, reach * ray[1]], "--", color=CYCLE[i], linewidth=1,
-                    label=f"certified W z, input {i}")  # fmt: skip
+            ax.plot(
+                [0, reach * ray[0]],
+                [0, reach * ray[1]],
+                "--",
+                color=CYCLE[i],
+                linewidth=1,
+                label=f"certified W z, input {i}",
+            )
             ax.plot(*path.T, color=CYCLE[i], linewidth=1.4, label=f"trained W z, input {i}")
             top = int(selected(tokens, W[-1])[i])
             ax.plot(*drawn_in(X[i]).T, "^", color=CYCLE[i], markersize=4)
             ax.plot(*drawn_in(X[i, top]), "*", color=CYCLE[i], markersize=10)
-        ax.set(xlabel="first coordinate, radius as log(1 + r)",
-               title=f"{model}, {config['steps']} steps")  # fmt: skip
+        ax.set(
+            xlabel="first coordinate, radius as log(1 + r)",
+            title=f"{model}, {config['steps']} steps",
+        )
         ax.axis("equal")
         away = [1 - cosine_of(M, best) for M in W[1:]]
-        axes[2].loglog(steps[1:], away, label=f"{model}, {norm}",
-                       color=CYCLE[2 + list(MODELS).index(model)])  # fmt: skip
+        axes[2].loglog(
+            steps[1:], away, label=f"{model}, {norm}", color=CYCLE[2 + list(MODELS).index(model)]
+        )
     axes[0].set_ylabel("second coordinate (▲ tokens, ★ selected)")
-    axes[0].legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16),
-                   ncols=2)  # fmt: skip
+    axes[0].legend(
+        frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2
+    )
     axes[2].set(xlabel="step", ylabel="1 − correlation to the certified W", title="Direction")
     axes[2].legend(frameon=False, fontsize=7.5)
     return figure
@@ -148,24 +174,44 @@ def motion(config: Config, result: Result) -> Motion:
         W, best = matrices(model, result), result[f"{model}.best.W"][0]
         for i in range(tokens.n):
             path = drawn_in(W[frames] @ tokens.queries[i])
-            tracks.append(Track(f"{model}, input {i}", [round(float(x), 4) for x in path[:, 0]],
-                                [round(float(y), 4) for y in path[:, 1]], str(k)))  # fmt: skip
+            tracks.append(
+                Track(
+                    f"{model}, input {i}",
+                    [round(float(x), 4) for x in path[:, 0]],
+                    [round(float(y), 4) for y in path[:, 1]],
+                    str(k),
+                )
+            )
             ray = best @ tokens.queries[i]
             ray = ray / np.linalg.norm(ray) * np.linalg.norm(path, axis=1).max()
-            lines.append((f"certified W z, {model}, input {i}", [0.0, float(ray[0])],
-                          [0.0, float(ray[1])]))  # fmt: skip
+            lines.append(
+                (f"certified W z, {model}, input {i}", [0.0, float(ray[0])], [0.0, float(ray[1])])
+            )
     X = drawn_in(np.asarray(tokens.X))
-    points = [(f"token {t} of input {i}", float(X[i, t, 0]), float(X[i, t, 1]))
-              for i in range(tokens.n) for t in range(tokens.T)]  # fmt: skip
-    return Motion("W z of both inputs, radius drawn as log(1 + r)", [int(s) for s in steps[frames]],
-                  tracks, list(MODELS), "first coordinate", "second coordinate",
-                  lines=lines, points=points)  # fmt: skip
+    points = [
+        (f"token {t} of input {i}", float(X[i, t, 0]), float(X[i, t, 1]))
+        for i in range(tokens.n)
+        for t in range(tokens.T)
+    ]
+    return Motion(
+        "W z of both inputs, radius drawn as log(1 + r)",
+        [int(s) for s in steps[frames]],
+        tracks,
+        list(MODELS),
+        "first coordinate",
+        "second coordinate",
+        lines=lines,
+        points=points,
+    )
 
 
 _FIRST = {
-    "example": "path-picture-1", "lr": 0.1, "steps": 2000, "seed": 0,
+    "example": "path-picture-1",
+    "lr": 0.1,
+    "steps": 2000,
+    "seed": 0,
     "correlation": 0.99,
-}  # fmt: skip
+}
 
 FIRST = Claim(
     id="B.path-picture-1",
@@ -185,9 +231,12 @@ FIRST = Claim(
 )
 
 _SECOND = {
-    "example": "path-picture-2", "lr": 0.1, "steps": 2000, "seed": 0,
+    "example": "path-picture-2",
+    "lr": 0.1,
+    "steps": 2000,
+    "seed": 0,
     "correlation": 0.99,
-}  # fmt: skip
+}
 
 SECOND = Claim(
     id="B.path-picture-2",

@@ -67,7 +67,7 @@ def _found(
         **{n: [c for c, f in zip(out[n], sure, strict=True) if f] for n in NORMS},
         "proofs": [c for c, _ in pairs if c.proof == "exact"],
         "open": [c for (c, _), f in zip(pairs, sure, strict=True) if not f and c.proof != "exact"],
-    }  # fmt: skip
+    }
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -97,27 +97,37 @@ def check(config: Config, result: Result) -> Finding:
     tests = [
         equals("solutions of rank above min(n, d)", above, 0),
         # The published curve lies at min(n, d), read to a tenth of it.
-        at_least("Frobenius: least mean rank over min(n, d), sizes with d ≥ n",
-                 min(ratios, default=np.nan), 0.9),
+        at_least(
+            "Frobenius: least mean rank over min(n, d), sizes with d ≥ n",
+            min(ratios, default=np.nan),
+            0.9,
+        ),
         # One in twenty wrong by one moves a mean rank by 0.05, a twelfth of what is allowed below.
-        at_most("nuclear solutions whose rank the multipliers do not confirm, share",
-                doubtful / max(judged, 1), 0.05),
-    ]  # fmt: skip
+        at_most(
+            "nuclear solutions whose rank the multipliers do not confirm, share",
+            doubtful / max(judged, 1),
+            0.05,
+        ),
+    ]
     for n, mean in wide.items():
         # Measured apart: means of five instances each, whose ranks spread by about 2/3; twice the
         # standard error of such a mean is 0.6. The published curve is near n.
         size = f"n = {n}, T = 5, d = {max(config['dimensions'])}"
-        tests.append(equals(f"nuclear: mean rank at {size}", mean, config["ranks"][str(n)],
-                            within=0.6))  # fmt: skip
+        tests.append(
+            equals(f"nuclear: mean rank at {size}", mean, config["ranks"][str(n)], within=0.6)
+        )
     tests += [
         noted("instances proved infeasible, counted apart", infeasible),
         noted("instances neither certified in both norms nor proved infeasible", len(unsure)),
         # One in a hundred, at whatever rank, moves a mean by 0.15 at most, a quarter of 0.6.
-        at_least("share certified in both norms, of those not proved infeasible",
-                 judged / max(judged + len(unsure), 1), config["certified"]),
+        at_least(
+            "share certified in both norms, of those not proved infeasible",
+            judged / max(judged + len(unsure), 1),
+            config["certified"],
+        ),
         noted("Frobenius: largest gap of those certified", worst["frobenius"]),
         noted("nuclear: largest gap of those certified", worst["nuclear"]),
-    ]  # fmt: skip
+    ]
     premises = (
         f"{judged} instances certified to the gap asked of the solver (1e-8 Frobenius, 1e-6 "
         f"nuclear), {infeasible} proved infeasible, {len(unsure)} not certified and not judged"
@@ -151,10 +161,22 @@ def plot(config: Config, result: Result) -> Figure:
                 means[norm].append(float(rank(W[norm][fine]).mean()) if fine.any() else np.nan)
         for at in lines:
             size = f"n = {n}" if at is left else f"T = {T}"
-            at.plot(config["dimensions"], means["frobenius"], "o-", markersize=3, color=CYCLE[k],
-                    label=f"{size}, Frobenius")  # fmt: skip
-            at.plot(config["dimensions"], means["nuclear"], "s--", markersize=3, color=CYCLE[k],
-                    label=f"{size}, nuclear")  # fmt: skip
+            at.plot(
+                config["dimensions"],
+                means["frobenius"],
+                "o-",
+                markersize=3,
+                color=CYCLE[k],
+                label=f"{size}, Frobenius",
+            )
+            at.plot(
+                config["dimensions"],
+                means["nuclear"],
+                "s--",
+                markersize=3,
+                color=CYCLE[k],
+                label=f"{size}, nuclear",
+            )
         right.plot(config["dimensions"], shares, ".-", color=CYCLE[k], label=f"n = {n}, T = {T}")
     left.set(xlabel="d", ylabel="mean rank, feasible instances", title=f"T = {base[1]}")
     middle.set(xlabel="d", title=f"n = {base[0]}")
@@ -163,8 +185,12 @@ def plot(config: Config, result: Result) -> Figure:
     left.set_ylim(0, 1.55 * top)
     middle.set_ylim(0, 1.9 * base[0])
     for ax in (left, middle, right):
-        ax.legend(frameon=False, fontsize=6.5, ncols=1 if ax is right else 2,
-                  loc="lower right" if ax is right else "upper left")  # fmt: skip
+        ax.legend(
+            frameon=False,
+            fontsize=6.5,
+            ncols=1 if ax is right else 2,
+            loc="lower right" if ax is right else "upper left",
+        )
     return figure
 
 

@@ -50,16 +50,28 @@ def run(config: Config) -> Result:
         tokens, v = drawn(config["shape"], seed)
         best.append(solve(best_problem(tokens, v), config["norm"]))
         radii = best[-1].upper * np.array(config["radii"])
-        ask = partial(regpath, tokens, model=config["model"], head=v, radii=radii, seed=seed,
-                      starts=config["starts"])  # fmt: skip
+        ask = partial(
+            regpath,
+            tokens,
+            model=config["model"],
+            head=v,
+            radii=radii,
+            seed=seed,
+            starts=config["starts"],
+        )
         shape = (len(radii), *best[-1].problem.shape)
         W.append(searched(ask, lambda path: {"W": path.matrices()[:, 0]}, {"W": shape})["W"])
     return {"W": np.stack(W), **saved_solutions("best", best)}
 
 
 def _at(tokens: Tokens, v: Floats, W: Floats) -> Evaluation:
-    return evaluate(model_of("weight"), {"W": W[None]}, Batch.of(tokens), head_of(v, tokens.d),
-                    loss_of("logistic"))  # fmt: skip
+    return evaluate(
+        model_of("weight"),
+        {"W": W[None]},
+        Batch.of(tokens),
+        head_of(v, tokens.d),
+        loss_of("logistic"),
+    )
 
 
 def away_from_stationary(tokens: Tokens, v: Floats, W: Floats, norm: str) -> float:
@@ -91,14 +103,17 @@ def check(config: Config, result: Result) -> Finding:
         shares.append(share(W[-1], c))
     tests: list[Test] = [
         equals("paths that do not end at the best tokens", wrong, 0),
-        at_least("least certified margin share at the largest radius", float(np.min(shares)),
-                 config["share"]),
+        at_least(
+            "least certified margin share at the largest radius",
+            float(np.min(shares)),
+            config["share"],
+        ),
         at_most("largest distance from stationary, radii after the first", stationary, 1e-4),
         at_most("largest size over its radius", size, 1 + 1e-6),
         at_most("loss above that of the best tokens at the largest radius", excess, 1e-9),
         noted("median correlation at the smallest radius", float(np.median(first))),
         at_most("largest certified gap", worst_gap([best[b] for b in inside]), 2e-6),
-    ]  # fmt: skip
+    ]
     least = float(np.min(ends))
     what = "least correlation at the largest radius"
     if norm == "frobenius":
@@ -130,9 +145,15 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FROBENIUS = {
-    "shape": [4, 5, 6], "seeds": 10, "model": "weight", "norm": "frobenius", "starts": 2,
-    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "correlation": 0.999, "share": 0.99,
-}  # fmt: skip
+    "shape": [4, 5, 6],
+    "seeds": 10,
+    "model": "weight",
+    "norm": "frobenius",
+    "starts": 2,
+    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],
+    "correlation": 0.999,
+    "share": 0.99,
+}
 
 FROBENIUS = Claim(
     id="B.regularization-path-frobenius",
@@ -150,9 +171,15 @@ FROBENIUS = Claim(
 )
 
 _NUCLEAR = {
-    "shape": [4, 5, 6], "seeds": 10, "model": "factored", "norm": "nuclear", "starts": 2,
-    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "correlation": 0.999, "share": 0.99,
-}  # fmt: skip
+    "shape": [4, 5, 6],
+    "seeds": 10,
+    "model": "factored",
+    "norm": "nuclear",
+    "starts": 2,
+    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],
+    "correlation": 0.999,
+    "share": 0.99,
+}
 
 NUCLEAR = Claim(
     id="B.regularization-path-nuclear",

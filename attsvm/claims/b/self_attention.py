@@ -23,8 +23,15 @@ def _cross(config: Config) -> tuple[list[Tokens], Floats]:
 
 
 _FAMILIES = {"self-attention": _first, "cross-attention": _cross}
-_FULL = {"shape": [6, 8, 10], "seeds": 100, "start": 0, "lr": 0.1, "steps": 3000,
-         "correlation": 0.99, "local": 0.9}  # fmt: skip
+_FULL = {
+    "shape": [6, 8, 10],
+    "seeds": 100,
+    "start": 0,
+    "lr": 0.1,
+    "steps": 3000,
+    "correlation": 0.99,
+    "local": 0.9,
+}
 
 CLAIM = Claim(
     id="B.self-attention",

@@ -61,8 +61,9 @@ def check(config: Config, result: Result) -> Finding:
             before = np.zeros(config["seeds"], dtype=bool)
             first = np.inf
             for d in config["dimensions"]:
-                found = recertified(f"{kind}.{n}.{T}.{d}", _problems(config, kind, n, T, d),
-                                    "frobenius", result)  # fmt: skip
+                found = recertified(
+                    f"{kind}.{n}.{T}.{d}", _problems(config, kind, n, T, d), "frobenius", result
+                )
                 # A W with positive margins is the proof; how short it is does not matter here.
                 can = np.array([np.isfinite(c.upper) for c in found])
                 proved = np.array([c.proof == "exact" for c in found])
@@ -74,8 +75,13 @@ def check(config: Config, result: Result) -> Finding:
                 before = can
                 if can.all():
                     first = min(first, d)
-            tests.append(noted(f"{kind}-attention, n = {n}, T = {T}: least d with all separable "
-                               f"(bound {max(T - 1, n)})", first))  # fmt: skip
+            tests.append(
+                noted(
+                    f"{kind}-attention, n = {n}, T = {T}: least d with all separable "
+                    f"(bound {max(T - 1, n)})",
+                    first,
+                )
+            )
     tests += [
         equals("inseparable at d ≥ max(T − 1, n)", beyond, 0),
         equals("separable in d coordinates but not in more of them", lost, 0),
@@ -84,8 +90,9 @@ def check(config: Config, result: Result) -> Finding:
         at_most("neither solved nor proved inseparable, share", unknown / total, 1e-3),
         noted("largest certified gap", gap),
     ]
-    return Finding(tuple(tests), f"{total} instances of Gaussian tokens, one random selection each",
-                   total, gap)  # fmt: skip
+    return Finding(
+        tuple(tests), f"{total} instances of Gaussian tokens, one random selection each", total, gap
+    )
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -103,15 +110,22 @@ def plot(config: Config, result: Result) -> Figure:
             ax.axvline(max(T - 1, n) + 0.05 * (k - 2), color=CYCLE[k], linestyle=":", linewidth=1)
         ax.set(xlabel="d", title=f"{kind.capitalize()}-attention")
     axes[0].set_ylabel("share of separable instances")
-    axes[1].legend(frameon=False, fontsize=7.5, title="dotted: max(T − 1, n)", title_fontsize=7.5,
-                   loc="upper left", bbox_to_anchor=(1.0, 1.0))  # fmt: skip
+    axes[1].legend(
+        frameon=False,
+        fontsize=7.5,
+        title="dotted: max(T − 1, n)",
+        title_fontsize=7.5,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+    )
     return figure
 
 
 _FULL = {
-    "sizes": [[5, 5], [10, 5], [15, 5], [5, 10], [5, 15]], "dimensions": list(range(1, 18)),
+    "sizes": [[5, 5], [10, 5], [15, 5], [5, 10], [5, 15]],
+    "dimensions": list(range(1, 18)),
     "seeds": 60,
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="B.separability-against-dimension",

@@ -33,8 +33,15 @@ def _causal(config: Config) -> tuple[list[Tokens], Floats]:
 
 
 _FAMILIES = {"all positions": _all, "causal": _causal}
-_FULL = {"shape": [3, 6, 12], "seeds": 40, "start": 0, "lr": 0.1, "steps": 10_000,
-         "correlation": 0.99, "local": 0.9}  # fmt: skip
+_FULL = {
+    "shape": [3, 6, 12],
+    "seeds": 40,
+    "start": 0,
+    "lr": 0.1,
+    "steps": 10_000,
+    "correlation": 0.99,
+    "local": 0.9,
+}
 
 CLAIM = Claim(
     id="B.sequence-attention",

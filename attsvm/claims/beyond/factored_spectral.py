@@ -54,12 +54,18 @@ def check(config: Config, result: Result) -> Finding:
         judged += len(ranks)
         tests += [
             at_least(f"{name}: median spectral share", value["spectral"], config["share"]),
-            at_least(f"{name}: spectral share less the larger of the others",
-                     value["spectral"] - max(value[n] for n in NORMS if n != "spectral"), 0.0),
-            at_most(f"{name}: distance of the median share to the weight's",
-                    abs(value["spectral"] - whole), 0.02),
+            at_least(
+                f"{name}: spectral share less the larger of the others",
+                value["spectral"] - max(value[n] for n in NORMS if n != "spectral"),
+                0.0,
+            ),
+            at_most(
+                f"{name}: distance of the median share to the weight's",
+                abs(value["spectral"] - whole),
+                0.02,
+            ),
             noted(f"{name}: least spectral share", float(found[name]["spectral"].min())),
-        ]  # fmt: skip
+        ]
     counts = {name: arrived(config, result[name]) for name in found}
     tests += [noted(f"{name}: runs that select the best tokens", n) for name, n in counts.items()]
     tests.append(at_most("largest certified gap", gap, 1e-6))
@@ -79,17 +85,31 @@ def plot(config: Config, result: Result) -> Figure:
         for k, row in enumerate(found.values()):
             place = k + 0.22 * (j - 1) + np.linspace(-0.06, 0.06, len(row[norm]))
             axes.plot(place, row[norm], ".", color=CYCLE[j], markersize=4)
-            axes.plot([place[0], place[-1]], [np.median(row[norm])] * 2, color=CYCLE[j],
-                      linewidth=2.5, label=norm if k == 0 else None)  # fmt: skip
+            axes.plot(
+                [place[0], place[-1]],
+                [np.median(row[norm])] * 2,
+                color=CYCLE[j],
+                linewidth=2.5,
+                label=norm if k == 0 else None,
+            )
     axes.set_xticks(range(len(found)), list(found))
-    axes.set(xlabel="model: the weight, or factors of this width", ylim=(None, 1.02),
-             ylabel="certified margin share", title="Spectral descent (bars: medians)")  # fmt: skip
+    axes.set(
+        xlabel="model: the weight, or factors of this width",
+        ylim=(None, 1.02),
+        ylabel="certified margin share",
+        title="Spectral descent (bars: medians)",
+    )
     figure.legend(loc="outside right center", frameon=False, title="norm")
     return figure
 
 
-_FULL = {"seeds": list(range(12)), "seed": 1, "steps": 6000, "share": 0.98,
-         "widths": [2, 5, 10, 20]}  # fmt: skip
+_FULL = {
+    "seeds": list(range(12)),
+    "seed": 1,
+    "steps": 6000,
+    "share": 0.98,
+    "widths": [2, 5, 10, 20],
+}
 
 CLAIM = Claim(
     id="beyond.factored-spectral",

@@ -37,11 +37,24 @@ def run(config: Config) -> Result:
     for name, eps in PLAIN.items():
 
         def walked(which: list[int], eps: float = eps) -> Result:
-            return {"W": plain_run([tokens[b] for b in which], heads[which], W[0][which],
-                                   lr=config["lr"], marks=every, eps=eps)}  # fmt: skip
+            return {
+                "W": plain_run(
+                    [tokens[b] for b in which],
+                    heads[which],
+                    W[0][which],
+                    lr=config["lr"],
+                    marks=every,
+                    eps=eps,
+                )
+            }
 
-        found = measured(walked, {"W": (len(every), *W.shape[1:])}, count=len(tokens), axis=1,
-                         steady=config["lr"] * every <= _STEADY)["W"]  # fmt: skip
+        found = measured(
+            walked,
+            {"W": (len(every), *W.shape[1:])},
+            count=len(tokens),
+            axis=1,
+            steady=config["lr"] * every <= _STEADY,
+        )["W"]
         found[-2:] = recalled(f"{name}.end", found[-2:])
         out |= {f"{name}.W": found[np.searchsorted(every, marks)], f"{name}.before": found[-2]}
     for name in RUNS:
@@ -74,17 +87,28 @@ def check(config: Config, result: Result) -> Finding:
     wrong = (apart < 0.99) & (result["steps"] > 0)[:, None]
     first = np.where(wrong.any(axis=0), result["steps"][wrong.argmax(axis=0)], np.inf)
     last = {
-        name: float(np.linalg.norm(result[f"{name}.W"][-1] - result[f"{name}.before"],
-                                   axis=(1, 2)).max() / config["lr"])
+        name: float(
+            np.linalg.norm(result[f"{name}.W"][-1] - result[f"{name}.before"], axis=(1, 2)).max()
+            / config["lr"]
+        )
         for name in PLAIN
-    }  # fmt: skip
+    }
     tests = (
-        at_least("exact: median cosine to the certified direction", np.median(end["exact"]),
-                 config["exact"]),
-        at_most("plain: median cosine to the certified direction", np.median(end["plain"]),
-                config["plain"]),
-        at_least("plain: share of runs whose direction is wrong (cosine to exact < .99)",
-                 wrong[-1].mean(), 0.99),
+        at_least(
+            "exact: median cosine to the certified direction",
+            np.median(end["exact"]),
+            config["exact"],
+        ),
+        at_most(
+            "plain: median cosine to the certified direction",
+            np.median(end["plain"]),
+            config["plain"],
+        ),
+        at_least(
+            "plain: share of runs whose direction is wrong (cosine to exact < .99)",
+            wrong[-1].mean(),
+            0.99,
+        ),
         at_least("exact: ‖W‖ as a share of the way made", length["exact"], 0.9),
         at_most("plain with eps: ‖W‖ as a share of the way made", length["plain with eps"], 0.5),
         noted("plain: median recorded iteration by which it is wrong", np.median(first)),
@@ -93,11 +117,12 @@ def check(config: Config, result: Result) -> Finding:
         noted("plain: least cosine", end["plain"].min()),
         at_most("plain: longest last step, in η", max(last.values()), 1 + 1e-6),
         at_most("largest certified gap of the exact runs", worst_gap(found["exact"][1]), 1e-9),
-    )  # fmt: skip
+    )
     gap = max(worst_gap(best) for _, best in found.values())
     count = len(config["seeds"])
-    return Finding(tests, f"{count} published instances, one start each, three arithmetics",
-                   count, gap)  # fmt: skip
+    return Finding(
+        tests, f"{count} published instances, one start each, three arithmetics", count, gap
+    )
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -111,8 +136,12 @@ def plot(config: Config, result: Result) -> Figure:
         band(left, steps[1:], found[name][0][1:], colour=CYCLE[k], label=name)
         size = np.linalg.norm(result[f"{name}.W"][1:], axis=(2, 3))
         band(right, steps[1:], size, colour=CYCLE[k], label=name)
-    left.set(xscale="log", xlabel="iteration", ylabel="cosine to the certified direction",
-             title="Direction (median, middle half)")  # fmt: skip
+    left.set(
+        xscale="log",
+        xlabel="iteration",
+        ylabel="cosine to the certified direction",
+        title="Direction (median, middle half)",
+    )
     right.set(xscale="log", yscale="log", xlabel="iteration", ylabel="‖W‖", title="Length")
     right.legend(frameon=False)
     return figure

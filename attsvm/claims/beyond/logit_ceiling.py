@@ -37,9 +37,18 @@ def run(config: Config) -> Result:
     for case in CASES:
         model, rule = case.split()
         for name, decay in (("decay", config["decay"][model]), ("free", 0.0)):
-            path = train(tokens, model=model, rule=rule, head=heads, loss="linear",
-                         lr=config["lr"][model], decay=decay, steps=config["steps"],
-                         schedule="sqrt", seed=config["seed"])  # fmt: skip
+            path = train(
+                tokens,
+                model=model,
+                rule=rule,
+                head=heads,
+                loss="linear",
+                lr=config["lr"][model],
+                decay=decay,
+                steps=config["steps"],
+                schedule="sqrt",
+                seed=config["seed"],
+            )
             keep = thinned(path.steps)
             out[f"{case}.{name}.steps"] = path.steps[keep]
             out |= {f"{case}.{name}.{k}": block[keep] for k, block in path.weights.items()}
@@ -111,23 +120,39 @@ def check(config: Config, result: Result) -> Finding:
         went = (free[-1] / free[loose]) / (reach[-1] / reach[loose])
         tests += [
             at_most(f"{case}: largest norm over its bound R_t", over, 1 + 1e-9),
-            at_most(f"{case}: largest gap over its ceiling", float((held[1:] / ceiling[1:]).max()),
-                    1 + 1e-9),
-            at_least(f"{case}: median gap over its ceiling at the end",
-                     float(np.median(held[-1] / ceiling[-1])), near),
+            at_most(
+                f"{case}: largest gap over its ceiling",
+                float((held[1:] / ceiling[1:]).max()),
+                1 + 1e-9,
+            ),
+            at_least(
+                f"{case}: median gap over its ceiling at the end",
+                float(np.median(held[-1] / ceiling[-1])),
+                near,
+            ),
             noted(f"{case}: runs that select the best tokens", int((held[-1] > 0).sum())),
-            noted(f"{case}: growth of the gap over the second half, with decay",
-                  float(np.median(held[-1] / held[half]))),
+            noted(
+                f"{case}: growth of the gap over the second half, with decay",
+                float(np.median(held[-1] / held[half])),
+            ),
             # It stops where the ceiling does, and goes on with the bound ‖θ₀‖ + Σ η without one,
             # about √2 for a weight and 2 for factors.
-            at_most(f"{case}: the same over the growth of the ceiling", float(np.median(grown)),
-                    1 / near),
-            at_least(f"{case}: without decay, the same over the growth of ‖θ₀‖ + Σ η",
-                     float(np.median(went)), near),
-            at_least(f"{case}: growth without decay over that with it",
-                     float(np.median(free[-1] / free[loose]) / np.median(held[-1] / held[half])),
-                     1.0),
-        ]  # fmt: skip
+            at_most(
+                f"{case}: the same over the growth of the ceiling",
+                float(np.median(grown)),
+                1 / near,
+            ),
+            at_least(
+                f"{case}: without decay, the same over the growth of ‖θ₀‖ + Σ η",
+                float(np.median(went)),
+                near,
+            ),
+            at_least(
+                f"{case}: growth without decay over that with it",
+                float(np.median(free[-1] / free[loose]) / np.median(held[-1] / held[half])),
+                1.0,
+            ),
+        ]
     tests.append(at_most("largest certified gap", gap, norm_of("nuclear").tolerance))
     count = len(config["seeds"]) * len(CASES)
     premises = f"{count} runs of rules whose steps have norm η, separable at the best tokens"
@@ -144,8 +169,9 @@ def plot(config: Config, result: Result) -> Figure:
         steps = result[f"{case}.decay.steps"]
         for j, (name, label) in enumerate((("decay", "with decay"), ("free", "without decay"))):
             gaps = _gaps(config, result, case, name) / top[-1]
-            axes[k].plot(result[f"{case}.{name}.steps"], np.median(gaps, axis=1), color=CYCLE[j],
-                         label=label)  # fmt: skip
+            axes[k].plot(
+                result[f"{case}.{name}.steps"], np.median(gaps, axis=1), color=CYCLE[j], label=label
+            )
         axes[k].plot(steps, np.median(top / top[-1], axis=1), "k--", linewidth=1, label="ceiling")
         axes[k].set(xlabel="step", title=case, ylim=(-0.1, 1.6))
     axes[0].set_ylabel("least selection gap / last ceiling (median)")
@@ -155,9 +181,13 @@ def plot(config: Config, result: Result) -> Figure:
 
 _FULL = {
     # Near: nine tenths.
-    "seeds": list(range(10)), "seed": 1, "steps": 6000, "attained": 0.9,
-    "lr": {"weight": 1.0, "factored": 0.3}, "decay": {"weight": 0.02, "factored": 0.1},
-}  # fmt: skip
+    "seeds": list(range(10)),
+    "seed": 1,
+    "steps": 6000,
+    "attained": 0.9,
+    "lr": {"weight": 1.0, "factored": 0.3},
+    "decay": {"weight": 0.02, "factored": 0.1},
+}
 
 CLAIM = Claim(
     id="beyond.logit-ceiling",

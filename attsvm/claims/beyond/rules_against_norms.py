@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 # (model, rule) and the norm its margin is expected to be largest in, "" where none is solved here.
 ROWS = {
-    "weight ngd": "frobenius", "weight sign": "max", "weight spectral": "spectral",
-    "factored ngd": "nuclear", "factored spectral": "spectral", "factored sign": "",
-}  # fmt: skip
+    "weight ngd": "frobenius",
+    "weight sign": "max",
+    "weight spectral": "spectral",
+    "factored ngd": "nuclear",
+    "factored spectral": "spectral",
+    "factored sign": "",
+}
 
 
 def run(config: Config) -> Result:
@@ -56,8 +60,11 @@ def check(config: Config, result: Result) -> Finding:
     for row, own, values in zip(ROWS, ROWS.values(), table, strict=True):
         tests.append(noted(f"{row}: runs that select the best tokens", here[row]))
         if not own:
-            tests.append(noted(f"{row}: largest median share, in {NORMS[int(values.argmax())]}",
-                               values.max()))  # fmt: skip
+            tests.append(
+                noted(
+                    f"{row}: largest median share, in {NORMS[int(values.argmax())]}", values.max()
+                )
+            )
             continue
         place = NORMS.index(own)
         lead = values[place] - np.delete(values, place).max()
@@ -85,12 +92,22 @@ def plot(config: Config, result: Result) -> Figure:
     for i, own in enumerate(ROWS.values()):
         for j, norm in enumerate(NORMS):
             weight = "bold" if norm == own else "normal"
-            axes.text(j, i, f"{table[i, j]:.3f}", ha="center", va="center", fontweight=weight,
-                      color="white" if table[i, j] < 0.8 else "black")  # fmt: skip
+            axes.text(
+                j,
+                i,
+                f"{table[i, j]:.3f}",
+                ha="center",
+                va="center",
+                fontweight=weight,
+                color="white" if table[i, j] < 0.8 else "black",
+            )
     axes.set_xticks(range(len(NORMS)), NORMS)
     axes.set_yticks(range(len(ROWS)), list(ROWS))
-    axes.set(xlabel="norm of the margin", ylabel="model and rule",
-             title="Median certified margin share (bold: the expected norm)")  # fmt: skip
+    axes.set(
+        xlabel="norm of the margin",
+        ylabel="model and rule",
+        title="Median certified margin share (bold: the expected norm)",
+    )
     figure.colorbar(image, ax=axes).ax.set_xlabel("share")
     return figure
 

@@ -40,15 +40,25 @@ def _start(seed: int) -> Floats:
 def run(config: Config) -> Result:
     """Normalized descent on every seed: two records of each, all of those that stay longest."""
     tokens, heads = published_stack(config["seeds"])
-    path = train(tokens, head=heads, lr=config["lr"], steps=config["steps"],
-                 init={"W": np.stack([_start(s) for s in config["seeds"]])})  # fmt: skip
+    path = train(
+        tokens,
+        head=heads,
+        lr=config["lr"],
+        steps=config["steps"],
+        init={"W": np.stack([_start(s) for s in config["seeds"]])},
+    )
     at = [int(np.argmax(path.steps >= config["judged_at"])), -1]
     W = path.weights["W"]
     stays = [_stay(config, t, path.steps, W[:, b]) for b, t in enumerate(tokens)]
     length = np.array([path.steps[last] - path.steps[first] for _, first, last, _ in stays])
     which = recalled("which", np.argsort(-length, kind="stable")[: config["watched"]])
-    return {"steps": path.steps, "at": path.steps[at], "W": W[at], "which": which,
-            "watched": W[:, which]}  # fmt: skip
+    return {
+        "steps": path.steps,
+        "at": path.steps[at],
+        "W": W[at],
+        "which": which,
+        "watched": W[:, which],
+    }
 
 
 def _sureness(tokens: Tokens, W: Floats) -> Floats:
@@ -102,13 +112,18 @@ def check(config: Config, result: Result) -> Finding:
         gaps += [float(before.certificate.gap), float(end.certificate.gap)]
         stay = int(result["steps"][last] - result["steps"][first])
         tests += [
-            equals(f"seed {seed}: certified locally optimal at the end",
-                   float(end.locally is True), 1.0),
+            equals(
+                f"seed {seed}: certified locally optimal at the end",
+                float(end.locally is True),
+                1.0,
+            ),
             noted(f"seed {seed}: iterations at probability 1.000000", stay),
             noted(f"seed {seed}: left by iteration", float(result["steps"][after])),
-            noted(f"seed {seed}: least score gap to a tight neighbour while it stays",
-                  before.score_gap),
-        ]  # fmt: skip
+            noted(
+                f"seed {seed}: least score gap to a tight neighbour while it stays",
+                before.score_gap,
+            ),
+        ]
         if before.locally is False:
             lengths.append(stay)
     tests.append(
@@ -137,13 +152,16 @@ def check(config: Config, result: Result) -> Finding:
             counts["left"] += moved
     tests += [
         equals("runs that end at certified locally optimal tokens", counts["end"], len(tokens)),
-        equals("saturated runs at certified wrong tokens that do not leave them",
-               counts["wrong"] - counts["left"], 0),
+        equals(
+            "saturated runs at certified wrong tokens that do not leave them",
+            counts["wrong"] - counts["left"],
+            0,
+        ),
         noted("saturated runs at certified wrong tokens", counts["wrong"]),
         noted("saturated runs at certified locally optimal tokens", counts["stays"]),
         noted("of these, runs that leave them all the same", counts["stays"] - counts["kept"]),
         at_most("largest certified gap", max(gaps), norm_of("frobenius").tolerance),
-    ]  # fmt: skip
+    ]
     premises = (
         f"at iteration {config['judged_at']:,} {counts['stays']} of {len(tokens)} runs are "
         f"saturated at certified locally optimal tokens, {counts['wrong']} at certified others, "
@@ -155,8 +173,9 @@ def check(config: Config, result: Result) -> Finding:
         "verdict is on the limit of large norms, and a better token is nearly tight (margin "
         f"{min(near, default=np.inf):.4f} where tight is 1) while the norm is still moderate"
     )
-    return Finding(tuple(tests), premises, counts["wrong"] + len(lengths), max(gaps),
-                   note if lost else "")  # fmt: skip
+    return Finding(
+        tuple(tests), premises, counts["wrong"] + len(lengths), max(gaps), note if lost else ""
+    )
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -175,27 +194,49 @@ def plot(config: Config, result: Result) -> Figure:
         a, b = top[last, i], top[-1, i]
         s = logits[:, i] - logits[:, i].max(axis=1, keepdims=True)
         probability = np.exp(s[:, a]) / np.exp(s).sum(axis=1)
-        left.semilogx(steps[1:], probability[1:], color=CYCLE[k],
-                      label=f"seed {seed}, input {i}, token {a}")  # fmt: skip
-        right.semilogx(steps[1:], (logits[:, i, a] - logits[:, i, b])[1:], color=CYCLE[k],
-                       label=f"seed {seed}: token {a} over token {b}")  # fmt: skip
-        right.axvspan(steps[first], steps[last], 0.02 + 0.03 * k, 0.045 + 0.03 * k,
-                      color=CYCLE[k], alpha=0.5, linewidth=0)  # fmt: skip
+        left.semilogx(
+            steps[1:], probability[1:], color=CYCLE[k], label=f"seed {seed}, input {i}, token {a}"
+        )
+        right.semilogx(
+            steps[1:],
+            (logits[:, i, a] - logits[:, i, b])[1:],
+            color=CYCLE[k],
+            label=f"seed {seed}: token {a} over token {b}",
+        )
+        right.axvspan(
+            steps[first],
+            steps[last],
+            0.02 + 0.03 * k,
+            0.045 + 0.03 * k,
+            color=CYCLE[k],
+            alpha=0.5,
+            linewidth=0,
+        )
     right.axhline(0.0, color="#888888", linewidth=0.8)
-    left.set(xlabel="iteration", ylabel="probability of the token that is left",
-             title="Saturated, then gone")  # fmt: skip
-    right.set(xlabel="iteration (bars: at probability 1.000000)", ylabel="lead in logits",
-              title="The lead grows, turns and falls")  # fmt: skip
+    left.set(
+        xlabel="iteration",
+        ylabel="probability of the token that is left",
+        title="Saturated, then gone",
+    )
+    right.set(
+        xlabel="iteration (bars: at probability 1.000000)",
+        ylabel="lead in logits",
+        title="The lead grows, turns and falls",
+    )
     left.legend(frameon=False, fontsize=7.5, loc="upper left")
     right.legend(frameon=False, fontsize=7.5, loc="upper left")
     return figure
 
 
 _FULL = {
-    "seeds": list(range(100)), "watched": 3, "lr": 0.1, "steps": 20_000,
-    "judged_at": 2000, # Thousands: two of them.
-    "sure": 1 - 5e-7, "long": 2000,
-}  # fmt: skip
+    "seeds": list(range(100)),
+    "watched": 3,
+    "lr": 0.1,
+    "steps": 20_000,
+    "judged_at": 2000,  # Thousands: two of them.
+    "sure": 1 - 5e-7,
+    "long": 2000,
+}
 
 CLAIM = Claim(
     id="beyond.saturation-is-not-convergence",

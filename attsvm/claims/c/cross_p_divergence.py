@@ -23,18 +23,29 @@ def check(config: Config, result: Result) -> Finding:
         end = {q: found.divergence[p, q][-1] for q in exponents}
         others = [q for q in exponents if q != p]
         tests += [
-            at_most(f"p = {p}: own mean over the least other mean",
-                    end[p].mean() / min(end[q].mean() for q in others), 1.0),
-            at_most(f"p = {p}: own median over the least other median",
-                    np.median(end[p]) / min(np.median(end[q]) for q in others), 1.0),
+            at_most(
+                f"p = {p}: own mean over the least other mean",
+                end[p].mean() / min(end[q].mean() for q in others),
+                1.0,
+            ),
+            at_most(
+                f"p = {p}: own median over the least other median",
+                np.median(end[p]) / min(np.median(end[q]) for q in others),
+                1.0,
+            ),
             # There the three problems are of the same tokens, and each run tends to its own.
-            equals(f"p = {p}: share with own p the nearest, where the selections agree",
-                   found.own_nearest(p, found.agree), 1.0),
-            noted(f"p = {p}: share with own p the nearest, of all",
-                  found.own_nearest(p, np.ones_like(found.agree))),
+            equals(
+                f"p = {p}: share with own p the nearest, where the selections agree",
+                found.own_nearest(p, found.agree),
+                1.0,
+            ),
+            noted(
+                f"p = {p}: share with own p the nearest, of all",
+                found.own_nearest(p, np.ones_like(found.agree)),
+            ),
             *(noted(f"p = {p}: mean divergence to ℓ{q}", end[q].mean()) for q in exponents),
             *(noted(f"p = {p}: median divergence to ℓ{q}", np.median(end[q])) for q in exponents),
-        ]  # fmt: skip
+        ]
     for q, mean in config["image"].items():
         name = f"{q}.own" if q in config["own_starts"] else q
         ends = found.divergence["3", name][-1]
@@ -42,20 +53,27 @@ def check(config: Config, result: Result) -> Finding:
         # means: three standard errors of their difference.
         error = ends.std(ddof=1) * np.sqrt(1 / len(ends) + 1 / 100)
         tests.append(
-            equals(f"p = 3: mean divergence to ℓ{q} against the picture, own starts",
-                   ends.mean(), mean, within=round(0.005 + 3 * float(error), 4))
-        )  # fmt: skip
+            equals(
+                f"p = 3: mean divergence to ℓ{q} against the picture, own starts",
+                ends.mean(),
+                mean,
+                within=round(0.005 + 3 * float(error), 4),
+            )
+        )
     apart = [found.alpha[f"{q}.own"] == found.alpha["3"] for q in config["own_starts"]]
     tests += [
-        noted("share of instances on which the exponents agree, own starts",
-              np.all(apart, axis=(0, 2)).mean()),
-        noted("share of instances on which the exponents agree, shared start",
-              found.agree.mean()),
-        at_least("instances with all solutions certified",
-                 int(sum(np.isfinite(sum(found.divergence[p, p][-1] for p in exponents)))),
-                 len(config["seeds"])),
+        noted(
+            "share of instances on which the exponents agree, own starts",
+            np.all(apart, axis=(0, 2)).mean(),
+        ),
+        noted("share of instances on which the exponents agree, shared start", found.agree.mean()),
+        at_least(
+            "instances with all solutions certified",
+            int(sum(np.isfinite(sum(found.divergence[p, p][-1] for p in exponents)))),
+            len(config["seeds"]),
+        ),
         at_most("largest certified gap", found.gap, norm_of("l3").tolerance),
-    ]  # fmt: skip
+    ]
     premises = (
         f"{len(config['seeds'])} published instances, all separable at the tokens selected; the "
         f"three exponents select the same tokens in {int(found.agree.sum())} of them"
@@ -75,8 +93,9 @@ def plot(config: Config, result: Result) -> Figure:
         for j, q in enumerate(exponents):
             d = found.divergence[p, q]
             axes[k].loglog(steps[1:], d[1:].mean(axis=1), color=CYCLE[j], label=f"to ℓ{q}, mean")
-            axes[k].loglog(steps[1:], np.median(d[1:], axis=1), ":", color=CYCLE[j],
-                           label=f"to ℓ{q}, median")  # fmt: skip
+            axes[k].loglog(
+                steps[1:], np.median(d[1:], axis=1), ":", color=CYCLE[j], label=f"to ℓ{q}, median"
+            )
         axes[k].set(xlabel="iteration", title=f"Mirror descent, p = {p}")
     axes[0].set_ylabel("directional divergence in exponent p")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
@@ -84,11 +103,14 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "seeds": list(range(1, 101)), "seed": 0, "own_starts": {"1.75": 1, "2": 2},
-    "init": "normal:1", "lr": 0.1,
+    "seeds": list(range(1, 101)),
+    "seed": 0,
+    "own_starts": {"1.75": 1, "2": 2},
+    "init": "normal:1",
+    "lr": 0.1,
     "steps": {"1.75": 1500, "2": 2000, "3": 20_000},
     "image": {"3": 0.008, "2": 0.18, "1.75": 0.21},
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="C.cross-p-divergence",

@@ -43,8 +43,13 @@ def run(config: Config) -> Result:
     tokens = instance()
     out: Result = {}
     for p in EXPONENTS:
-        path = train(tokens, model="joint-weight", rule=f"nmirror:{p}", lr=config["lr"],
-                     steps=config["steps"][p])  # fmt: skip
+        path = train(
+            tokens,
+            model="joint-weight",
+            rule=f"nmirror:{p}",
+            lr=config["lr"],
+            steps=config["steps"][p],
+        )
         out |= {f"{p}.steps": path.steps, f"{p}.W": path.weights["W"][:, 0]}
         out[f"{p}.v"] = path.weights["v"][:, 0]
         for part, problem in problems(path.selection[0].tolist()).items():
@@ -63,32 +68,38 @@ def check(config: Config, result: Result) -> Finding:
     for p in EXPONENTS:
         W, v = result[f"{p}.W"][-1], result[f"{p}.v"][-1][:, None]
         alpha = selected(tokens, W)
-        supported += bool(support_inputs(tokens, Selection.of(tokens, alpha),
-                                         norm=norm_name(p)).all())  # fmt: skip
+        supported += bool(
+            support_inputs(tokens, Selection.of(tokens, alpha), norm=norm_name(p)).all()
+        )
         right = int((alpha == np.array(config["alpha"][p])).sum())
         tests.append(equals(f"p = {p}: inputs that select the published token", right, tokens.n))
         for part, M in (("W", W), ("v", v)):
             best = {
-                q: recertified(f"{p}.{part}.{q}", [problems(alpha.tolist())[part]],
-                               norm_name(q), result)[0]
+                q: recertified(
+                    f"{p}.{part}.{q}", [problems(alpha.tolist())[part]], norm_name(q), result
+                )[0]
                 for q in EXPONENTS
-            }  # fmt: skip
+            }
             gaps.append(worst_gap(list(best.values())))
             away = {
                 q: float("nan") if c.W is None else float(bregman(M, c, float(p)))
                 for q, c in best.items()
             }
             tests += [
-                at_least(f"p = {p}: cosine of {part} to its ℓ{p} solution", cosine(M, best[p]),
-                         config["cosine"]),
+                at_least(
+                    f"p = {p}: cosine of {part} to its ℓ{p} solution",
+                    cosine(M, best[p]),
+                    config["cosine"],
+                ),
                 noted(f"p = {p}: own divergence of {part}", away[p]),
-            ]  # fmt: skip
+            ]
             if part == "W":
                 others = float(np.min([away[q] for q in EXPONENTS if q != p]))
                 tests.append(
-                    at_least(f"p = {p}: least other divergence of W over the own",
-                             others / away[p], 1.0)
-                )  # fmt: skip
+                    at_least(
+                        f"p = {p}: least other divergence of W over the own", others / away[p], 1.0
+                    )
+                )
     tests.append(at_most("largest certified gap", max(gaps), norm_of("l3").tolerance))
     premises = (
         f"the published instance and start; all inputs support the decoder at the tokens of "
@@ -113,8 +124,9 @@ def plot(config: Config, result: Result) -> Figure:
             far = float(np.linalg.norm(path[-1]))
             ray = best / np.linalg.norm(best)
             axes.plot(path[:, 0] / far, path[:, 1] / far, color=CYCLE[k], label=f"p = {p}")
-            axes.plot([0, ray[0]], [0, ray[1]], "--", color=CYCLE[k], linewidth=1,
-                      label=f"certified ℓ{p}")  # fmt: skip
+            axes.plot(
+                [0, ray[0]], [0, ray[1]], "--", color=CYCLE[k], linewidth=1, label=f"certified ℓ{p}"
+            )
         early = (steps > 0) & (steps <= 100)
         W, v = W[early], v[early]
         X, alpha = np.asarray(tokens.X), np.array(config["alpha"][p])
@@ -122,10 +134,19 @@ def plot(config: Config, result: Result) -> Figure:
         s = np.exp(logits - logits.max(axis=2, keepdims=True))
         s /= s.sum(axis=2, keepdims=True)
         f = np.einsum("rnt,ntd,rd->rn", s, X, v) * np.asarray(tokens.labels)
-        right.plot(steps[early], s[:, np.arange(tokens.n), alpha].mean(axis=1), color=CYCLE[k],
-                   label=f"p = {p}: attention on the selected")  # fmt: skip
-        right.plot(steps[early], (1 / (1 + np.exp(-f))).mean(axis=1), ":", color=CYCLE[k],
-                   label=f"p = {p}: probability of the label")  # fmt: skip
+        right.plot(
+            steps[early],
+            s[:, np.arange(tokens.n), alpha].mean(axis=1),
+            color=CYCLE[k],
+            label=f"p = {p}: attention on the selected",
+        )
+        right.plot(
+            steps[early],
+            (1 / (1 + np.exp(-f))).mean(axis=1),
+            ":",
+            color=CYCLE[k],
+            label=f"p = {p}: probability of the label",
+        )
     left.set(xlabel="W₀₀ (a share of the final length)", ylabel="W₀₁", title="First row of W")
     middle.set(xlabel="v₀ (a share of the final length)", ylabel="v₁", title="Decoder")
     right.set(xlabel="iteration", ylabel="mean probability", title="First 100 iterations")
@@ -135,12 +156,13 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "lr": 0.1, "steps": {"1.75": 1500, "2": 2000, "3": 20_000},
+    "lr": 0.1,
+    "steps": {"1.75": 1500, "2": 2000, "3": 20_000},
     # A run from zero grows slowest at p = 3, to about √(ηt) = 45. Logits off by about 1, the logs
     # of the weights' ratios, leave 1/45 across: 1 − cosine of 2.5e-4; four times that is allowed.
     "cosine": 0.999,
     "alpha": {"1.75": [1, 0], "2": [1, 0], "3": [0, 0]},
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="C.joint-mirror",

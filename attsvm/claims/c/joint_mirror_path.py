@@ -45,9 +45,16 @@ def run(config: Config) -> Result:
         margins = [solve(problems(alpha)["v"], norm) for alpha in selections()]
         out |= saved_solutions(f"{p}.labels", margins)
         alpha = selections()[int(np.argmin([c.upper for c in margins]))]
-        ask = partial(regpath, tokens, model="joint-weight", norm=norm, radii=config["radii"],
-                      keep=Selection.of(tokens, alpha), second=lambda R: R ** config["power"],
-                      starts=config["starts"])  # fmt: skip
+        ask = partial(
+            regpath,
+            tokens,
+            model="joint-weight",
+            norm=norm,
+            radii=config["radii"],
+            keep=Selection.of(tokens, alpha),
+            second=lambda R: R ** config["power"],
+            starts=config["starts"],
+        )
         R, d = len(config["radii"]), tokens.d
         found = searched(ask, lambda path: path.weights, {"W": (R, d, d), "v": (R, d)})
         out |= {f"{p}.W": found["W"], f"{p}.v": found["v"]}
@@ -75,8 +82,11 @@ def check(config: Config, result: Result) -> Finding:
         R, r = result["radii"][-1], result["radii"][-1] ** config["power"]
         away = [1 - cosine(M, best) for M in W]
         tests += [
-            equals(f"p = {p}: inputs that select the tokens of the largest label margin",
-                   int((selected(tokens, W[-1]) == keep.indices).sum()), tokens.n),
+            equals(
+                f"p = {p}: inputs that select the tokens of the largest label margin",
+                int((selected(tokens, W[-1]) == keep.indices).sum()),
+                tokens.n,
+            ),
             at_least(f"p = {p}: cosine of W", cosine(W[-1], best), config["cosine"]),
             at_least(f"p = {p}: margin share of W", share(W[-1], best), config["share"]),
             at_least(f"p = {p}: cosine of v", cosine(v[-1], labels[k]), config["cosine"]),
@@ -85,9 +95,11 @@ def check(config: Config, result: Result) -> Finding:
             equals(f"p = {p}: ‖v‖/r", float(norm.value(v[-1])) / r, 1.0, within=1e-6),
             at_most(f"p = {p}: 1 − cosine of W, last over first radius", away[-1] / away[0], 0.1),
             noted(f"p = {p}: label-margin constant, estimated from above", nu),
-            noted(f"p = {p}: least norm of the next selection's decoder over the best one's",
-                  rival / labels[k].upper),
-        ]  # fmt: skip
+            noted(
+                f"p = {p}: least norm of the next selection's decoder over the best one's",
+                rival / labels[k].upper,
+            ),
+        ]
     tests.append(at_most("largest certified gap", max(gaps), 1e-6))
     premises = (
         f"{inside} of {len(EXPONENTS)} exponents inside the premises: a positive label-margin "
@@ -103,18 +115,25 @@ def plot(config: Config, result: Result) -> Figure:
 
     figure, (left, right) = panels(2, sharey=True)
     for k, p in enumerate(EXPONENTS):
-        labels = recertified(f"{p}.labels", [problems(a)["v"] for a in selections()],
-                             norm_name(p), result)  # fmt: skip
+        labels = recertified(
+            f"{p}.labels", [problems(a)["v"] for a in selections()], norm_name(p), result
+        )
         place = int(np.argmin([c.upper for c in labels]))
-        best = recertified(f"{p}.best", [problems(selections()[place])["W"]], norm_name(p),
-                           result)[0]  # fmt: skip
+        best = recertified(f"{p}.best", [problems(selections()[place])["W"]], norm_name(p), result)[
+            0
+        ]
         name = f"p = {p}, tokens {tuple(selections()[place])}"
         for axes, path, target in (
             (left, result[f"{p}.W"], best),
             (right, result[f"{p}.v"][..., None], labels[place]),
         ):
-            axes.loglog(result["radii"], [max(1 - cosine(M, target), 1e-12) for M in path], ".-",
-                        color=CYCLE[k], label=name)  # fmt: skip
+            axes.loglog(
+                result["radii"],
+                [max(1 - cosine(M, target), 1e-12) for M in path],
+                ".-",
+                color=CYCLE[k],
+                label=name,
+            )
     left.set(xlabel="R", ylabel="1 − cosine to the certified direction", title="Attention W")
     right.set(xlabel="R (radius of v: √R)", title="Decoder v")
     left.legend(frameon=False, fontsize=7.5)
@@ -122,9 +141,12 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "power": 0.5, "starts": 3,
-    "cosine": 0.999, "share": 0.99,
-}  # fmt: skip
+    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],
+    "power": 0.5,
+    "starts": 3,
+    "cosine": 0.999,
+    "share": 0.99,
+}
 
 CLAIM = Claim(
     id="C.joint-mirror-path",

@@ -54,8 +54,9 @@ def run(config: Config) -> Result:
         for tokens, v, problem in _drawn(config):
             best.append(solve(problem, norm_name(p)))
             radii = float(best[-1].upper) * np.array(config["multiples"])
-            ask = partial(regpath, tokens, norm=norm_name(p), head=v, radii=radii,
-                          starts=config["starts"])  # fmt: skip
+            ask = partial(
+                regpath, tokens, norm=norm_name(p), head=v, radii=radii, starts=config["starts"]
+            )
             shape = (len(radii), *problem.shape)
             W.append(searched(ask, lambda path: path.weights, {"W": shape})["W"])
         out |= {f"{p}.W": np.stack(W), **saved_solutions(f"{p}.best", best)}
@@ -64,8 +65,13 @@ def run(config: Config) -> Result:
 
 def _at(tokens: Tokens, v: Any, W: Floats) -> Evaluation:
     """Loss, gradient and attention at one W."""
-    return evaluate(model_of("weight"), {"W": W[None]}, Batch.of(tokens), head_of(v, tokens.d),
-                    loss_of("logistic"))  # fmt: skip
+    return evaluate(
+        model_of("weight"),
+        {"W": W[None]},
+        Batch.of(tokens),
+        head_of(v, tokens.d),
+        loss_of("logistic"),
+    )
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -105,15 +111,20 @@ def check(config: Config, result: Result) -> Finding:
         tests += [
             equals(f"p = {p}: paths that select the best tokens", right, len(ends)),
             at_least(f"p = {p}: least cosine at the last radius", min(ends), config["cosine"]),
-            at_least(f"p = {p}: least margin share at the last radius", last.min(),
-                     config["share"]),
-            at_least(f"p = {p}: least gain in margin share, first to last radius", min(closer),
-                     0.0),
+            at_least(
+                f"p = {p}: least margin share at the last radius", last.min(), config["share"]
+            ),
+            at_least(
+                f"p = {p}: least gain in margin share, first to last radius", min(closer), 0.0
+            ),
             at_most(f"p = {p}: largest stationarity residual in the ball", max(rests), 1e-6),
             at_most(f"p = {p}: largest | ‖W‖/R − 1 |", float(np.abs(sizes).max()), 1e-9),
-            at_least(f"p = {p}: least log gain in excess loss over the certified direction",
-                     min(wins), -1e-9),
-        ]  # fmt: skip
+            at_least(
+                f"p = {p}: least log gain in excess loss over the certified direction",
+                min(wins),
+                -1e-9,
+            ),
+        ]
     tests.append(at_most("largest certified gap", max(gaps), 1e-6))
     premises = f"{judged} of {len(drawn) * len(config['exponents'])} separable for the best tokens"
     return Finding(tuple(tests), premises, judged, max(gaps))
@@ -131,8 +142,14 @@ def plot(config: Config, result: Result) -> Figure:
         for b, c in enumerate(best):
             label = f"p = {p}" if b == 0 else None
             for axes, measure in ((left, cosine), (right, share)):
-                axes.loglog(config["multiples"], [max(1 - measure(M, c), 1e-12) for M in W[b]],
-                            ".-", color=CYCLE[k], linewidth=1, label=label)  # fmt: skip
+                axes.loglog(
+                    config["multiples"],
+                    [max(1 - measure(M, c), 1e-12) for M in W[b]],
+                    ".-",
+                    color=CYCLE[k],
+                    linewidth=1,
+                    label=label,
+                )
     left.set(xlabel="R / least norm", ylabel="1 − cosine", title="Direction")
     right.set(xlabel="R / least norm", ylabel="1 − certified margin share", title="Margin")
     left.legend(frameon=False)
@@ -140,9 +157,13 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "seeds": [1, 2, 3, 4, 5, 6], "exponents": ["1.75", "2", "3"], "starts": 2,
-    "multiples": [1.0, 3.0, 10.0, 30.0, 100.0, 1000.0], "cosine": 0.999, "share": 0.99,
-}  # fmt: skip
+    "seeds": [1, 2, 3, 4, 5, 6],
+    "exponents": ["1.75", "2", "3"],
+    "starts": 2,
+    "multiples": [1.0, 3.0, 10.0, 30.0, 100.0, 1000.0],
+    "cosine": 0.999,
+    "share": 0.99,
+}
 
 CLAIM = Claim(
     id="C.mirror-path",

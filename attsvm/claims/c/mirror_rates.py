@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
 # The stated bounds, and the power of 1/log t in each.
-BOUNDS = {"1.75": ("(log t)^-0.75", 0.75), "2": ("(log log t)^2/log t", 1.0),
-          "3": ("log log t/log t", 1.0)}  # fmt: skip
+BOUNDS = {
+    "1.75": ("(log t)^-0.75", 0.75),
+    "2": ("(log log t)^2/log t", 1.0),
+    "3": ("log log t/log t", 1.0),
+}
 
 
 def step_sizes(p: float, lr: float) -> Any:
@@ -84,8 +87,12 @@ def run(config: Config) -> Result:
     lines = [linear(t, v) for t, v in zip(tokens, heads, strict=True)]
     out: Result = {}
     for p in BOUNDS:
-        given = {"rule": f"nmirror:{p}", "lr": config["lr"], "steps": config["steps"],
-                 "schedule": step_sizes(float(p), config["lr"])}  # fmt: skip
+        given = {
+            "rule": f"nmirror:{p}",
+            "lr": config["lr"],
+            "steps": config["steps"],
+            "schedule": step_sizes(float(p), config["lr"]),
+        }
         path = train(tokens, head=heads, **given)
         out |= {f"{p}.steps": path.steps, f"{p}.W": path.weights["W"]}
         out |= saved_solutions(
@@ -117,9 +124,12 @@ def curves(
         x = W[:, b]
         blocks = {"p": np.zeros_like(x), "v": x} if line else {"W": x}
         found = evaluate(
-            model_of("joint-prompt" if line else "weight"), blocks, Batch.of([t] * len(x)),
-            None if line else head_of(heads[b], t.d), loss_of("logistic"),
-        )  # fmt: skip
+            model_of("joint-prompt" if line else "weight"),
+            blocks,
+            Batch.of([t] * len(x)),
+            None if line else head_of(heads[b], t.d),
+            loss_of("logistic"),
+        )
         clock = flow_clock(steps, rate - log_slope(found, "v" if line else "W", norm))
         target = best[b].W
         known = target is not None and np.isfinite(best[b].gap)
@@ -184,13 +194,16 @@ def check(config: Config, result: Result) -> Finding:
         least = float(np.min([a - 2 * e for a, e in powers])) if powers else float("nan")
         tests += [
             at_least(f"p = {p}: least power of 1/log t, less two errors", least, exponent),
-            at_most(f"p = {p}: largest growth of D/[{bound}] over the late half",
-                    max(grown, default=float("nan")), 1.0),
+            at_most(
+                f"p = {p}: largest growth of D/[{bound}] over the late half",
+                max(grown, default=float("nan")),
+                1.0,
+            ),
             noted(f"p = {p}: median power of 1/log t", _middle([a for a, _ in powers])),
             noted(f"p = {p}: the same for logistic regression", _middle(lines)),
             noted(f"p = {p}: runs whose law is a power of log t", sum(shape)),
             noted(f"p = {p}: median log flow time at the end", _middle(ends)),
-        ]  # fmt: skip
+        ]
     tests.append(at_most("largest certified gap", max(gaps), 1e-6))
     count = len(BOUNDS) * len(config["seeds"])
     premises = (
@@ -209,8 +222,9 @@ def plot(config: Config, result: Result) -> Figure:
     for k, (p, (bound, exponent)) in enumerate(BOUNDS.items()):
         for j, (line, name) in enumerate(((False, "attention"), (True, "logistic regression"))):
             for b, (clock, away) in enumerate(curves(config, result, p, line=line)[0]):
-                axes[k].loglog(clock, away, color=CYCLE[j], linewidth=1,
-                               label=name if b == 0 else None)  # fmt: skip
+                axes[k].loglog(
+                    clock, away, color=CYCLE[j], linewidth=1, label=name if b == 0 else None
+                )
         clock = np.geomspace(10, 300, 50)
         s = SHAPES[bound].s(clock) if bound in SHAPES else -exponent * np.log(clock)
         axes[k].loglog(clock, np.exp(s), "k--", linewidth=1, label=f"bound {bound}")

@@ -21,19 +21,28 @@ def check(config: Config, result: Result) -> Finding:
     tokens, v = published_instance(config["seeds"][0])
     best = Selection.best(tokens, v).indices
     tests = [
-        equals("inputs whose best token is the published one",
-               int((best == np.array(config["alpha"])).sum()), tokens.n)
-    ]  # fmt: skip
+        equals(
+            "inputs whose best token is the published one",
+            int((best == np.array(config["alpha"])).sum()),
+            tokens.n,
+        )
+    ]
     for p in config["steps"]:
         end = {q: float(found.divergence[p, q][-1, 0]) for q in config["steps"]}
         tests += [
-            equals(f"p = {p}: inputs that select their best token",
-                   int((found.alpha[p][0] == best).sum()), tokens.n),
+            equals(
+                f"p = {p}: inputs that select their best token",
+                int((found.alpha[p][0] == best).sum()),
+                tokens.n,
+            ),
             at_most(f"p = {p}: own divergence", end[p], config["most"]),
-            at_least(f"p = {p}: least other divergence over the own",
-                     min(d for q, d in end.items() if q != p) / end[p], 1.0),
+            at_least(
+                f"p = {p}: least other divergence over the own",
+                min(d for q, d in end.items() if q != p) / end[p],
+                1.0,
+            ),
             *(noted(f"p = {p}: divergence to ℓ{q}", d) for q, d in end.items() if q != p),
-        ]  # fmt: skip
+        ]
     tests.append(at_most("largest certified gap", found.gap, 1e-6))
     return Finding(tuple(tests), "the published instance of seed 1, from W = 0", 1, found.gap)
 
@@ -51,13 +60,28 @@ def plot(config: Config, result: Result) -> Figure:
         ray = np.array([best[1, 2], best[3, 4]])
         ray = ray / np.linalg.norm(ray)
         left.plot(x / far, y / far, ".-", color=CYCLE[k], markersize=3, label=f"p = {p}")
-        left.plot([0, ray[0]], [0, ray[1]], "--", color=CYCLE[k], linewidth=1,
-                  label=f"certified ℓ{p} direction")  # fmt: skip
-        right.loglog(result[f"{p}.steps"][1:], found.divergence[p, p][1:, 0], color=CYCLE[k],
-                     label=f"p = {p} to ℓ{p}")  # fmt: skip
+        left.plot(
+            [0, ray[0]],
+            [0, ray[1]],
+            "--",
+            color=CYCLE[k],
+            linewidth=1,
+            label=f"certified ℓ{p} direction",
+        )
+        right.loglog(
+            result[f"{p}.steps"][1:],
+            found.divergence[p, p][1:, 0],
+            color=CYCLE[k],
+            label=f"p = {p} to ℓ{p}",
+        )
         other = [found.divergence[p, q][1:, 0] for q in config["steps"] if q != p]
-        right.loglog(result[f"{p}.steps"][1:], np.min(other, axis=0), ":", color=CYCLE[k],
-                     label=f"p = {p} to the nearest other")  # fmt: skip
+        right.loglog(
+            result[f"{p}.steps"][1:],
+            np.min(other, axis=0),
+            ":",
+            color=CYCLE[k],
+            label=f"p = {p} to the nearest other",
+        )
     left.set(xlabel="W₁₂ (a share of the final length)", ylabel="W₃₄", title="Two entries of W")
     right.set(
         xlabel="iteration", ylabel="directional divergence", title="Distance to the solutions"
@@ -68,9 +92,15 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "seeds": [1], "seed": 0, "own_starts": {}, "init": "zero", "lr": 0.1,
-    "steps": {"1.75": 1500, "2": 2000, "3": 20_000}, "alpha": [3, 2, 6, 2, 6, 2], "most": 0.006,
-}  # fmt: skip
+    "seeds": [1],
+    "seed": 0,
+    "own_starts": {},
+    "init": "zero",
+    "lr": 0.1,
+    "steps": {"1.75": 1500, "2": 2000, "3": 20_000},
+    "alpha": [3, 2, 6, 2, 6, 2],
+    "most": 0.006,
+}
 
 CLAIM = Claim(
     id="C.single-instance",

@@ -31,10 +31,14 @@ def _data(config: Config, seed: int) -> Sentences:
     """The sentences of one seed, each context under every label it can have."""
     return Sentences.of(
         cyclic(
-            config["vocabulary"], config["length"], config["contexts"], seed,
-            group=config["group"], copies=config["copies"],
+            config["vocabulary"],
+            config["length"],
+            config["contexts"],
+            seed,
+            group=config["group"],
+            copies=config["copies"],
         )
-    )  # fmt: skip
+    )
 
 
 def run(config: Config) -> Result:
@@ -112,35 +116,65 @@ def check(config: Config, result: Result) -> Finding:
     main = config["judged"]
     ends = [found[k] for k in inside]
     tests = [
-        at_least("least correlation of W − W_fin with the graph problem's solution",
-                 min((one.direction[main][-1] for one in ends), default=np.nan), config["least"]),
-        at_least("least correlation of the part inside components with the log-odds",
-                 min((one.finite[main][-1] for one in ends), default=np.nan), config["least"]),
-        at_most("loss above its floor at the end (nats, largest)",
-                max((one.excess[main][-1] for one in ends), default=np.nan), config["excess"]),
-        at_least("loss above its floor, least over all records (never below it)",
-                 min((float(one.excess[main].min()) for one in ends), default=np.nan), -1e-12),
-        at_most("loss above its floor: end over step 1,000 (largest)",
-                max((_fall(result, config, k, one) for k, one in zip(inside, ends, strict=True)),
-                    default=np.nan), 0.3),
+        at_least(
+            "least correlation of W − W_fin with the graph problem's solution",
+            min((one.direction[main][-1] for one in ends), default=np.nan),
+            config["least"],
+        ),
+        at_least(
+            "least correlation of the part inside components with the log-odds",
+            min((one.finite[main][-1] for one in ends), default=np.nan),
+            config["least"],
+        ),
+        at_most(
+            "loss above its floor at the end (nats, largest)",
+            max((one.excess[main][-1] for one in ends), default=np.nan),
+            config["excess"],
+        ),
+        at_least(
+            "loss above its floor, least over all records (never below it)",
+            min((float(one.excess[main].min()) for one in ends), default=np.nan),
+            -1e-12,
+        ),
+        at_most(
+            "loss above its floor: end over step 1,000 (largest)",
+            max(
+                (_fall(result, config, k, one) for k, one in zip(inside, ends, strict=True)),
+                default=np.nan,
+            ),
+            0.3,
+        ),
         at_most("largest certified gap", gap, 1e-8),
-        at_most("largest gradient left in the log-odds",
-                max((one.part.residual for one in found), default=np.nan), 1e-10),
-        noted("floor of the loss less the entropy of the labels (largest)",
-              max(one.part.floor - one.part.entropy for one in found)),
-        noted("entropy of the labels (mean, nats)",
-              float(np.mean([one.part.entropy for one in found]))),
-    ]  # fmt: skip
+        at_most(
+            "largest gradient left in the log-odds",
+            max((one.part.residual for one in found), default=np.nan),
+            1e-10,
+        ),
+        noted(
+            "floor of the loss less the entropy of the labels (largest)",
+            max(one.part.floor - one.part.entropy for one in found),
+        ),
+        noted(
+            "entropy of the labels (mean, nats)",
+            float(np.mean([one.part.entropy for one in found])),
+        ),
+    ]
     for name in config["runs"]:
         if name != main:
             tests += [
-                noted(f"{name}: correlation of the direction (least)",
-                      min(float(one.direction[name][-1]) for one in found)),
-                noted(f"{name}: correlation of the finite part (least)",
-                      min(float(one.finite[name][-1]) for one in found)),
-                noted(f"{name}: loss above its floor (largest)",
-                      max(float(one.excess[name][-1]) for one in found)),
-            ]  # fmt: skip
+                noted(
+                    f"{name}: correlation of the direction (least)",
+                    min(float(one.direction[name][-1]) for one in found),
+                ),
+                noted(
+                    f"{name}: correlation of the finite part (least)",
+                    min(float(one.finite[name][-1]) for one in found),
+                ),
+                noted(
+                    f"{name}: loss above its floor (largest)",
+                    max(float(one.excess[name][-1]) for one in found),
+                ),
+            ]
     premises = (
         f"{len(inside)} of {len(found)} sets have a query with a cycle; every sentence has one "
         "token that its label follows; tokens orthonormal, readout mass (convex)"
@@ -166,10 +200,17 @@ def plot(config: Config, result: Result) -> Figure:
         for j, one in enumerate(found):
             steps = result[f"{config['seeds'][j]}.{name}.steps"]
             label = name if j == 0 else None
-            for ax, y in zip(axes, (1 - one.direction[name], 1 - one.finite[name],
-                                    one.excess[name]), strict=True):  # fmt: skip
-                ax.loglog(steps[1:], np.maximum(y[1:], 1e-16), color=CYCLE[k], alpha=0.8,
-                          linewidth=1.3, label=label)  # fmt: skip
+            for ax, y in zip(
+                axes, (1 - one.direction[name], 1 - one.finite[name], one.excess[name]), strict=True
+            ):
+                ax.loglog(
+                    steps[1:],
+                    np.maximum(y[1:], 1e-16),
+                    color=CYCLE[k],
+                    alpha=0.8,
+                    linewidth=1.3,
+                    label=label,
+                )
     words = (
         ("Direction", "1 − correlation with the solution"),
         ("Inside components", "1 − correlation with the log-odds"),
@@ -182,14 +223,21 @@ def plot(config: Config, result: Result) -> Figure:
 
 
 _FULL = {
-    "seeds": [0, 1, 2, 3, 4], "vocabulary": 10, "length": 4, "contexts": 40, "group": 3,
-    "copies": 10, "judged": "normalized, η ~ t^−½", "least": 0.99, "excess": 1e-3,
+    "seeds": [0, 1, 2, 3, 4],
+    "vocabulary": 10,
+    "length": 4,
+    "contexts": 40,
+    "group": 3,
+    "copies": 10,
+    "judged": "normalized, η ~ t^−½",
+    "least": 0.99,
+    "excess": 1e-3,
     "runs": {
         "normalized, η ~ t^−½": {"rule": "ngd", "lr": 0.5, "schedule": "sqrt", "steps": 100_000},
         "gradient descent": {"rule": "gd", "lr": 20.0, "steps": 30_000},
         "normalized, constant η": {"rule": "ngd", "lr": 0.1, "steps": 30_000},
     },
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="D.cyclic-data",

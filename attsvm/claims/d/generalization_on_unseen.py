@@ -80,9 +80,13 @@ def run(config: Config) -> Result:
         stages = staged(config, sentences)
         out |= ends_kept(str(seed), stages)
         later = train(
-            sentences, model="next-token", head=stages.W_ov, steps=config["later"],
-            lr=stages.attention.config["lr"], init={"W_kq": stages.W_kq},
-        )  # fmt: skip
+            sentences,
+            model="next-token",
+            head=stages.W_ov,
+            steps=config["later"],
+            lr=stages.attention.config["lr"],
+            init={"W_kq": stages.W_kq},
+        )
         out[f"{seed}.later"] = later.weights["W_kq"][-1, 0]
     return out
 
@@ -121,47 +125,61 @@ def check(config: Config, result: Result) -> Finding:
     number = config["seeds"]
     every = [_Seen(config, seed, result) for seed in range(number + config["further"])]
     later = [_Seen(config, seed, result, later=True) for seed in range(len(every))]
-    within, others = ([one for one in part if one.inside] for part in (every[:number],
-                                                                       every[number:]))  # fmt: skip
+    within, others = (
+        [one for one in part if one.inside] for part in (every[:number], every[number:])
+    )
     gap = max(one.columns.gap for one in every)
     tests = []
     for name, title in DRAWS.items():
         all_of = [one.agreed[name] for one in within]
         tests += [
-            equals(f"{title}: of the wide gaps, answered otherwise",
-                   sum(a.judged - a.agreed for a in all_of), 0),
-            at_least(f"{title}: wide gaps of a set, fewest",
-                     min((a.judged for a in all_of), default=0), config["fewest"][name]),
+            equals(
+                f"{title}: of the wide gaps, answered otherwise",
+                sum(a.judged - a.agreed for a in all_of),
+                0,
+            ),
+            at_least(
+                f"{title}: wide gaps of a set, fewest",
+                min((a.judged for a in all_of), default=0),
+                config["fewest"][name],
+            ),
             noted(f"{title}: share of ties", _share(all_of)),
-        ]  # fmt: skip
+        ]
     covers = _total([whole_coverage(s.orders, s.columns.W, config["length"]) for s in within])
     repeated = [one.agreed[REPEATED] for one in within]
     tests += [
         noted("further sets: wide gaps answered otherwise", sum(one.otherwise for one in others)),
-        noted("all sets after longer training: wide gaps answered otherwise",
-              sum(one.otherwise for one in later if one.inside)),
+        noted(
+            "all sets after longer training: wide gaps answered otherwise",
+            sum(one.otherwise for one in later if one.inside),
+        ),
         noted("narrower gaps, ties left out: share answered as predicted", _narrow(config, within)),
-        noted("repeated tokens: wide gaps answered otherwise",
-              sum(a.judged - a.agreed for a in repeated)),
+        noted(
+            "repeated tokens: wide gaps answered otherwise",
+            sum(a.judged - a.agreed for a in repeated),
+        ),
         noted("sentences of the training length decided, share", covers.share),
-        noted("sentences of the training length that the order alone decides, share",
-              covers.ordered_share),
+        noted(
+            "sentences of the training length that the order alone decides, share",
+            covers.ordered_share,
+        ),
         noted("least cosine to the solution", _cosine(within)),
         noted("least cosine after longer training", _cosine(later)),
         at_most("largest certified gap", gap, 1e-9),
-    ]  # fmt: skip
+    ]
     ties = within[0].agreed["like"].first_ties[:2] if within else ()
     return Finding(
         tuple(tests),
         f"{len(within)} of {number} sets realizable with dominant optimal tokens; "
         f"{sum(a.total for one in within for a in one.agreed.values())} unseen sentences, none "
         "with the tokens and the query of a training sentence",
-        _wide(within), gap,
+        _wide(within),
+        gap,
         f"A wide gap is one of {config['gap']:g} margins or more. Theory is silent where two "
         f"tokens tie, as in “{'” and “'.join(ties)}”. A token that occurs c times gains log c, "
         "which outweighs a gap until training has gone far enough."
         + _finite(config, others, [one for one in later if one.inside]),
-    )  # fmt: skip
+    )
 
 
 def _finite(config: Config, others: list[_Seen], later: list[_Seen]) -> str:
@@ -217,13 +235,24 @@ def plot(config: Config, result: Result) -> Figure:
         counts = np.sum([one.agreed[name].counts for one in seen], axis=0)
         agreed = np.sum([one.agreed[name].agreed_in for one in seen], axis=0)
         share = np.where(counts, 100 * agreed / np.maximum(counts, 1), np.nan)
-        left.plot(places + 0.07 * (k - 2), share, "o-" if name in DRAWS else "s--", markersize=4,
-                  linewidth=1, color=CYCLE[k], label=title)  # fmt: skip
+        left.plot(
+            places + 0.07 * (k - 2),
+            share,
+            "o-" if name in DRAWS else "s--",
+            markersize=4,
+            linewidth=1,
+            color=CYCLE[k],
+            label=title,
+        )
     wide = int(np.searchsorted(edges, config["gap"]))
     left.axvspan(wide - 0.5, len(places) - 0.5, color=CYCLE[2], alpha=0.08, linewidth=0)
     left.set_xticks(places, [_bin(a, b) for a, b in pairwise(edges.tolist())])
-    left.set(xlabel="predicted gap, in margins", ylabel="answered as predicted (%)",
-             xlim=(-0.5, len(places) - 0.5), title="Circles in the shade are judged")  # fmt: skip
+    left.set(
+        xlabel="predicted gap, in margins",
+        ylabel="answered as predicted (%)",
+        xlim=(-0.5, len(places) - 0.5),
+        title="Circles in the shade are judged",
+    )
     left.legend(frameon=False, fontsize=7, loc="lower right")
     lengths = list(range(2, config["unseen"]["longer"][1] + 1))
     shares = []
@@ -233,16 +262,29 @@ def plot(config: Config, result: Result) -> Figure:
         shares.append([100 * some.ordered_share, 100 * sure.share, 100 * some.share])
     by = np.array(shares).T
     right.fill_between(lengths, 100, by[2], color=CYCLE[6], alpha=0.15, linewidth=0, label="tie")
-    right.fill_between(lengths, by[2], by[1], color=CYCLE[5], alpha=0.35, linewidth=0,
-                       label=f"gap below {config['gap']:g}")  # fmt: skip
-    right.fill_between(lengths, by[1], by[0], color=CYCLE[0], alpha=0.55, linewidth=0,
-                       label="wide gap")  # fmt: skip
-    right.fill_between(lengths, by[0], 0, color=CYCLE[1], alpha=0.8, linewidth=0,
-                       label="the order alone")  # fmt: skip
+    right.fill_between(
+        lengths,
+        by[2],
+        by[1],
+        color=CYCLE[5],
+        alpha=0.35,
+        linewidth=0,
+        label=f"gap below {config['gap']:g}",
+    )
+    right.fill_between(
+        lengths, by[1], by[0], color=CYCLE[0], alpha=0.55, linewidth=0, label="wide gap"
+    )
+    right.fill_between(
+        lengths, by[0], 0, color=CYCLE[1], alpha=0.8, linewidth=0, label="the order alone"
+    )
     right.axvline(config["length"], color=CYCLE[6], linewidth=0.8, linestyle=":")
-    right.set(xlabel="tokens of a sentence (dotted: in training)", xlim=(lengths[0], lengths[-1]),
-              ylabel="share of all sentences (%)", ylim=(0, 100),
-              title="What decides a sentence")  # fmt: skip
+    right.set(
+        xlabel="tokens of a sentence (dotted: in training)",
+        xlim=(lengths[0], lengths[-1]),
+        ylabel="share of all sentences (%)",
+        ylim=(0, 100),
+        title="What decides a sentence",
+    )
     right.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
@@ -252,13 +294,20 @@ def _bin(low: float, high: float) -> str:
 
 
 _FULL = {
-    "vocabulary": 20, "length": 4, "count": 68, "seeds": 5, "further": 15,
-    "steps": [2000, 4000], "later": 4000, "rates": [0.2, 0.05], "gap": 0.25,
+    "vocabulary": 20,
+    "length": 4,
+    "count": 68,
+    "seeds": 5,
+    "further": 15,
+    "steps": [2000, 4000],
+    "later": 4000,
+    "rates": [0.2, 0.05],
+    "gap": 0.25,
     "edges": [0.0, 0.125, 0.25, 0.5, 1.0, 1e9],
     "unseen": {"like": [3, 4], "longer": [8, 12]},
     "sentences": {"like": 4500, "longer": 2000, "zipf": 2000, "queries": 2000, "repeated": 2000},
     "fewest": {"like": 2000, "longer": 500, "zipf": 500, "queries": 500},
-}  # fmt: skip
+}
 
 CLAIM = Claim(
     id="D.generalization-on-unseen",
@@ -272,7 +321,9 @@ CLAIM = Claim(
     "queries.",
     full=_FULL,
     quick={
-        **_FULL, "seeds": 2, "further": 0,
+        **_FULL,
+        "seeds": 2,
+        "further": 0,
         "sentences": {"like": 900, "longer": 400, "zipf": 400, "queries": 400, "repeated": 400},
         "fewest": {"like": 400, "longer": 100, "zipf": 100, "queries": 100},
     },
@@ -280,4 +331,4 @@ CLAIM = Claim(
     check=check,
     plot=plot,
     reference="huang2024nexttoken",
-)  # fmt: skip
+)

@@ -166,43 +166,64 @@ def check(config: Config, result: Result) -> Finding:
     tests = (
         equals("optimal tokens below 0", sum(v < 0 for v in kinds[KINDS[0]]), 0),
         equals("non-optimal tokens above 0", sum(v > 0 for v in kinds[KINDS[2]]), 0),
-        equals("non-comparable tokens not at 0",
-               sum(int((np.delete(one.found.W[:, q], o.tokens) != 0).sum())
-                   for one in ok.values() for q, o in one.orders.items()), 0),
-        equals("optimal and non-optimal tokens not at 0 just where a multiplier is above 0",
-               sum(one.idle for one in ok.values()), 0),
+        equals(
+            "non-comparable tokens not at 0",
+            sum(
+                int((np.delete(one.found.W[:, q], o.tokens) != 0).sum())
+                for one in ok.values()
+                for q, o in one.orders.items()
+            ),
+            0,
+        ),
+        equals(
+            "optimal and non-optimal tokens not at 0 just where a multiplier is above 0",
+            sum(one.idle for one in ok.values()),
+            0,
+        ),
         at_most("largest sum of a column over a part", max(o.sums for o in ok.values()), 1e-9),
         at_most("kept columns from the exact ones", _worst([o.off for o in ok.values()]), 1e-9),
-        equals("examples whose exact column is the one worked out by hand",
-               sum(sets[n].U.get(EXAMPLES[n][1][0][0][-1]) == COLUMNS[n] for n in EXAMPLES),
-               len(EXAMPLES)),
-        equals("trained entries whose sign is not that of their kind",
-               sum(ok[name].wrong_signs(W) for name, W in ends.items()), 0),
+        equals(
+            "examples whose exact column is the one worked out by hand",
+            sum(sets[n].U.get(EXAMPLES[n][1][0][0][-1]) == COLUMNS[n] for n in EXAMPLES),
+            len(EXAMPLES),
+        ),
+        equals(
+            "trained entries whose sign is not that of their kind",
+            sum(ok[name].wrong_signs(W) for name, W in ends.items()),
+            0,
+        ),
         equals("strict ordering: pairs tied in the solution", solution[:, 1].sum(), 0),
         equals("strict ordering: pairs reversed in the solution", solution[:, 2].sum(), 0),
         equals("strict ordering: pairs tied or reversed after training", learned[:, 1:].sum(), 0),
         equals("five tokens: the trained model answers by the confused one", answer.output[0], 2),
-        *(noted(f"{a} over {b}: pairs {what} in the solution", n)
-          for (a, b), row in zip(PAIRS, solution, strict=True)
-          for what, n in zip(("strict", "tied", "reversed"), row, strict=True)),
-        noted("drawn sets: share of non-optimal tokens at exactly 0",
-              sum(v == 0 for v in lowest) / max(len(lowest), 1)),
-        noted("five tokens: attention on the optimal token beside a non-comparable one",
-              answer.mass[1]),
+        *(
+            noted(f"{a} over {b}: pairs {what} in the solution", n)
+            for (a, b), row in zip(PAIRS, solution, strict=True)
+            for what, n in zip(("strict", "tied", "reversed"), row, strict=True)
+        ),
+        noted(
+            "drawn sets: share of non-optimal tokens at exactly 0",
+            sum(v == 0 for v in lowest) / max(len(lowest), 1),
+        ),
+        noted(
+            "five tokens: attention on the optimal token beside a non-comparable one",
+            answer.mass[1],
+        ),
         at_most("largest certified gap", gap, 1e-9),
-    )  # fmt: skip
+    )
     return Finding(
         tests,
         f"{len(ok)} of {len(sets)} sets realizable with dominant optimal tokens, "
         f"{len(ends)} of them trained on; {sum(len(one.U) for one in ok.values())} columns in "
         "exact arithmetic",
-        int(solution.sum()), gap,
+        int(solution.sum()),
+        gap,
         f"Of {int(solution.sum())} pairs that the ordering of kinds puts one over the other, "
         f"{int(solution[:, 1].sum())} tie in the solution and {int(solution[:, 2].sum())} are "
         f"reversed, all of these with a confused token. After training {int(learned[:, 2].sum())} "
         f"of {int(learned.sum())} are reversed: a confused token of a long chain is above an "
         "optimal one whose constraints are slack.",
-    )  # fmt: skip
+    )
 
 
 def _worst(values: list[float]) -> float:
@@ -221,31 +242,56 @@ def plot(config: Config, result: Result) -> Figure:
     for k, kind in enumerate((KINDS[0], KINDS[1], KINDS[3], KINDS[2])):
         exact = [v for one in sets for v in one.entries(kind)]
         values, times = np.unique([float(v) for v in exact], return_counts=True)
-        left.scatter(np.full(len(values), k), values, s=6 + 160 * times / max(len(exact), 1),
-                     color=CYCLE[k], alpha=0.7, linewidth=0)  # fmt: skip
+        left.scatter(
+            np.full(len(values), k),
+            values,
+            s=6 + 160 * times / max(len(exact), 1),
+            color=CYCLE[k],
+            alpha=0.7,
+            linewidth=0,
+        )
         zero = np.mean([v == 0 for v in exact]) if exact else 0.0
         marks.append(f"{kind}\n{100 * zero:.0f} % at 0")
     left.set_xticks(range(4), marks, fontsize=7.5)
-    left.set(xlabel="kind of token (area: share of its kind)", ylabel="entry of the solution",
-             xlim=(-0.5, 3.5), title=f"{len(sets)} drawn sets")  # fmt: skip
+    left.set(
+        xlabel="kind of token (area: share of its kind)",
+        ylabel="entry of the solution",
+        xlim=(-0.5, 3.5),
+        title=f"{len(sets)} drawn sets",
+    )
     steps, W = result["reversal.W_kq.steps"], result["reversal.W_kq"][:, :, 4]
-    names = ("0: optimal", "1: confused", "2: confused", "3: optimal", "4: non-optimal",
-             "5: non-comparable")  # fmt: skip
+    names = (
+        "0: optimal",
+        "1: confused",
+        "2: confused",
+        "3: optimal",
+        "4: non-optimal",
+        "5: non-comparable",
+    )
     for x, name in enumerate(names):
-        right.plot(steps[1:], W[1:, x], color=CYCLE[x], label=name,
-                   linestyle="-" if x != 5 else ":")  # fmt: skip
+        right.plot(
+            steps[1:], W[1:, x], color=CYCLE[x], label=name, linestyle="-" if x != 5 else ":"
+        )
     right.set_xscale("log")
     right.set_yscale("symlog", linthresh=0.1)
-    right.set(xlabel="update of the second stage", ylabel="entry of W_kq (linear within 0.1)",
-              title="Five tokens: 1 passes 3")  # fmt: skip
+    right.set(
+        xlabel="update of the second stage",
+        ylabel="entry of W_kq (linear within 0.1)",
+        title="Five tokens: 1 passes 3",
+    )
     right.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
 _FULL = {
-    "vocabulary": 20, "length": 4, "count": 68, "seeds": 40, "trained": 5,
-    "steps": [2000, 4000], "rates": [0.2, 0.05],
-}  # fmt: skip
+    "vocabulary": 20,
+    "length": 4,
+    "count": 68,
+    "seeds": 40,
+    "trained": 5,
+    "steps": [2000, 4000],
+    "rates": [0.2, 0.05],
+}
 
 CLAIM = Claim(
     id="D.order-extension-ties",

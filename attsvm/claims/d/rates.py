@@ -53,9 +53,14 @@ def run(config: Config) -> Result:
         short = train(one, model="decoder", lr=step_size(config, 0), steps=config["frozen"])
         out[f"frozen.{len(second)}"] = short.weights["W_ov"][-1, 0]
         second.append(
-            train(one, model="next-token", head=short, lr=step_size(config, 1),
-                  steps=config["steps"][1])
-        )  # fmt: skip
+            train(
+                one,
+                model="next-token",
+                head=short,
+                lr=step_size(config, 1),
+                steps=config["steps"][1],
+            )
+        )
     for name, paths in zip(STAGES, (first, second), strict=True):
         out[f"{name}.steps"] = paths[0].steps
         out[name] = np.stack([path.weights[name][:, 0] for path in paths], axis=1)
@@ -88,14 +93,24 @@ def courses(
         look, after = first_look(one, "empirical"), second_look(one, frozen)
         steps, lr = result["W_ov.steps"], step_size(config, 0)
         out["W_ov"].append(
-            Course(steps, losses(look, W_ov), away(W_ov, first[b]), lr / first[b].lower,
-                   misstep(look, "W_ov", steps, W_ov, lr))
-        )  # fmt: skip
+            Course(
+                steps,
+                losses(look, W_ov),
+                away(W_ov, first[b]),
+                lr / first[b].lower,
+                misstep(look, "W_ov", steps, W_ov, lr),
+            )
+        )
         steps, lr = result["W_kq.steps"], step_size(config, 1)
         out["W_kq"].append(
-            Course(steps, rises(one, frozen, W_kq), away(W_kq, second[b]), lr / second[b].lower,
-                   misstep(after, "W_kq", steps, W_kq, lr))
-        )  # fmt: skip
+            Course(
+                steps,
+                rises(one, frozen, W_kq),
+                away(W_kq, second[b]),
+                lr / second[b].lower,
+                misstep(after, "W_kq", steps, W_kq, lr),
+            )
+        )
     return out, [*first, *second]
 
 
@@ -136,33 +151,53 @@ def check(config: Config, result: Result) -> Finding:
         errors = [law[1] / one.rate for one, (_, _, law, _) in zip(known, laws, strict=True)]
         off = [abs(slope - 1) for slope in slopes] + missing
         powers = [float(power.exponent or 0.0) for _, power, _, _ in laws]
-        sure = [a - 2 * float(power.exponent_error or 0.0)
-                for a, (_, power, _, _) in zip(powers, laws, strict=True)] + missing  # fmt: skip
+        sure = [
+            a - 2 * float(power.exponent_error or 0.0)
+            for a, (_, power, _, _) in zip(powers, laws, strict=True)
+        ] + missing
         lags = []
         for shapes, _, _, _ in laws:
             miss = {one.shape: one.miss for one in shapes.fits}
             lags.append(miss["exponential"] / miss["t^-a"])
         tests += [
-            at_most(f"{name}: largest error of a recorded step, in step sizes",
-                    np.max([one.error for one in stage]), 1e-9),
-            at_least(f"{name}: least R² of log(L − L⋆) over t",
-                     np.min([law[2] for _, _, law, _ in laws] + missing), 0.999),
+            at_most(
+                f"{name}: largest error of a recorded step, in step sizes",
+                np.max([one.error for one in stage]),
+                1e-9,
+            ),
+            at_least(
+                f"{name}: least R² of log(L − L⋆) over t",
+                np.min([law[2] for _, _, law, _ in laws] + missing),
+                0.999,
+            ),
             at_most(f"{name}: largest |slope/(η/‖W⋆‖) − 1|", np.max(off), 0.02),
             noted(f"{name}: median slope over η/‖W⋆‖", _middle(slopes)),
             noted(f"{name}: its median error", _middle(errors)),
-            at_most(f"{name}: largest growth of (1 − cos)/[{BOUND}] over the late half",
-                    np.max([grown["bound"] for _, _, _, grown in laws] + missing), 1.0),
+            at_most(
+                f"{name}: largest growth of (1 − cos)/[{BOUND}] over the late half",
+                np.max([grown["bound"] for _, _, _, grown in laws] + missing),
+                1.0,
+            ),
             at_least(f"{name}: least power of 1/t, less two errors", np.min(sure), 1.0),
-            at_least(f"{name}: an exponential predicts 1 − cos worse than a power, times",
-                     np.min(lags + missing), 2.0),
+            at_least(
+                f"{name}: an exponential predicts 1 − cos worse than a power, times",
+                np.min(lags + missing),
+                2.0,
+            ),
             noted(f"{name}: median power of 1/t", _middle(powers)),
-            noted(f"{name}: largest growth of (1 − cos)/[{BOUND}]²",
-                  np.max([grown["square"] for _, _, _, grown in laws] + missing)),
-            noted(f"{name}: runs whose best shape is a power of t",
-                  sum(shapes.fits[0].shape == "t^-a" for shapes, _, _, _ in laws)),
-            noted(f"{name}: runs in which the halves agree on one shape",
-                  sum(shapes.decided for shapes, _, _, _ in laws)),
-        ]  # fmt: skip
+            noted(
+                f"{name}: largest growth of (1 − cos)/[{BOUND}]²",
+                np.max([grown["square"] for _, _, _, grown in laws] + missing),
+            ),
+            noted(
+                f"{name}: runs whose best shape is a power of t",
+                sum(shapes.fits[0].shape == "t^-a" for shapes, _, _, _ in laws),
+            ),
+            noted(
+                f"{name}: runs in which the halves agree on one shape",
+                sum(shapes.decided for shapes, _, _, _ in laws),
+            ),
+        ]
     tests.append(at_most("largest certified gap", gap, 1e-8))
     premises = (
         f"{judged} of {len(config['seeds'])} random sets are realizable with dominant tokens; the "
@@ -185,20 +220,32 @@ def plot(config: Config, result: Result) -> Figure:
     for row, (name, stage) in enumerate(found.items()):
         left, right = axes[2 * row : 2 * row + 2]
         for b, one in enumerate(stage):
-            left.semilogy(one.steps, one.above, color=CYCLE[0], linewidth=1,
-                          label="each set" if b == 0 else None)  # fmt: skip
+            left.semilogy(
+                one.steps,
+                one.above,
+                color=CYCLE[0],
+                linewidth=1,
+                label="each set" if b == 0 else None,
+            )
             right.loglog(one.steps[1:], one.apart[1:], color=CYCLE[0], linewidth=1)
             t = np.array([one.steps[-1] / 4, one.steps[-1]])
             line = 1e3 * one.above[-1] * np.exp(one.rate * (t[1] - t))  # moved up, to be seen
-            left.semilogy(t, line, "--", color=CYCLE[1], linewidth=1,
-                          label="slope η/‖W⋆‖, certified" if b == 0 else None)  # fmt: skip
+            left.semilogy(
+                t,
+                line,
+                "--",
+                color=CYCLE[1],
+                linewidth=1,
+                label="slope η/‖W⋆‖, certified" if b == 0 else None,
+            )
         # Above the window that is looked at, where a curve within the law stays below it.
         t = stage[0].steps[stage[0].steps >= stage[0].steps[-1] / 4]
         highest = np.max([one.apart[-len(t) :] for one in stage], axis=0)
         for k, (text, power) in enumerate((("log t/t, stated", 1), ("(log t/t)²", 2))):
             shape = (np.log(t) / t) ** power
-            right.loglog(t, 2 * shape * highest[0] / shape[0], ("k--", "k:")[k], linewidth=1,
-                         label=text)  # fmt: skip
+            right.loglog(
+                t, 2 * shape * highest[0] / shape[0], ("k--", "k:")[k], linewidth=1, label=text
+            )
         loss = "L₀" if name == "W_ov" else "L − L⋆"
         left.set(xlabel="step", ylabel=loss, title=f"{name}: loss")
         right.set(xlabel="step", ylabel="1 − correlation", title=f"{name}: direction")
@@ -207,8 +254,15 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-_FULL = {"seeds": [11, 12, 13, 14, 15, 16], "vocabulary": 20, "length": 4, "count": 68,
-         "rates": [0.2, 0.05], "steps": [12_000, 30_000], "frozen": 2000}  # fmt: skip
+_FULL = {
+    "seeds": [11, 12, 13, 14, 15, 16],
+    "vocabulary": 20,
+    "length": 4,
+    "count": 68,
+    "rates": [0.2, 0.05],
+    "steps": [12_000, 30_000],
+    "frozen": 2000,
+}
 
 CLAIM = Claim(
     id="D.rates",

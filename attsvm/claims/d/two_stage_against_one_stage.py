@@ -48,8 +48,9 @@ def run(config: Config) -> Result:
             path = train(one, model="next-token", head=head, lr=lr, steps=second)
             out |= {f"two.{k}.{b}.W_kq": path.weights["W_kq"][:, 0], "second.steps": path.steps}
             for loss, added in LOSSES.items():
-                path = train(one, model="joint-next-token", collocations=added, lr=lr,
-                             steps=first + second)  # fmt: skip
+                path = train(
+                    one, model="joint-next-token", collocations=added, lr=lr, steps=first + second
+                )
                 out["one.steps"] = path.steps
                 for name, block in path.weights.items():
                     out[f"{loss}.{k}.{b}.{name}"] = block[:, 0]
@@ -129,12 +130,17 @@ def ends(config: Config, result: Result) -> tuple[dict[str, dict[str, Floats]], 
                 runs[loss] = (blocks["W_ov"][-1], blocks["W_kq"][-1], later)
             for way, (W_ov, W, step) in runs.items():
                 share, count = agreement(one, second[b].W, W_ov, W)
-                tried[way].append({
-                    "W_kq": float(away(W[None], second[b])[0]),
-                    "W_ov": float(away(W_ov[None], first[b])[0]),
-                    "loss": float(second_look(one, W_ov)({"W_kq": W[None]}).loss[0]),
-                    "unseen": share, "sentences": count, "step": step, "rate": config["tried"][k],
-                })  # fmt: skip
+                tried[way].append(
+                    {
+                        "W_kq": float(away(W[None], second[b])[0]),
+                        "W_ov": float(away(W_ov[None], first[b])[0]),
+                        "loss": float(second_look(one, W_ov)({"W_kq": W[None]}).loss[0]),
+                        "unseen": share,
+                        "sentences": count,
+                        "step": step,
+                        "rate": config["tried"][k],
+                    }
+                )
         for way, ended in tried.items():
             best = min(ended, key=lambda run: run["W_kq"])
             found[way].append({**best, "step": float(np.max([run["step"] for run in ended]))})
@@ -153,20 +159,30 @@ def check(config: Config, result: Result) -> Finding:
         return Finding((), "no set is realizable", 0, gap, "nothing to judge")
     two = table["two stages"]
     tests: list[Test] = [
-        at_most("largest error of a recorded step, in step sizes",
-                np.max([run["step"] for run in table.values()]), 1e-9),
-    ]  # fmt: skip
+        at_most(
+            "largest error of a recorded step, in step sizes",
+            np.max([run["step"] for run in table.values()]),
+            1e-9,
+        ),
+    ]
     for loss in LOSSES:
         one = table[loss]
         for name in ("W_kq", "W_ov"):
             tests.append(
-                at_most(f"one stage on {loss}: largest 1 − cos of {name} in two stages over that "
-                        "in one", float((two[name] / one[name]).max()), 1.0)
-            )  # fmt: skip
+                at_most(
+                    f"one stage on {loss}: largest 1 − cos of {name} in two stages over that "
+                    "in one",
+                    float((two[name] / one[name]).max()),
+                    1.0,
+                )
+            )
         tests.append(
-            at_least(f"one stage on {loss}: least lead of two stages on unseen sentences",
-                     float((two["unseen"] - one["unseen"]).min()), 0.0)
-        )  # fmt: skip
+            at_least(
+                f"one stage on {loss}: least lead of two stages on unseen sentences",
+                float((two["unseen"] - one["unseen"]).min()),
+                0.0,
+            )
+        )
     for way, run in table.items():
         tests += [
             noted(f"{way}: median cos to W_kq⋆", 1 - float(np.median(run["W_kq"]))),
@@ -207,9 +223,12 @@ def plot(config: Config, result: Result) -> Figure:
 
     table, _, judged = ends(config, result)
     figure, axes = panels(4, figsize=(12, 4.6))
-    said = {"W_kq": ("Direction of W_kq", "1 − correlation with W_kq⋆"),
-            "W_ov": ("Direction of W_ov", "1 − correlation with W_ov⋆"),
-            "loss": ("Loss", "L"), "unseen": ("Unseen sentences", "as predicted")}  # fmt: skip
+    said = {
+        "W_kq": ("Direction of W_kq", "1 − correlation with W_kq⋆"),
+        "W_ov": ("Direction of W_ov", "1 − correlation with W_ov⋆"),
+        "loss": ("Loss", "L"),
+        "unseen": ("Unseen sentences", "as predicted"),
+    }
     seeds = [str(config["seeds"][b]) for b in judged]
     for ax, (key, (title, text)) in zip(axes, said.items(), strict=True):
         for k, (way, run) in enumerate(table.items()):
@@ -220,13 +239,21 @@ def plot(config: Config, result: Result) -> Figure:
         ax.margins(x=0.2)
         if key != "unseen":
             ax.set_yscale("log")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
-                  frameon=False)  # fmt: skip
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False
+    )
     return figure
 
 
-_FULL = {"seeds": [31, 32, 33], "vocabulary": 20, "length": 4, "count": 68, "rates": [0.2, 0.05],
-         "tried": [0.05, 0.2], "steps": [1000, 3000]}  # fmt: skip
+_FULL = {
+    "seeds": [31, 32, 33],
+    "vocabulary": 20,
+    "length": 4,
+    "count": 68,
+    "rates": [0.2, 0.05],
+    "tried": [0.05, 0.2],
+    "steps": [1000, 3000],
+}
 
 CLAIM = Claim(
     id="D.two-stage-against-one-stage",

@@ -53,9 +53,10 @@ def run(config: Config) -> Result:
         head = out["uniform.W_ov"][-1, b]
         late.append(train(one, model="next-token", head=head, lr=eta, steps=config["steps"][1]))
     return out | {
-        "early.W_ov": np.stack(early), "second.steps": late[0].steps,
+        "early.W_ov": np.stack(early),
+        "second.steps": late[0].steps,
         "W_kq": np.stack([path.weights["W_kq"][:, 0] for path in late], axis=1),
-    }  # fmt: skip
+    }
 
 
 def _straight(x: Floats | Ints, y: Floats) -> float:
@@ -87,21 +88,35 @@ def check(config: Config, result: Result) -> Finding:
         slope, error, law = decay(later, above, config["late"])
         *_, line = decay(times, losses(looks["empirical"], M[:, b]), config["early"])
         note(
-            step=float(np.max([
-                misstep(looks["uniform"], "W_ov", times, U[:, b], eta[0]),
-                misstep(looks["empirical"], "W_ov", times, M[:, b], eta[0]),
-                misstep(after, "W_kq", later, Q[:, b], eta[1]),
-            ])),
-            turn=float(away(U[1:, b], first[b]).max()), grow=float(np.abs(growth - 1).max()),
+            step=float(
+                np.max(
+                    [
+                        misstep(looks["uniform"], "W_ov", times, U[:, b], eta[0]),
+                        misstep(looks["empirical"], "W_ov", times, M[:, b], eta[0]),
+                        misstep(after, "W_kq", later, Q[:, b], eta[1]),
+                    ]
+                )
+            ),
+            turn=float(away(U[1:, b], first[b]).max()),
+            grow=float(np.abs(growth - 1).max()),
             loss=float(looks["uniform"]({"W_ov": result["early.W_ov"][b][None]}).loss[0]),
-            least=max(abs(bound / np.sqrt(len(U[0, b]) - 1.0) - 1)
-                      for bound in (first[b].lower, first[b].upper)),
-            begins=float(1 - gradual[0]), ends=float(1 - gradual[-1]),
-            cosine=float(1 - apart[-1]), line=_straight(later, size),
-            pace=float(size[-1] / (eta[1] * later[-1])), first=line,
-            law=law, fall=float(np.diff(above).max()), above=float(above[-1]),
-            slope=slope, error=error, ideal=slope * second[b].lower / eta[1],
-        )  # fmt: skip
+            least=max(
+                abs(bound / np.sqrt(len(U[0, b]) - 1.0) - 1)
+                for bound in (first[b].lower, first[b].upper)
+            ),
+            begins=float(1 - gradual[0]),
+            ends=float(1 - gradual[-1]),
+            cosine=float(1 - apart[-1]),
+            line=_straight(later, size),
+            pace=float(size[-1] / (eta[1] * later[-1])),
+            first=line,
+            law=law,
+            fall=float(np.diff(above).max()),
+            above=float(above[-1]),
+            slope=slope,
+            error=error,
+            ideal=slope * second[b].lower / eta[1],
+        )
     gap = worst([*first, *second])
     if not judged:
         return Finding((), "no set is realizable", 0, gap, "nothing to judge")
@@ -113,10 +128,12 @@ def check(config: Config, result: Result) -> Finding:
         at_most("largest error of a recorded step, in step sizes", most["step"], 1e-9),
         at_most("W_ov, uniform: largest 1 − cos at any step", most["turn"], 1e-9),
         at_most("W_ov, uniform: largest |‖W_ov(t)‖/(η₀t) − 1|", most["grow"], 1e-9),
-        equals(f"W_ov, uniform: least L₀ after {early} updates", least["loss"], 0.10654,
-               within=5e-6),
-        equals(f"W_ov, uniform: largest L₀ after {early} updates", most["loss"], 0.10654,
-               within=5e-6),
+        equals(
+            f"W_ov, uniform: least L₀ after {early} updates", least["loss"], 0.10654, within=5e-6
+        ),
+        equals(
+            f"W_ov, uniform: largest L₀ after {early} updates", most["loss"], 0.10654, within=5e-6
+        ),
         at_most("‖W_ov⋆‖ against √(N − 1), certified bounds", most["least"], 1e-9),
         # Not there at once, as with uniform weights: away from it by more than the end is.
         at_most("W_ov, empirical: largest cos after the first step", most["begins"], 0.98),
@@ -134,7 +151,7 @@ def check(config: Config, result: Result) -> Finding:
         noted("W_kq: median R² of that line (.99 was asked before the run)", middle["law"]),
         noted("W_kq: median slope over η/‖W_kq⋆‖", middle["ideal"]),
         at_most("largest certified gap", gap, 1e-8),
-    )  # fmt: skip
+    )
     premises = f"{len(judged)} of {len(data)} random sets are realizable with dominant tokens"
     return Finding(tests, premises, len(judged), gap)
 
@@ -175,8 +192,16 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-_FULL = {"seeds": [0, 1, 2, 3, 4, 5, 6, 7], "vocabulary": 20, "length": 4, "count": 68,
-         "rates": [0.2, 0.05], "steps": [2000, 4000], "early": 500, "late": 1000}  # fmt: skip
+_FULL = {
+    "seeds": [0, 1, 2, 3, 4, 5, 6, 7],
+    "vocabulary": 20,
+    "length": 4,
+    "count": 68,
+    "rates": [0.2, 0.05],
+    "steps": [2000, 4000],
+    "early": 500,
+    "late": 1000,
+}
 
 CLAIM = Claim(
     id="D.two-stages",

@@ -42,8 +42,14 @@ def selected_problems(stack: list[Tokens], W: Floats) -> list[Problem]:
 
 def measured(config: Config, stack: list[Tokens], heads: Floats, name: str) -> Result:
     """Normalized descent from a uniform start, thinned, and the problems of what it selects."""
-    path = train(stack, head=heads, lr=config["lr"], steps=config["steps"], init="uniform",
-                 seed=config["start"])  # fmt: skip
+    path = train(
+        stack,
+        head=heads,
+        lr=config["lr"],
+        steps=config["steps"],
+        init="uniform",
+        seed=config["start"],
+    )
     rows = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
     W = path.weights["W"][rows]
     best = [solve(problem) for problem in selected_problems(stack, W[-1])]
@@ -67,16 +73,23 @@ def judged(
     cosines = [cosine(M, c) for M, c in zip(W[-1], best, strict=True)]
     shares = [share(M, c) for M, c in zip(W[-1], best, strict=True)]
     tests = [
-        at_least(f"{name}: mean correlation to the solution of the selected tokens",
-                 float(np.mean(cosines)), config["correlation"]),
-        at_least(f"{name}: share of runs that end at locally optimal tokens",
-                 (places["global"] + places["local"]) / count, config["local"]),
+        at_least(
+            f"{name}: mean correlation to the solution of the selected tokens",
+            float(np.mean(cosines)),
+            config["correlation"],
+        ),
+        at_least(
+            f"{name}: share of runs that end at locally optimal tokens",
+            (places["global"] + places["local"]) / count,
+            config["local"],
+        ),
         noted(f"{name}: share of runs that end at the best tokens", places["global"] / count),
-        noted(f"{name}: runs saturated on tokens that are not locally optimal",
-              places["saturated"]),
+        noted(
+            f"{name}: runs saturated on tokens that are not locally optimal", places["saturated"]
+        ),
         noted(f"{name}: runs undecided or unknown", places["undecided"] + places["unknown"]),
         noted(f"{name}: mean certified margin share", float(np.mean(shares))),
-    ]  # fmt: skip
+    ]
     return tests, best
 
 
@@ -105,8 +118,12 @@ def checker(families: Mapping[str, Instances]) -> Callable[[Config, Result], Fin
             gap = max(gap, worst_gap(best))
             count += len(stack)
         tests.append(at_most("largest certified gap", gap, 1e-8))
-        return Finding(tuple(tests), f"{count} runs, each with the problem of the tokens it "
-                       "selects at the end", count, gap)  # fmt: skip
+        return Finding(
+            tuple(tests),
+            f"{count} runs, each with the problem of the tokens it selects at the end",
+            count,
+            gap,
+        )
 
     return check
 
@@ -125,10 +142,19 @@ def plotter(names: list[str]) -> Callable[[Config, Result], Figure]:
             steps = np.maximum(result[f"{name}.steps"], 0.5)
             band(left, steps, away, colour=CYCLE[k], label=name)
             right.plot(np.sort(away[-1]), np.linspace(0, 1, len(best)), color=CYCLE[k], label=name)
-        left.set(xscale="log", yscale="log", xlabel="step",
-                 ylabel="1 − correlation (median, middle half)", title="Direction")  # fmt: skip
-        right.set(xscale="log", xlabel=f"1 − correlation at step {config['steps']}",
-                  ylabel="share of runs below", title="At the end")  # fmt: skip
+        left.set(
+            xscale="log",
+            yscale="log",
+            xlabel="step",
+            ylabel="1 − correlation (median, middle half)",
+            title="Direction",
+        )
+        right.set(
+            xscale="log",
+            xlabel=f"1 − correlation at step {config['steps']}",
+            ylabel="share of runs below",
+            title="At the end",
+        )
         left.legend(frameon=False, fontsize=7.5, loc="lower left")
         return figure
 

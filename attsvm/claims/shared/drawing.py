@@ -35,5 +35,12 @@ def level(axes: Axes, y: float, text: str = "") -> None:
     """A faint line across at a threshold, named at its right end."""
     axes.axhline(y, color=FAINT, linewidth=1.0, zorder=0)
     if text:
-        axes.annotate(text, (1.0, y), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-                      fontsize=7.5, color=INK)  # fmt: skip
+        axes.annotate(
+            text,
+            (1.0, y),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=7.5,
+            color=INK,
+        )

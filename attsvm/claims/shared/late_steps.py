@@ -70,8 +70,9 @@ def _late(ledger: Ledger, name: str, tokens: Any, given: dict[str, Any], first: 
     # The end on file, with its loss and its top tokens.
     plain = {**first.config, "rule": "ngd", "lr": 1e-300, "decay": 0.0}
     ended = replace(late, weights={block: a[None] for block, a in after.items()}, config=plain)
-    return replace(train_in_full(tokens, start=ended, steps=1, **_again(given)),
-                   weights=ended.weights)  # fmt: skip
+    return replace(
+        train_in_full(tokens, start=ended, steps=1, **_again(given)), weights=ended.weights
+    )
 
 
 def _leaps(path: Path) -> bool:
@@ -124,11 +125,16 @@ def _veiled(first: Path, steps: Ints) -> Path:
     top = np.full((R, *first.top.shape[1:]), UNKNOWN)
     top[0] = first.top[0]
     return replace(
-        first, steps=steps, weights={name: floats(a) for name, a in first.weights.items()},
-        loss=floats(first.loss), log_gradient=floats(first.log_gradient), top=top,
-        sureness=floats(first.sureness), clock=np.full((R, first.size), np.nan),
+        first,
+        steps=steps,
+        weights={name: floats(a) for name, a in first.weights.items()},
+        loss=floats(first.loss),
+        log_gradient=floats(first.log_gradient),
+        top=top,
+        sureness=floats(first.sureness),
+        clock=np.full((R, first.size), np.nan),
         changed=np.full(first.changed.shape, UNKNOWN),
-    )  # fmt: skip
+    )
 
 
 def _fill(path: Path, rows: Any, part: Path, places: Sequence[int], *, last: bool = False) -> None:

@@ -34,9 +34,14 @@ UNKNOWN = np.iinfo(np.int64).min
 # A search ends near its point. Rounding grows in mirror descent, which takes roots of entries near
 # 0, in runs on factors, which leave a saddle, and where a rule leaps (sign, spectral).
 WITHIN = {
-    "step": 1e-7, "solve": 1e-7, "run": 1e-4, "search": 1e-2, "mirror": 1e-2, "factors": 5e-2,
+    "step": 1e-7,
+    "solve": 1e-7,
+    "run": 1e-4,
+    "search": 1e-2,
+    "mirror": 1e-2,
+    "factors": 5e-2,
     "leaps": 5e-2,
-}  # fmt: skip
+}
 SOLVED = f"{LEDGER}solved"
 # A piece of work that can be done again by itself: (its kind in WITHIN, call, instance).
 Piece = tuple[str, int, int]

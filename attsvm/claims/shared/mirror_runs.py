@@ -34,9 +34,7 @@ def norm_name(p: str) -> str:
 
 def problems(tokens: Sequence[Tokens], W: Floats) -> list[Problem]:
     """The problem of each instance at the tokens that W (B, d, dq) selects."""
-    return [
-        Problem.of(t, Selection.of(t, selected(t, W[b]))) for b, t in enumerate(tokens)
-    ]  # fmt: skip
+    return [Problem.of(t, Selection.of(t, selected(t, W[b]))) for b, t in enumerate(tokens)]
 
 
 def thinned(steps: Ints, most: int = _KEPT) -> list[int]:
@@ -53,15 +51,29 @@ def run(config: Config) -> Result:
     tokens, heads = published_stack(config["seeds"])
     out: Result = {}
     for p, steps in config["steps"].items():
-        path = train(tokens, rule=f"nmirror:{p}", head=heads, lr=config["lr"], steps=steps,
-                     init=config["init"], seed=config["seed"])  # fmt: skip
+        path = train(
+            tokens,
+            rule=f"nmirror:{p}",
+            head=heads,
+            lr=config["lr"],
+            steps=steps,
+            init=config["init"],
+            seed=config["seed"],
+        )
         keep = thinned(path.steps)
         W = path.matrices()[keep]
         out |= {f"{p}.steps": path.steps[keep], f"{p}.W": W}
         out |= saved_solutions(f"{p}.best", solve_many(problems(tokens, W[-1]), norm_name(p)))
     for p, seed in config["own_starts"].items():
-        path = train(tokens, rule=f"nmirror:{p}", head=heads, lr=config["lr"],
-                     steps=config["steps"][p], init=config["init"], seed=seed)  # fmt: skip
+        path = train(
+            tokens,
+            rule=f"nmirror:{p}",
+            head=heads,
+            lr=config["lr"],
+            steps=config["steps"][p],
+            init=config["init"],
+            seed=seed,
+        )
         W = path.matrices()[-1:]
         out |= {f"{p}.own.W": W}
         out |= saved_solutions(f"{p}.own.best", solve_many(problems(tokens, W[-1]), norm_name(p)))

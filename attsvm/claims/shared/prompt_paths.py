@@ -68,17 +68,26 @@ def prompt_measures(config: Config, seed: int, loss: str, p: Floats) -> PromptMe
     """The PromptMeasures of prompts (R, d), computed from the data."""
     tokens, v = instance(config, seed)
     best = Selection.best(tokens, v).indices
-    found = evaluate(model_of("prompt"), {"p": p}, Batch.of([tokens] * len(p)),
-                     head_of(v, tokens.d), loss_of(loss))  # fmt: skip
+    found = evaluate(
+        model_of("prompt"),
+        {"p": p},
+        Batch.of([tokens] * len(p)),
+        head_of(v, tokens.d),
+        loss_of(loss),
+    )
     excess = Excess.over(tokens, best, v, loss_of(loss))
     G = found.gradient.direction["p"]
     norm = norm_of("frobenius")
     away = [stationarity(norm, x[:, None], g[:, None])[0] for x, g in zip(p, G, strict=True)]
     right = [bool((selected(tokens, x[:, None]) == best).all()) for x in p]
     return PromptMeasures(
-        excess, np.array([excess(logs).log for logs in found.logs]), G,
-        found.gradient.log_scale["p"], np.array(away), np.array(right),
-    )  # fmt: skip
+        excess,
+        np.array([excess(logs).log for logs in found.logs]),
+        G,
+        found.gradient.log_scale["p"],
+        np.array(away),
+        np.array(right),
+    )
 
 
 def sure_margins(excess: Excess, log_loss: Floats, members: int = 1) -> Floats:

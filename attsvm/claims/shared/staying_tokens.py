@@ -137,8 +137,14 @@ def run(config: Config) -> Result:
         stack, head = instances(config, d)
         moving = _moving(stack, head)
         movers = _head(config, getattr(head, head.block)[moving])
-        path = train([stack[b] for b in moving], head=movers, rule=config["rule"], lr=config["lr"],
-                     steps=config["steps"], schedule=config["schedule"])  # fmt: skip
+        path = train(
+            [stack[b] for b in moving],
+            head=movers,
+            rule=config["rule"],
+            lr=config["lr"],
+            steps=config["steps"],
+            schedule=config["schedule"],
+        )
         records = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))[1:]
         W = np.zeros((len(records), len(stack), d, d))
         W[:, moving] = path.weights["W"][records]
@@ -171,9 +177,13 @@ def _padded(name: str, found: Sequence[Certificate], shape: tuple[int, int]) -> 
 def _recertified(name: str, k: int, problem: Problem, result: Result) -> Certificate:
     """The Certificate of the k-th solution; multipliers that are not on file count as 0."""
     W = result[f"{name}.W"][k]
-    lam, mu = (np.resize(np.append(a, np.zeros(count)), count)
-               for a, count in ((result[f"{name}.multipliers"][k], problem.m),
-                                (result[f"{name}.ties"][k], problem.ties)))  # fmt: skip
+    lam, mu = (
+        np.resize(np.append(a, np.zeros(count)), count)
+        for a, count in (
+            (result[f"{name}.multipliers"][k], problem.m),
+            (result[f"{name}.ties"][k], problem.ties),
+        )
+    )
     return certify(problem, "frobenius", None if np.isnan(W).any() else W, lam, mu)
 
 
@@ -261,12 +271,18 @@ def check(config: Config, result: Result, *, ends_of: Ends) -> Finding:
             noted(f"d = {d}: runs judged", len(feasible)),
             noted(f"d = {d}: of them with several tokens kept", int(several.sum())),
             *_sizes(config, d, ends[:, 0]),
-            at_least(f"d = {d}: median, several kept, of {NAMES[1]} less that of {NAMES[0]}",
-                     middle[1] - middle[0], 0.0),
+            at_least(
+                f"d = {d}: median, several kept, of {NAMES[1]} less that of {NAMES[0]}",
+                middle[1] - middle[0],
+                0.0,
+            ),
             # Far nearer: less than half as far.
-            at_least(f"d = {d}: median, several kept, of {NAMES[2]} over that of {NAMES[1]}",
-                     middle[2] / middle[1], config["times"]),
-        ]  # fmt: skip
+            at_least(
+                f"d = {d}: median, several kept, of {NAMES[2]} over that of {NAMES[1]}",
+                middle[2] / middle[1],
+                config["times"],
+            ),
+        ]
         more, reason = ends_of(config, d, feasible)
         tests += more
         reasons += [reason] if reason else []
@@ -289,8 +305,13 @@ def plot(config: Config, result: Result) -> Figure:
         away = np.array([r.away for r in runs]).reshape(len(runs), -1, 3)
         for k, name in enumerate(NAMES):
             if len(runs):
-                band(ax, result[f"{d}.steps"], np.maximum(away[:, :, k].T, 1e-9), colour=CYCLE[k],
-                     label=name)  # fmt: skip
+                band(
+                    ax,
+                    result[f"{d}.steps"],
+                    np.maximum(away[:, :, k].T, 1e-9),
+                    colour=CYCLE[k],
+                    label=name,
+                )
         ax.set(xscale="log", yscale="log", xlabel="step", title=f"d = {d}: {len(runs)} runs")
     axes[0].set_ylabel("1 − correlation (median, middle half)")
     axes[0].legend(frameon=False, fontsize=7.5, loc="lower left")

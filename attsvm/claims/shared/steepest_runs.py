@@ -50,9 +50,18 @@ def certified(
 def trained(config: Config, model: str, rule: str, *, width: int | None = None) -> Floats:
     """The final matrices (B, d, dq) of a run under the linear loss."""
     tokens, heads, _ = drawn(config)
-    path = train(tokens, model=model, rule=rule, head=heads, loss="linear", schedule="sqrt",
-                 seed=config["seed"], lr=RATES[model], steps=config["steps"],
-                 width=width)  # fmt: skip
+    path = train(
+        tokens,
+        model=model,
+        rule=rule,
+        head=heads,
+        loss="linear",
+        schedule="sqrt",
+        seed=config["seed"],
+        lr=RATES[model],
+        steps=config["steps"],
+        width=width,
+    )
     return path.matrices()[-1]
 
 

@@ -22,9 +22,24 @@ from attsvm.solvers.sets import relaxed
 
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (
-    "X", "z", "y", "v", "V", "penalty", "alpha", "select", "b", "keys", "mask", "attention",
-    "p0", "W0", "K0", "Q0", "v0",
-)  # fmt: skip
+    "X",
+    "z",
+    "y",
+    "v",
+    "V",
+    "penalty",
+    "alpha",
+    "select",
+    "b",
+    "keys",
+    "mask",
+    "attention",
+    "p0",
+    "W0",
+    "K0",
+    "Q0",
+    "v0",
+)
 
 _LETTERS = {"queries": "z", "labels": "y"}
 
@@ -80,9 +95,12 @@ class Archive:
 
 def _plain(arrays: dict[str, Any]) -> Tokens:
     return Tokens(
-        arrays["X"], queries=arrays.get("z"), labels=arrays.get("y"), keys=arrays.get("keys"),
+        arrays["X"],
+        queries=arrays.get("z"),
+        labels=arrays.get("y"),
+        keys=arrays.get("keys"),
         mask=arrays.get("mask"),
-    )  # fmt: skip
+    )
 
 
 def read_problem(path: Path, *, build: Callable[[dict[str, Any]], Tokens] = _plain) -> Archive:

@@ -15,10 +15,16 @@ Watch = Callable[[str, str], None]
 Say = Callable[[str], None]
 
 _COLOURS = {
-    "holds": "green", "fails": "bold red", "undecided": "yellow", "broken": "bold red",
-    "agrees": "green", "differs": "bold red",
-    "running": "cyan", "waiting": "dim", "on file": "dim green",
-}  # fmt: skip
+    "holds": "green",
+    "fails": "bold red",
+    "undecided": "yellow",
+    "broken": "bold red",
+    "agrees": "green",
+    "differs": "bold red",
+    "running": "cyan",
+    "waiting": "dim",
+    "on file": "dim green",
+}
 
 
 class Board:
@@ -56,9 +62,11 @@ class Board:
         kept = sum(s == "on file" for s in self.state.values())
         spent = time.monotonic() - self.start
         table = Table(
-            box=None, pad_edge=False, caption_justify="left",
+            box=None,
+            pad_edge=False,
+            caption_justify="left",
             caption=f"{len(done) + kept} of {len(self.state)} claims, {spent:.0f} s",
-        )  # fmt: skip
+        )
         for head in ("claim", "state", "seconds"):
             table.add_column(head, justify="right" if head == "seconds" else "left", no_wrap=True)
         for name in ordered[:room]:

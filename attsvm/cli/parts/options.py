@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
 
 app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
     help="Which tokens softmax attention selects, and how surely: certified max-margin directions.",
-)  # fmt: skip
+)
 File = Annotated[Path, typer.Argument(help="Problem file (.npz with X, and z, y, v, alpha, …).")]
 NormName = Annotated[
     str,

@@ -158,9 +158,13 @@ def solved(
 def _bounds(best: Columns) -> dict[str, Any]:
     """A certificate in numbers."""
     return {
-        "status": best.status, "lower": best.lower, "upper": best.upper, "gap": best.gap,
-        "columns": sum(best.times), "message": best.message,
-    }  # fmt: skip
+        "status": best.status,
+        "lower": best.lower,
+        "upper": best.upper,
+        "gap": best.gap,
+        "columns": sum(best.times),
+        "message": best.message,
+    }
 
 
 def _finite(data: Sentences) -> dict[str, Any]:
@@ -174,9 +178,12 @@ def _finite(data: Sentences) -> dict[str, Any]:
         return report | {"floor": None, "entropy": None, "largest": None}
     found = finite_part(part, orders(part))
     return report | {
-        "components": found.components, "floor": found.floor, "entropy": entropy(part),
-        "largest": float(np.abs(found.W).max()), "residual": found.residual,
-    }  # fmt: skip
+        "components": found.components,
+        "floor": found.floor,
+        "entropy": entropy(part),
+        "largest": float(np.abs(found.W).max()),
+        "residual": found.residual,
+    }
 
 
 def _coverage(
@@ -191,15 +198,21 @@ def _coverage(
     most = int(data.lengths.max(initial=2)) if length is None else length
     decided, wide = (
         sum(
-            (coverage(order, best.W[: data.vocabulary, q], most, gap=gap, up_to=True)
-             for q, order in every.items()), Coverage(0, 0, 0),
+            (
+                coverage(order, best.W[: data.vocabulary, q], most, gap=gap, up_to=True)
+                for q, order in every.items()
+            ),
+            Coverage(0, 0, 0),
         )
         for gap in (0.0, GAP)
-    )  # fmt: skip
+    )
     return {
-        "length": most, "gap": GAP, "decided": decided.share, "wide": wide.share,
+        "length": most,
+        "gap": GAP,
+        "decided": decided.share,
+        "wide": wide.share,
         "ordered": decided.ordered_share,
-    }  # fmt: skip
+    }
 
 
 def _column(data: Sentences, column: Floats, order: Order) -> dict[str, float]:

@@ -186,9 +186,12 @@ def optima_table(report: dict[str, Any]) -> Table:
     for row in report["list"][:40]:
         gap = row["score_gap"]
         table.add_row(
-            " ".join(map(str, row["alpha"])), f"{row['norm']:.6g}", "yes" if row["global"] else "",
-            row["local"], "" if gap is None else f"{gap:.4g}",
-        )  # fmt: skip
+            " ".join(map(str, row["alpha"])),
+            f"{row['norm']:.6g}",
+            "yes" if row["global"] else "",
+            row["local"],
+            "" if gap is None else f"{gap:.4g}",
+        )
     return table
 
 
@@ -200,7 +203,11 @@ def tour_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(*heads, title="One selection, every norm")
     for row in rows:
         table.add_row(
-            row["norm"], f"{row['lower']:.9f}", f"{row['upper']:.9f}", f"{row['gap']:.1e}",
-            str(row["rank"]), "holds" if row["exact"] else "fails",
-        )  # fmt: skip
+            row["norm"],
+            f"{row['lower']:.9f}",
+            f"{row['upper']:.9f}",
+            f"{row['gap']:.1e}",
+            str(row["rank"]),
+            "holds" if row["exact"] else "fails",
+        )
     return table

@@ -152,10 +152,15 @@ class AttentionKernel:
         pair[there] = place
         lift = np.zeros(c.tokens.shape) if lifts is None else lifts
         self.passage = Passage(
-            pair, entries // c.vocabulary, entries % c.vocabulary, plain(c.log_counts),
-            np.log(c.weights), plain(c.weights), lifts is None,
+            pair,
+            entries // c.vocabulary,
+            entries % c.vocabulary,
+            plain(c.log_counts),
+            np.log(c.weights),
+            plain(c.weights),
+            lifts is None,
             followers(lift, c.slot, c.known, c.right, c.vocabulary),
-        )  # fmt: skip
+        )
 
     def descend(self, steps: Steps, state: State, log: Log) -> bool:
         """Whether the run stayed inside the range of floats; if not, all is void.

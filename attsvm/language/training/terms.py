@@ -65,9 +65,15 @@ def outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints) -> Floats:
 
 @njit(**ENTRY)
 def _gaps(
-    log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints, q: Wide, part: Floats,
+    log_q: Floats,
+    top: Ints,
+    tokens: Ints,
+    V: Floats,
+    labels: Ints,
+    q: Wide,
+    part: Floats,
     found: Wide,
-) -> None:  # fmt: skip
+) -> None:
     """Writes the wide G_t (S, K) as in `gaps` to found; q and part (N,) are room."""
     S, K = tokens.shape
     N = V.shape[1]
@@ -113,9 +119,15 @@ def gaps(log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints) -> Wid
     """
     found, N = _wide(tokens.shape), V.shape[1]
     _gaps(
-        plain(log_q), plain(top), plain(tokens), plain(V), plain(labels), _wide((N,)), np.empty(N),
+        plain(log_q),
+        plain(top),
+        plain(tokens),
+        plain(V),
+        plain(labels),
+        _wide((N,)),
+        np.empty(N),
         found,
-    )  # fmt: skip
+    )
     return found
 
 

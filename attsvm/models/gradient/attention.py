@@ -225,8 +225,13 @@ def _pull(
     n, T, d = inputs.keys.shape[1:]
     dq = inputs.queries.shape[2]
     D, gap, order, mass, rises, near = (
-        room.D, room.gap, room.order, room.mass, room.rises, room.near
-    )  # fmt: skip
+        room.D,
+        room.gap,
+        room.order,
+        room.mass,
+        room.rises,
+        room.near,
+    )
     for b in range(begin, end):
         for i in range(n):
             room.height[i] = -np.inf

@@ -35,9 +35,12 @@ class Batch:
             if t.labels is None:
                 raise BadTokens(f"labels are missing in instance {b}: training needs -1 or +1")
             if (t.n, t.T, t.d, t.keys.shape[2], t.queries.shape[1]) != (
-                listed[0].n, listed[0].T, listed[0].d, listed[0].keys.shape[2],
+                listed[0].n,
+                listed[0].T,
+                listed[0].d,
+                listed[0].keys.shape[2],
                 listed[0].queries.shape[1],
-            ):  # fmt: skip
+            ):
                 raise BadTokens(f"instance {b} has another size than instance 0: {t!r}")
         return cls(
             np.stack([_of_inputs(t, t.keys) for t in listed]),

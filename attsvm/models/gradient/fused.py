@@ -255,9 +255,15 @@ def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
 
 @njit(**ENTRY)
 def _march(
-    given: Instances, known: Known, seen: Seen, steps: Steps, state: State, log: Log,
-    begin: int, end: int,
-) -> bool:  # fmt: skip
+    given: Instances,
+    known: Known,
+    seen: Seen,
+    steps: Steps,
+    state: State,
+    log: Log,
+    begin: int,
+    end: int,
+) -> bool:
     """The steps of the instances from begin to end, as far as they stay inside the floats."""
     n = given.keys.shape[1]
     lr, normalized, decay = steps.lr, steps.normalized, steps.decay
@@ -317,15 +323,31 @@ def _memory(given: Instances) -> tuple[Known, Seen]:
     _, n, T, d = given.keys.shape
     dq, e = given.queries.shape[2], given.values.shape[3]
     known = Known(
-        np.empty(n, np.int64), np.empty((n, T, d)), np.empty((n, T)), np.empty((n, T)),
-        np.empty(n, np.bool_), np.empty(n), np.empty(n), np.empty(n, np.bool_),
+        np.empty(n, np.int64),
+        np.empty((n, T, d)),
+        np.empty((n, T)),
+        np.empty((n, T)),
         np.empty(n, np.bool_),
-    )  # fmt: skip
+        np.empty(n),
+        np.empty(n),
+        np.empty(n, np.bool_),
+        np.empty(n, np.bool_),
+    )
     seen = Seen(
-        np.empty((n, d)), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((dq, d)),
-        np.empty((dq, d)), np.empty(d), np.empty(T), np.empty(T), np.empty(T), np.empty(n),
+        np.empty((n, d)),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty((dq, d)),
+        np.empty((dq, d)),
+        np.empty(d),
+        np.empty(T),
+        np.empty(T),
+        np.empty(T),
+        np.empty(n),
         np.empty(e),
-    )  # fmt: skip
+    )
     return known, seen
 
 

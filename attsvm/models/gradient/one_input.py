@@ -135,9 +135,15 @@ def soften(logs: Floats, a: int, mass: Floats) -> tuple[float, float]:
 
 @njit(**INNER)
 def gaps(
-    values: Floats, present: Bools, a: int, slope: Floats, bent: tuple[float, float], near: Floats,
-    gap: Floats, order: Floats,
-) -> bool:  # fmt: skip
+    values: Floats,
+    present: Bools,
+    a: int,
+    slope: Floats,
+    bent: tuple[float, float],
+    near: Floats,
+    gap: Floats,
+    order: Floats,
+) -> bool:
     """Whether all tokens have scores apart from the top one's; writes G_t = gap_t e^order_t.
 
     gap (T,): y (x_a − x_t)·∇h, 0 for ties. order (T,): 0 but for tokens that only a bent head

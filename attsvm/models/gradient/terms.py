@@ -20,9 +20,15 @@ from attsvm.rules.graded.wide import of_log
 
 @njit(**ENTRY)
 def _terms(
-    inputs: Inputs, at: Slopes, room: Room, D: Floats, share: Floats, power: Ints, begin: int,
+    inputs: Inputs,
+    at: Slopes,
+    room: Room,
+    D: Floats,
+    share: Floats,
+    power: Ints,
+    begin: int,
     end: int,
-) -> None:  # fmt: skip
+) -> None:
     """Writes D, share and power as in `terms` for the instances from begin to end."""
     n, T = inputs.present.shape[1:]
     gap, order, f, height = room.gap, room.order, room.mass, room.rises

@@ -129,8 +129,10 @@ def _facts(record: Record) -> str:
     proof = (
         "not certified"
         if not isinstance(gap, int | float)
-        else "no solution is used" if gap == 0 else f"gap at most {gap:.1e}"
-    )  # fmt: skip
+        else "no solution is used"
+        if gap == 0
+        else f"gap at most {gap:.1e}"
+    )
     source = REFERENCES.get(str(record.get("reference")))
     kind, trust = str(record.get("kind", "")), str(record.get("trust", ""))
     facts: list[tuple[str, Any]] = [

@@ -139,9 +139,12 @@ def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> 
     times = [r["seconds"] for r in records if isinstance(r.get("seconds"), int | float)]
     quick = sum(bool(record.get("quick")) for record in records)
     size = (
-        "small counts (quick)" if quick == len(records)
-        else "full size" if not quick else f"{quick} of {len(records)} quick"
-    )  # fmt: skip
+        "small counts (quick)"
+        if quick == len(records)
+        else "full size"
+        if not quick
+        else f"{quick} of {len(records)} quick"
+    )
     return f"""<section aria-labelledby="summary"><h2 id="summary">Summary</h2>
 <ul class="tiles">{tiles}</ul>
 <p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running · \

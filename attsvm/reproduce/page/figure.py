@@ -19,16 +19,64 @@ from attsvm.errors import BadTokens
 LARGEST = 250_000
 
 _ELEMENTS = {
-    "svg", "g", "defs", "path", "use", "clipPath", "rect", "circle", "ellipse", "line", "polyline",
-    "polygon", "image", "linearGradient", "radialGradient", "stop", "pattern", "mask", "text",
+    "svg",
+    "g",
+    "defs",
+    "path",
+    "use",
+    "clipPath",
+    "rect",
+    "circle",
+    "ellipse",
+    "line",
+    "polyline",
+    "polygon",
+    "image",
+    "linearGradient",
+    "radialGradient",
+    "stop",
+    "pattern",
+    "mask",
+    "text",
     "tspan",
-}  # fmt: skip
+}
 _ATTRIBUTES = {
-    "id", "d", "style", "transform", "x", "y", "x1", "y1", "x2", "y2", "r", "cx", "cy", "rx", "ry",
-    "width", "height", "points", "clip-path", "viewBox", "preserveAspectRatio", "href", "offset",
-    "gradientUnits", "gradientTransform", "patternUnits", "fill", "stroke", "opacity",
-    "fill-opacity", "stroke-width", "mask", "text-anchor", "dx", "dy",
-}  # fmt: skip
+    "id",
+    "d",
+    "style",
+    "transform",
+    "x",
+    "y",
+    "x1",
+    "y1",
+    "x2",
+    "y2",
+    "r",
+    "cx",
+    "cy",
+    "rx",
+    "ry",
+    "width",
+    "height",
+    "points",
+    "clip-path",
+    "viewBox",
+    "preserveAspectRatio",
+    "href",
+    "offset",
+    "gradientUnits",
+    "gradientTransform",
+    "patternUnits",
+    "fill",
+    "stroke",
+    "opacity",
+    "fill-opacity",
+    "stroke-width",
+    "mask",
+    "text-anchor",
+    "dx",
+    "dy",
+}
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
 # Six decimals are far below a pixel: two are enough. Numbers below 10 may be scales and stay.
@@ -36,10 +84,19 @@ _DECIMALS = re.compile(r"(\d\d\.\d\d)\d+")
 
 # Colours of the house style -> the page's variable, which has a light and a dark value.
 THEMED = {
-    "#ffffff": "paper", "#222222": "ink", "#6b6b6b": "quiet", "#d9d9d9": "faint",
-    "#000000": "line", "#111111": "line", "#0072b2": "blue", "#d55e00": "orange",
-    "#009e73": "green", "#cc79a7": "pink", "#e69f00": "gold", "#56b4e9": "sky",
-}  # fmt: skip
+    "#ffffff": "paper",
+    "#222222": "ink",
+    "#6b6b6b": "quiet",
+    "#d9d9d9": "faint",
+    "#000000": "line",
+    "#111111": "line",
+    "#0072b2": "blue",
+    "#d55e00": "orange",
+    "#009e73": "green",
+    "#cc79a7": "pink",
+    "#e69f00": "gold",
+    "#56b4e9": "sky",
+}
 
 
 def picture(folder: Path, name: str, *, prefix: str, described: str, most: int = LARGEST) -> str:

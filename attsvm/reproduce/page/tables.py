@@ -50,14 +50,19 @@ def claims_page(claims: Iterable[Stated]) -> str:
     """The page docs/claims.md: every claim, its kind, where it is from, what it says."""
     listed = list(claims)
     lines = [
-        "# The claims", "",
+        "# The claims",
+        "",
         f"{len(listed)} statements, each run, judged from what was saved, and drawn by",
-        "`attsvm reproduce`. This page is written by `make docs` from the registry.", "",
-        *_TRUSTED, "",
-        *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()), "",
-        "Where a statement is known from:", "",
+        "`attsvm reproduce`. This page is written by `make docs` from the registry.",
+        "",
+        *_TRUSTED,
+        "",
+        *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
+        "",
+        "Where a statement is known from:",
+        "",
         *(f"- **{mark}**: {words}" for mark, words in TRUST.items()),
-    ]  # fmt: skip
+    ]
     for paper in dict.fromkeys(claim.paper for claim in listed):
         key = f" [{PAPERS[paper]}]" if paper in PAPERS else ""
         letter = f"{paper}: " if paper in PAPERS else ""

@@ -81,9 +81,11 @@ def by_terms(terms_of: Callable[[Floats, Floats], Graded]) -> Average:
     def first(shape: tuple[int, ...]) -> Parts:
         B, d, c = shape
         return {
-            "left": np.zeros((B, d, d)), "right": np.zeros((B, c, c)), "share": np.zeros(shape),
+            "left": np.zeros((B, d, d)),
+            "right": np.zeros((B, c, c)),
+            "share": np.zeros(shape),
             "power": np.zeros(shape, np.int64),
-        }  # fmt: skip
+        }
 
     def after(
         before: Parts, G: Floats, log_scale: Floats, terms: Graded | None, beta: float
@@ -91,9 +93,13 @@ def by_terms(terms_of: Callable[[Floats, Floats], Graded]) -> Average:
         fresh = terms_of(G, log_scale) if terms is None else terms
         B, d, c = before["share"].shape
         old = Graded(
-            before["left"], before["right"], np.repeat(np.arange(d), c), np.tile(np.arange(c), d),
-            before["share"].reshape(B, d * c), before["power"].reshape(B, d * c),
-        )  # fmt: skip
+            before["left"],
+            before["right"],
+            np.repeat(np.arange(d), c),
+            np.tile(np.arange(c), d),
+            before["share"].reshape(B, d * c),
+            before["power"].reshape(B, d * c),
+        )
         D, X, Y, share, power = old.times(beta).plus(fresh.times(1 - beta)).resolved()
         return D, {"left": X, "right": Y, "share": share, "power": power}
 

@@ -33,8 +33,9 @@ class Noisy(NamedTuple):
     def of(cls, rows: int, columns: int) -> Noisy:
         """The memory for a matrix of this size, or a smaller one."""
         size = rows, columns
-        return cls(np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64),
-                   np.empty(size))  # fmt: skip
+        return cls(
+            np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)
+        )
 
 
 class Diagonal(NamedTuple):

@@ -53,9 +53,13 @@ class Room(NamedTuple):
 
 def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
     return Room(
-        np.empty((p, d)), np.empty((q, c)), np.empty(K, np.int64), np.empty(max(p, q), np.int64),
-        np.empty((q, d)), np.empty((q, d), np.int64),
-    )  # fmt: skip
+        np.empty((p, d)),
+        np.empty((q, c)),
+        np.empty(K, np.int64),
+        np.empty(max(p, q), np.int64),
+        np.empty((q, d)),
+        np.empty((q, d), np.int64),
+    )
 
 
 @njit(**ENTRY)

@@ -62,9 +62,14 @@ def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
     k = min(r, s)
     columns = Columns(*(np.empty(size) for size in ((k, d), (k, c), (k, k), (k, d), (k, k))))
     return Room(
-        Basis.of(p, d), Basis.of(q, c), np.empty(K, np.int64), Noisy.of(q, r), Noisy.of(r, s),
-        Diagonal.of(r, s), columns,
-    )  # fmt: skip
+        Basis.of(p, d),
+        Basis.of(q, c),
+        np.empty(K, np.int64),
+        Noisy.of(q, r),
+        Noisy.of(r, s),
+        Diagonal.of(r, s),
+        columns,
+    )
 
 
 class Resolved(NamedTuple):
@@ -241,9 +246,12 @@ def resolve(given: Sum) -> Resolved:
     B, _, d = given.left.shape
     c = given.right.shape[2]
     found = Resolved(
-        np.zeros((B, d, c)), np.empty((B, d, d)), np.empty((B, c, c)), np.empty((B, d, c)),
+        np.zeros((B, d, c)),
+        np.empty((B, d, d)),
+        np.empty((B, c, c)),
+        np.empty((B, d, c)),
         np.empty((B, d, c), np.int64),
-    )  # fmt: skip
+    )
 
     def some(begin: int, end: int) -> None:
         _resolve(given, Room.of(given), found, begin, end)

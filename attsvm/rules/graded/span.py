@@ -44,10 +44,17 @@ class Basis(NamedTuple):
         """The memory for p vectors of length d."""
         m = min(p, d)
         return cls(
-            np.empty((p, d)), np.empty(p), np.empty(m, np.int64), np.empty((m, p)),
-            np.empty((p, d)), np.empty(p), np.empty(p), np.empty((m, p)), np.empty(p, np.bool_),
+            np.empty((p, d)),
+            np.empty(p),
+            np.empty(m, np.int64),
+            np.empty((m, p)),
+            np.empty((p, d)),
+            np.empty(p),
+            np.empty(p),
+            np.empty((m, p)),
+            np.empty(p, np.bool_),
             np.empty(p, np.int64),
-        )  # fmt: skip
+        )
 
 
 @njit(**INNER)

@@ -19,9 +19,15 @@ from attsvm.rules.graded.wide import Wide
 
 @njit(**ENTRY)
 def _heaviest(
-    at: Ints, less: Ints, x: Wide, weight: Floats, near: Floats, done: Bools, parent: Ints,
+    at: Ints,
+    less: Ints,
+    x: Wide,
+    weight: Floats,
+    near: Floats,
+    done: Bools,
+    parent: Ints,
     depth: Ints,
-) -> None:  # fmt: skip
+) -> None:
     """Writes parent and depth as in `heaviest`; weight (N, N), near and done (N,) are room."""
     share, power = x
     rows = len(parent)
@@ -59,17 +65,28 @@ def heaviest(rows: int, at: Ints, less: Ints, share: Floats, power: Ints) -> tup
     """
     parent, depth = np.empty(rows, np.int64), np.empty(rows, np.int64)
     _heaviest(
-        plain(at), plain(less), (plain(share), plain(power)), np.empty((rows, rows)),
-        np.empty(rows), np.empty(rows, np.bool_), parent, depth,
-    )  # fmt: skip
+        plain(at),
+        plain(less),
+        (plain(share), plain(power)),
+        np.empty((rows, rows)),
+        np.empty(rows),
+        np.empty(rows, np.bool_),
+        parent,
+        depth,
+    )
     return parent, depth
 
 
 @njit(**ENTRY)
 def _climb(
-    tree: tuple[Ints, Ints], at: Ints, less: Ints, share: Floats, number: Ints, term: Ints,
+    tree: tuple[Ints, Ints],
+    at: Ints,
+    less: Ints,
+    share: Floats,
+    number: Ints,
+    term: Ints,
     sign: Floats,
-) -> int:  # fmt: skip
+) -> int:
     """How long all paths of `climbed` are; writes them as far as the arrays go."""
     parent, depth = tree
     m = 0

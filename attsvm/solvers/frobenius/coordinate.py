@@ -58,9 +58,16 @@ class Segments:
 
 
 def sort_rows(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
-    free: NDArray[np.bool_], budget: float = inf,
-) -> Segments:  # fmt: skip
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    query: Ints,
+    b: Floats,
+    *,
+    free: NDArray[np.bool_],
+    budget: float = inf,
+) -> Segments:
     """The rows as Segments; keys are not copied.
 
     hi, lo, query, b, free are (m,) in any order; free marks ties.
@@ -79,12 +86,18 @@ def sort_rows(
     if len(runs) == 0:
         start = np.zeros(1, np.int64)
     rows = Segments(
-        keys=pool, queries=np.array(queries, np.float64, order="C"), hi=hi[order].astype(np.int64),
-        lo=lo[order].astype(np.int64), b=b[order].astype(np.float64),
-        floor=np.where(free[order], -inf, 0.0), ceil=np.where(free[order], inf, float(budget)),
-        length=np.empty(len(runs)), start=start, query=runs[start[:-1]].astype(np.int64),
+        keys=pool,
+        queries=np.array(queries, np.float64, order="C"),
+        hi=hi[order].astype(np.int64),
+        lo=lo[order].astype(np.int64),
+        b=b[order].astype(np.float64),
+        floor=np.where(free[order], -inf, 0.0),
+        ceil=np.where(free[order], inf, float(budget)),
+        length=np.empty(len(runs)),
+        start=start,
+        query=runs[start[:-1]].astype(np.int64),
         order=order,
-    )  # fmt: skip
+    )
     _lengths(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, rows.length)
     return rows
 
@@ -105,9 +118,14 @@ def adjoint(rows: Segments, lam: Floats) -> Floats:
 
 
 def descend(
-    rows: Segments, lam: Floats, W: Floats, *, epochs: int, draw: np.random.Generator,
+    rows: Segments,
+    lam: Floats,
+    W: Floats,
+    *,
+    epochs: int,
+    draw: np.random.Generator,
     cut: float = inf,
-) -> float:  # fmt: skip
+) -> float:
     """The worst violation met in the last epoch, a distance in W; lam and W move in place.
 
     The first epoch and every REFRESH-th visit all rows. A margin at λ = 0 that is further from
@@ -124,17 +142,39 @@ def descend(
         if epoch % REFRESH == 0:
             count[:] = every
         cut = _epoch(
-            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
-            rows.start, rows.query, draw.permutation(len(every)), active, count, cut, PASSES, lam,
+            rows.keys,
+            rows.queries,
+            rows.hi,
+            rows.lo,
+            rows.b,
+            rows.floor,
+            rows.ceil,
+            rows.length,
+            rows.start,
+            rows.query,
+            draw.permutation(len(every)),
+            active,
+            count,
+            cut,
+            PASSES,
+            lam,
             W,
-        )  # fmt: skip
+        )
     return cut
 
 
 def coordinate_descent(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
-    free: NDArray[np.bool_], budget: float = inf, epochs: int = 30,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    query: Ints,
+    b: Floats,
+    *,
+    free: NDArray[np.bool_],
+    budget: float = inf,
+    epochs: int = 30,
+) -> tuple[Floats, Floats]:
     """(W, λ) after some epochs: W (d, dq) = Σ λ Δ zᵀ and λ (m,) in the caller's order.
 
     A start for any norm: λ is feasible for the dual and W close to the least Frobenius norm.
@@ -174,9 +214,15 @@ def _lengths(
 
 @njit()
 def _margins(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, start: Ints, query: Ints, W: Floats,
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    start: Ints,
+    query: Ints,
+    W: Floats,
     out: Floats,
-) -> None:  # fmt: skip
+) -> None:
     """Writes Δ_kᵀ W z_k into out (m,)."""
     delta, v = np.empty(keys.shape[1]), np.empty(keys.shape[1])
     for s in range(query.size):
@@ -188,9 +234,15 @@ def _margins(
 
 @njit()
 def _adjoint(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, start: Ints, query: Ints, lam: Floats,
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    start: Ints,
+    query: Ints,
+    lam: Floats,
     W: Floats,
-) -> None:  # fmt: skip
+) -> None:
     """Adds Σ λ_k Δ_k z_kᵀ to W (d, dq)."""
     delta, total = np.empty(W.shape[0]), np.empty(W.shape[0])
     for s in range(query.size):
@@ -216,10 +268,24 @@ def _add_outer(W: Floats, u: Floats, z: Floats) -> None:
 
 @njit()
 def _epoch(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, b: Floats, floor: Floats,
-    ceil: Floats, length: Floats, start: Ints, query: Ints, order: Ints, active: Ints,
-    count: Ints, cut: float, passes: int, lam: Floats, W: Floats,
-) -> float:  # fmt: skip
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    b: Floats,
+    floor: Floats,
+    ceil: Floats,
+    length: Floats,
+    start: Ints,
+    query: Ints,
+    order: Ints,
+    active: Ints,
+    count: Ints,
+    cut: float,
+    passes: int,
+    lam: Floats,
+    W: Floats,
+) -> float:
     """The worst violation met; one epoch over the first count[s] rows of each segment's `active`.
 
     lam and W are moved; `active` is permuted inside segments so that waiting rows come last.
@@ -270,10 +336,24 @@ def _epoch(
 
 
 def epoch_twin(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, b: Floats, floor: Floats,
-    ceil: Floats, length: Floats, start: Ints, query: Ints, order: Ints, active: Ints,
-    count: Ints, cut: float, passes: int, lam: Floats, W: Floats,
-) -> float:  # fmt: skip
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    b: Floats,
+    floor: Floats,
+    ceil: Floats,
+    length: Floats,
+    start: Ints,
+    query: Ints,
+    order: Ints,
+    active: Ints,
+    count: Ints,
+    cut: float,
+    passes: int,
+    lam: Floats,
+    W: Floats,
+) -> float:
     """The worst violation met: the compiled epoch once more, in plain NumPy, for comparison."""
     worst = 0.0
     for s in order:

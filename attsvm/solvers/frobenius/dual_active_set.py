@@ -52,15 +52,18 @@ Room = tuple[Floats, Floats, Floats, Ints, Bools]
 def room_of(m: int, d: int, g: int) -> Room:
     """Memory for problems of m rows of width d, on g queries."""
     return (
-        np.empty((2 * m + 6, m)), np.empty((m + 2 * g, d)), np.empty((g, g)),
-        np.empty((2, m), np.int64), np.empty(m, np.bool_),
-    )  # fmt: skip
+        np.empty((2 * m + 6, m)),
+        np.empty((m + 2 * g, d)),
+        np.empty((g, g)),
+        np.empty((2, m), np.int64),
+        np.empty(m, np.bool_),
+    )
 
 
 @njit(**DOT_ENTRY, seconds=6)
 def solve_stack(
     stack: StackArrays, free: Bools, shared: Shared, rank: int, room: Room, found: Found
-) -> None:  # fmt: skip
+) -> None:
     """Solves B problems of m rows each; `found` is filled with statuses and multipliers or proofs.
 
     free (m,) True on ties; `rank` a bound on the rank of the rows. Problems on shared rows leave
@@ -301,8 +304,11 @@ def twin(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:
         while True:
             r = np.linalg.solve(G[np.ix_(P, P)], G[P, j]) if P else np.empty(0)
             q = G[j, j] - G[j, P] @ r
-            falling = [(lam[i] / (sign * x), i) for i, x in zip(P, r, strict=True)
-                       if not free[i] and sign * x > 0]  # fmt: skip
+            falling = [
+                (lam[i] / (sign * x), i)
+                for i, x in zip(P, r, strict=True)
+                if not free[i] and sign * x > 0
+            ]
             tau, drop = min(falling, default=(np.inf, -1))
             if q <= DEPENDENT and abs(w[j]) <= 1e-13 * size:
                 left.add(j)

@@ -93,9 +93,7 @@ def _solve(task: Walk, prefixes: Ints, counts: Ints) -> tuple[Ints, Floats, Ints
     return prefixes[good], least[good], verdict[good]
 
 
-def _solve_part(
-    task: Walk, prefixes: Ints, m: int, counts: Ints
-) -> tuple[Bools, Floats, Ints]:  # fmt: skip
+def _solve_part(task: Walk, prefixes: Ints, m: int, counts: Ints) -> tuple[Bools, Floats, Ints]:
     """Which of these prefixes of m rows each are feasible, their least norms and verdicts."""
     B, depth = prefixes.shape
     rows = task.places[np.arange(depth), prefixes].reshape(B, -1)

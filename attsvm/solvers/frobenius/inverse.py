@@ -72,7 +72,7 @@ def resize(K: Floats, k: Int, r: Floats, q: float, a: Int) -> None:
 @njit(**INNER)
 def refine(
     G: Floats, b: Floats, P: Ints, k: Int, K: Floats, every: Ints, value: Floats, spare: Floats
-) -> None:  # fmt: skip
+) -> None:
     """`value` (k,) moved towards G_PP⁻¹ b_P by one refinement with the approximate inverse K.
 
     `spare` (k,) is left with what the old value was off by, G_PP value − b_P; `every` counts

@@ -56,10 +56,21 @@ class Found:
 
 
 def solve_rows(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, query: Ints, b: Floats, *,
-    free: NDArray[np.bool_], tol: float, budget: float = inf, W0: Floats | None = None,
-    lam0: Floats | None = None, max_seconds: float | None = None, memory: float = MEMORY,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    keys: NDArray[Any],
+    queries: Floats,
+    hi: Ints,
+    lo: Ints,
+    query: Ints,
+    b: Floats,
+    *,
+    free: NDArray[np.bool_],
+    tol: float,
+    budget: float = inf,
+    W0: Floats | None = None,
+    lam0: Floats | None = None,
+    max_seconds: float | None = None,
+    memory: float = MEMORY,
+) -> tuple[Floats, Floats]:
     """(W, λ): W (d, dq) and multipliers λ (m,), the best found, untrusted.
 
     Ends at a relative gap of `tol` (see `shortfall` for soft margins, ties and rows with b = 0),
@@ -140,9 +151,15 @@ def _run(
         pays = idle > 3 or _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
         if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:
             return _newton_rounds(
-                rows, lam, found, reach=2 * worst, tol=tol, deadline=deadline, room=room,
+                rows,
+                lam,
+                found,
+                reach=2 * worst,
+                tol=tol,
+                deadline=deadline,
+                room=room,
                 limit=EXPLODED * first,
-            )  # fmt: skip
+            )
     return found
 
 
@@ -161,9 +178,16 @@ def _newton_pays(rows: Segments, lam: Floats, *, rate: float, gain: float, facto
 
 
 def _newton_rounds(
-    rows: Segments, lam: Floats, found: Found, *, reach: float, tol: float, deadline: float,
-    room: int, limit: float,
-) -> Found:  # fmt: skip
+    rows: Segments,
+    lam: Floats,
+    found: Found,
+    *,
+    reach: float,
+    tol: float,
+    deadline: float,
+    room: int,
+    limit: float,
+) -> Found:
     """The best found by Newton on a working set that takes in the violated rows of each round."""
     tie = rows.floor == -inf
     length = np.where(rows.length > 0, rows.length, inf)
@@ -186,9 +210,14 @@ def _newton_rounds(
         inside = must
         scale = rows.length[index]
         x = newton(
-            gram(*rows.differences(index)), rows.b[index] / scale, lam[index] * scale,
-            floor=rows.floor[index], ceil=rows.ceil[index] * scale, tol=0.1 * tol, limit=limit,
-        )  # fmt: skip
+            gram(*rows.differences(index)),
+            rows.b[index] / scale,
+            lam[index] * scale,
+            floor=rows.floor[index],
+            ceil=rows.ceil[index] * scale,
+            tol=0.1 * tol,
+            limit=limit,
+        )
         lam = np.where(rows.length > 0, 0.0, lam)
         lam[index] = x / scale
         W = adjoint(rows, lam)

@@ -35,9 +35,15 @@ def gram(deltas: Floats, queries: Floats) -> Floats:
 
 
 def shortfall(
-    values: Floats, b: Floats, lam: Floats, *, square: float, length: Floats, floor: Floats,
+    values: Floats,
+    b: Floats,
+    lam: Floats,
+    *,
+    square: float,
+    length: Floats,
+    floor: Floats,
     ceil: Floats,
-) -> float:  # fmt: skip
+) -> float:
     """How far (W = Σ λ Δ zᵀ, λ) is from optimal; 0 is exact, inf is nothing known.
 
     Hard margins, b > 0: the certified gap  (‖W‖/min(values/b)) / (bᵀλ/‖W‖) − 1.
@@ -67,9 +73,17 @@ def shortfall(
 
 
 def newton(
-    G: Floats, c: Floats, lam: Floats, *, floor: Floats, ceil: Floats, tol: float,
-    limit: float = inf, outer: int = 20, inner: int = 60,
-) -> Floats:  # fmt: skip
+    G: Floats,
+    c: Floats,
+    lam: Floats,
+    *,
+    floor: Floats,
+    ceil: Floats,
+    tol: float,
+    limit: float = inf,
+    outer: int = 20,
+    inner: int = 60,
+) -> Floats:
     """The multipliers λ (k,), from the start `lam`: best found, always inside their bounds.
 
     Stops at a shortfall ≤ tol, after `outer` steps, or once the lower bound cᵀλ/√(λᵀGλ) on the
@@ -198,9 +212,16 @@ def _apply(G: Floats, y: Floats) -> Floats:
 
 
 def _line_search(
-    y: Floats, dy: Floats, v: Floats, dv: Floats, lam: Floats, c: Floats, sigma: float,
-    floor: Floats, ceil: Floats,
-) -> float:  # fmt: skip
+    y: Floats,
+    dy: Floats,
+    v: Floats,
+    dv: Floats,
+    lam: Floats,
+    c: Floats,
+    sigma: float,
+    floor: Floats,
+    ceil: Floats,
+) -> float:
     """The step t ∈ (0, 1] at which the slope of the convex inner function vanishes, or 1."""
     rise, bend = float(y @ dv), max(float(dy @ dv), 0.0)
     base, turn = lam + sigma * (c - v), sigma * dv

@@ -35,9 +35,16 @@ def _project(rows: RowArrays, unit: Floats, support: Ints) -> Floats:
     best, least = unit, np.inf
     for _ in range(8):
         part = RowArrays(
-            rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
-            rows.free[support], support, len(unit), len(unit),
-        )  # fmt: skip
+            rows.D[support],
+            rows.z,
+            rows.query[support],
+            rows.norms[support],
+            rows.b[support],
+            rows.free[support],
+            support,
+            len(unit),
+            len(unit),
+        )
         F = part.features()
         value = unit[support]
         for _ in range(3):

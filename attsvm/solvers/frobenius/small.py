@@ -96,9 +96,16 @@ def _polish(rows: RowArrays, lam: Floats, W: Floats) -> tuple[Floats, Floats]:
     support = (lam != 0).nonzero()[0]
     for turn in range(_TURNS):
         part = RowArrays(
-            rows.D[support], rows.z, rows.query[support], rows.norms[support], rows.b[support],
-            rows.free[support], support, rows.m, rows.total,
-        )  # fmt: skip
+            rows.D[support],
+            rows.z,
+            rows.query[support],
+            rows.norms[support],
+            rows.b[support],
+            rows.free[support],
+            support,
+            rows.m,
+            rows.total,
+        )
         F = part.features()
         # More rows than unknowns depend on each other: there is no one solution to polish.
         if not 0 < len(support) <= F.shape[1] or F.size > 2.5e7:

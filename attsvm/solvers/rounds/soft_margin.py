@@ -191,9 +191,15 @@ def _first(problem: Problem, start: Answer, W: Floats, size: float) -> Ints:
 
 
 def _round(
-    method: Method, problem: Problem, norm: Norm, start: Answer, working: Ints, *, tol: float,
+    method: Method,
+    problem: Problem,
+    norm: Norm,
+    start: Answer,
+    working: Ints,
+    *,
+    tol: float,
     budget: float,
-) -> Answer:  # fmt: skip
+) -> Answer:
     """The answer on the margins of `working` and every tie."""
     W0 = np.zeros(problem.shape) if start.W is None else start.W
     size = float(np.linalg.norm(W0))

@@ -86,10 +86,14 @@ def hard_answer(method: Method, problem: Problem, norm: Norm, *, tol: float) -> 
         D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
         W, unit = method.inner(
-            D, Z, rows.b / (rows.norms * size), rows.free,
+            D,
+            Z,
+            rows.b / (rows.norms * size),
+            rows.free,
             tol=max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0),
-            W0=first, lam0=warm * rows.norms / size,
-        )  # fmt: skip
+            W0=first,
+            lam0=warm * rows.norms / size,
+        )
         W = span.up(W) * size
         lam, mu = rows.spread(unit / rows.norms)
         answer = Answer(W, lam, mu)

@@ -30,9 +30,13 @@ STEP = 1e-4
 
 
 def descend(
-    objective: Objective, start: Floats, radius: float, norm: Norm,
-    cone: tuple[Floats, float] | None = None, reach: Reach = "sphere",
-) -> Floats:  # fmt: skip
+    objective: Objective,
+    start: Floats,
+    radius: float,
+    norm: Norm,
+    cone: tuple[Floats, float] | None = None,
+    reach: Reach = "sphere",
+) -> Floats:
     """A local minimiser of the objective over ‖x‖ = radius, by L-BFGS from the start.
 
     With a cone, x/‖x‖ is c + tan·y/√(1 + ‖y‖²) for y ⟂ c, normalised. reach "ball" adds a

@@ -152,18 +152,28 @@ def record_of(setting: Setting, grid: Floats, points: list[Point]) -> RegPath:
     certified = [nothing, nothing]
     if extra and not joint:
         at = [extra[0].x * (task.radius(R) / task.geometry.value(extra[0].x)) for R in grid]
-        certified = [np.array([task.at(x)[0].loss[0] for x in at]),
-                     np.array([task.log_excess(x) for x in at])]  # fmt: skip
+        certified = [
+            np.array([task.at(x)[0].loss[0] for x in at]),
+            np.array([task.log_excess(x) for x in at]),
+        ]
     share = nothing if target is None else np.atleast_1d(margin_share(W, target))
     cosine = nothing if target is None else np.atleast_1d(correlation(W, target))
     excess = task.excess
     return RegPath(
-        task.model.name, task.norm, grid,
+        task.model.name,
+        task.norm,
+        grid,
         np.array([second(float(R)) for R in grid]) if second is not None else nothing,
-        weights, np.array([t.at(p.x)[0].loss[0] for t, p in zip(tasks, points, strict=True)]),
+        weights,
+        np.array([t.at(p.x)[0].loss[0] for t, p in zip(tasks, points, strict=True)]),
         np.nan if excess is None or joint else excess.floor,
         np.array([t.log_excess(p.x) for t, p in zip(tasks, points, strict=True)]),
-        np.array([p.away for p in points]), np.asarray(task.norm.value(W)),
+        np.array([p.away for p in points]),
+        np.asarray(task.norm.value(W)),
         np.array([t.residual(p.x)[1] for t, p in zip(tasks, points, strict=True)]),
-        tuple(p.origin for p in points), target, cosine, share, *certified,
-    )  # fmt: skip
+        tuple(p.origin for p in points),
+        target,
+        cosine,
+        share,
+        *certified,
+    )

@@ -56,8 +56,10 @@ class Scouts:
         if task.excess is None:
             return cls(none, fit, -np.inf)
         scores = tokens.scores(task.head.v[0])
-        problems = [Problem.of(tokens, Selection.of(tokens, row)) for row in
-                    least_selections(scores, task.loss, fit)]  # fmt: skip
+        problems = [
+            Problem.of(tokens, Selection.of(tokens, row))
+            for row in least_selections(scores, task.loss, fit)
+        ]
         found = [np.asarray(c.W) for c in solve_many(problems) if c.W is not None]
         directions = np.array(found).reshape(-1, *task.batch.shape)
         return cls(directions, fit, sure_excess(scores, task.loss))
@@ -70,8 +72,13 @@ class Scouts:
         B, d, dq = self.directions.shape
         if not B + self.random:
             return np.zeros((0, d, dq))
-        W = np.concatenate([np.array(more).reshape(-1, d, dq), self.directions,
-                            draw.standard_normal((self.random, d, dq))])  # fmt: skip
+        W = np.concatenate(
+            [
+                np.array(more).reshape(-1, d, dq),
+                self.directions,
+                draw.standard_normal((self.random, d, dq)),
+            ]
+        )
         batch, norm = _copies(task.batch, len(W)), task.norm
         W = W / np.asarray(norm.value(W))[:, None, None]
         lowest, at = np.full(len(W), np.inf), W
@@ -130,10 +137,12 @@ def sure_excess(scores: Floats, loss: Loss) -> float:
 def _copies(batch: Batch, count: int) -> Batch:
     """The one instance `count` times."""
     return Batch(
-        np.repeat(batch.keys, count, axis=0), np.repeat(batch.values, count, axis=0),
-        np.repeat(batch.queries, count, axis=0), np.repeat(batch.labels, count, axis=0),
+        np.repeat(batch.keys, count, axis=0),
+        np.repeat(batch.values, count, axis=0),
+        np.repeat(batch.queries, count, axis=0),
+        np.repeat(batch.labels, count, axis=0),
         np.repeat(batch.present, count, axis=0),
-    )  # fmt: skip
+    )
 
 
 def _evaluated(task: BallTask, W: Floats, batch: Batch) -> Evaluation:

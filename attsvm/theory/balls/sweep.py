@@ -113,9 +113,13 @@ def setting_of(tokens: Tokens, asked: Asked) -> Setting:
 
 
 def points_along(
-    setting: Setting, grid: Floats, *, starts: int, scouts: int,
+    setting: Setting,
+    grid: Floats,
+    *,
+    starts: int,
+    scouts: int,
     progress: Callable[[float], None] | None = None,
-) -> list[Point]:  # fmt: skip
+) -> list[Point]:
     """The best Point found at each radius: upwards along every start, then downwards.
 
     A branch of local minimisers that is least at one radius is a start at the next ones, on both
