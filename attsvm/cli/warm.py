@@ -26,7 +26,7 @@ def warm_command(
     start = time.perf_counter()
     names = [name for name, _ in warming.steps()]
     # A share holds neighbours, which have kernels in common.
-    size = -(-len(names) // jobs)
+    size = max(1, -(-len(names) // jobs))
     shares = [names[k : k + size] for k in range(0, len(names), size)]
     with bar("compiling kernels") as tell:
         if jobs == 1:
@@ -40,7 +40,7 @@ def warm_command(
                         tell((k + 1) / len(shares))
     seconds = time.perf_counter() - start
     if as_json:
-        print_json({"status": "optimal", "compiled": count, "seconds": seconds,
+        print_json({"status": "done", "compiled": count, "seconds": seconds,
                     "place": warming.place()})  # fmt: skip
     elif count:
         print(f"compiled {count} kernels in {seconds:.0f} s; they are kept in {warming.place()}")
