@@ -53,7 +53,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     found: list[tuple[str, Callable[[], object]]] = []
     # Kernels differ by rule and by model, but not by pairs of them.
     pairs = [(model, "ngd") for model in MODELS] + [("weight", rule) for rule in RULES]
-    for model, rule in pairs:
+    for model, rule in dict.fromkeys(pairs):
         data = plain if "prompt" in model else tokens
         head = None if "joint" in model else v
         name = rule.replace(":P", ":3")

@@ -70,20 +70,23 @@ def walk(task: Walk, prefixes: Ints) -> Feasible:
         prefixes, least, verdict = _solve(task, prefixes, counts)
     for i in range(depth, n):
         choices = task.allowed[i].nonzero()[0]
-        longer = np.column_stack(
-            [np.repeat(prefixes, len(choices), axis=0), np.tile(choices, len(prefixes))]
-        )
-        prefixes, least, verdict = _solve(task, longer, counts)
+        longer = np.empty((len(prefixes), len(choices), i + 1), np.int64)
+        longer[:, :, :i] = prefixes[:, None]
+        longer[:, :, i] = choices
+        prefixes, least, verdict = _solve(task, longer.reshape(-1, i + 1), counts)
     return Feasible(prefixes, least, verdict, *counts.tolist())
 
 
 def _solve(task: Walk, prefixes: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
     """The feasible ones among prefixes (B, depth) of one length, their least norms and verdicts."""
-    depth = prefixes.shape[1]
+    B, depth = prefixes.shape
     # Masked tokens leave a choice with fewer rivals: prefixes of one size make one stack.
     sizes = task.count[np.arange(depth), prefixes].sum(axis=1)
-    good = np.zeros(len(prefixes), np.bool_)
-    least, verdict = np.empty(len(prefixes)), np.empty(len(prefixes), np.int64)
+    if 0 < B <= _CHUNK and sizes.min() == sizes.max():
+        good, least, verdict = _solve_part(task, prefixes, int(sizes[0]), counts)
+        return prefixes[good], least[good], verdict[good]
+    good = np.zeros(B, np.bool_)
+    least, verdict = np.empty(B), np.empty(B, np.int64)
     for m in np.unique(sizes):
         same = (sizes == m).nonzero()[0]
         for k in range(0, len(same), _CHUNK):
@@ -94,10 +97,14 @@ def _solve(task: Walk, prefixes: Ints, counts: Ints) -> tuple[Ints, Floats, Ints
 
 
 def _solve_part(task: Walk, prefixes: Ints, m: int, counts: Ints) -> tuple[Bools, Floats, Ints]:
-    """Which of these prefixes of m rows each are feasible, their least norms and verdicts."""
+    """Which of these prefixes of m rows each are feasible, their least norms and verdicts.
+
+    These two are of whole selections alone.
+    """
     B, depth = prefixes.shape
     rows = task.places[np.arange(depth), prefixes].reshape(B, -1)
-    rows = rows[rows >= 0].reshape(B, m)
+    if rows.shape[1] != m:
+        rows = rows[rows >= 0].reshape(B, m)
     found = np.empty(B, np.int64), np.empty((B, m)), np.empty((B, 0, 0)), np.empty((B, 3))
     none = np.empty((B, 0, 0))
     stack = none, none, np.empty((B, 0), np.int64), np.empty((B, 0)), np.ones((B, m))
@@ -106,6 +113,8 @@ def _solve_part(task: Walk, prefixes: Ints, m: int, counts: Ints) -> tuple[Bools
     status, lam, top = found[0], found[1], found[3][:, 0]
     feasible = status != NO_SOLUTION
     counts += (B, B - np.count_nonzero(feasible), np.count_nonzero(status == STOPPED))
+    if depth < len(task.count):
+        return feasible, top, status
     terms = task.scale[rows] / np.where(top > 0, top, 1.0)[:, None] * lam
     # Summed one after another, the same on any machine.
     worth = np.cumsum(terms, axis=1)[:, -1] if m else np.zeros(B)
