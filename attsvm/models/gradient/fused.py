@@ -173,7 +173,7 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
     known.simple[i] = apart and distinct(known.D[i], present, a)
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER, inline="always")
 def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
