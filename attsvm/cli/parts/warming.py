@@ -91,7 +91,7 @@ def warm_up(jobs: int = 1) -> int:
         if jobs == 1:
             return sum(_tell(done, k, name, made) for k, (name, made) in enumerate(_run(names), 1))
         # A share holds neighbours, which have kernels in common.
-        size = -(-len(names) // jobs)
+        size = max(1, -(-len(names) // jobs))
         with (
             Manager() as manager,
             ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
