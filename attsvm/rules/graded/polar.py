@@ -109,7 +109,7 @@ def _combine(basis: Basis, rank: int, L: Floats, k: int, out: Floats) -> None:
                     out[i, r] += L[j, i] * basis.vectors[m, r]
 
 
-@njit(**INNER)
+@njit(**INNER, inline="always")
 def _orthonormal(Y: Floats, k: int, R: Floats) -> None:
     """Y (k, d) = R Q: makes the rows of Y orthonormal, twice over; writes R (k, k), lower."""
     d = Y.shape[1]
@@ -133,7 +133,7 @@ def _orthonormal(Y: Floats, k: int, R: Floats) -> None:
             Y[i, r] /= s
 
 
-@njit(**INNER)
+@njit(**INNER, inline="always")
 def _rotate(columns: Floats, heights: Ints, k: int, V: Floats) -> None:
     """Makes the columns 2^heights_j columns_j (k, d) orthogonal by rotations, summed up in V.
 
