@@ -87,15 +87,10 @@ call = path
 """
 
 SENTENCES = """
-try:
-    from attsvm.language import train
-except ImportError:
-    train = attsvm.train
-Sentences = attsvm.Sentences if hasattr(attsvm, "Sentences") else attsvm.language.Sentences
-said = Sentences.of([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2, 3, 1], [2, 1, 3, 3]])
+said = attsvm.Sentences.of([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2, 3, 1], [2, 1, 3, 3]])
 def sentences():
-    path = train(said, model="next-token", steps=200)
-    return [path.loss]
+    stages = attsvm.two_stages(said, steps=(200, 200))
+    return [stages.decoder.loss, stages.attention.loss]
 call = sentences
 """
 
