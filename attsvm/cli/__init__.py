@@ -30,7 +30,6 @@ from attsvm.cli import (
 from attsvm.cli.parts.options import app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.ground.version import __version__
-from attsvm.ground.waiting import hush
 
 # Loading a module adds its command; the help page lists them in this order, others last.
 COMMANDS = (
@@ -74,6 +73,8 @@ def main() -> None:
     """Run the command line; errors become one sentence and an exit code."""
     words = sys.argv[1:] or ["--help"]
     if "--json" in words:
+        from attsvm.ground.waiting import hush
+
         hush()
     try:
         with warnings.catch_warnings():

@@ -12,7 +12,6 @@ from attsvm.cli.parts import summary
 from attsvm.cli.parts.options import Json, Tol, app, leave, read_norm, show
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
-from attsvm.ground.plugins import is_outside
 from attsvm.ground.progress import working
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ def certify_command(
 
     from attsvm.certificate import certify
     from attsvm.cli.parts.archive import read_problem
+    from attsvm.ground.plugins import is_outside
 
     if tol is not None and not 0 < tol < np.inf:
         raise Unsupported(f"tol is {tol}: it must be a positive number")

@@ -11,7 +11,6 @@ import typer
 from attsvm.cli.parts.options import FAILED, Json, app, print_json
 from attsvm.cli.parts.records import HERE, Folder, From, finish
 from attsvm.errors import Unsupported
-from attsvm.ground.waiting import hush
 
 
 @app.command("reproduce", epilog="Example: attsvm reproduce A --quick --jobs 2")
@@ -69,6 +68,7 @@ def reproduce_command(
 def _warm(jobs: int) -> None:
     """Compile every kernel before the first claim, so that no claim's seconds include it."""
     from attsvm.cli.parts.warming import warm_up
+    from attsvm.ground.waiting import hush
     from attsvm.reproduce import workers
 
     hush()

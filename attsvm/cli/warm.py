@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from attsvm.cli.parts.options import Json, app, print_json
-from attsvm.ground.waiting import hush
 
 
 @app.command("warm", epilog="Example: attsvm warm --jobs 2")
@@ -18,6 +17,7 @@ def warm_command(
 ) -> None:
     """Compile every kernel now, so that no later call waits for it."""
     from attsvm.cli.parts.warming import place, warm_up
+    from attsvm.ground.waiting import hush
 
     hush()
     start = time.perf_counter()

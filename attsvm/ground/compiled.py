@@ -6,9 +6,7 @@ by an account without a home) `numba.njit(cache=True)` refuses to define the fun
 the kernel is then compiled in memory, once per process.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
@@ -17,8 +15,6 @@ from numpy.typing import NDArray
 from attsvm.ground.waiting import expect
 
 F = TypeVar("F", bound=Callable[..., Any])
-P = TypeVar("P")
-R = TypeVar("R")
 A = TypeVar("A", bound=NDArray[Any])
 
 # Every kernel of the package that has been defined.
@@ -73,31 +69,3 @@ def plain(array: A) -> A:
     A kernel is compiled once for each kind of array it meets: this is the door that leaves one.
     """
     return array if array.flags.carray else array.copy()
-
-
-def in_threads(work: Callable[[P], R], parts: Sequence[P]) -> list[R]:
-    """The results of work on each part, in order, shared out between as many threads as numba has.
-
-    Kernels that release the interpreter's lock run side by side. A little work is not worth a
-    thread: make parts that take a millisecond or more.
-    """
-    count = min(int(numba.config.NUMBA_NUM_THREADS), len(parts))  # type: ignore[attr-defined]
-    if count < 2:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(work, parts))
-
-
-@contextmanager
-def threads(work: int) -> Iterator[None]:
-    """A context in which parallel kernels use at most one thread for each unit of `work`.
-
-    A team of threads that waits for a little work costs more than the work, most of all on a busy
-    machine, where the waiting is done at full speed.
-    """
-    before = numba.get_num_threads()
-    numba.set_num_threads(max(1, min(before, work)))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)

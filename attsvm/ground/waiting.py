@@ -62,8 +62,8 @@ class Watch(event.Listener):
 
 
 def _ours(kernel: Any) -> bool:
-    """Whether a function is one of this package: others compile kernels of their own."""
-    return bool(kernel.__module__.startswith("attsvm."))
+    """Whether a function is one of this package: users compile kernels of their own."""
+    return str(kernel.__module__ or "attsvm.").startswith("attsvm.")
 
 
 _watch = Watch()

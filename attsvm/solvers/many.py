@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import in_threads
+from attsvm.ground.shares import in_shares
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.rows import StackRows
@@ -38,8 +39,12 @@ def solve_all(rows: StackRows) -> tuple[Ints, Floats, Floats]:
     """
     B, m = rows.b.shape
     free = np.zeros(m, np.bool_)
-    parts = [slice(k, k + _CHUNK) for k in range(0, B, _CHUNK)]
-    found = in_threads(lambda part: solve_rows(rows.part(part), free), parts)
+
+    def some(begin: int, end: int) -> list[tuple[Any, ...]]:
+        cuts = [slice(k, min(k + _CHUNK, end)) for k in range(begin, end, _CHUNK)]
+        return [solve_rows(rows.part(cut), free) for cut in cuts]
+
+    found = [part for share in in_shares(some, B, least=_CHUNK) for part in share]
     status, lam, W, _ = map(np.concatenate, zip(*found, strict=True))
     return status, lam, W
 

@@ -9,6 +9,7 @@ import pytest
 from tests.ground.cold_start import HERE
 
 PROGRAM = """
+__name__ = "attsvm.made"
 from attsvm.ground.compiled import njit
 from attsvm.ground import waiting
 waiting.PATIENCE = {patience}
