@@ -105,7 +105,7 @@ def _fused(
     if descent.rule.fused is None or loss.code is None:
         return None
     B, n, T, d = batch.keys.shape
-    v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])))
+    v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])), order="C")
     given = fused.Instances(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code
     )
