@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path as FilePath
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -100,6 +101,19 @@ def write_figure(figure: Figure, file: FilePath) -> None:
     )
     with beside(file) as target:
         target.write_bytes(drawn.getvalue())
+
+
+def place_parts(figure: Figure) -> None:
+    """Place the parts of a figure once and for all, before it is written to several files.
+
+    Else they are placed anew for each file, and it is drawn twice for it.
+    """
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    engine.execute(figure)
+    with rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+        figure.set_layout_engine(None)
 
 
 def _loss(ax: Axes, path: Path, b: int) -> None:

@@ -126,7 +126,7 @@ def judge(
 
 def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
     """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
-    from attsvm.figures.run import write_figure
+    from attsvm.figures.run import place_parts, write_figure
     from attsvm.figures.style import QUIET, styled
 
     with styled():
@@ -142,6 +142,7 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
             fontsize=7.5,
             color=QUIET,
         )
+        place_parts(figure)
         for kind in ("svg", "png"):
             write_figure(figure, folder / "figures" / f"{claim.id}.{kind}")
     motion = folder / "claims" / f"{claim.id}.motion.json"
