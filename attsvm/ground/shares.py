@@ -59,12 +59,11 @@ def memory(make: Callable[..., T], *sizes: int) -> T:
     True
     """
     kept: dict[Any, Any] = _KEPT.__dict__
-    key = f"{make.__module__}.{make.__qualname__}"
-    last = kept.get(key)
+    last = kept.get(make)
     if last is not None and last[0] == sizes:
         found: T = last[1]
         return found
     made = make(*sizes)
     if sum(sizes) <= _SMALL:
-        kept[key] = sizes, made
+        kept[make] = sizes, made
     return made

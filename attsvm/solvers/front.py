@@ -172,13 +172,14 @@ def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
             "a solver is a name, a Solver or a function (problem, norm, tol=…) -> Answer; "
             f"this is {solver!r}"
         )
-    fitting = [key for key, other in solvers.SOLVERS.items() if other.takes(norm)]
+    soft = budget < np.inf
+    if method.takes(norm) and (method.soft or not soft):
+        return method
+    fitting = {key: other for key, other in solvers.SOLVERS.items() if other.takes(norm)}
     if not method.takes(norm):
         raise Unsupported(f"{name} does not take norm {norm.name}: {', '.join(fitting)} do")
-    if budget < np.inf and not method.soft:
-        fitting = [key for key in fitting if solvers.SOLVERS[key].soft]
-        raise Unsupported(f"{name} takes no budget C in norm {norm.name}: {', '.join(fitting)} do")
-    return method
+    words = ", ".join(key for key, other in fitting.items() if other.soft)
+    raise Unsupported(f"{name} takes no budget C in norm {norm.name}: {words} do")
 
 
 def _tolerance(norm: Norm, tol: float | None) -> float:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.shares import memory
 from attsvm.problem.rows import StackRows
 from attsvm.solvers.frobenius.dual_active_set import (
     NO_SOLUTION,
@@ -45,7 +46,7 @@ def solve_rows(rows: StackRows, free: Bools) -> Found:
     """
     (B, m, d), (_, g, e) = rows.D.shape, rows.z.shape
     found = np.empty(B, np.int64), np.empty((B, m)), np.empty((B, d, e)), np.empty((B, 3))
-    solve_stack(rows.arrays(), free, _NONE, d * e, room_of(m, d, g), found)
+    solve_stack(rows.arrays(), free, _NONE, d * e, memory(room_of, m, d, g), found)
     return found
 
 
