@@ -1,28 +1,29 @@
 """train() and outcome() of the package: tokens and sentences come in by the same door.
 
-Each hands over to the room of its data, and refuses by name what belongs to the other.
+Each hands over to the room of its data, and refuses by name what belongs to the other. Rooms are
+loaded when they are entered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.language.sentences import Sentences
-from attsvm.language.training import front as sentence_training
-from attsvm.language.training.outcomes import SentenceOutcome, SentenceRun, sentence_outcome
-from attsvm.language.training.stages import Stages
 from attsvm.losses import Loss
 from attsvm.models import Model
 from attsvm.norms import Norm
 from attsvm.problem.tokens import Tokens
 from attsvm.rules import RuleLike
-from attsvm.theory import outcomes as token_outcomes
-from attsvm.theory.outcomes import Outcome
 from attsvm.training import front as token_training
 from attsvm.training.loop import Progress, Stop
 from attsvm.training.path import Path
+
+if TYPE_CHECKING:
+    from attsvm.language.training.outcomes import SentenceOutcome
+    from attsvm.language.training.stages import Stages
+    from attsvm.theory.outcomes import Outcome
 
 
 def train(
@@ -100,6 +101,8 @@ def train(
         if loss != "logistic" or width is not None:
             name = "loss" if loss != "logistic" else "width"
             raise Unsupported(f"{name} is for tokens: models of sentences have their own")
+        from attsvm.language.training import front as sentence_training
+
         return sentence_training.train(tokens, **both, **given)
     if given:
         raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
@@ -152,10 +155,14 @@ def outcome(
         if instance or model is not None:
             name = "instance" if instance else "model"
             raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
+        from attsvm.language.training.outcomes import SentenceRun, sentence_outcome
+
         run = SentenceRun.of(path, tokens, head, "orthonormal" if embedding is None else embedding)
         return sentence_outcome(run, norm=norm)
     if embedding is not None:
         raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
-    if isinstance(path, Stages):
+    from attsvm.theory import outcomes as token_outcomes
+
+    if not isinstance(path, Path):
         raise BadTokens("two stages are compared with the Sentences they were trained on")
     return token_outcomes.outcome(path, tokens, head, instance=instance, norm=norm, model=model)
