@@ -3,7 +3,8 @@
     python -m tests.house.measured [ROOT]
 
 ROOT is the folder that holds another version of the package, for a comparison. Compiled kernels
-are called from Python without a frame of their own: a module of kernels alone is not counted.
+are called from Python without a frame of their own: a module of kernels alone is not counted, nor
+what runs only while modules are loaded.
 """
 
 import ast
@@ -44,11 +45,14 @@ PATHS = {
 PROBE = """
 import contextlib, io, os, sys
 {setup}
-seen = set()
+seen, loading = set(), [0]
 def watch(frame, event, arg):
-    name = frame.f_globals.get("__name__") or ""
-    if name.startswith("attsvm"):
-        seen.add(name)
+    if frame.f_code.co_name == "<module>":
+        loading[0] += (event == "call") - (event == "return")
+    elif event == "call" and not loading[0]:
+        name = frame.f_globals.get("__name__") or ""
+        if name.startswith("attsvm"):
+            seen.add(name)
 import threading
 sys.setprofile(watch); threading.setprofile(watch)
 quiet = io.StringIO()
