@@ -195,9 +195,10 @@ def _bounds(
     found = measure(problem.stacked, lam[None], W[None], margin_error(shape))
     worth, size, used, worst = found.sums[0].tolist()
     G = found.G[0]
-    high = Corrected(None, np.inf)
     if LEAST_MARGIN < worst < np.inf:
         high = Corrected(W / worst, float(above(norm, shape, W, worst)))
+    else:
+        high = Corrected(None, np.inf)
     if PLAIN[0] < size < PLAIN[1]:
         low = below(norm, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
     else:
