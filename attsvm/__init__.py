@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate, certify
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
+    from attsvm.convergence import ConvergenceProof, proof_of_convergence
     from attsvm.doors import outcome, train
     from attsvm.heads.head import Head
     from attsvm.language.embedding import embedding_of
@@ -56,6 +57,7 @@ _HOMES = {
     "Answer": "solvers.solver",
     "Certificate": "certificate",
     "Check": "certificate.verify",
+    "ConvergenceProof": "convergence",
     "Head": "heads.head",
     "Limit": "theory.limits.limit",
     "Loss": "losses.loss",
@@ -84,6 +86,7 @@ _HOMES = {
     "optimality": "theory.optima",
     "outcome": "doors",
     "predict": "theory.limits.limit",
+    "proof_of_convergence": "convergence",
     "read_sentences": "language.text",
     "regpath": "theory.balls.paths",
     "relaxed": "solvers.sets",
@@ -116,6 +119,8 @@ __all__ = [
     "Path",
     "outcome",
     "Outcome",
+    "proof_of_convergence",
+    "ConvergenceProof",
     # What theory says of it.
     "predict",
     "Limit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.ground.arrays import Floats
+from attsvm.ground.interval import Interval
 from attsvm.losses.loss import Loss
 
 
@@ -17,4 +18,10 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.full(np.shape(x), -1.0), -np.asarray(x, dtype=np.float64)
 
 
-LOSS = Loss("exponential", _value, _slope, 0.0, code=1)
+def _steepness(lo: Floats, hi: Floats) -> tuple[Floats, Floats, Floats]:
+    """|ℓ'| = ℓ'' = e^−x falls."""
+    slope = Interval(-hi, -lo).exp()
+    return slope.lo, slope.hi, slope.hi
+
+
+LOSS = Loss("exponential", _value, _slope, 0.0, code=1, steepness=_steepness)

@@ -17,4 +17,10 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.full(np.shape(x), -1.0), np.zeros(np.shape(x))
 
 
-LOSS = Loss("linear", _value, _slope, -np.inf, code=2)
+def _steepness(lo: Floats, hi: Floats) -> tuple[Floats, Floats, Floats]:
+    """|ℓ'| = 1, ℓ'' = 0."""
+    one = np.ones(np.broadcast(lo, hi).shape)
+    return one, one, np.zeros_like(one)
+
+
+LOSS = Loss("linear", _value, _slope, -np.inf, code=2, steepness=_steepness)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.ground.arrays import Floats
+from attsvm.ground.interval import Interval
 from attsvm.losses.loss import Loss
 
 
@@ -17,4 +18,12 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.full(np.shape(x), -1.0), -np.logaddexp(0.0, x)
 
 
-LOSS = Loss("logistic", _value, _slope, 0.0, code=0)
+def _steepness(lo: Floats, hi: Floats) -> tuple[Floats, Floats, Floats]:
+    """|ℓ'| = 1/(1 + e^x) falls; ℓ'' = 1/(4 cosh²(x/2)) is largest nearest to 0."""
+    slope = 1.0 / (1.0 + Interval(lo, hi).exp())
+    nearest = np.where(lo > 0, lo, np.where(hi < 0, hi, 0.0))
+    root = Interval(0.5 * nearest).exp() + Interval(-0.5 * nearest).exp()
+    return slope.lo, slope.hi, (1.0 / root.squared()).hi
+
+
+LOSS = Loss("logistic", _value, _slope, 0.0, code=0, steepness=_steepness)

@@ -11,6 +11,9 @@ import numpy as np
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
 
+# (lo, hi) -> (least |ℓ'|, most |ℓ'|, most |ℓ''|) of each interval.
+Steepness = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -19,6 +22,8 @@ class Loss:
     The slope underflows long before training ends; its logarithm does not. floor: the infimum of
     the loss, −inf when there is none. best: the margin at which it is least, inf for a loss that
     falls all the way. code: its number in the fused kernels, None for a loss that they do not know.
+    steepness(lo, hi): (least |ℓ'|, most |ℓ'|, most |ℓ''|) on the intervals [lo, hi], rounded
+    outward; None for a loss that does not fall everywhere, of which no convergence is proved.
     """
 
     name: str
@@ -27,6 +32,7 @@ class Loss:
     floor: float
     best: float = math.inf
     code: int | None = None
+    steepness: Steepness | None = None
 
 
 def check_loss(loss: Loss) -> None:

@@ -1,0 +1,91 @@
+"""proof_of_convergence(): from a W and a way of training to a proof, or to what blocks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attsvm.convergence.proof import ConvergenceProof, unsupported
+from attsvm.convergence.prover import Prover
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats, numbers, vector
+from attsvm.heads.head import Head
+from attsvm.losses import Loss, loss_of
+from attsvm.problem.tokens import Tokens
+from attsvm.rules import RuleLike, rule_of
+
+
+def proof_of_convergence(
+    tokens: Tokens,
+    W: Any,
+    *,
+    head: Any,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+) -> ConvergenceProof:
+    """A proof that training from W never changes its selection and tends to the max-margin
+    direction, or what blocks it.
+
+    W: (d, dq), or a prompt (d,). head: the linear head v. rule: "ngd" (any steps along the gradient
+    of length at most lr whose lengths add up to infinity), or "gd". The proof is of the exact
+    iteration; `float_steps` says how far it covers one in floats. Every inequality is checked in
+    interval arithmetic.
+
+    >>> import numpy as np, attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).theorem
+    'tube'
+    """
+    return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
+
+
+def prover(
+    tokens: Tokens,
+    *,
+    head: Any,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+) -> Prover:
+    """The Prover of one instance, for many W."""
+    if not isinstance(tokens, Tokens):
+        raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
+    if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
+        raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
+    made = rule_of(rule)
+    if made.fused is None:
+        raise unsupported(f"rule {made.name!r}")
+    return Prover(
+        tokens,
+        _vector(head, tokens),
+        loss_of(loss),
+        made.name,
+        float(lr),
+        made.fused == "gd",
+    )
+
+
+def checked_W(tokens: Tokens, W: Any) -> Floats:
+    """W as a finite float64 matrix (d, dq)."""
+    shape = (int(tokens.keys.shape[2]), int(tokens.queries.shape[1]))
+    array = numbers(W, "W").astype(np.float64)
+    if array.ndim == 1 and shape[1] == 1:
+        array = array[:, None]
+    if array.shape != shape:
+        raise BadTokens(f"W has shape {np.shape(W)}; these tokens need {shape}")
+    if not np.isfinite(array).all():
+        raise BadTokens("W is not finite")
+    return np.ascontiguousarray(array)
+
+
+def _vector(head: Any, tokens: Tokens) -> Floats:
+    if head is None:
+        raise BadTokens("a proof of convergence needs the head: give head=v")
+    if isinstance(head, Head):
+        if head.vector is None:
+            raise unsupported(f"head {head.name!r}")
+        head = head.vector
+    v = np.asarray(head, dtype=np.float64)
+    return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)

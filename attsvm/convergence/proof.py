@@ -1,0 +1,178 @@
+"""ConvergenceProof: that a run tends to the max-margin direction from where it is, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from attsvm.errors import Unsupported
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.problem.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attsvm.convergence.verify import Recheck
+
+Theorem = Literal["tube", "cone", "level"]
+
+
+@dataclass(frozen=True, eq=False)
+class Blocked:
+    """What stands in the way of a proof: a sentence, and where there is one the row (input, token).
+
+    norm: about the ‖W‖ at which the proof would succeed, if W kept its offset from the limit's ray;
+    nan where no norm is known to be enough. In floats, and no promise.
+    """
+
+    reason: str
+    row: tuple[int, int] | None = None
+    norm: float = float("nan")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConvergenceProof:
+    """Whether the exact iteration from W keeps its selection for ever and tends to W^mm, proved.
+
+    theorem: "tube" (with a rate), "cone", "level" (plain descent at the best tokens), or None; then
+    `blocked` says why. selection (n,): the tokens. direction (d, dq): W^mm, in floats. constants:
+    every number of the theorem by its name in docs/convergence.md, rounded the safe way. witness:
+    the arrays from which the constants can be computed again. longest_step: steps up to this length
+    (up to this η for plain descent) are covered. float_steps: for how many steps in floats the
+    proof also holds, their rounding included; 0 where it speaks of exact steps alone.
+    """
+
+    tokens: Tokens
+    head: Floats
+    W: Floats
+    rule: str
+    lr: float
+    loss: str
+    selection: Ints
+    theorem: Theorem | None
+    constants: Mapping[str, float] = field(default_factory=dict)
+    witness: Mapping[str, Any] = field(default_factory=dict)
+    direction: Floats | None = None
+    longest_step: float = float("nan")
+    float_steps: int = 0
+    blocked: Blocked | None = None
+
+    @property
+    def proved(self) -> bool:
+        """Whether there is a proof."""
+        return self.theorem is not None
+
+    def bound(self, steps: Any = 0) -> Any:
+        """At most 1 − corr(W_t, W^mm) after so many more steps of length lr; nan without a rate.
+
+        The tube has a rate: 1 − corr ≤ rate/ρ², and ρ grows by at least `growth` at each step of
+        normalized descent. Of plain descent only the bound at step 0, and `bound_at`, are known.
+        """
+        t = np.asarray(steps, dtype=np.float64)
+        if self.theorem != "tube":
+            return np.full(t.shape, np.nan)[()]
+        growth = self.constants.get("growth", 0.0)
+        rho = self.constants["rho"] + growth * t
+        value = np.where((t == 0) | (growth > 0), self.constants["rate"] / rho**2, np.nan)
+        return np.minimum(value * (1 + 2.0**-40), 1.0)[()]
+
+    def bound_at(self, W: Any) -> Any:
+        """At most 1 − corr of later iterates W (..., d, dq); nan without a rate.
+
+        Holds for what the run reaches from here, not for any W.
+        """
+        array = np.asarray(W, dtype=np.float64)
+        if self.theorem != "tube" or self.direction is None:
+            return np.full(array.shape[:-2], np.nan)[()]
+        square = float((self.direction**2).sum())
+        rho = np.einsum("...ij,ij->...", array, self.direction) / square
+        rho = rho * (1 - 1e-9) if self.constants["rho"] > 0 else rho
+        value = np.where(rho > 0, self.constants["rate"] / np.where(rho > 0, rho, 1.0) ** 2, np.inf)
+        return np.minimum(value, 1.0)[()]
+
+    @property
+    def message(self) -> str:
+        """One sentence."""
+        if self.theorem is None:
+            assert self.blocked is not None
+            more = ""
+            if np.isfinite(self.blocked.norm):
+                more = f"; it would hold from a norm of about {self.blocked.norm:.3g} on"
+            return f"not proved: {self.blocked.reason}{more}"
+        c = self.constants
+        said = {
+            "tube": "W stays within {D:.3g} of its limit ray, and 1 − corr ≤ {bound:.2e} and falls",
+            "cone": "corr stays above {c0:.6g} and tends to 1",
+            "level": "the loss never rises above its level again, and the direction converges",
+        }[self.theorem]
+        values = {**c, "bound": float(self.bound())}
+        return (
+            f"converges, proved ({self.theorem}): the selection never changes; "
+            + said.format(**values)
+            + f"; steps up to {self.longest_step:.3g}"
+        )
+
+    def require(self) -> ConvergenceProof:
+        """The proof itself. Raises NotConverged where there is none."""
+        from attsvm.errors import NotConverged
+
+        if not self.proved:
+            raise NotConverged(self.message)
+        return self
+
+    def verify(self) -> Recheck:
+        """The verdict of a recomputation from tokens, W and witness alone, in intervals."""
+        from attsvm.convergence.verify import verify_proof
+
+        return verify_proof(self)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the proof with its data as an .npz file without pickles, in one move."""
+        from attsvm.convergence.saved import save_proof
+
+        save_proof(self, path, force=force)
+
+    @staticmethod
+    def load(path: str | Path) -> ConvergenceProof:
+        """The proof saved in this file; its claims are not checked before `verify` is."""
+        from attsvm.convergence.saved import load_proof
+
+        return load_proof(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a program wants to read: plain values, without the arrays."""
+        blocked = self.blocked
+        return {
+            "proved": self.proved,
+            "theorem": self.theorem,
+            "rule": self.rule,
+            "lr": self.lr,
+            "loss": self.loss,
+            "selection": [int(t) for t in self.selection],
+            "bound": _number(self.bound()),
+            "longest_step": _number(self.longest_step),
+            "float_steps": self.float_steps,
+            "constants": {name: _number(value) for name, value in self.constants.items()},
+            "blocked": None
+            if blocked is None
+            else {"reason": blocked.reason, "row": blocked.row, "norm": _number(blocked.norm)},
+            "message": self.message,
+        }
+
+    def __repr__(self) -> str:
+        return f"ConvergenceProof({self.message})"
+
+
+def _number(x: Any) -> float | None:
+    return float(x) if np.isfinite(x) else None
+
+
+def unsupported(what: str) -> Unsupported:
+    """The error for what has no theorem, with what has one."""
+    return Unsupported(
+        f"no theorem of convergence covers {what}: it covers weight and prompt models with a "
+        "fixed linear head, rules gd, ngd, mirror:P and nmirror:P, and losses logistic, "
+        "exponential and linear"
+    )

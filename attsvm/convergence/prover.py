@@ -1,0 +1,389 @@
+"""Prover: what is common to all W of one instance and one way of training, and a proof for each W.
+
+Rows and active sets depend on the selection alone and are kept; a proof for another W of the same
+run costs a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from attsvm.convergence import cone, tube
+from attsvm.convergence.active import Active, NotVerified, named, verified
+from attsvm.convergence.level import measure_level
+from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
+from attsvm.convergence.rows import Rows, rows_of
+from attsvm.errors import AttsvmError
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.losses.loss import Loss
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
+
+# Rounding errors of this many steps are asked to be covered where the proof has room for them.
+COVERED = 1e6
+# The share of the largest multiplier from which a row counts as a tight one, at first.
+_ACTIVE = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What a selection stands on: its rows, the verified active set or why there is none, and the
+    axis of the cone (None where nothing feasible is known)."""
+
+    rows: Rows | None
+    active: Active | None
+    frame: tube.Frame | None
+    axis: cone.Axis | None
+    blocked: Blocked | None
+    direction: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class Prover:
+    """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
+
+    plain: steps are lr times the gradient; otherwise each has length at most lr.
+    """
+
+    tokens: Tokens
+    head: Floats
+    loss: Loss
+    rule: str
+    lr: float
+    plain: bool
+    known: dict[bytes, Ground] = field(default_factory=dict)
+
+    def selected(self, W: Floats) -> Ints:
+        """The token of each input with the largest logit at W."""
+        tokens = self.tokens
+        keys = np.asarray(tokens.keys, dtype=np.float64)
+        source = np.arange(tokens.n) if tokens.source is None else tokens.source
+        logits = np.einsum("ntd,nd->nt", keys[source], tokens.queries @ W.T)
+        found: Ints = np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
+        return found
+
+    def ground(self, alpha: Ints) -> Ground:
+        """Rows, active set and axis of a selection, computed once."""
+        key = alpha.tobytes()
+        if key not in self.known:
+            self.known[key] = self._ground(alpha)
+        return self.known[key]
+
+    def _ground(self, alpha: Ints) -> Ground:
+        try:
+            rows = rows_of(self.tokens, alpha, self.head, self.loss)
+        except AttsvmError as error:
+            return Ground(None, None, None, None, Blocked(str(error)), None)
+        if not rows.count:
+            return Ground(rows, None, None, None, Blocked("there is no other token"), None)
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            certificate = solve(Problem.of(self.tokens, Selection.of(self.tokens, alpha)))
+        if certificate.W is None:
+            return Ground(rows, None, None, None, Blocked(certificate.message), None)
+        names = {
+            (int(i), int(t)): k
+            for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
+        }
+        lam = np.zeros(rows.count)
+        for (i, _, t), weight in zip(
+            certificate.problem.rows, certificate.multipliers, strict=True
+        ):
+            k = names.get((int(i), int(t)))
+            if k is not None:
+                lam[k] += weight
+        active: Active | None = None
+        blocked: Blocked | None = None
+        guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
+        try:
+            active = verified(rows, guess)
+        except NotVerified as error:
+            blocked = Blocked(str(error), None if error.row is None else _row(rows, error.row))
+        frame = None
+        if active is not None:
+            frame = tube.Frame(rows, active)
+            wrong = ~frame.good[active.C]
+            if wrong.any():
+                k = int(active.C[int(wrong.argmax())])
+                what = "scores as much as" if rows.zero[k] else "scores more than"
+                blocked = Blocked(
+                    f"the selection is not locally optimal: {named(rows, k)} is tight and {what} "
+                    "the kept token",
+                    _row(rows, k),
+                )
+                return Ground(rows, active, None, None, blocked, certificate.W)
+            axis: cone.Axis | None = cone.Axis.exact(rows, active)
+        else:
+            axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
+        return Ground(rows, active, frame, axis, blocked, certificate.W)
+
+    def prove(self, W: Floats) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it."""
+        alpha = self.selected(W)
+        at = self.ground(alpha)
+        if at.rows is None or (at.frame is None and at.axis is None):
+            assert at.blocked is not None
+            return self._made(W, alpha, None, at, blocked=at.blocked)
+        scaled = np.ldexp(W, -whole_log2(at.rows.unit))
+        found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
+        if found is None and self.plain:
+            found = self._level(scaled, W, alpha, at)
+        if found is not None:
+            return found
+        return self._made(W, alpha, None, at, blocked=self._blocked(scaled, at))
+
+    def _steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+        size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
+        return tube.Steps(size, self.plain, errors)
+
+    def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+        frame = at.frame
+        if frame is None:
+            return None
+        rows = frame.rows
+        steps = self._steps(rows)
+        here = tube.place(frame, W, 0.0 if self.plain else steps.size)
+        D = tube.radii(frame, here)
+        if not len(D):
+            return None
+        best = widest(frame, here, steps, D)
+        if best is None:
+            return None
+        found, j = best
+        # The same with the rounding errors of many steps, where there is room for them.
+        drift = _drift(self.tokens, frame, W, float(found.h[j]))
+        errors = drift * COVERED * (_size(W) + COVERED * float(found.h[j]) / 2)
+        covered = tube.Steps(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
+        again = widest(frame, here, covered, D)
+        total = 0.0
+        if again is not None:
+            found, j = again
+            total = covered.errors
+        done = tube.Steps(steps.size, steps.plain, total)
+        constants = tube.claims(frame, here, done, found, j)
+        count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
+        longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
+        moved = here.shift.nonzero()[0]
+        unit = rows.unit
+        witness = {
+            "mode": found.mode,
+            "tight": _names(rows, frame.active.C),
+            "shifted": _names(rows, moved),
+            "shift": here.shift[moved] * unit**2,
+            "D": np.float64(found.D[j]) * unit,
+            "errors": np.float64(total) * unit,
+        }
+        return self._made(given, alpha, "tube", at, constants, witness, longest, count)
+
+    def _longest(
+        self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
+    ) -> float:
+        """The longest step with which the same tube is proved, found by doubling and halving."""
+        low, high = self.lr, math.inf
+        radius = np.array([D])
+        for _ in range(14):
+            tried = low * 2 if high == math.inf else 0.5 * (low + high)
+            size = tried / frame.rows.unit ** (2 if self.plain else 1)
+            steps = tube.Steps(size, self.plain, errors)
+            if bool(tube.measure(frame, here, steps, radius, mode).fits[0]):
+                low = tried
+            else:
+                high = tried
+        return low
+
+    def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+        rows, axis = at.rows, at.axis
+        if axis is None or rows is None:
+            return None
+        c, R = cone.corr(axis, W)
+        cosines = cone.cosines(c)
+        if not len(cosines):
+            return None
+        size = self._steps(rows).size
+        found = cone.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
+        if not found.fits.any():
+            return None
+        j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
+        unit = rows.unit
+        longest = self.lr * cone.stretch(found, j, R, axis)
+        constants = cone.claims(axis, found, j, R, c, unit)
+        held = axis.mu.hi > 0
+        exact = at.active is not None
+        witness = {
+            "exact": exact,
+            "tight": _names(rows, held.nonzero()[0]),
+            "mu": axis.mu.mid[held],
+            "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(unit)),
+            "c0": np.float64(found.c[j]),
+            "R": np.float64(R * unit),
+        }
+        return self._made(given, alpha, "cone", at, constants, witness, longest, 0)
+
+    def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+        rows: Any = at.rows
+        margins = rows.margins(W)[rows.pull.group]
+        found = measure_level(self.tokens, rows.pull, margins, self.lr)
+        if found is None or not found.fits:
+            return None
+        constants = {
+            "excess": found.excess,
+            "allowed": found.allowed,
+            "curvature": found.curvature,
+        }
+        return self._made(given, alpha, "level", at, constants, {}, found.longest, 0)
+
+    def _blocked(self, W: Floats, at: Ground) -> Blocked:
+        """Why there is no proof at W: the active set, a row without margin, or an inequality."""
+        if at.frame is None or at.rows is None:
+            return at.blocked or Blocked("no inequality holds")
+        frame, rows = at.frame, at.rows
+        steps = self._steps(rows)
+        here = tube.place(frame, W, 0.0 if self.plain else steps.size)
+        norm = self._needed(frame, W) * rows.unit
+        across = np.maximum(frame.active.across.hi, 1e-300)
+        top = (frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
+        reach = top / across
+        D0 = float(here.distance.hi)
+        k = int(reach.argmin())
+        if not reach[k] > D0:
+            return Blocked(
+                f"{named(rows, k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
+                f"limit ray, and the margin is known within {reach[k] * rows.unit:.3g} of it",
+                _row(rows, k),
+                norm,
+            )
+        D = tube.radii(frame, here)
+        found = tube.measure(frame, here, steps, D, "A")
+        level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
+        level = level - frame.active.across.hi * D0
+        bad = frame.bad
+        if steps.size and not self.plain and (found.omega <= 0).all():
+            most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
+            return Blocked(
+                f"the step {self.lr:.3g} is too long: the tube needs less than about {most:.3g}",
+                None,
+                norm,
+            )
+        if bad.any():
+            k = int(np.where(bad, level, np.inf).argmin())
+            return Blocked(
+                f"{named(rows, k)} scores more than the kept token and still pulls too strongly "
+                f"(its slack is {frame.active.slack.mid[k]:.3g})",
+                _row(rows, k),
+                norm,
+            )
+        j = int(np.nan_to_num(found.need / found.D**2, nan=np.inf).argmin())
+        return Blocked(
+            f"the tube needs D² ≥ {found.need[j] * rows.unit**2:.3g} where D² = "
+            f"{found.D[j] ** 2 * rows.unit**2:.3g}",
+            None,
+            norm,
+        )
+
+    def _needed(self, frame: tube.Frame, W: Floats) -> float:
+        """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
+        ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
+        steps = self._steps(frame.rows)
+        low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
+        for _ in range(30):
+            tried = low + step if high == math.inf else 0.5 * (low + high)
+            here = tube.place(frame, W + tried * ray, 0.0 if self.plain else steps.size)
+            D = tube.radii(frame, here)
+            if len(D) and widest(frame, here, steps, D[::4]) is not None:
+                high = tried
+            else:
+                low, step = tried, step * 2
+            if high < math.inf and high - low <= 0.02 * high:
+                break
+        return _size(W + high * ray) if high < math.inf else math.nan
+
+    def _made(
+        self,
+        W: Floats,
+        alpha: Ints,
+        theorem: Theorem | None,
+        at: Ground,
+        constants: dict[str, float] | None = None,
+        witness: dict[str, Any] | None = None,
+        longest: float = math.nan,
+        count: int = 0,
+        blocked: Blocked | None = None,
+    ) -> ConvergenceProof:
+        return ConvergenceProof(
+            self.tokens,
+            self.head,
+            W,
+            self.rule,
+            self.lr,
+            self.loss.name,
+            alpha,
+            theorem,
+            constants or {},
+            witness or {},
+            at.direction,
+            longest,
+            count,
+            blocked,
+        )
+
+
+def widest(
+    frame: tube.Frame, here: tube.Place, steps: tube.Steps, D: Floats
+) -> tuple[tube.Measured, int] | None:
+    """The tube with the most room among the radii, in mode A if one fits, else in mode B."""
+    for mode in "AB":
+        found = tube.measure(frame, here, steps, D, mode)
+        if found.fits.any():
+            room = np.where(found.fits, found.need / found.D**2, np.inf)
+            j = int(found.fits.argmax()) if room[found.fits.argmax()] < 0.9 else int(room.argmin())
+            return found, j
+    return None
+
+
+def whole_log2(unit: float) -> int:
+    """The k of a power of two 2^k."""
+    return math.frexp(unit)[1] - 1
+
+
+def _size(W: Floats) -> float:
+    return float(np.linalg.norm(W))
+
+
+def _row(rows: Rows, k: int) -> tuple[int, int]:
+    return int(rows.inputs[k]), int(rows.places[k])
+
+
+def _names(rows: Rows, index: Ints) -> Ints:
+    """(input, token) of rows (j, 2)."""
+    return np.stack([rows.inputs[index], rows.places[index]], axis=1).astype(np.int64)
+
+
+def _drift(tokens: Tokens, frame: tube.Frame, W: Floats, h: float) -> float:
+    """The rounding error of one step in floats, as a share of ‖W‖: of the sum, and of the
+    direction through the logits, whose error the weights e^−m inherit."""
+    d, dq = W.shape
+    keys = np.asarray(tokens.keys, dtype=np.float64)
+    e = math.frexp(float(np.abs(keys).max(initial=0.0)))[1]
+    longest = float(np.linalg.norm(np.ldexp(keys, -e), axis=2).max(initial=0.0))
+    wide = float(np.linalg.norm(frame.rows.Z, axis=1).max(initial=0.0))
+    turned = 2 * float(frame.active.N.hi) * float(frame.active.length.hi.max())
+    logits = 2 * (d + dq + tokens.T + 16) * longest * wide
+    return 2.0**-53 * (2 + h * turned * logits)
+
+
+def float_steps(tokens: Tokens, frame: tube.Frame, W: Floats, h: float, errors: float) -> int:
+    """How many steps of length h from W have rounding errors of at most `errors` in all."""
+    drift, R = _drift(tokens, frame, W, h), _size(W)
+    if errors <= 0:
+        return 0
+    room = errors / drift
+    steps = room / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * room)) / h
+    return int(min(max(steps, 0.0), 1e15))

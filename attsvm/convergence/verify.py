@@ -1,0 +1,184 @@
+"""Rechecking a proof of convergence from tokens, head, W and witness, believing none of its words.
+
+The theorem's inequality is evaluated again, in intervals, with the tight rows, the radius or the
+cosine that the proof names; and every constant that it prints must be the one found. The recheck
+that shares no code with this package is `tools/check_proof.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attsvm.convergence import cone, tube
+from attsvm.convergence.active import NotVerified, verified
+from attsvm.convergence.level import measure_level
+from attsvm.convergence.proof import ConvergenceProof
+from attsvm.convergence.prover import Prover, float_steps, whole_log2
+from attsvm.convergence.rows import Rows, TokenPull, rows_of
+from attsvm.errors import AttsvmError
+from attsvm.ground.arrays import Floats, Ints
+from attsvm.losses import loss_of
+from attsvm.rules import rule_of
+
+# Constants are functions of the witness; the order of sums may differ from machine to machine.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """Whether the claims of a proof hold, and if not why not."""
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def verify_proof(proof: ConvergenceProof) -> Recheck:
+    """The verdict on a proof; one that claims nothing is not confirmed."""
+    if proof.theorem is None:
+        return Recheck(False, "nothing is claimed to be proved")
+    try:
+        return _verified(proof)
+    except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
+        return Recheck(False, f"the witness cannot be used ({error})")
+
+
+def _verified(proof: ConvergenceProof) -> Recheck:
+    made = rule_of(proof.rule)
+    if made.fused is None or not 0 < proof.lr < np.inf:
+        return Recheck(False, f"no theorem covers rule {proof.rule!r} with step {proof.lr}")
+    loss = loss_of(proof.loss)
+    judge = Prover(proof.tokens, proof.head, loss, made.name, proof.lr, made.fused == "gd")
+    alpha = np.asarray(proof.selection, dtype=np.int64)
+    rows = rows_of(proof.tokens, alpha, proof.head, loss)
+    W = np.ldexp(np.asarray(proof.W, dtype=np.float64), -whole_log2(rows.unit))
+    if not np.isfinite(W).all():
+        return Recheck(False, "W is not finite")
+    if proof.theorem == "tube":
+        return _tube(proof, judge, rows, W)
+    if proof.theorem == "cone":
+        return _cone(proof, judge, rows, W)
+    if proof.theorem == "level" and judge.plain:
+        return _level(proof, rows, W)
+    return Recheck(False, f"there is no theorem {proof.theorem!r} for rule {proof.rule!r}")
+
+
+def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
+    witness, unit = proof.witness, rows.unit
+    frame = tube.Frame(rows, verified(rows, _index(rows, witness["tight"]), settle=False))
+    shift = np.asarray(witness["shift"], dtype=np.float64) / unit**2
+    D = np.array([float(witness["D"]) / unit])
+    errors = float(witness["errors"]) / unit
+    if not (np.isfinite(shift).all() and np.isfinite(D).all() and 0 <= errors < np.inf):
+        return Recheck(False, "the witness is not finite")
+    here = tube.place(frame, W, 0.0, (_index(rows, witness["shifted"]), shift))
+    sizes = [judge.lr, proof.longest_step]
+    if not proof.longest_step >= judge.lr:
+        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
+    for size in sizes:
+        steps = tube.Steps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
+        found = tube.measure(frame, here, steps, D, str(witness["mode"]))
+        if not D[0] >= here.distance.hi or not bool(found.fits[0]):
+            return Recheck(False, f"the inequality of the tube does not hold for step {size:.6g}")
+        if size == judge.lr:
+            again = tube.claims(frame, here, steps, found, 0)
+            count = float_steps(judge.tokens, frame, W, float(found.h[0]), errors)
+            if proof.float_steps > count * (1 + _SAME) + 1:
+                said = f"float_steps is {proof.float_steps}, the rounding allows {count}"
+                return Recheck(False, said)
+            if wrong := _differs(proof, again):
+                return Recheck(False, wrong)
+    return _directed(proof, frame)
+
+
+def _directed(proof: ConvergenceProof, frame: tube.Frame) -> Recheck:
+    """The printed direction must be the solution of the verified set."""
+    exact = frame.rows.combined(frame.active.lam, frame.active.C)
+    return _near_solution(proof, exact.mid, frame.rows.unit)
+
+
+def _near_solution(proof: ConvergenceProof, solution: Floats, unit: float) -> Recheck:
+    if proof.direction is None or proof.direction.shape != solution.shape:
+        return Recheck(False, "the proof has no direction of the right shape")
+    scaled = solution * unit
+    far = float(np.linalg.norm(proof.direction - scaled) / np.linalg.norm(scaled))
+    if not far <= 1e-4:
+        return Recheck(False, f"the direction is {far:.1e} away from the solution")
+    return Recheck(True)
+
+
+def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
+    witness, unit = proof.witness, rows.unit
+    index = _index(rows, witness["tight"])
+    axis: cone.Axis | None
+    if bool(witness["exact"]):
+        axis = cone.Axis.exact(rows, verified(rows, index, settle=False))
+    else:
+        mu = np.zeros(rows.count)
+        mu[index] = np.asarray(witness["mu"], dtype=np.float64)
+        if not ((mu >= 0).all() and np.isfinite(mu).all()):
+            return Recheck(False, "a multiplier is negative or not finite")
+        axis = cone.Axis.near(rows, np.ldexp(witness["axis"], -whole_log2(unit)), mu)
+    if axis is None:
+        return Recheck(False, "the axis of the cone has a margin that is not positive")
+    c, R = cone.corr(axis, W)
+    c0, radius = float(witness["c0"]), float(witness["R"]) / unit
+    if not (0 < c0 <= c and 0 < radius <= R * (1 + 2.0**-50)):
+        return Recheck(False, f"W is not in the cone: corr {c:.6g}, norm {R * unit:.6g}")
+    for size in (judge.lr, proof.longest_step):
+        h = size / unit ** (2 if judge.plain else 1)
+        if not np.isfinite(h):
+            continue
+        found = cone.measure_cone(rows, axis, radius, np.array([c0]), h, plain=judge.plain)
+        if not bool(found.fits[0]):
+            return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
+        if size == judge.lr:
+            again = cone.claims(axis, found, 0, radius, c, unit)
+            if wrong := _differs(proof, again):
+                return Recheck(False, wrong)
+    return _near_solution(proof, axis.W.mid, unit)
+
+
+def _level(proof: ConvergenceProof, rows: Rows, W: Floats) -> Recheck:
+    pull: Any = rows.pull
+    assert isinstance(pull, TokenPull)
+    for size in (proof.lr, proof.longest_step * (1 - 1e-9)):
+        found = measure_level(proof.tokens, pull, rows.margins(W)[pull.group], size)
+        if found is None or not found.fits:
+            return Recheck(False, f"the loss is not below its level for step {size:.6g}")
+    assert found is not None
+    again = {
+        "excess": found.excess,
+        "allowed": found.allowed,
+        "curvature": found.curvature,
+    }
+    wrong = _differs(proof, again)
+    return Recheck(not wrong, wrong)
+
+
+def _differs(proof: ConvergenceProof, again: dict[str, float]) -> str:
+    """The first constant that is not the one found, in words; empty where all agree."""
+    if set(proof.constants) != set(again):
+        return "the constants are not those of the theorem"
+    for name, value in again.items():
+        claimed = float(proof.constants[name])
+        if not abs(claimed - value) <= _SAME * max(abs(value), 1e-290):
+            return f"{name} is said to be {claimed!r}, and is {value!r}"
+    return ""
+
+
+def _index(rows: Rows, names: Any) -> Ints:
+    """The rows of (input, token) pairs (j, 2)."""
+    place = {
+        (int(i), int(t)): k for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
+    }
+    pairs = np.asarray(names, dtype=np.int64).reshape(-1, 2)
+    found = np.array([place[int(i), int(t)] for i, t in pairs], dtype=np.int64)
+    if len(np.unique(found)) != len(found):
+        raise ValueError("a row is named twice")
+    return found
