@@ -199,7 +199,8 @@ class TokenPull:
         size = self.gap.size
         part = (slope[..., self.owner] + bend[..., self.owner] * size) * moved
         part = part + slope[..., self.owner] * size * o[..., self.owner]
-        return _added(up(part * (1 + 16 * _U)) / len(self.top.lo), self.group, e.shape)
+        part = up(part * (1 + (16 + len(self.owner)) * _U)) / len(self.top.lo)
+        return _added(part, self.group, e.shape)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """|ℓ'|_min (gap − φ)/(1 + o) where that is positive, |ℓ'|_max (gap − φ) where it is not;
@@ -224,7 +225,9 @@ class TokenPull:
         grow = 1 + (self.owner.size + 4) * _U
         parts = []
         for weight in (np.maximum(self.gap.hi, 0.0), np.maximum(-self.gap.lo, 0.0), 1.0):
-            parts.append(_added(single * weight, self.owner, shape) * grow)
+            # An e_k beyond all floats pulls beyond all floats, or, without a gap, not at all.
+            part = np.where(weight == 0, 0.0, single) * weight
+            parts.append(_added(part, self.owner, shape) * grow)
         return parts[0], parts[1], parts[2]
 
     def _steep(self, below: Floats, over: Floats) -> tuple[Floats, Floats, Floats]:

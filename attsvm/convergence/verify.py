@@ -43,7 +43,8 @@ def verify_proof(proof: ConvergenceProof) -> Recheck:
     if proof.theorem is None:
         return Recheck(False, "nothing is claimed to be proved")
     try:
-        return _verified(proof)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return _verified(proof)
     except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
         return Recheck(False, f"the witness cannot be used ({error})")
 
@@ -59,6 +60,12 @@ def _verified(proof: ConvergenceProof) -> Recheck:
     W = np.ldexp(np.asarray(proof.W, dtype=np.float64), -whole_log2(rows.unit))
     if not np.isfinite(W).all():
         return Recheck(False, "W is not finite")
+    if not proof.longest_step >= proof.lr:
+        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
+    if proof.theorem != "tube" and proof.float_steps:
+        return Recheck(
+            False, f"float_steps is {proof.float_steps}: the {proof.theorem} covers none"
+        )
     if proof.theorem == "tube":
         return _tube(proof, judge, rows, W)
     if proof.theorem == "cone":
@@ -78,8 +85,6 @@ def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
         return Recheck(False, "the witness is not finite")
     here = tube.place(frame, W, 0.0, (_index(rows, witness["shifted"]), shift))
     sizes = [judge.lr, proof.longest_step]
-    if not proof.longest_step >= judge.lr:
-        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
     for size in sizes:
         steps = tube.Steps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
         found = tube.measure(frame, here, steps, D, str(witness["mode"]))
@@ -132,8 +137,6 @@ def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
         return Recheck(False, f"W is not in the cone: corr {c:.6g}, norm {R * unit:.6g}")
     for size in (judge.lr, proof.longest_step):
         h = size / unit ** (2 if judge.plain else 1)
-        if not np.isfinite(h):
-            continue
         found = cone.measure_cone(rows, axis, radius, np.array([c0]), h, plain=judge.plain)
         if not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
