@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate, certify
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
-    from attsvm.convergence import ConvergenceProof, proof_of_convergence
+    from attsvm.convergence import Basin, ConvergenceProof, basin, proof_of_convergence
     from attsvm.doors import outcome, train
     from attsvm.heads.head import Head
     from attsvm.language.embedding import embedding_of
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 # Everything else is loaded when it is used: name -> its module.
 _HOMES = {
     "Answer": "solvers.solver",
+    "Basin": "convergence",
     "Certificate": "certificate",
     "Check": "certificate.verify",
     "ConvergenceProof": "convergence",
@@ -79,6 +80,7 @@ _HOMES = {
     "Tight": "certificate.tight",
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
+    "basin": "convergence",
     "certify": "certificate",
     "embedding_of": "language.embedding",
     "local_optima": "theory.optima",
@@ -121,6 +123,8 @@ __all__ = [
     "Outcome",
     "proof_of_convergence",
     "ConvergenceProof",
+    "basin",
+    "Basin",
     # What theory says of it.
     "predict",
     "Limit",

@@ -7,8 +7,10 @@ run costs a few milliseconds.
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,11 +46,23 @@ class Ground:
     direction: Floats | None
 
 
+class Found(NamedTuple):
+    """What was found for one W, with the names that a ConvergenceProof has for it."""
+
+    theorem: Theorem | None = None
+    constants: Mapping[str, float] = {}
+    witness: Mapping[str, Any] = {}
+    longest: float = math.nan
+    covered: int = 0
+    blocked: Blocked | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
 
-    plain: steps are lr times the gradient; otherwise each has length at most lr.
+    plain: steps are lr times the gradient; otherwise each has length at most lr, and `steady` says
+    that each has just this length.
     """
 
     tokens: Tokens
@@ -57,6 +71,7 @@ class Prover:
     rule: str
     lr: float
     plain: bool
+    steady: bool = True
     known: dict[bytes, Ground] = field(default_factory=dict)
 
     def selected(self, W: Floats) -> Ints:
@@ -68,6 +83,7 @@ class Prover:
         found: Ints = np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
         return found
 
+    @np.errstate(all="ignore")
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
         key = alpha.tobytes()
@@ -82,8 +98,6 @@ class Prover:
             return Ground(None, None, None, None, Blocked(str(error)), None)
         if not rows.count:
             return Ground(rows, None, None, None, Blocked("there is no other token"), None)
-        import warnings
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             certificate = solve(Problem.of(self.tokens, Selection.of(self.tokens, alpha)))
@@ -125,22 +139,24 @@ class Prover:
             axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
         return Ground(rows, active, frame, axis, blocked, certificate.W)
 
-    def prove(self, W: Floats) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it."""
+    @np.errstate(all="ignore")  # what overflows is not proved
+    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
         alpha = self.selected(W)
         at = self.ground(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            assert at.blocked is not None
-            return self._made(W, alpha, None, at, blocked=at.blocked)
+            return self._made(W, alpha, at, Found(blocked=at.blocked))
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
             found = self._level(scaled, W, alpha, at)
         if found is not None:
             return found
-        return self._made(W, alpha, None, at, blocked=self._blocked(scaled, at))
+        blocked = self._blocked(scaled, at) if explain else Blocked("no inequality holds")
+        return self._made(W, alpha, at, Found(blocked=blocked))
 
-    def _steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+    def steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+        """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
         return tube.Steps(size, self.plain, errors)
 
@@ -149,7 +165,7 @@ class Prover:
         if frame is None:
             return None
         rows = frame.rows
-        steps = self._steps(rows)
+        steps = self.steps(rows)
         here = tube.place(frame, W, 0.0 if self.plain else steps.size)
         D = tube.radii(frame, here)
         if not len(D):
@@ -181,7 +197,9 @@ class Prover:
             "D": np.float64(found.D[j]) * unit,
             "errors": np.float64(total) * unit,
         }
-        return self._made(given, alpha, "tube", at, constants, witness, longest, count)
+        if not self.steady:
+            constants["growth"] = 0.0
+        return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
 
     def _longest(
         self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
@@ -207,7 +225,7 @@ class Prover:
         cosines = cone.cosines(c)
         if not len(cosines):
             return None
-        size = self._steps(rows).size
+        size = self.steps(rows).size
         found = cone.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
         if not found.fits.any():
             return None
@@ -225,7 +243,7 @@ class Prover:
             "c0": np.float64(found.c[j]),
             "R": np.float64(R * unit),
         }
-        return self._made(given, alpha, "cone", at, constants, witness, longest, 0)
+        return self._made(given, alpha, at, Found("cone", constants, witness, longest))
 
     def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
         rows: Any = at.rows
@@ -238,14 +256,14 @@ class Prover:
             "allowed": found.allowed,
             "curvature": found.curvature,
         }
-        return self._made(given, alpha, "level", at, constants, {}, found.longest, 0)
+        return self._made(given, alpha, at, Found("level", constants, {}, found.longest))
 
     def _blocked(self, W: Floats, at: Ground) -> Blocked:
         """Why there is no proof at W: the active set, a row without margin, or an inequality."""
         if at.frame is None or at.rows is None:
             return at.blocked or Blocked("no inequality holds")
         frame, rows = at.frame, at.rows
-        steps = self._steps(rows)
+        steps = self.steps(rows)
         here = tube.place(frame, W, 0.0 if self.plain else steps.size)
         norm = self._needed(frame, W) * rows.unit
         across = np.maximum(frame.active.across.hi, 1e-300)
@@ -291,7 +309,7 @@ class Prover:
     def _needed(self, frame: tube.Frame, W: Floats) -> float:
         """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
         ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
-        steps = self._steps(frame.rows)
+        steps = self.steps(frame.rows)
         low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
         for _ in range(30):
             tried = low + step if high == math.inf else 0.5 * (low + high)
@@ -305,18 +323,7 @@ class Prover:
                 break
         return _size(W + high * ray) if high < math.inf else math.nan
 
-    def _made(
-        self,
-        W: Floats,
-        alpha: Ints,
-        theorem: Theorem | None,
-        at: Ground,
-        constants: dict[str, float] | None = None,
-        witness: dict[str, Any] | None = None,
-        longest: float = math.nan,
-        count: int = 0,
-        blocked: Blocked | None = None,
-    ) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
         return ConvergenceProof(
             self.tokens,
             self.head,
@@ -325,13 +332,13 @@ class Prover:
             self.lr,
             self.loss.name,
             alpha,
-            theorem,
-            constants or {},
-            witness or {},
+            found.theorem,
+            found.constants,
+            found.witness,
             at.direction,
-            longest,
-            count,
-            blocked,
+            found.longest,
+            found.covered,
+            found.blocked,
         )
 
 

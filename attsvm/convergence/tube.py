@@ -129,11 +129,7 @@ def place(frame: Frame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None 
     C = active.C
     m = rows.margins(W)
     rho = (active.lam * m[C]).sum() / active.square
-    limit = rows.pull.limit[C]
-    weight = active.lam / active.square
-    log_ratio = (limit / weight).log()
-    log_Z = (weight * log_ratio).sum()
-    tau = log_ratio - log_Z
+    tau, log_Z, _ = level_point(frame)
     off = m[C] - rho - tau
     back = active.solve(off)
     at = m - (active.slack + 1.0) * rho - active.G @ back
@@ -161,6 +157,28 @@ def place(frame: Frame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None 
         moved = moved - rows.combined(inner @ kappa, C)
     star = moved.squared().sum().sqrt()
     return Place(rho, at, log_Z, star, square.sqrt(), shift)
+
+
+def level_point(frame: Frame) -> tuple[Interval, Interval, Interval]:
+    """⟨a_k, P⋆⟩ on the tight rows (c,), ln Ẑ, and the coefficients of P⋆ in the tight rows."""
+    active = frame.active
+    weight = active.lam / active.square
+    log_ratio = (frame.rows.pull.limit[active.C] / weight).log()
+    log_Z = (weight * log_ratio).sum()
+    tau = log_ratio - log_Z
+    return tau, log_Z, active.solve(tau)
+
+
+def centre(frame: Frame) -> Place:
+    """P⋆ in the span of the tight rows, as a Place at height 0 that lies on it."""
+    active, count = frame.active, frame.rows.count
+    tau, log_Z, back = level_point(frame)
+    at = active.G @ back
+    low, high = at.lo.copy(), at.hi.copy()
+    low[active.C], high[active.C] = tau.lo, tau.hi
+    star = (tau * back).sum().sqrt()
+    zero = Interval(0.0)
+    return Place(zero, Interval(low, high), log_Z, star, zero, np.zeros(count))
 
 
 def _choice(
