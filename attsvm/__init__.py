@@ -23,7 +23,7 @@ from attsvm.ground.version import __version__
 
 if TYPE_CHECKING:
     from attsvm import language
-    from attsvm.certificate import Certificate, certify
+    from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
     from attsvm.convergence import Basin, ConvergenceProof, basin, proof_of_convergence
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from attsvm.problem.tokens import Tokens
     from attsvm.rules.rule import Rule
     from attsvm.solvers.front import solve
+    from attsvm.solvers.given import certify
     from attsvm.solvers.many import solve_many
     from attsvm.solvers.sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
@@ -81,7 +82,7 @@ _HOMES = {
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
     "basin": "convergence",
-    "certify": "certificate",
+    "certify": "solvers.given",
     "embedding_of": "language.embedding",
     "local_optima": "theory.optima",
     "norm_of": "norms",

@@ -22,7 +22,8 @@ FORMATS = (".svg", ".png", ".pdf")
 # Distances below this are rounding.
 _FLOOR = 1e-16
 _STATE = {
-    "locally optimal": "#009e73",
+    "converges": "#009e73",
+    "at a locally optimal selection": "#0072b2",
     "saturated": "#d55e00",
     "undecided": "#6b6b6b",
     "unknown": "#6b6b6b",

@@ -3,7 +3,8 @@
 The score of a token is γ_it = y_i v·x_it. A selection α is globally optimal when it holds the
 highest score of every input, and locally optimal when every tight neighbour t of α_i (a token
 whose margin is met with equality at the max-margin direction of α) has γ_iα > γ_it. Gradient
-descent started near that direction stays with it exactly in the second case.
+descent started far out and near that direction stays with it exactly in the second case; a run
+that merely selects α may still leave it.
 
 Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm].
 """

@@ -1,9 +1,12 @@
 """Outcome: where a run has got to, and how that compares with the limit the theory names.
 
-Three states. *undecided*: some input has no token with nearly all the attention. *saturated*: every
-input has, but the selection is not locally optimal, so the run will leave it, however sure it
-looks. *locally optimal*: the selection is certified to be one that training stays with. Attention
-of 1.000000 is no proof of convergence; the third state is.
+The states say what is known and no more. *undecided*: some input has no token with nearly all the
+attention. *saturated*: every input has, but the selection is not locally optimal; whether the run
+leaves it is not claimed. *at a locally optimal selection*: the selection is certified locally
+optimal; the run may still leave it, while its norm is moderate and a better token nearly tight.
+*converges*: there is a proof that the exact iteration never changes its selection and tends to the
+max-margin direction. *unknown*: nothing of this is known. Neither attention of 1.000000 nor a
+locally optimal selection is a proof of convergence.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.optima import Optimality, optimality
 from attsvm.training.path import Path, recorded
 
-State = Literal["undecided", "saturated", "locally optimal", "unknown"]
+State = Literal["undecided", "saturated", "at a locally optimal selection", "converges", "unknown"]
 # Attention on the top token from which an input counts as decided.
 DECIDED = 1 - 1e-3
 
@@ -44,7 +47,8 @@ class Outcome:
 
     certificate: the max-margin problem of the selected tokens in the predicted norm, or in the one
     asked for (None when there is neither); correlation and margin_share compare the final W with
-    it; margin_share is certified: the run's margin is at least that share of the best.
+    it; margin_share is certified: the run's margin is at least that share of the best. proof: an
+    object with `proved` and `message` on whether the run converges, None where none was sought.
     """
 
     selection: Ints
@@ -60,6 +64,7 @@ class Outcome:
     optimality: Optimality | None
     correlation: float
     margin_share: float
+    proof: Any = None
 
 
 def outcome(
@@ -107,7 +112,7 @@ def outcome(
             verdict = optimality(tokens, keep, v, norm_of(norm))
     return Outcome(
         alpha,
-        _state(sureness, verdict),
+        _state(sureness, verdict, None),
         sureness,
         int(path.changed[instance].max()),
         float(path.loss[-1, instance]),
@@ -143,12 +148,15 @@ def _vector(head: Any, instance: int) -> Floats | None:
     return v if v.ndim == 1 else None
 
 
-def _state(sureness: float, verdict: Optimality | None) -> State:
+def _state(sureness: float, verdict: Optimality | None, proof: Any) -> State:
+    """The state of a run; only a proof that has succeeded makes one that converges."""
+    if proof is not None and proof.proved:
+        return "converges"
     if sureness < DECIDED:
         return "undecided"
     if verdict is None or (verdict.locally is None and verdict.kind == "undecided"):
         return "unknown"
-    return "locally optimal" if verdict.locally else "saturated"
+    return "at a locally optimal selection" if verdict.locally else "saturated"
 
 
 def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
@@ -171,7 +179,8 @@ def settled(
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
-    share: the certified margin share in `norm` at which a run may end. Looked at on the grid of
+    share: the certified margin share in `norm` at which a run may end; that a longer run would keep
+    its selection is not shown by it. Looked at on the grid of
     records only, so it costs little. For models with a fixed linear head; model: one's own.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)

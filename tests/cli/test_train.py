@@ -33,7 +33,7 @@ def test_a_prompt_run_ends_locally_optimal_at_its_limit(run, tmp_path):
     report = done.report
     assert done.code == 0
     assert report["selection"] == [0, 0, 0]
-    assert report["state"] == "locally optimal"
+    assert report["state"] == "at a locally optimal selection"
     assert report["limit"] == {"norm": "frobenius", "status": "conjectured"}
     assert report["correlation"] > 0.9995 and report["margin_share"] > 0.98
     assert report["certificate"]["gap"] < 1e-8
