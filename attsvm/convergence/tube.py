@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,10 @@ class Place:
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The steps that are to be covered: each of length at most h (`plain` False), or η times the
-    gradient (`plain` True); and the sum of all rounding errors, at most `errors`, in W."""
+    gradient (`plain` True), one size or one for each radius; and the sum of all rounding errors, at
+    most `errors`, in W."""
 
-    size: float
+    size: Any
     plain: bool = False
     errors: float = 0.0
 
@@ -259,7 +261,7 @@ def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Me
     if steps.plain:  # η sup‖g‖ with ‖g‖ ≤ speed · Σ_good q̂ e^−m
         h = steps.size * speed * _total(np.where(good, limit.hi * e.hi, 0.0)) * _GROW
     else:
-        h = np.full(len(D), steps.size)
+        h = np.array(np.broadcast_to(steps.size, D.shape), dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.where(active.slack.lo > 0, 1 / np.maximum(active.slack.lo, 1e-300), 0.0)
     length = (tail + (h / float(N.lo))[:, None]) * _GROW
