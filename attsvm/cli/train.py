@@ -216,7 +216,7 @@ def train_command(
         "steps": int(path.steps[-1]),
         "diverged": path.diverged,
         "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
-        "fails": _fails(parts, read),
+        "fails": [premise.name for premise in found.limit.failing],
         "seconds": time.perf_counter() - begin,
     }
     if as_json:
@@ -278,12 +278,6 @@ def _start(archive: Archive, model: str | Model) -> dict[str, Any]:
     return {name: archive.arrays[f"{name}0"] for name in names}
 
 
-def _fails(parts: dict[str, Any], head: Any) -> list[str]:
-    """The premises of the predicted limit that this head or loss breaks, in words."""
-    limit = predict(parts["model"], parts["rule"], head=head, loss=parts["loss"])
-    return [premise.name for premise in limit.premises if premise.holds is False]
-
-
 def describe_run(found: Outcome) -> dict[str, Any]:
     """What a report of a run holds."""
     best = found.certificate
@@ -298,7 +292,7 @@ def describe_run(found: Outcome) -> dict[str, Any]:
         "loss": summary.number(found.loss),
         "log10_gradient_norm": summary.number(found.log10_gradient),
         "log_flow_time": summary.number(found.log_time),
-        "limit": {"norm": found.limit.norm, "status": found.limit.status},
+        "limit": summary.describe_limit(found.limit),
         "correlation": summary.number(found.correlation),
         "margin_share": summary.number(found.margin_share),
         "W": found.W.tolist(),
@@ -325,10 +319,7 @@ def _table(report: dict[str, Any], title: str) -> Table:
         value = report[key]
         if value is not None:
             table.add_row(key, f"{value:.8g}" if isinstance(value, float) else str(value))
-    limit = report["limit"]
-    where = f"{limit['norm']} norm" if limit["norm"] else "no known norm"
-    broken = "".join(f"; fails here: {name}" for name in report["fails"])
-    table.add_row("predicted limit", f"{where} ({limit['status']}{broken})")
+    summary.limit_rows(table, report["limit"])
     best = report["certificate"]
     if best is not None:
         table.add_row("certificate", best["message"])

@@ -86,7 +86,7 @@ def picture(
 def _since(path: Path, found: Outcome, b: int) -> int | None:
     """The first record from which on every input is decided and its selection the last one."""
     held = (path.sureness[:, b] >= DECIDED).all(axis=1)
-    held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= found.changed)
+    held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= (found.changed or 0))
     if not held[-1]:
         return None
     loose = (~held).nonzero()[0]

@@ -78,6 +78,7 @@ MANY = {
     "attsvm.cli.solve.solve_command",
     "attsvm.cli.train.train_command",
     "attsvm.data.contextual.contextual_arrays",
+    "attsvm.doors.outcome",
     "attsvm.doors.train",
     "attsvm.estimator.__init__",
     "attsvm.language.training.front.train",
