@@ -83,7 +83,6 @@ MANY = {
     "attsvm.estimator.__init__",
     "attsvm.language.training.front.train",
     "attsvm.solvers.frobenius.coordinate._epoch",
-    "attsvm.solvers.frobenius.coordinate.coordinate_descent",
     "attsvm.solvers.frobenius.coordinate.epoch_twin",
     "attsvm.solvers.frobenius.large.solve_rows",
     "attsvm.solvers.frobenius.semismooth._line_search",
