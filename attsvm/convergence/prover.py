@@ -29,6 +29,8 @@ from attsvm.solvers.front import solve
 
 # Rounding errors of this many steps are asked to be covered where the proof has room for them.
 COVERED = 1e6
+# Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
+LARGEST = 8e6
 # The share of the largest multiplier from which a row counts as a tight one, at first.
 _ACTIVE = 1e-7
 
@@ -117,6 +119,9 @@ class Prover:
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
+        if rows.count * len(guess) > LARGEST:
+            said = f"{rows.count} rows with {len(guess)} tight ones are too many for a proof"
+            return Ground(rows, None, None, None, Blocked(said), certificate.W)
         try:
             active = verified(rows, guess)
         except NotVerified as error:

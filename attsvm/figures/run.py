@@ -95,8 +95,8 @@ def _since(path: Path, found: Outcome, b: int) -> int | None:
 
 def _headline(path: Path, found: Outcome, since: int | None) -> str:
     """What was run, and the state it has reached."""
-    state = found.state if found.state != "unknown" else "decided"
-    state = "converges, proved" if state == "converges" else state
+    words = {"unknown": "decided", "converges": "converges, proved"}
+    state = words.get(found.state, found.state)
     when = f"at step {int(path.steps[-1]):,}" if since is None else f"from step {since:,} on"
     ended = f"; diverged at step {path.diverged:,}" if path.diverged >= 0 else ""
     return f"{path.config['model']}, {path.config['rule']}: {state} {when}{ended}"

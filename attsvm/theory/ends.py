@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attsvm.convergence.front import prover
+from attsvm.convergence.prover import Prover
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, detached
 from attsvm.heads import HEADS, Head, head_of
@@ -22,6 +24,7 @@ from attsvm.rules import RuleLike
 from attsvm.rules.rule import Blocks
 from attsvm.theory.limits.limit import Limit, limit_of, predict_case
 from attsvm.theory.limits.premises import Case
+from attsvm.theory.proofs import prover_of
 from attsvm.training.arguments import positive
 from attsvm.training.path import Path
 
@@ -41,7 +44,8 @@ class End:
     W (d, dq); selection (n,) and sureness: the most attended token of each input, and the least
     attention that one has. head: that of the run (None: not given); joint: it was trained as well.
     changed, log_time: of a run alone, else None and nan. loss, log_gradient: nan without labels.
-    limit: what theory names; norm: the one to compare in unless another is asked for.
+    limit: what theory names; norm: the one to compare in unless another is asked for. prover: what
+    proves that training converges from here, None where no theorem covers it.
     """
 
     W: Floats
@@ -55,6 +59,7 @@ class End:
     log_time: float
     limit: Limit
     norm: str | None
+    prover: Prover | None = None
 
 
 def end_of_path(
@@ -94,6 +99,7 @@ def end_of_path(
         log_time=float(path.clock[-1, b]),
         limit=limit,
         norm=limit.norm,
+        prover=_path_prover(path, form, tokens, read),
     )
 
 
@@ -137,6 +143,7 @@ def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told
         log_time=float("nan"),
         limit=limit,
         norm=limit.norm or usual,
+        prover=_told_prover(form, tokens, read, told),
     )
 
 
@@ -166,6 +173,27 @@ def _labelled(tokens: Tokens) -> Tokens:
         mask=tokens.mask,
         source=tokens.source,
     )
+
+
+def _path_prover(path: Path, form: Model, tokens: Tokens, head: Head | None) -> Prover | None:
+    """The prover of a run, None for one without a theorem."""
+    v = None if head is None else head.vector
+    if v is None or path.diverged >= 0:
+        return None
+    try:
+        return prover_of(path.config, form, tokens, v[0], int(path.steps[-1]))
+    except Unsupported:
+        return None
+
+
+def _told_prover(form: Model, tokens: Tokens, head: Head, told: Told) -> Prover | None:
+    """The prover of a W of one's own, None unless rule and lr are told and have a theorem."""
+    if told.rule is None or told.lr is None or not form.fused or head.vector is None:
+        return None
+    try:
+        return prover(tokens, head=head.vector[0], rule=told.rule, lr=told.lr, loss=told.loss)
+    except Unsupported:
+        return None
 
 
 def _path_loss(path: Path, told: Told) -> Loss | None:

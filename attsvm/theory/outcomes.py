@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm.certificate import Certificate
+from attsvm.convergence import ConvergenceProof
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.models import MODELS, Model
@@ -49,8 +50,8 @@ class Outcome:
 
     certificate: the max-margin problem of the selected tokens in the predicted norm, or in the one
     asked for (None when there is neither); correlation and margin_share compare the final W with
-    it; margin_share is certified: the run's margin is at least that share of the best. proof: an
-    object with `proved` and `message` on whether the run converges, None where none was sought.
+    it; margin_share is certified: the run's margin is at least that share of the best. proof: that
+    training converges from here, or what blocks it; None where no theorem covers the training.
     """
 
     selection: Ints
@@ -66,7 +67,7 @@ class Outcome:
     optimality: Optimality | None
     correlation: float
     margin_share: float
-    proof: Any = None
+    proof: ConvergenceProof | None = None
 
 
 def outcome(
@@ -111,9 +112,10 @@ def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
             share = float(measures.margin_share(end.W, certificate))
         if v is not None:
             verdict = optimality(tokens, keep, v, norm_of(norm))
+    proof = None if end.prover is None else end.prover.prove(end.W)
     return Outcome(
         end.selection,
-        _state(end.sureness, verdict, None),
+        _state(end.sureness, verdict, proof),
         end.sureness,
         end.changed,
         end.loss,
@@ -125,10 +127,11 @@ def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
         verdict,
         correlation,
         share,
+        proof,
     )
 
 
-def _state(sureness: float, verdict: Optimality | None, proof: Any) -> State:
+def _state(sureness: float, verdict: Optimality | None, proof: ConvergenceProof | None) -> State:
     """The state of a run; only a proof that has succeeded makes one that converges."""
     if proof is not None and proof.proved:
         return "converges"
