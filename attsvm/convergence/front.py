@@ -37,8 +37,8 @@ def proof_of_convergence(
 
     >>> import numpy as np, attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).theorem
-    'tube'
+    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
+    True
     """
     return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
 
@@ -48,16 +48,14 @@ def prover(
     *,
     head: Any,
     rule: RuleLike = "ngd",
-    lr: Any = 0.1,
+    lr: float = 0.1,
     loss: str | Loss = "logistic",
+    steady: bool = True,
 ) -> Prover:
-    """The Prover of one instance, for many W."""
+    """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
-    size = 0.0
-    if isinstance(lr, Real) and not isinstance(lr, bool):
-        with suppress(OverflowError):
-            size = float(lr)
+    size = _size(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
     made = rule_of(rule)
@@ -70,7 +68,17 @@ def prover(
         made.name,
         size,
         made.fused == "gd",
+        steady,
     )
+
+
+def _size(lr: Any) -> float:
+    """A step size as a float; 0 for what is none."""
+    if isinstance(lr, bool) or not isinstance(lr, Real):
+        return 0.0
+    with suppress(OverflowError):
+        return float(lr)
+    return 0.0
 
 
 def checked_W(tokens: Tokens, W: Any) -> Floats:

@@ -96,11 +96,11 @@ class ConvergenceProof:
     def message(self) -> str:
         """One sentence."""
         if self.theorem is None:
-            assert self.blocked is not None
+            blocked = Blocked("no inequality holds") if self.blocked is None else self.blocked
             more = ""
-            if np.isfinite(self.blocked.norm):
-                more = f"; it would hold from a norm of about {self.blocked.norm:.3g} on"
-            return f"not proved: {self.blocked.reason}{more}"
+            if np.isfinite(blocked.norm):
+                more = f"; it would hold from a norm of about {blocked.norm:.3g} on"
+            return f"not proved: {blocked.reason}{more}"
         c = self.constants
         said = {
             "tube": "W stays within {D:.3g} of its limit ray, and 1 − corr ≤ {bound:.2e} and falls",

@@ -7,13 +7,15 @@ run costs a few milliseconds.
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attsvm.convergence import cone, tube
-from attsvm.convergence.active import Active, NotVerified, named, verified
+from attsvm.convergence.active import Active, NotVerified, named, not_good, verified
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
 from attsvm.convergence.rows import Rows, rows_of
@@ -27,6 +29,8 @@ from attsvm.solvers.front import solve
 
 # Rounding errors of this many steps are asked to be covered where the proof has room for them.
 COVERED = 1e6
+# Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
+LARGEST = 8e6
 # The share of the largest multiplier from which a row counts as a tight one, at first.
 _ACTIVE = 1e-7
 
@@ -44,11 +48,23 @@ class Ground:
     direction: Floats | None
 
 
+class Found(NamedTuple):
+    """What was found for one W, with the names that a ConvergenceProof has for it."""
+
+    theorem: Theorem | None = None
+    constants: Mapping[str, float] = {}
+    witness: Mapping[str, Any] = {}
+    longest: float = math.nan
+    covered: int = 0
+    blocked: Blocked | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
 
-    plain: steps are lr times the gradient; otherwise each has length at most lr.
+    plain: steps are lr times the gradient; otherwise each has length at most lr, and `steady` says
+    that each has just this length.
     """
 
     tokens: Tokens
@@ -57,6 +73,7 @@ class Prover:
     rule: str
     lr: float
     plain: bool
+    steady: bool = True
     known: dict[bytes, Ground] = field(default_factory=dict)
 
     def selected(self, W: Floats) -> Ints:
@@ -68,6 +85,7 @@ class Prover:
         found: Ints = np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
         return found
 
+    @np.errstate(all="ignore")
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
         key = alpha.tobytes()
@@ -82,8 +100,6 @@ class Prover:
             return Ground(None, None, None, None, Blocked(str(error)), None)
         if not rows.count:
             return Ground(rows, None, None, None, Blocked("there is no other token"), None)
-        import warnings
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             certificate = solve(Problem.of(self.tokens, Selection.of(self.tokens, alpha)))
@@ -103,6 +119,9 @@ class Prover:
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
+        if rows.count * len(guess) > LARGEST:
+            said = f"{rows.count} rows with {len(guess)} tight ones are too many for a proof"
+            return Ground(rows, None, None, None, Blocked(said), certificate.W)
         try:
             active = verified(rows, guess)
         except NotVerified as error:
@@ -113,44 +132,31 @@ class Prover:
             wrong = ~frame.good[active.C]
             if wrong.any():
                 k = int(active.C[int(wrong.argmax())])
-                if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
-                    said = (
-                        f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
-                    )
-                else:
-                    what = "as much as" if rows.zero[k] else "more than"
-                    said = (
-                        f"the selection is not locally optimal: {named(rows, k)} is tight and "
-                        f"scores {what} the kept token"
-                    )
-                blocked = Blocked(said, _row(rows, k))
+                blocked = Blocked(not_good(rows, k), _row(rows, k))
                 return Ground(rows, active, None, None, blocked, certificate.W)
             axis: cone.Axis | None = cone.Axis.exact(rows, active)
         else:
             axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
         return Ground(rows, active, frame, axis, blocked, certificate.W)
 
-    def prove(self, W: Floats) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it."""
-        # What overflows is infinite or no number, and passes no comparison.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return self._proved(W)
-
-    def _proved(self, W: Floats) -> ConvergenceProof:
+    @np.errstate(all="ignore")  # what overflows is not proved
+    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
         alpha = self.selected(W)
         at = self.ground(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            assert at.blocked is not None
-            return self._made(W, alpha, None, at, blocked=at.blocked)
+            return self._made(W, alpha, at, Found(blocked=at.blocked))
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
             found = self._level(scaled, W, alpha, at)
         if found is not None:
             return found
-        return self._made(W, alpha, None, at, blocked=self._blocked(scaled, at))
+        blocked = self._blocked(scaled, at) if explain else Blocked("no inequality holds")
+        return self._made(W, alpha, at, Found(blocked=blocked))
 
-    def _steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+    def steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+        """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
         return tube.Steps(size, self.plain, errors)
 
@@ -159,7 +165,7 @@ class Prover:
         if frame is None:
             return None
         rows = frame.rows
-        steps = self._steps(rows)
+        steps = self.steps(rows)
         here = tube.place(frame, W, 0.0 if self.plain else steps.size)
         D = tube.radii(frame, here)
         if not len(D):
@@ -191,23 +197,23 @@ class Prover:
             "D": np.float64(found.D[j]) * unit,
             "errors": np.float64(total) * unit,
         }
-        return self._made(given, alpha, "tube", at, constants, witness, longest, count)
+        if not self.steady:
+            constants["growth"] = 0.0
+        return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
 
     def _longest(
         self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
     ) -> float:
-        """The longest step with which the same tube is proved, found by doubling and halving."""
-        low, high = self.lr, math.inf
-        radius = np.array([D])
-        for _ in range(14):
-            tried = low * 2 if high == math.inf else 0.5 * (low + high)
-            size = tried / frame.rows.unit ** (2 if self.plain else 1)
-            steps = tube.Steps(size, self.plain, errors)
-            if bool(tube.measure(frame, here, steps, radius, mode).fits[0]):
-                low = tried
-            else:
-                high = tried
-        return low
+        """The longest step with which the same tube is proved, up to a third of a per cent."""
+        low, high = self.lr, self.lr * 1024
+        unit = frame.rows.unit ** (2 if self.plain else 1)
+        for _ in range(2):
+            tried = np.geomspace(low, high, 42)
+            steps = tube.Steps(tried / unit, self.plain, errors)
+            fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
+            last = int(fits.nonzero()[0].max(initial=0))
+            low, high = float(tried[last]), float(tried[min(last + 1, len(tried) - 1)])
+        return max(low, self.lr)
 
     def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
         rows, axis = at.rows, at.axis
@@ -217,7 +223,7 @@ class Prover:
         cosines = cone.cosines(c)
         if not len(cosines):
             return None
-        size = self._steps(rows).size
+        size = self.steps(rows).size
         found = cone.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
         if not found.fits.any():
             return None
@@ -235,7 +241,7 @@ class Prover:
             "c0": np.float64(found.c[j]),
             "R": np.float64(R * unit),
         }
-        return self._made(given, alpha, "cone", at, constants, witness, longest, 0)
+        return self._made(given, alpha, at, Found("cone", constants, witness, longest))
 
     def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
         rows: Any = at.rows
@@ -248,14 +254,14 @@ class Prover:
             "allowed": found.allowed,
             "curvature": found.curvature,
         }
-        return self._made(given, alpha, "level", at, constants, {}, found.longest, 0)
+        return self._made(given, alpha, at, Found("level", constants, {}, found.longest))
 
     def _blocked(self, W: Floats, at: Ground) -> Blocked:
         """Why there is no proof at W: the active set, a row without margin, or an inequality."""
         if at.frame is None or at.rows is None:
             return at.blocked or Blocked("no inequality holds")
         frame, rows = at.frame, at.rows
-        steps = self._steps(rows)
+        steps = self.steps(rows)
         here = tube.place(frame, W, 0.0 if self.plain else steps.size)
         norm = self._needed(frame, W) * rows.unit
         across = np.maximum(frame.active.across.hi, 1e-300)
@@ -306,7 +312,7 @@ class Prover:
     def _needed(self, frame: tube.Frame, W: Floats) -> float:
         """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
         ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
-        steps = self._steps(frame.rows)
+        steps = self.steps(frame.rows)
         low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
         for _ in range(30):
             tried = low + step if high == math.inf else 0.5 * (low + high)
@@ -320,18 +326,7 @@ class Prover:
                 break
         return _size(W + high * ray) if high < math.inf else math.nan
 
-    def _made(
-        self,
-        W: Floats,
-        alpha: Ints,
-        theorem: Theorem | None,
-        at: Ground,
-        constants: dict[str, float] | None = None,
-        witness: dict[str, Any] | None = None,
-        longest: float = math.nan,
-        count: int = 0,
-        blocked: Blocked | None = None,
-    ) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
         return ConvergenceProof(
             self.tokens,
             self.head,
@@ -340,13 +335,13 @@ class Prover:
             self.lr,
             self.loss.name,
             alpha,
-            theorem,
-            constants or {},
-            witness or {},
+            found.theorem,
+            found.constants,
+            found.witness,
             at.direction,
-            longest,
-            count,
-            blocked,
+            found.longest,
+            found.covered,
+            found.blocked,
         )
 
 

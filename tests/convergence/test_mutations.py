@@ -70,7 +70,7 @@ SLIPS = {
     "Ẑ is too large": (tube, "measure", "- here.at - here.log_Z", "- here.at - here.log_Z - 0.05"),
     "P⋆ is elsewhere": (
         tube,
-        "place",
+        "level_point",
         "tau = log_ratio - log_Z",
         "tau = (log_ratio - log_Z) * 0.9",
     ),
@@ -90,8 +90,8 @@ SLIPS = {
     "the step is forgotten": (
         tube,
         "measure",
-        "h = np.full(len(D), steps.size)",
-        "h = np.full(len(D), 0.1 * steps.size)",
+        "np.broadcast_to(steps.size, D.shape)",
+        "np.broadcast_to(0.1 * steps.size, D.shape)",
     ),
     "‖g‖ is too small": (tube, "measure", "pi + beta / float(N.lo)) * _GROW", "0 * pi) * 0.5"),
     "margins are those of the middle": (
@@ -233,8 +233,8 @@ def test_a_slip_is_seen(slip, monkeypatch):
     theorem = slip.split(":")[0] if ":" in slip else None
     if not seen(theorem):
         # The cone that is chosen is the one with the most room: look at the narrowest as well.
-        monkeypatch.setitem(space, "WIDER", np.ones(1))
-        monkeypatch.setattr(cone, "WIDER", np.ones(1))
+        monkeypatch.setitem(space, "_ANGLES", 1)
+        monkeypatch.setattr(cone, "_ANGLES", 1)
         assert theorem == "cone" and seen(theorem, 1e-6)
 
 
@@ -244,9 +244,9 @@ def test_longer_steps_are_refused():
         r, started = trained(name)
         proof = r.judge.prove(started[-1])
         assert proof.proved and proof.verify()
-        # Of plain descent it is found by doubling, and not as closely.
-        more = 1.02 if name < len(NGD) else 2.02
-        assert not replace(proof, longest_step=proof.longest_step * more).verify()
+        assert proof.longest_step < 1000 * proof.lr or name >= len(NGD)
+        if proof.longest_step < 1000 * proof.lr:  # it is not sought further
+            assert not replace(proof, longest_step=proof.longest_step * 1.02).verify()
         assert not replace(proof, longest_step=proof.lr / 2).verify()
         for size in (np.inf, np.nan):
             assert not replace(proof, longest_step=size).verify()
