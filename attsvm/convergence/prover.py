@@ -229,7 +229,7 @@ class Prover:
             return None
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         unit = rows.unit
-        longest = self.lr * cone.stretch(found, j, R, axis)
+        longest = cone.longest(found, j, self.lr, (rows, axis, R, size, self.plain))
         constants = cone.claims(axis, found, j, R, c, unit)
         held = axis.mu.hi > 0
         exact = at.active is not None
