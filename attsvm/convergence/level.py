@@ -75,7 +75,7 @@ def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float)
         logs = 2 * np.log(_reach(tokens)) + np.log(lead) + np.log(bracket) - np.log(n)
         log_curvature = float(np.where(told, logs, -np.inf).max()) + 1e-9
         curvature = float(np.exp(log_curvature))
-        longest = float(np.exp(np.log(2.0) - log_curvature) * (1 - 1e-9))
+        longest = min(float(np.exp(np.log(2.0) - log_curvature) * (1 - 1e-9)), 1e300)
     return Level(excess, allowed, longest, curvature, excess < allowed and lr < longest)
 
 
