@@ -254,7 +254,7 @@ def _given(context: typer.Context, name: str) -> bool:
 
 
 def _until(archive: Archive, parts: dict[str, Any], head: Any, *, share: float) -> Any:
-    """What ends the run early: a certified local optimum with this share of the best margin."""
+    """What ends the run early: a certified locally optimal selection, with this margin share."""
     limit = predict(parts["model"], parts["rule"])
     norm = limit.norm
     if norm is None or head is None:
