@@ -268,8 +268,8 @@ def _until(
     start: Any,
     config: dict[str, Any],
 ) -> Any:
-    """What ends the run early: a proof that it converges, or a certified local optimum with a share
-    of the best margin."""
+    """What ends the run early: a proof that it converges, or a certified locally optimal selection
+    with this margin share."""
     if until == "proved":
         if head is None or (isinstance(head, Head) and head.vector is None):
             raise Unsupported("--until proved needs a fixed linear head")
