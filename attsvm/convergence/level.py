@@ -72,8 +72,7 @@ def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float)
         reach = _reach(tokens)
         part = reach**2 * lead * (bend * phi * (1 + w) ** 2 + slope * (1 + w + w * w))
         curvature = float(part.max(initial=0.0) / n * _GROW * (1 + 1e-9))
-    longest = 2.0 / curvature if curvature > 0 else np.inf
-    longest *= 1 - 1e-12
+    longest = min(2.0 / max(curvature, 1e-300), 1e300) * (1 - 1e-12)
     return Level(excess, allowed, longest, curvature, excess < allowed and lr < longest)
 
 

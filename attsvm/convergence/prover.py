@@ -18,6 +18,7 @@ from attsvm.convergence import cone, tube
 from attsvm.convergence.active import Active, NotVerified, named, verified
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
+from attsvm.convergence.rounding import drift_of, float_steps
 from attsvm.convergence.rows import Rows, rows_of
 from attsvm.errors import AttsvmError
 from attsvm.ground.arrays import Floats, Ints
@@ -142,7 +143,11 @@ class Prover:
             axis: cone.Axis | None = cone.Axis.exact(rows, active)
         else:
             axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
-        return Ground(rows, active, frame, axis, blocked, certificate.W)
+        direction = certificate.W
+        if active is not None:
+            solution = rows.combined(active.lam, active.C).mid
+            direction = np.ldexp(solution, whole_log2(rows.unit))
+        return Ground(rows, active, frame, axis, blocked, direction)
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
@@ -180,7 +185,7 @@ class Prover:
             return None
         found, j = best
         # The same with the rounding errors of many steps, where there is room for them.
-        drift = _drift(self.tokens, frame, W, float(found.h[j]))
+        drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (_size(W) + COVERED * float(found.h[j]) / 2)
         covered = tube.Steps(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
         again = widest(frame, here, covered, D)
@@ -236,16 +241,8 @@ class Prover:
         unit = rows.unit
         longest = self.lr * cone.stretch(found, j, R, axis)
         constants = cone.claims(axis, found, j, R, c, unit)
-        held = axis.mu.hi > 0
-        exact = at.active is not None
-        witness = {
-            "exact": exact,
-            "tight": _names(rows, held.nonzero()[0]),
-            "mu": axis.mu.mid[held],
-            "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(unit)),
-            "c0": np.float64(found.c[j]),
-            "R": np.float64(R * unit),
-        }
+        place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
+        witness = {**_axis_witness(rows, at), **place}
         return self._made(given, alpha, at, Found("cone", constants, witness, longest))
 
     def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
@@ -259,7 +256,8 @@ class Prover:
             "allowed": found.allowed,
             "curvature": found.curvature,
         }
-        return self._made(given, alpha, at, Found("level", constants, {}, found.longest))
+        witness = _axis_witness(rows, at)
+        return self._made(given, alpha, at, Found("level", constants, witness, found.longest))
 
     def _blocked(self, W: Floats, at: Ground) -> Blocked:
         """Why there is no proof at W: the active set, a row without margin, or an inequality."""
@@ -363,6 +361,21 @@ def whole_log2(unit: float) -> int:
     return math.frexp(unit)[1] - 1
 
 
+def _axis_witness(rows: Rows, at: Ground) -> dict[str, Any]:
+    """What the direction stands on: the rows with multipliers, and the axis unless it is exact."""
+    axis = at.axis
+    if axis is None:
+        return {}
+    held = axis.mu.hi > 0
+    exact = at.active is not None
+    return {
+        "exact": exact,
+        "tight": _names(rows, held.nonzero()[0]),
+        "mu": axis.mu.mid[held],
+        "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(rows.unit)),
+    }
+
+
 def _size(W: Floats) -> float:
     return float(np.linalg.norm(W))
 
@@ -374,26 +387,3 @@ def _row(rows: Rows, k: int) -> tuple[int, int]:
 def _names(rows: Rows, index: Ints) -> Ints:
     """(input, token) of rows (j, 2)."""
     return np.stack([rows.inputs[index], rows.places[index]], axis=1).astype(np.int64)
-
-
-def _drift(tokens: Tokens, frame: tube.Frame, W: Floats, h: float) -> float:
-    """The rounding error of one step in floats, as a share of ‖W‖: of the sum, and of the
-    direction through the logits, whose error the weights e^−m inherit."""
-    d, dq = W.shape
-    keys = np.asarray(tokens.keys, dtype=np.float64)
-    e = math.frexp(float(np.abs(keys).max(initial=0.0)))[1]
-    longest = float(np.linalg.norm(np.ldexp(keys, -e), axis=2).max(initial=0.0))
-    wide = float(np.linalg.norm(frame.rows.Z, axis=1).max(initial=0.0))
-    turned = 2 * float(frame.active.N.hi) * float(frame.active.length.hi.max())
-    logits = 2 * (d + dq + tokens.T + 16) * longest * wide
-    return 2.0**-53 * (2 + h * turned * logits)
-
-
-def float_steps(tokens: Tokens, frame: tube.Frame, W: Floats, h: float, errors: float) -> int:
-    """How many steps of length h from W have rounding errors of at most `errors` in all."""
-    drift, R = _drift(tokens, frame, W, h), _size(W)
-    if errors <= 0:
-        return 0
-    room = errors / drift
-    steps = room / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * room)) / h
-    return int(min(max(steps, 0.0), 1e15))

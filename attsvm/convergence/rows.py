@@ -53,7 +53,8 @@ class Rows:
     """K merged rows: D (K, d) differences of keys, Z (K, dq) queries, and their pull.
 
     inputs, places (K,): the input and the token of one member of each; zero (K,): the limit q̂_k is
-    exactly zero; unit: what W is divided by.
+    exactly zero; unit: what W is divided by; blur: by how much the relative rounding error of a gap
+    of scores in floats may exceed that of its products, over the gaps that are positive.
     """
 
     D: Interval
@@ -63,6 +64,7 @@ class Rows:
     pull: Pull
     zero: Bools
     unit: float
+    blur: float = 1.0
 
     @property
     def count(self) -> int:
@@ -113,7 +115,20 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
     pull = TokenPull.of(tokens, alpha, v, loss.steepness, (inputs, places, group))
     zero = (pull.limit.lo == 0) & (pull.limit.hi == 0)
     unit = float(np.ldexp(1.0, -(a + q)))
-    return Rows(D, np.ldexp(Z[first], -q), inputs[first], places[first], pull, zero, unit)
+    blur = _blur(tokens, alpha, v, pull)
+    return Rows(D, np.ldexp(Z[first], -q), inputs[first], places[first], pull, zero, unit, blur)
+
+
+def _blur(tokens: Tokens, alpha: Ints, v: Floats, pull: TokenPull) -> float:
+    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1."""
+    source = np.arange(tokens.n) if tokens.source is None else tokens.source
+    X = np.asarray(tokens.X, dtype=np.float64)
+    rivals = tokens.present().copy()
+    rivals[np.arange(tokens.n), alpha] = False
+    inputs, places = rivals.nonzero()
+    apart = np.abs(X[source[inputs], alpha[inputs]] - X[source[inputs], places]) @ np.abs(v)
+    good = pull.gap.lo > 0
+    return float((apart[good] / pull.gap.lo[good]).max(initial=1.0))
 
 
 def _shift(x: Floats) -> int:
@@ -199,7 +214,8 @@ class TokenPull:
         size = self.gap.size
         part = (slope[..., self.owner] + bend[..., self.owner] * size) * moved
         part = part + slope[..., self.owner] * size * o[..., self.owner]
-        return _added(up(part * (1 + 16 * _U)) / len(self.top.lo), self.group, e.shape)
+        grow = 1 + (16 + len(self.owner)) * _U
+        return _added(up(part * grow) / len(self.top.lo), self.group, e.shape)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """|ℓ'|_min (gap − φ)/(1 + o) where that is positive, |ℓ'|_max (gap − φ) where it is not;
