@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -46,24 +48,28 @@ def prover(
     *,
     head: Any,
     rule: RuleLike = "ngd",
-    lr: float = 0.1,
+    lr: Any = 0.1,
     loss: str | Loss = "logistic",
     steady: bool = True,
 ) -> Prover:
     """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
-    if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
+    size = 0.0
+    if isinstance(lr, Real) and not isinstance(lr, bool):
+        with suppress(OverflowError):
+            size = float(lr)
+    if not 0 < size < np.inf:
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
     made = rule_of(rule)
-    if made.fused is None:
+    if made.fused is None or made.name != made.fused:
         raise unsupported(f"rule {made.name!r}")
     return Prover(
         tokens,
         _vector(head, tokens),
         loss_of(loss),
         made.name,
-        float(lr),
+        size,
         made.fused == "gd",
         steady,
     )
@@ -89,5 +95,5 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
         if head.vector is None:
             raise unsupported(f"head {head.name!r}")
         head = head.vector
-    v = np.asarray(head, dtype=np.float64)
+    v = numbers(head, "head").astype(np.float64)
     return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)

@@ -173,6 +173,5 @@ def unsupported(what: str) -> Unsupported:
     """The error for what has no theorem, with what has one."""
     return Unsupported(
         f"no theorem of convergence covers {what}: it covers weight and prompt models with a "
-        "fixed linear head, rules gd, ngd, mirror:P and nmirror:P, and losses logistic, "
-        "exponential and linear"
+        "fixed linear head, rules gd and ngd, and losses logistic, exponential and linear"
     )

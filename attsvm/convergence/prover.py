@@ -133,12 +133,17 @@ class Prover:
             wrong = ~frame.good[active.C]
             if wrong.any():
                 k = int(active.C[int(wrong.argmax())])
-                what = "scores as much as" if rows.zero[k] else "scores more than"
-                blocked = Blocked(
-                    f"the selection is not locally optimal: {named(rows, k)} is tight and {what} "
-                    "the kept token",
-                    _row(rows, k),
-                )
+                if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
+                    said = (
+                        f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
+                    )
+                else:
+                    what = "as much as" if rows.zero[k] else "more than"
+                    said = (
+                        f"the selection is not locally optimal: {named(rows, k)} is tight and "
+                        f"scores {what} the kept token"
+                    )
+                blocked = Blocked(said, _row(rows, k))
                 return Ground(rows, active, None, None, blocked, certificate.W)
             axis: cone.Axis | None = cone.Axis.exact(rows, active)
         else:
@@ -284,10 +289,12 @@ class Prover:
         level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
         level = level - frame.active.across.hi * D0
         bad = frame.bad
-        if steps.size and not self.plain and (found.omega <= 0).all():
+        if steps.size and not ((found.omega > 0) | ~(found.beta < 1)).any():
             most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
+            size = float(found.h.min()) * rows.unit
+            step = f"a step of {size:.3g}" if self.plain else f"the step {self.lr:.3g}"
             return Blocked(
-                f"the step {self.lr:.3g} is too long: the tube needs less than about {most:.3g}",
+                f"{step} is too long: the tube needs less than about {most:.3g}",
                 None,
                 norm,
             )
@@ -299,7 +306,10 @@ class Prover:
                 _row(rows, k),
                 norm,
             )
-        j = int(np.nan_to_num(found.need / found.D**2, nan=np.inf).argmin())
+        need = np.where((found.beta < 1) & (found.omega > 0), found.need / found.D**2, np.inf)
+        j = int(np.nan_to_num(need, nan=np.inf).argmin())
+        if not np.isfinite(need[j]):
+            return Blocked("attention is not settled enough: its curvature outweighs", None, norm)
         return Blocked(
             f"the tube needs D² ≥ {found.need[j] * rows.unit**2:.3g} where D² = "
             f"{found.D[j] ** 2 * rows.unit**2:.3g}",

@@ -240,7 +240,9 @@ class TokenPull:
         grow = 1 + (self.owner.size + 4) * _U
         parts = []
         for weight in (np.maximum(self.gap.hi, 0.0), np.maximum(-self.gap.lo, 0.0), 1.0):
-            parts.append(_added(single * weight, self.owner, shape) * grow)
+            # An e_k beyond all floats pulls beyond all floats, or, without a gap, not at all.
+            part = np.where(weight == 0, 0.0, single) * weight
+            parts.append(_added(part, self.owner, shape) * grow)
         return parts[0], parts[1], parts[2]
 
     def _steep(self, below: Floats, over: Floats) -> tuple[Floats, Floats, Floats]:

@@ -49,7 +49,8 @@ def verify_proof(proof: ConvergenceProof) -> Recheck:
     if proof.theorem is None:
         return Recheck(False, "nothing is claimed to be proved")
     try:
-        return _verified(proof)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return _verified(proof)
     except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
         return Recheck(False, f"the witness cannot be used ({error})")
 
@@ -71,6 +72,12 @@ def _verified(proof: ConvergenceProof) -> Recheck:
     W = np.ldexp(np.asarray(proof.W, dtype=np.float64), -whole_log2(rows.unit))
     if not np.isfinite(W).all():
         return Recheck(False, "W is not finite")
+    if not proof.longest_step >= proof.lr:
+        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
+    if proof.theorem != "tube" and proof.float_steps:
+        return Recheck(
+            False, f"float_steps is {proof.float_steps}: the {proof.theorem} covers none"
+        )
     if proof.theorem == "tube":
         return _tube(proof, judge, rows, W)
     if proof.theorem == "cone":
