@@ -80,6 +80,7 @@ class Axis:
             return None
         mu = multipliers / multipliers.sum()
         share = Interval(mu) / Interval(mu).sum()
+        share = Interval(np.where(mu > 0, share.lo, 0.0), np.where(mu > 0, share.hi, 0.0))
         every = np.arange(rows.count)
         U = rows.combined(share, every)
         exact = Interval(W)

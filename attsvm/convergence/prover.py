@@ -7,8 +7,9 @@ run costs a few milliseconds.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,16 @@ class Ground:
     direction: Floats | None
 
 
+class Found(NamedTuple):
+    """What was proved: the theorem, its constants and witness, the longest step, float steps."""
+
+    theorem: Theorem
+    constants: dict[str, float]
+    witness: dict[str, Any]
+    longest: float
+    float_steps: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
@@ -68,6 +79,14 @@ class Prover:
         found: Ints = np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
         return found
 
+    def rows_for(self, alpha: Ints) -> Rows:
+        """The rows of a selection."""
+        return rows_of(self.tokens, alpha, self.head, self.loss)
+
+    def problem_for(self, alpha: Ints) -> Problem:
+        """The max-margin problem of a selection."""
+        return Problem.of(self.tokens, Selection.of(self.tokens, alpha))
+
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
         key = alpha.tobytes()
@@ -77,29 +96,17 @@ class Prover:
 
     def _ground(self, alpha: Ints) -> Ground:
         try:
-            rows = rows_of(self.tokens, alpha, self.head, self.loss)
+            rows = self.rows_for(alpha)
         except AttsvmError as error:
             return Ground(None, None, None, None, Blocked(str(error)), None)
         if not rows.count:
             return Ground(rows, None, None, None, Blocked("there is no other token"), None)
-        import warnings
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            certificate = solve(Problem.of(self.tokens, Selection.of(self.tokens, alpha)))
+            certificate = solve(self.problem_for(alpha))
         if certificate.W is None:
             return Ground(rows, None, None, None, Blocked(certificate.message), None)
-        names = {
-            (int(i), int(t)): k
-            for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
-        }
-        lam = np.zeros(rows.count)
-        for (i, _, t), weight in zip(
-            certificate.problem.rows, certificate.multipliers, strict=True
-        ):
-            k = names.get((int(i), int(t)))
-            if k is not None:
-                lam[k] += weight
+        lam = rows.gathered(certificate.problem.rows, certificate.multipliers)
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
@@ -130,15 +137,14 @@ class Prover:
         alpha = self.selected(W)
         at = self.ground(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            assert at.blocked is not None
-            return self._made(W, alpha, None, at, blocked=at.blocked)
+            return self._made(W, alpha, at, blocked=at.blocked)
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
             found = self._level(scaled, W, alpha, at)
         if found is not None:
             return found
-        return self._made(W, alpha, None, at, blocked=self._blocked(scaled, at))
+        return self._made(W, alpha, at, blocked=self._blocked(scaled, at))
 
     def _steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
@@ -181,7 +187,7 @@ class Prover:
             "D": np.float64(found.D[j]) * unit,
             "errors": np.float64(total) * unit,
         }
-        return self._made(given, alpha, "tube", at, constants, witness, longest, count)
+        return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
 
     def _longest(
         self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
@@ -225,7 +231,7 @@ class Prover:
             "c0": np.float64(found.c[j]),
             "R": np.float64(R * unit),
         }
-        return self._made(given, alpha, "cone", at, constants, witness, longest, 0)
+        return self._made(given, alpha, at, Found("cone", constants, witness, longest))
 
     def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
         rows: Any = at.rows
@@ -238,7 +244,7 @@ class Prover:
             "allowed": found.allowed,
             "curvature": found.curvature,
         }
-        return self._made(given, alpha, "level", at, constants, {}, found.longest, 0)
+        return self._made(given, alpha, at, Found("level", constants, {}, found.longest))
 
     def _blocked(self, W: Floats, at: Ground) -> Blocked:
         """Why there is no proof at W: the active set, a row without margin, or an inequality."""
@@ -309,12 +315,8 @@ class Prover:
         self,
         W: Floats,
         alpha: Ints,
-        theorem: Theorem | None,
         at: Ground,
-        constants: dict[str, float] | None = None,
-        witness: dict[str, Any] | None = None,
-        longest: float = math.nan,
-        count: int = 0,
+        found: Found | None = None,
         blocked: Blocked | None = None,
     ) -> ConvergenceProof:
         return ConvergenceProof(
@@ -325,12 +327,12 @@ class Prover:
             self.lr,
             self.loss.name,
             alpha,
-            theorem,
-            constants or {},
-            witness or {},
+            None if found is None else found.theorem,
+            {} if found is None else found.constants,
+            {} if found is None else found.witness,
             at.direction,
-            longest,
-            count,
+            math.nan if found is None else found.longest,
+            0 if found is None else found.float_steps,
             blocked,
         )
 

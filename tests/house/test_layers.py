@@ -17,6 +17,7 @@ LAYERS = (
     ("problem",),
     ("certificate",),
     ("solvers", "losses", "heads", "rules", "models", "data"),
+    ("convergence",),
     ("training",),
     ("language",),
     ("theory",),
