@@ -23,10 +23,10 @@ from attsvm.ground.version import __version__
 
 if TYPE_CHECKING:
     from attsvm import language
-    from attsvm.certificate import Certificate, certify
+    from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
-    from attsvm.convergence import ConvergenceProof, proof_of_convergence
+    from attsvm.convergence import Basin, ConvergenceProof, basin, proof_of_convergence
     from attsvm.doors import outcome, train
     from attsvm.heads.head import Head
     from attsvm.language.embedding import embedding_of
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from attsvm.problem.tokens import Tokens
     from attsvm.rules.rule import Rule
     from attsvm.solvers.front import solve
+    from attsvm.solvers.given import certify
     from attsvm.solvers.many import solve_many
     from attsvm.solvers.sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 # Everything else is loaded when it is used: name -> its module.
 _HOMES = {
     "Answer": "solvers.solver",
+    "Basin": "convergence",
     "Certificate": "certificate",
     "Check": "certificate.verify",
     "ConvergenceProof": "convergence",
@@ -79,7 +81,8 @@ _HOMES = {
     "Tight": "certificate.tight",
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
-    "certify": "certificate",
+    "basin": "convergence",
+    "certify": "solvers.given",
     "embedding_of": "language.embedding",
     "local_optima": "theory.optima",
     "norm_of": "norms",
@@ -121,6 +124,8 @@ __all__ = [
     "Outcome",
     "proof_of_convergence",
     "ConvergenceProof",
+    "basin",
+    "Basin",
     # What theory says of it.
     "predict",
     "Limit",

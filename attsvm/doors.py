@@ -111,17 +111,20 @@ def train(
 
 @overload
 def outcome(
-    path: Path,
+    run: Any,
     tokens: Tokens,
     head: Any = None,
     *,
     instance: int = 0,
     norm: str | Norm | None = None,
     model: Model | None = None,
+    rule: RuleLike | None = None,
+    lr: float | None = None,
+    loss: str | Loss = "logistic",
 ) -> Outcome: ...
 @overload
 def outcome(
-    path: Path | Stages,
+    run: Path | Stages,
     tokens: Sentences,
     head: Any = None,
     *,
@@ -129,7 +132,7 @@ def outcome(
     embedding: Any = None,
 ) -> SentenceOutcome: ...
 def outcome(
-    path: Path | Stages,
+    run: Any,
     tokens: Tokens | Sentences,
     head: Any = None,
     *,
@@ -137,32 +140,70 @@ def outcome(
     norm: str | Norm | None = None,
     model: Model | None = None,
     embedding: Any = None,
+    rule: RuleLike | None = None,
+    lr: float | None = None,
+    loss: str | Loss = "logistic",
 ) -> Outcome | SentenceOutcome:
-    """Where a run has got to, and how that compares with the limit that theory names.
+    """Where a run, or a W of one's own, has got to, beside the limit that theory names.
 
+    run: a Path; both stages of sentences; or the weights themselves, from anywhere: W (d, dq), a
+    prompt (d,) for tokens without queries, factors as a tuple (K, Q) or a dict of K (d, m) and
+    Q (dq, m) with W = K Qᵀ, a dict that adds a trained decoder v, tensors, or stacks of these.
     tokens: what it was trained on, Tokens or Sentences. head: the fixed head, or the decoder under
     attention on sentences (its array or its path). instance: which one of a stack. norm: the norm
-    to compare in; that of the predicted limit unless given. model: the model of a saved run, where
-    it was an object of one's own. embedding: as it was given to `train`.
+    to compare in; that of the predicted limit unless given; where none is known, Frobenius for a W
+    of one's own, nuclear for factors. model: the model of a saved run, where it was an object of
+    one's own. embedding: as it was given to `train`. rule, lr, loss: how a W of one's own was
+    trained, where that is known; a path knows it.
+
+    The state of tokens is "undecided" (some input has no token with nearly all the attention),
+    "saturated" (every input has, but the selection is not locally optimal), "at a locally optimal
+    selection" (certified; the run may still leave it), "converges" (there is a proof) or "unknown".
 
     >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    >>> found = attsvm.outcome([-1.0, 9.0], tokens, [0.2, 0.7], rule="gd")
+    >>> found.state, found.selection, round(found.margin_share, 3)
+    ('at a locally optimal selection', array([0]), 0.994)
     >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
     >>> found = attsvm.outcome(attsvm.two_stages(data, steps=(200, 300)), data)
     >>> found.status, found.top_optimal
     ('optimal', 1.0)
     """
     if isinstance(tokens, Sentences):
-        if instance or model is not None:
-            name = "instance" if instance else "model"
-            raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
+        of_tokens: dict[str, Any] = {
+            "instance": instance or None,
+            "model": model,
+            "rule": rule,
+            "lr": lr,
+            "loss": None if loss == "logistic" else loss,
+        }
+        for name, given in of_tokens.items():
+            if given is not None:
+                raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
         from attsvm.language.training.outcomes import SentenceRun, sentence_outcome
+        from attsvm.language.training.stages import Stages as BothStages
 
-        run = SentenceRun.of(path, tokens, head, "orthonormal" if embedding is None else embedding)
-        return sentence_outcome(run, norm=norm)
+        if not isinstance(run, Path | BothStages):
+            raise BadTokens("of sentences an outcome is of a Path, or of both stages: give these")
+        read = SentenceRun.of(run, tokens, head, "orthonormal" if embedding is None else embedding)
+        return sentence_outcome(read, norm=norm)
     if embedding is not None:
         raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
     from attsvm.theory import outcomes as token_outcomes
+    from attsvm.theory.ends import Told
 
-    if not isinstance(path, Path):
-        raise BadTokens("two stages are compared with the Sentences they were trained on")
-    return token_outcomes.outcome(path, tokens, head, instance=instance, norm=norm, model=model)
+    if not isinstance(run, Path):
+        from attsvm.language.training.stages import Stages as BothStages
+
+        if isinstance(run, BothStages):
+            raise BadTokens("two stages are compared with the Sentences they were trained on")
+    return token_outcomes.outcome(
+        run,
+        tokens,
+        head,
+        instance=instance,
+        norm=norm,
+        model=model,
+        told=Told(rule, lr, loss),
+    )

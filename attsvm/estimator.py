@@ -49,7 +49,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
 
     positive for the second class. W and v are trained together by `rule` on the mean loss; there
     is no intercept. What the attention selects is compared with the max-margin problem of the
-    selected tokens, and a ConvergenceWarning says when the run has not settled on them.
+    selected tokens, and a ConvergenceWarning says when they are undecided or not locally optimal.
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
     what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
@@ -60,14 +60,14 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
     After fit: classes_ (2,); coef_ v (d,); attention_ W (d, d) or p (d,); n_iter_; n_features_in_
     d; selection_ (n,) the token of each training input with the most attention; path_ the run;
     certificate_ the max-margin problem of the selection (None when there is one token only);
-    outcome_ the end of the run against its predicted limit; state_ "undecided", "saturated",
-    "locally optimal" or "unknown".
+    outcome_ the end of the run against its predicted limit; state_ "undecided", "saturated", "at a
+    locally optimal selection", "converges" or "unknown", as in `attsvm.outcome`.
 
     >>> from attsvm.data import EXAMPLES
     >>> a = EXAMPLES["joint-tight"]()
     >>> fitted = MaxMarginAttention(query=None).fit(a["X"], a["y"])
     >>> fitted.state_, fitted.selection_
-    ('locally optimal', array([1, 1, 1]))
+    ('at a locally optimal selection', array([1, 1, 1]))
     >>> fitted.certificate_.W.ravel().round(6)
     array([1.333333, 0.333333])
     """
@@ -234,7 +234,7 @@ def _two_classes(y: Any, values: Floats) -> tuple[NDArray[Any], Floats]:
 
 
 def _unsettled(found: Outcome, steps: int) -> str | None:
-    """A sentence on a run that has not settled on its tokens; None for one that has."""
+    """A sentence on a run at an undecided or not locally optimal selection; None for others."""
     if found.state == "undecided":
         return (
             f"after {steps} steps the least sure input has {found.sureness:.3f} of its attention "
@@ -242,7 +242,7 @@ def _unsettled(found: Outcome, steps: int) -> str | None:
         )
     if found.state == "saturated":
         return (
-            f"after {steps} steps attention is saturated on tokens that are not locally optimal, "
-            "so a longer run will leave them; try a larger max_iter or lr"
+            f"after {steps} steps attention is saturated on tokens that are not locally optimal: "
+            "a longer run may leave them; try a larger max_iter or lr"
         )
     return None

@@ -2,7 +2,8 @@
 
 Five inputs of five tokens: 3125 selections of one token an input. A few cannot be separated by any
 W; nearly all others have a tight neighbour with a higher score, which pulls training away. Those
-that remain are locally optimal: training started near their max-margin direction stays with it.
+that remain are locally optimal: training started far out and near their max-margin direction stays
+with it, while a run on its way there may still leave them.
 Only one of them holds the best token of every input, and it is not the one of least norm.
 """
 

@@ -8,7 +8,6 @@ Theory: [higham2002accuracy].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -28,8 +27,7 @@ LEAST_MARGIN = 1e-250
 _RESIDUAL = 4.0
 
 
-@dataclass(frozen=True)
-class Below:
+class Below(NamedTuple):
     """A lower bound `value`; `dual` the plain dual norm; `residual` ‖A*λ‖_F / Σ λ‖Δ‖‖z‖.
 
     `null`: the residual may be rounding alone and the numerator is positive, so that λ may prove
@@ -53,11 +51,12 @@ def below(
     """
     worth = worth - (used + 3) * UNIT * absolute * 1.01
     error = (used + 8) * UNIT * size * 1.01
-    plain = sqrt(np.vdot(G, G)) if G.ndim == 2 else np.sqrt(np.einsum("bij,bij->b", G, G))
+    alone = G.ndim == 2
+    plain = sqrt(np.vdot(G, G)) if alone else np.sqrt(np.einsum("bij,bij->b", G, G))
     dual = plain if norm.euclidean else norm.dual(G)
     safe = dual * (1 + norm.rounding(shape)) + norm.spread(shape)[1] * error
     value: Any
-    if np.ndim(worth):
+    if not alone:
         positive = worth > 0
         value = np.where(positive, worth * (1 - 4 * UNIT) / np.where(safe > 0, safe, 1.0), 0.0)
         value = np.where(positive & (safe == 0), 0.0, value)
@@ -94,12 +93,9 @@ def worst_margin(shape: tuple[int, int], W: Any, *, margins: Any, row_norms: Any
 def above(norm: Norm, shape: tuple[int, int], W: Any, worst: Any) -> Any:
     """upper = ‖W‖/worst for a positive worst margin, inf otherwise."""
     if W.ndim == 2:
-        value: Any = value_above(norm, W) * (1 + 8 * UNIT)
-    else:
-        value = norm.value(W) * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
-    if np.ndim(worst):
-        return np.where(worst > 0, value / np.where(worst > 0, worst, 1.0), np.inf)
-    return value / worst if worst > 0 else np.inf
+        return value_above(norm, W) * (1 + 8 * UNIT) / worst if worst > 0 else np.inf
+    value = norm.value(W) * ((1 + norm.rounding(shape)) * (1 + 8 * UNIT))
+    return np.where(worst > 0, value / np.where(worst > 0, worst, 1.0), np.inf)
 
 
 @njit(**INNER)

@@ -14,6 +14,7 @@ is claimed. Ties with an error (c_error) may also be left where W puts them, wit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +35,7 @@ _MOST = 6000
 _EXACT_ROWS, _EXACT_NUMBERS = 120, 20_000
 
 
-@dataclass(frozen=True)
-class Corrected:
+class Corrected(NamedTuple):
     """A matrix that is feasible up to a bounded change, and a bound on the norm; None and inf.
 
     moved: how far from c its ties may lie at most, 0 where they are met exactly.

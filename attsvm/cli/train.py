@@ -52,6 +52,7 @@ from attsvm.rules.steps.scaled import length
 from attsvm.rules.steps.schedules import SCHEDULES
 from attsvm.theory.limits.limit import predict
 from attsvm.theory.outcomes import Outcome, outcome, settled
+from attsvm.theory.proofs import proved_since, until_proved
 
 File = Annotated[
     Path,
@@ -127,7 +128,8 @@ def train_command(
         ),
     ] = None,
     until: Annotated[
-        float | None, typer.Option("--until", help="End at this certified margin share.")
+        str | None,
+        typer.Option("--until", help="End at this certified margin share; or proved: at a proof."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option("--resume", help="Go on from a saved path, --steps further.")
@@ -200,23 +202,28 @@ def train_command(
             steps=steps,
             start=start,
             progress=progress,
-            stop=None if until is None else _until(archive, parts, read, share=until),
+            stop=None if until is None else _until(archive, parts, read, until, start, config),
             **(config if start is None else parts),
         )
     if out is not None:
         path.save(out, force=force)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
         found = outcome(path, archive.tokens, read)
+    proved = None
+    if found.proof is not None and found.proof.proved:
+        own = parts["model"] if isinstance(parts["model"], Model) else None
+        proved = proved_since(path, archive.tokens, read, model=own)
     if figure is not None:
         from attsvm.figures.run import draw_run
 
-        draw_run(path, found, figure)
+        draw_run(path, found, figure, proved=proved)
     report = {
         **describe_run(found),
+        "proved_since": None if proved is None else proved.step,
         "steps": int(path.steps[-1]),
         "diverged": path.diverged,
         "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
-        "fails": _fails(parts, read),
+        "fails": [premise.name for premise in found.limit.failing],
         "seconds": time.perf_counter() - begin,
     }
     if as_json:
@@ -253,8 +260,26 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _until(archive: Archive, parts: dict[str, Any], head: Any, *, share: float) -> Any:
-    """What ends the run early: a certified local optimum with this share of the best margin."""
+def _until(
+    archive: Archive,
+    parts: dict[str, Any],
+    head: Any,
+    until: str,
+    start: Any,
+    config: dict[str, Any],
+) -> Any:
+    """What ends the run early: a proof that it converges, or a certified local optimum with a share
+    of the best margin."""
+    if until == "proved":
+        if head is None or (isinstance(head, Head) and head.vector is None):
+            raise Unsupported("--until proved needs a fixed linear head")
+        said = config if start is None else start.config
+        form = model_of(parts["model"])
+        return until_proved(archive.tokens, head, {**said, "loss": parts["loss"]}, model=form)
+    try:
+        share = float(until)
+    except ValueError as error:
+        raise Unsupported(f"--until is {until!r}: it is a margin share, or proved") from error
     limit = predict(parts["model"], parts["rule"])
     norm = limit.norm
     if norm is None or head is None:
@@ -278,12 +303,6 @@ def _start(archive: Archive, model: str | Model) -> dict[str, Any]:
     return {name: archive.arrays[f"{name}0"] for name in names}
 
 
-def _fails(parts: dict[str, Any], head: Any) -> list[str]:
-    """The premises of the predicted limit that this head or loss breaks, in words."""
-    limit = predict(parts["model"], parts["rule"], head=head, loss=parts["loss"])
-    return [premise.name for premise in limit.premises if premise.holds is False]
-
-
 def describe_run(found: Outcome) -> dict[str, Any]:
     """What a report of a run holds."""
     best = found.certificate
@@ -298,12 +317,13 @@ def describe_run(found: Outcome) -> dict[str, Any]:
         "loss": summary.number(found.loss),
         "log10_gradient_norm": summary.number(found.log10_gradient),
         "log_flow_time": summary.number(found.log_time),
-        "limit": {"norm": found.limit.norm, "status": found.limit.status},
+        "limit": summary.describe_limit(found.limit),
         "correlation": summary.number(found.correlation),
         "margin_share": summary.number(found.margin_share),
         "W": found.W.tolist(),
         "norm": summary.number(norm),
         "certificate": None if best is None else summary.describe(best),
+        "proof": None if found.proof is None else found.proof.to_dict(),
     }
 
 
@@ -325,11 +345,13 @@ def _table(report: dict[str, Any], title: str) -> Table:
         value = report[key]
         if value is not None:
             table.add_row(key, f"{value:.8g}" if isinstance(value, float) else str(value))
-    limit = report["limit"]
-    where = f"{limit['norm']} norm" if limit["norm"] else "no known norm"
-    broken = "".join(f"; fails here: {name}" for name in report["fails"])
-    table.add_row("predicted limit", f"{where} ({limit['status']}{broken})")
+    summary.limit_rows(table, report["limit"])
     best = report["certificate"]
     if best is not None:
         table.add_row("certificate", best["message"])
+    proof = report["proof"]
+    if proof is not None:
+        table.add_row("convergence", proof["message"])
+        if report["proved_since"] is not None:
+            table.add_row("proved since step", str(report["proved_since"]))
     return table

@@ -21,8 +21,8 @@ from attsvm.convergence.rows import Rows
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.ground.interval import Interval, down, up
 
-# Sines of the cone's angle that are tried, as multiples of that of W.
-WIDER = np.geomspace(1.0, 60.0, 24)
+# How many angles of the cone are tried, from that of W up to nearly a right one.
+_ANGLES = 32
 # Good rows this far beyond the tight ones are taken out of the logarithm in ε.
 _BEYOND = 3.0
 _GROW = 1 + 2.0**-48
@@ -130,21 +130,24 @@ def cosines(c: float) -> Floats:
     """Values of c₀ to try, the first nearly c itself."""
     if not 0 < c <= 1:
         return np.empty(0)
-    sine = np.sqrt(max((1 - c) * (1 + c), 1e-14)) * WIDER
-    sine = sine[sine < 0.99]
+    own = float(np.sqrt(max((1 - c) * (1 + c), 1e-14)))
+    if own > 0.95:
+        return np.empty(0)
+    sine = np.geomspace(own, 0.95, _ANGLES)
     return np.minimum(down(np.sqrt((1 - sine) * (1 + sine))), c) * (1 - 1e-15)
 
 
 def measure_cone(
-    rows: Rows, axis: Axis, R: float, c: Floats, h: float, *, plain: bool = False
+    rows: Rows, axis: Axis, R: float | Floats, c: Floats, h: float, *, plain: bool = False
 ) -> Cone:
-    """The constants of the cones with cosine c (g,) from norm R on, for steps up to h.
+    """The constants of the cones with cosine c (g,) from norm R on, one or (g,), for steps up to h.
 
     plain: h is the step size η of plain descent, whose steps are η times the gradient.
     """
     c0 = Interval(c[:, None])
     sine = ((1.0 - c0) * (1.0 + c0)).sqrt()
-    r = Interval(R) / axis.N
+    norm = np.broadcast_to(np.asarray(R, dtype=np.float64), c.shape)
+    r = Interval(norm[:, None]) / axis.N
     N = axis.N
     spread = N * axis.across
     least = c0 * (axis.slack + 1.0) - sine * spread
@@ -175,7 +178,7 @@ def measure_cone(
         log_in = Interval(inside).log().hi
         rest = _total(np.where(out, up(high * damp) * (1 + x.hi), 0.0))
         # (1 + x) e^−x falls: it is taken at the least x, whose rounding the last factor covers.
-        epsilon = (np.maximum(up(log_in - log_Z), 0.0) + rest) / float(r.lo) * _GROW + wider
+        epsilon = (np.maximum(up(log_in - log_Z), 0.0) + rest) / r.lo[:, 0] * _GROW + wider
     if plain:
         pull = _total(np.where(good, high, 0.0) * e.hi)
         h_all = h * speed * pull * _GROW
@@ -187,7 +190,7 @@ def measure_cone(
     blocked = ~good & ~bad_ok
     top = c * (1 + axis.over) + sine.hi[:, 0] * axis.tilt
     slope = down(1 - beta - c * (top + epsilon) * _GROW)
-    turn = up(c * h_all * float(N.hi) * speed / (2 * R) * _GROW)
+    turn = up(c * h_all * float(N.hi) * speed / (2 * norm) * _GROW)
     floor = np.where(good, least.lo, np.inf).min(axis=1, initial=np.inf)
     fits = (
         (least.lo > 0).all(axis=1)
@@ -195,7 +198,7 @@ def measure_cone(
         & (good | ~held).all(axis=1)
         & (beta < 1)
         & (wider < floor)
-        & (R * down(1 - beta) >= up(h_all * c * (1 + axis.over) * _GROW))
+        & (norm * down(1 - beta) >= up(h_all * c * (1 + axis.over) * _GROW))
         & (slope >= turn)
     )
     margin = (r * least).lo.min(axis=1, initial=np.inf)

@@ -36,8 +36,8 @@ def proof_of_convergence(
 
     >>> import numpy as np, attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).theorem
-    'tube'
+    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
+    True
     """
     return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
 
@@ -49,13 +49,16 @@ def prover(
     rule: RuleLike = "ngd",
     lr: float = 0.1,
     loss: str | Loss = "logistic",
+    steady: bool = True,
 ) -> Prover:
-    """The Prover of one instance, for many W."""
+    """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
     if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
-    return prover_for(rule_of(rule), tokens, _vector(head, tokens), loss_of(loss), float(lr))
+    return prover_for(
+        rule_of(rule), tokens, _vector(head, tokens), loss_of(loss), float(lr), steady=steady
+    )
 
 
 def checked_W(tokens: Tokens, W: Any) -> Floats:

@@ -87,23 +87,30 @@ class PowerProver(Prover):
         scale = rows.unit ** (self.p if self.plain else self.p - 1)
         return power.PowerSteps(lr / scale * (1 + 2.0**-50), self.plain)
 
-    def prove(self, W: Floats) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it."""
+    def ground(self, alpha: Ints) -> Ground:
+        """What tube and cone stand on; they are no sets of mirror descent. Raises Unsupported."""
+        raise unsupported(f"the cones and tubes of rule {self.rule!r}")
+
+    @np.errstate(all="ignore")  # what overflows is not proved
+    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
         alpha = self.selected(W)
         at = self.power_ground(alpha)
         stand = Ground(at.rows, None, None, None, at.blocked, at.direction)
         if at.rows is None or at.axis is None:
-            return self._made(W, alpha, stand, blocked=at.blocked)
+            return self._made(W, alpha, stand, Found(blocked=at.blocked))
         rows, axis = at.rows, at.axis
         scaled = np.ldexp(W, -whole_log2(rows.unit))
         u, R = power.place(axis, scaled)
         tried = power.widths(u)
         if not len(tried) or not R > 0:
             said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
-            return self._made(W, alpha, stand, blocked=Blocked(said, None, self._enough(at, W)))
+            norm = self._enough(at, W) if explain else math.nan
+            return self._made(W, alpha, stand, Found(blocked=Blocked(said, None, norm)))
         found = power.measure_power(rows, axis, R, tried, self.power_steps(rows, self.lr))
         if not found.fits.any():
-            return self._made(W, alpha, stand, blocked=self._why(at, found, W))
+            why = self._why(at, found, W) if explain else Blocked("no inequality holds")
+            return self._made(W, alpha, stand, Found(blocked=why))
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         held = axis.mu.hi > 0
         names = np.stack([rows.inputs[held], rows.places[held]], axis=1).astype(np.int64)
@@ -182,13 +189,15 @@ class PowerProver(Prover):
         return float(power_norm(scaled + high * axis.W, self.p)) * float(rows.unit)
 
 
-def prover_for(rule: Rule, tokens: Tokens, head: Floats, loss: Loss, lr: float) -> Prover:
+def prover_for(
+    rule: Rule, tokens: Tokens, head: Floats, loss: Loss, lr: float, *, steady: bool = True
+) -> Prover:
     """The Prover of a rule; raises Unsupported where no theorem covers it."""
     if rule.fused is not None:
-        return Prover(tokens, head, loss, rule.name, lr, rule.fused == "gd")
+        return Prover(tokens, head, loss, rule.name, lr, rule.fused == "gd", steady)
     if rule.dual is None:
         raise unsupported(f"rule {rule.name!r}")
     p, plain = rule.dual
     if p == 2:
-        return Prover(tokens, head, loss, rule.name, lr, plain)
-    return PowerProver(tokens, head, loss, rule.name, lr, plain, p=p)
+        return Prover(tokens, head, loss, rule.name, lr, plain, steady)
+    return PowerProver(tokens, head, loss, rule.name, lr, plain, steady, p=p)

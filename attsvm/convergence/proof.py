@@ -97,7 +97,7 @@ class ConvergenceProof:
     def message(self) -> str:
         """One sentence."""
         if self.theorem is None:
-            blocked = self.blocked or Blocked("nothing is claimed")
+            blocked = Blocked("no inequality holds") if self.blocked is None else self.blocked
             more = ""
             if np.isfinite(blocked.norm):
                 more = f"; it would hold from a norm of about {blocked.norm:.3g} on"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from attsvm.solvers.front import solve
 
 # Rounding errors of this many steps are asked to be covered where the proof has room for them.
 COVERED = 1e6
+# Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
+LARGEST = 8e6
 # The share of the largest multiplier from which a row counts as a tight one, at first.
 _ACTIVE = 1e-7
 
@@ -46,20 +49,22 @@ class Ground:
 
 
 class Found(NamedTuple):
-    """What was proved: the theorem, its constants and witness, the longest step, float steps."""
+    """What was found for one W, with the names that a ConvergenceProof has for it."""
 
-    theorem: Theorem
-    constants: dict[str, float]
-    witness: dict[str, Any]
-    longest: float
-    float_steps: int = 0
+    theorem: Theorem | None = None
+    constants: Mapping[str, float] = {}
+    witness: Mapping[str, Any] = {}
+    longest: float = math.nan
+    covered: int = 0
+    blocked: Blocked | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
 
-    plain: steps are lr times the gradient; otherwise each has length at most lr.
+    plain: steps are lr times the gradient; otherwise each has length at most lr, and `steady` says
+    that each has just this length.
     """
 
     tokens: Tokens
@@ -68,6 +73,7 @@ class Prover:
     rule: str
     lr: float
     plain: bool
+    steady: bool = True
     known: dict[bytes, Ground] = field(default_factory=dict)
 
     def selected(self, W: Floats) -> Ints:
@@ -87,6 +93,7 @@ class Prover:
         """The max-margin problem of a selection."""
         return Problem.of(self.tokens, Selection.of(self.tokens, alpha))
 
+    @np.errstate(all="ignore")
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
         key = alpha.tobytes()
@@ -110,6 +117,9 @@ class Prover:
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
+        if rows.count * len(guess) > LARGEST:
+            said = f"{rows.count} rows with {len(guess)} tight ones are too many for a proof"
+            return Ground(rows, None, None, None, Blocked(said), certificate.W)
         try:
             active = verified(rows, guess)
         except NotVerified as error:
@@ -132,21 +142,24 @@ class Prover:
             axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
         return Ground(rows, active, frame, axis, blocked, certificate.W)
 
-    def prove(self, W: Floats) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it."""
+    @np.errstate(all="ignore")  # what overflows is not proved
+    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
         alpha = self.selected(W)
         at = self.ground(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            return self._made(W, alpha, at, blocked=at.blocked)
+            return self._made(W, alpha, at, Found(blocked=at.blocked))
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
             found = self._level(scaled, W, alpha, at)
         if found is not None:
             return found
-        return self._made(W, alpha, at, blocked=self._blocked(scaled, at))
+        blocked = self._blocked(scaled, at) if explain else Blocked("no inequality holds")
+        return self._made(W, alpha, at, Found(blocked=blocked))
 
-    def _steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+    def steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+        """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
         return tube.Steps(size, self.plain, errors)
 
@@ -155,7 +168,7 @@ class Prover:
         if frame is None:
             return None
         rows = frame.rows
-        steps = self._steps(rows)
+        steps = self.steps(rows)
         here = tube.place(frame, W, 0.0 if self.plain else steps.size)
         D = tube.radii(frame, here)
         if not len(D):
@@ -187,23 +200,23 @@ class Prover:
             "D": np.float64(found.D[j]) * unit,
             "errors": np.float64(total) * unit,
         }
+        if not self.steady:
+            constants["growth"] = 0.0
         return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
 
     def _longest(
         self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
     ) -> float:
-        """The longest step with which the same tube is proved, found by doubling and halving."""
-        low, high = self.lr, math.inf
-        radius = np.array([D])
-        for _ in range(14):
-            tried = low * 2 if high == math.inf else 0.5 * (low + high)
-            size = tried / frame.rows.unit ** (2 if self.plain else 1)
-            steps = tube.Steps(size, self.plain, errors)
-            if bool(tube.measure(frame, here, steps, radius, mode).fits[0]):
-                low = tried
-            else:
-                high = tried
-        return low
+        """The longest step with which the same tube is proved, up to a third of a per cent."""
+        low, high = self.lr, self.lr * 1024
+        unit = frame.rows.unit ** (2 if self.plain else 1)
+        for _ in range(2):
+            tried = np.geomspace(low, high, 42)
+            steps = tube.Steps(tried / unit, self.plain, errors)
+            fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
+            last = int(fits.nonzero()[0].max(initial=0))
+            low, high = float(tried[last]), float(tried[min(last + 1, len(tried) - 1)])
+        return max(low, self.lr)
 
     def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
         rows, axis = at.rows, at.axis
@@ -213,7 +226,7 @@ class Prover:
         cosines = cone.cosines(c)
         if not len(cosines):
             return None
-        size = self._steps(rows).size
+        size = self.steps(rows).size
         found = cone.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
         if not found.fits.any():
             return None
@@ -251,7 +264,7 @@ class Prover:
         if at.frame is None or at.rows is None:
             return at.blocked or Blocked("no inequality holds")
         frame, rows = at.frame, at.rows
-        steps = self._steps(rows)
+        steps = self.steps(rows)
         here = tube.place(frame, W, 0.0 if self.plain else steps.size)
         norm = self._needed(frame, W) * rows.unit
         across = np.maximum(frame.active.across.hi, 1e-300)
@@ -297,7 +310,7 @@ class Prover:
     def _needed(self, frame: tube.Frame, W: Floats) -> float:
         """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
         ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
-        steps = self._steps(frame.rows)
+        steps = self.steps(frame.rows)
         low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
         for _ in range(30):
             tried = low + step if high == math.inf else 0.5 * (low + high)
@@ -311,14 +324,7 @@ class Prover:
                 break
         return _size(W + high * ray) if high < math.inf else math.nan
 
-    def _made(
-        self,
-        W: Floats,
-        alpha: Ints,
-        at: Ground,
-        found: Found | None = None,
-        blocked: Blocked | None = None,
-    ) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
         return ConvergenceProof(
             self.tokens,
             self.head,
@@ -327,13 +333,13 @@ class Prover:
             self.lr,
             self.loss.name,
             alpha,
-            None if found is None else found.theorem,
-            {} if found is None else found.constants,
-            {} if found is None else found.witness,
+            found.theorem,
+            found.constants,
+            found.witness,
             at.direction,
-            math.nan if found is None else found.longest,
-            0 if found is None else found.float_steps,
-            blocked,
+            found.longest,
+            found.covered,
+            found.blocked,
         )
 
 

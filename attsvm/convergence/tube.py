@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,10 @@ class Place:
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The steps that are to be covered: each of length at most h (`plain` False), or η times the
-    gradient (`plain` True); and the sum of all rounding errors, at most `errors`, in W."""
+    gradient (`plain` True), one size or one for each radius; and the sum of all rounding errors, at
+    most `errors`, in W."""
 
-    size: float
+    size: Any
     plain: bool = False
     errors: float = 0.0
 
@@ -129,11 +131,7 @@ def place(frame: Frame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None 
     C = active.C
     m = rows.margins(W)
     rho = (active.lam * m[C]).sum() / active.square
-    limit = rows.pull.limit[C]
-    weight = active.lam / active.square
-    log_ratio = (limit / weight).log()
-    log_Z = (weight * log_ratio).sum()
-    tau = log_ratio - log_Z
+    tau, log_Z, _ = level_point(frame)
     off = m[C] - rho - tau
     back = active.solve(off)
     at = m - (active.slack + 1.0) * rho - active.G @ back
@@ -161,6 +159,28 @@ def place(frame: Frame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None 
         moved = moved - rows.combined(inner @ kappa, C)
     star = moved.squared().sum().sqrt()
     return Place(rho, at, log_Z, star, square.sqrt(), shift)
+
+
+def level_point(frame: Frame) -> tuple[Interval, Interval, Interval]:
+    """⟨a_k, P⋆⟩ on the tight rows (c,), ln Ẑ, and the coefficients of P⋆ in the tight rows."""
+    active = frame.active
+    weight = active.lam / active.square
+    log_ratio = (frame.rows.pull.limit[active.C] / weight).log()
+    log_Z = (weight * log_ratio).sum()
+    tau = log_ratio - log_Z
+    return tau, log_Z, active.solve(tau)
+
+
+def centre(frame: Frame) -> Place:
+    """P⋆ in the span of the tight rows, as a Place at height 0 that lies on it."""
+    active, count = frame.active, frame.rows.count
+    tau, log_Z, back = level_point(frame)
+    at = active.G @ back
+    low, high = at.lo.copy(), at.hi.copy()
+    low[active.C], high[active.C] = tau.lo, tau.hi
+    star = (tau * back).sum().sqrt()
+    zero = Interval(0.0)
+    return Place(zero, Interval(low, high), log_Z, star, zero, np.zeros(count))
 
 
 def _choice(
@@ -241,7 +261,7 @@ def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Me
     if steps.plain:  # η sup‖g‖ with ‖g‖ ≤ speed · Σ_good q̂ e^−m
         h = steps.size * speed * _total(np.where(good, limit.hi * e.hi, 0.0)) * _GROW
     else:
-        h = np.full(len(D), steps.size)
+        h = np.array(np.broadcast_to(steps.size, D.shape), dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.where(active.slack.lo > 0, 1 / np.maximum(active.slack.lo, 1e-300), 0.0)
     length = (tail + (h / float(N.lo))[:, None]) * _GROW

@@ -16,35 +16,48 @@ from attsvm.figures import style
 from attsvm.ground.files import beside
 from attsvm.theory import measures
 from attsvm.theory.outcomes import DECIDED, Outcome
+from attsvm.theory.proofs import Since
 from attsvm.training.path import Path
 
 FORMATS = (".svg", ".png", ".pdf")
 # Distances below this are rounding.
 _FLOOR = 1e-16
 _STATE = {
-    "locally optimal": "#009e73",
+    "converges": "#009e73",
+    "at a locally optimal selection": "#0072b2",
     "saturated": "#d55e00",
     "undecided": "#6b6b6b",
     "unknown": "#6b6b6b",
 }
 
 
-def draw_run(path: Path, found: Outcome, file: FilePath, *, instance: int = 0) -> None:
+def draw_run(
+    path: Path,
+    found: Outcome,
+    file: FilePath,
+    *,
+    instance: int = 0,
+    proved: Since | None = None,
+) -> None:
     """Write the picture of one instance's run, in one move, in the format of the file's ending.
 
     On top: the state that the run has reached, and since when. Left: the loss, and the norm of the
     gradient in powers of ten. Middle: attention on the top token of each input, with the last
     change of the selection. Right: distance of direction and of margin from the predicted limit.
+    proved: the first record with a proof of convergence; its step is marked, and what is proved of
+    the distance from there on is drawn beside what is measured.
     """
     check_format(file)
     with style.styled():
-        write_figure(picture(path, found, instance=instance), file)
+        write_figure(picture(path, found, instance=instance, proved=proved), file)
 
 
-def picture(path: Path, found: Outcome, *, instance: int = 0) -> Figure:
+def picture(
+    path: Path, found: Outcome, *, instance: int = 0, proved: Since | None = None
+) -> Figure:
     """The figure that `draw_run` writes."""
     figure = Figure(figsize=(10.0, 4.0), layout=ConstrainedLayoutEngine(wspace=0.07))
-    since = _since(path, found, instance)
+    since = _since(path, found, instance) if proved is None else proved.step
     figure.suptitle(
         _headline(path, found, since),
         x=0.01,
@@ -56,7 +69,7 @@ def picture(path: Path, found: Outcome, *, instance: int = 0) -> Figure:
     axes = figure.subplots(1, 3)
     _loss(axes[0], path, instance)
     _attention(axes[1], path, found, instance)
-    _limit(axes[2], path, found, instance)
+    _limit(axes[2], path, found, instance, proved)
     last = max(int(path.steps[-1]), 1)
     for ax in axes:
         # Logarithmic from step 1; step 0 takes a tenth of the width, so that labels stay apart.
@@ -65,13 +78,15 @@ def picture(path: Path, found: Outcome, *, instance: int = 0) -> Figure:
         ax.set_xlabel("step")
         if since is not None:
             ax.axvspan(since, ax.get_xlim()[1], color=_STATE[found.state], alpha=0.07, linewidth=0)
+        if proved is not None:
+            ax.axvline(proved.step, color=_STATE["converges"], linewidth=style.LINE)
     return figure
 
 
 def _since(path: Path, found: Outcome, b: int) -> int | None:
     """The first record from which on every input is decided and its selection the last one."""
     held = (path.sureness[:, b] >= DECIDED).all(axis=1)
-    held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= found.changed)
+    held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= (found.changed or 0))
     if not held[-1]:
         return None
     loose = (~held).nonzero()[0]
@@ -80,7 +95,8 @@ def _since(path: Path, found: Outcome, b: int) -> int | None:
 
 def _headline(path: Path, found: Outcome, since: int | None) -> str:
     """What was run, and the state it has reached."""
-    state = found.state if found.state != "unknown" else "decided"
+    words = {"unknown": "decided", "converges": "converges, proved"}
+    state = words.get(found.state, found.state)
     when = f"at step {int(path.steps[-1]):,}" if since is None else f"from step {since:,} on"
     ended = f"; diverged at step {path.diverged:,}" if path.diverged >= 0 else ""
     return f"{path.config['model']}, {path.config['rule']}: {state} {when}{ended}"
@@ -149,7 +165,7 @@ def _attention(ax: Axes, path: Path, found: Outcome, b: int) -> None:
     ax.set_ylabel("probability; thick: least sure input")
 
 
-def _limit(ax: Axes, path: Path, found: Outcome, b: int) -> None:
+def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -> None:
     best = found.certificate
     if best is None or best.W is None:
         said = "no norm is predicted" if best is None else f"no limit here: {best.status}"
@@ -180,6 +196,17 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int) -> None:
     )
     ax.set_yscale("log")
     drawn = np.concatenate([apart, short])
+    if proved is not None and proved.proof.theorem == "tube":
+        later = slice(proved.record, None)
+        bound = proved.proof.bound_at(W[later])
+        ax.plot(
+            path.steps[later],
+            bound,
+            color=_STATE["converges"],
+            linewidth=wide,
+            label="the same, proved bound",
+        )
+        drawn = np.concatenate([drawn, bound])
     drawn = drawn[np.isfinite(drawn)]
     top = np.log10(drawn.max(initial=1.0))
     low = min(np.log10(drawn.min(initial=1.0)), top - 2)
@@ -192,4 +219,4 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int) -> None:
     # The lowest three tenths are kept free for the legend.
     ax.set_ylim(10 ** (low - 0.5 * (top - low)), 10 ** (top + 0.05 * (top - low)))
     ax.set_title(f"Way to the {best.norm.name} limit")
-    ax.legend(frameon=False, loc="lower left", borderaxespad=0.2)
+    ax.legend(facecolor="white", edgecolor="none", framealpha=0.85, loc="lower left")

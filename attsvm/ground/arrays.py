@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,25 @@ def rectangular(array: Any, name: str, kind: type[AttsvmError] = BadTokens) -> N
         return np.asarray(array)
     except (ValueError, TypeError) as error:
         raise kind(f"{name} is not a rectangular array ({error})") from error
+
+
+@runtime_checkable
+class Tensor(Protocol):
+    """What other libraries keep arrays in, on some device and with a gradient perhaps."""
+
+    def detach(self) -> Any: ...
+    def cpu(self) -> Any: ...
+
+
+def detached(array: Any) -> Any:
+    """A tensor as an array on this machine; anything else as it is."""
+    if not isinstance(array, Tensor):
+        return array
+    held = array.detach().cpu()
+    try:
+        return held.numpy()
+    except TypeError:  # a type of float that NumPy does not have
+        return held.float().numpy()
 
 
 def numbers(array: Any, name: str) -> NDArray[Any]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 from attsvm.errors import BadTokens, Unsupported
+
+# How the names of modules from outside begin.
+_PREFIX = "attsvm_outside_"
 
 
 def is_outside(text: str) -> bool:
@@ -36,7 +40,7 @@ def load_module(file: Path) -> ModuleType:
     loaded ones, so that its classes can be found again by a process that is handed one of them.
     """
     place = file.resolve()
-    name = f"attsvm_outside_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    name = f"{_PREFIX}{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     if not place.is_file():
@@ -55,3 +59,18 @@ def load_module(file: Path) -> ModuleType:
             f"{file} does not import: {type(error).__name__}{': ' + reason[0] if reason else ''}"
         ) from error
     return module
+
+
+def loaded_files() -> list[Path]:
+    """The files whose modules `load_module` has loaded in this process."""
+    return [
+        Path(str(module.__file__))
+        for name, module in sys.modules.items()
+        if name.startswith(_PREFIX)
+    ]
+
+
+def load_files(files: Iterable[Path]) -> None:
+    """Loads these files: a new process does so before it is handed objects that they define."""
+    for file in files:
+        load_module(file)

@@ -38,6 +38,8 @@ from attsvm.problem.tokens import Tokens
 
 # A row of this size leads to multipliers near the largest float.
 SMALLEST_ROW = 1e-140
+# Sizes that a solver takes as they are; others are scaled first.
+MIDDLE = (1e-60, 1e60)
 # Differences are kept in memory up to this many numbers, and formed block by block beyond.
 _KEEP = 1 << 22
 _NONE = np.empty(0, np.int64)
@@ -314,6 +316,14 @@ class Problem:
     def smallest(self) -> float:
         """The least ‖Δ_k‖‖z_k‖: zero when a row is zero, inf without margins."""
         return float(self.row_norms.min()) if self.m else np.inf
+
+    @lazy
+    def middling(self) -> bool:
+        """Whether the largest row and right-hand side lie in MIDDLE, or are zero."""
+        sizes = [float(self.row_norms.max()), float(self.b.max())] if self.m else []
+        if self.ties:
+            sizes += [float(self.tie_norms.max()), float(np.abs(self.c).max())]
+        return all(x == 0.0 or MIDDLE[0] < x < MIDDLE[1] for x in sizes)
 
     def _blocks(self) -> list[slice]:
         step = max(1, _KEEP // self.keys.shape[1])

@@ -10,9 +10,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.errors import BadSelection
+from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import Bools, Ints, rectangular, vector, whole
 from attsvm.problem.tokens import Tokens
+from attsvm.problem.weights import Weights, top_tokens, whole_instance
 
 # A score difference below this many units of rounding counts as a tie.
 _TIE = 8 * np.finfo(np.float64).eps
@@ -115,10 +116,28 @@ class Selection:
         return cls(kept, "indices")
 
     @classmethod
-    def attended(cls, path: Attended, *, instance: int = 0) -> Selection:
-        """The token that each input of one instance attends to most at the end of a path."""
-        top = path.selection[instance]
-        kept = np.zeros((len(top), path.places), dtype=bool)
+    def attended(cls, path: Attended | Tokens, W: Any = None, *, instance: int = 0) -> Selection:
+        """The token that each input attends to most: `attended(path)`, or `attended(tokens, W)`.
+
+        Of a path it is the end of one instance. W: a matrix of one's own (d, dq), a prompt (d,),
+        a pair or dict of factors K and Q, or a stack of these of which `instance` is taken.
+
+        >>> import attsvm
+        >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+        >>> attsvm.Selection.attended(tokens, [2.0, -1.0]).indices
+        array([1])
+        """
+        if isinstance(path, Tokens):
+            if W is None:
+                raise BadTokens("tokens alone attend to nothing: give W, or a path instead of them")
+            given = Weights.of(W, path.shape, instance=instance)
+            top, places = top_tokens(path, given.matrix), path.T
+        elif W is not None:
+            raise BadTokens("W goes with tokens: Selection.attended(tokens, W)")
+        else:
+            top = path.selection[whole_instance(instance, len(path.selection))]
+            places = path.places
+        kept = np.zeros((len(top), places), dtype=bool)
         kept[np.arange(len(top)), top] = True
         return cls(kept, "attention")
 

@@ -115,6 +115,11 @@ class Tokens:
         """The number of features of a value."""
         return int(self.X.shape[2])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (d, dq) of an attention matrix W: that of a key and a query."""
+        return int(self.keys.shape[2]), int(self.queries.shape[1])
+
     def present(self) -> Bools:
         """The mask as an array (n, T), all True for inputs of full length."""
         return np.ones((self.n, self.T), dtype=bool) if self.mask is None else self.mask

@@ -18,8 +18,8 @@ def toward(G: Floats, log_scale: Floats) -> Floats:
 def rule() -> Rule:
     """Gradient descent, the step in true scale.
 
-    Theory: on the weight it converges in direction to the Frobenius max-margin solution of
-    locally optimal tokens [tarzanagh2023maxmargin], [tarzanagh2023svm].
+    Theory: on the weight, started far out and near it, it converges in direction to the Frobenius
+    max-margin solution of locally optimal tokens [tarzanagh2023maxmargin], [tarzanagh2023svm].
     """
     made = memoryless("gd", toward)
     return replace(made, clock=_clock, fused="gd", limit="gd")

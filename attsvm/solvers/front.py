@@ -16,15 +16,13 @@ from attsvm.certificate.soft import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.norm import check_shape
-from attsvm.problem.problem import Problem
+from attsvm.problem.problem import MIDDLE, Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.interior import has_method
 from attsvm.solvers.solver import Answer, Solver, zero_row
 
 # A solver by name, as a record or as a function; None: the norm's default.
 Chosen: TypeAlias = str | Solver | Callable[..., Any] | None
-# Sizes that a solver takes as they are; others are scaled first.
-_MIDDLE = (1e-60, 1e60)
 
 
 def solve(
@@ -89,7 +87,7 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
     solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C.
     """
-    if _middling(problem):
+    if problem.middling:
         return _capped(method, problem, norm, tol, budget)
     a, q = exponent(problem.keys), exponent(problem.queries)
     s = exponent(np.concatenate([problem.b, problem.c]))
@@ -110,24 +108,16 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     return Answer(W, lam, mu, found.proof)
 
 
-def _middling(problem: Problem) -> bool:
-    """Whether the largest row and the largest right-hand side are of a middling size, or zero."""
-    sizes = [float(problem.row_norms.max(initial=0.0)), float(problem.b.max(initial=0.0))]
-    if problem.ties:
-        sizes += [float(problem.tie_norms.max()), float(np.abs(problem.c).max())]
-    return all(x == 0.0 or _MIDDLE[0] < x < _MIDDLE[1] for x in sizes)
-
-
 def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
     """The answer of a solver, which sees a budget of a middling size.
 
     Beyond it a budget is as good as none, or as zero: λ then lies far below it, or grows with it.
     """
-    if budget == np.inf or _MIDDLE[0] <= budget <= _MIDDLE[1]:
+    if budget == np.inf or MIDDLE[0] <= budget <= MIDDLE[1]:
         # What overflows on the way to an answer is no fault of it: the certificate judges.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return method.answer(problem, norm, tol, budget)
-    cap = min(max(budget, _MIDDLE[0]), _MIDDLE[1])
+    cap = min(max(budget, MIDDLE[0]), MIDDLE[1])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = method.answer(problem, norm, tol, cap)
     pairs = [

@@ -16,6 +16,7 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.plugins import load_files, loaded_files
 from attsvm.ground.shares import in_shares
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
@@ -92,7 +93,8 @@ def solve_many(
     solved: Iterable[Certificate]
     if jobs > 1 and len(rest) > 1:
         share = max(1, len(rest) // (4 * jobs))
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        spawn, own = get_context("spawn"), (loaded_files(),)
+        with ProcessPoolExecutor(jobs, spawn, initializer=load_files, initargs=own) as pool:
             solved = list(pool.map(alone, [listed[k] for k in rest], chunksize=share))
     else:
         solved = map(alone, [listed[k] for k in rest])

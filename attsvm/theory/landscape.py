@@ -45,7 +45,7 @@ class Preference:
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class LeastCosine:
     """The least cosine of −∇L(W) with a direction that was found, at W; negative: a witness.
 
     sampled: the least over the samples alone. tried: the number of points. The search proves
@@ -139,7 +139,7 @@ def least_descent(
     samples: int = 2000,
     rounds: int = 60,
     seed: int = 0,
-) -> Descent:
+) -> LeastCosine:
     """The least cosine of −∇L(W) with the direction over ‖W‖_F ≤ radius that a search finds.
 
     Samples: directions uniform on the sphere, norms log-uniform over (radius/1000, radius). Then
@@ -173,7 +173,7 @@ def least_descent(
         best = np.where(better[:, None, None], moved[rows, pick], best)
         low = np.where(better, found[rows, pick], low)
     k = int(low.argmin())
-    return Descent(float(low[k]), best[k], sampled, tried)
+    return LeastCosine(float(low[k]), best[k], sampled, tried)
 
 
 def label_margin_constant(

@@ -3,13 +3,15 @@
 The score of a token is γ_it = y_i v·x_it. A selection α is globally optimal when it holds the
 highest score of every input, and locally optimal when every tight neighbour t of α_i (a token
 whose margin is met with equality at the max-margin direction of α) has γ_iα > γ_it. Gradient
-descent started near that direction stays with it exactly in the second case.
+descent started far out and near that direction stays with it exactly in the second case; a run
+that merely selects α may still leave it.
 
 Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm].
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,9 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.errors import BadSelection, Unsupported
+from attsvm.certificate.tight import Tight
+from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints, vector
 from attsvm.norms import Norm, norm_of
+from attsvm.norms.entrywise import Largest, Power, Sum
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
@@ -98,7 +102,7 @@ def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius
     if certificate.W is None:
         kind: Kind = "infeasible" if certificate.proof == "exact" else "undecided"
         return Optimality(kind, best, None, np.nan, (), (), certificate)
-    verdict = certificate.tight
+    verdict = _tight(tokens, keep, certificate)
     rows = certificate.problem.rows
 
     def witness(k: int) -> Witness:
@@ -120,6 +124,25 @@ def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius
     if doubtful:
         return Optimality("undecided", False, None, least, neighbours, doubtful, certificate)
     return Optimality("local", False, True, least, neighbours, (), certificate)
+
+
+def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
+    """The tight rows of a selection: with one query for all inputs, those of the prompt.
+
+    W then acts by q = W z alone. The least norm of such a W is that of the column q times a
+    constant, in ℓp norms and in those that rotations keep, and so the margins of a solution are
+    those of the prompt's. As a prompt they are known at least as well, and the two forms of one
+    instance get one verdict.
+    """
+    norm, z = certificate.norm, tokens.queries
+    alike = norm.rotational or isinstance(norm, Power | Sum | Largest)
+    if norm.euclidean or not alike or z.shape[1] == 1 or (z != z[0]).any():
+        return certificate.tight
+    same = Tokens(tokens.X, keys=tokens.keys, mask=tokens.mask, source=tokens.source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # what stops early decides less
+        prompt = solve(Problem.of(same, keep), norm)
+    return certificate.tight if prompt.W is None else prompt.tight
 
 
 def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:

@@ -1,9 +1,12 @@
 """Outcome: where a run has got to, and how that compares with the limit the theory names.
 
-Three states. *undecided*: some input has no token with nearly all the attention. *saturated*: every
-input has, but the selection is not locally optimal, so the run will leave it, however sure it
-looks. *locally optimal*: the selection is certified to be one that training stays with. Attention
-of 1.000000 is no proof of convergence; the third state is.
+The states say what is known and no more. *undecided*: some input has no token with nearly all the
+attention. *saturated*: every input has, but the selection is not locally optimal; whether the run
+leaves it is not claimed. *at a locally optimal selection*: the selection is certified locally
+optimal; the run may still leave it, while its norm is moderate and a better token nearly tight.
+*converges*: there is a proof that the exact iteration never changes its selection and tends to the
+max-margin direction. *unknown*: nothing of this is known. Neither attention of 1.000000 nor a
+locally optimal selection is a proof of convergence.
 """
 
 from __future__ import annotations
@@ -15,11 +18,10 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm.certificate import Certificate
+from attsvm.convergence import ConvergenceProof
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
-from attsvm.heads import Head
-from attsvm.models import MODELS, Model, SentenceModel
-from attsvm.models.joint import with_head
+from attsvm.models import MODELS, Model
 from attsvm.models.model import Evaluation
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
@@ -29,28 +31,33 @@ from attsvm.rules.rule import Blocks
 from attsvm.solvers.front import solve
 from attsvm.solvers.sets import relaxed
 from attsvm.theory import measures
-from attsvm.theory.limits.limit import Limit, limit_of
+from attsvm.theory.ends import End, Told, end_of_path, end_of_weights
+from attsvm.theory.limits.limit import Limit
 from attsvm.theory.optima import Optimality, optimality
 from attsvm.training.path import Path, recorded
 
-State = Literal["undecided", "saturated", "locally optimal", "unknown"]
+State = Literal["undecided", "saturated", "at a locally optimal selection", "converges", "unknown"]
 # Attention on the top token from which an input counts as decided.
 DECIDED = 1 - 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The end of one instance's run against its predicted limit.
+    """The end of one instance's run, or a W of one's own, against its predicted limit.
+
+    changed and log_time are of a run alone: None and nan for a W of one's own. loss and
+    log10_gradient are nan where the tokens have no labels.
 
     certificate: the max-margin problem of the selected tokens in the predicted norm, or in the one
     asked for (None when there is neither); correlation and margin_share compare the final W with
-    it; margin_share is certified: the run's margin is at least that share of the best.
+    it; margin_share is certified: the run's margin is at least that share of the best. proof: that
+    training converges from here, or what blocks it; None where no theorem covers the training.
     """
 
     selection: Ints
     state: State
     sureness: float
-    changed: int
+    changed: int | None
     loss: float
     log10_gradient: float
     log_time: float
@@ -60,95 +67,79 @@ class Outcome:
     optimality: Optimality | None
     correlation: float
     margin_share: float
+    proof: ConvergenceProof | None = None
 
 
 def outcome(
-    path: Path,
+    run: Any,
     tokens: Tokens,
     head: Any = None,
     *,
     instance: int = 0,
     norm: str | Norm | None = None,
     model: Model | None = None,
+    told: Told | None = None,
 ) -> Outcome:
-    """The Outcome of one instance of a path.
+    """The Outcome of one instance of a path, or of a W of one's own.
 
-    norm: the norm to compare with; that of the predicted limit unless given. model: that of the
-    run, for a saved run whose model was an object of one's own.
+    run: a Path, or weights as `Weights.of` takes them. norm: the norm to compare with; that of the
+    predicted limit unless given. model: that of the run, for a saved run whose model was an object
+    of one's own. told: how a W of one's own was trained.
     """
-    form = path.form(model)
-    if isinstance(form, SentenceModel) or not isinstance(tokens, Tokens):
-        raise BadTokens(
-            f"the run of model {form.name!r} is compared with its own data, "
-            f"{'Sentences' if isinstance(form, SentenceModel) else 'Tokens'}: give these"
-        )
-    alpha = path.selection[instance]
-    W = form.matrix(path.at(-1))[instance]
-    limit = _limit(path)
-    keep = Selection.of(tokens, alpha)
-    joint = form.trains_head
-    if joint:
-        # A trained decoder may be of any size; its scores are only compared with each other.
-        read = with_head(form, path.config.get("head") or "linear").reads(path.at(-1))
-        head = read.vector
-        head = None if head is None else head / max(float(np.abs(head).max()), 1e-300)
-    v = _vector(head, instance)
-    sureness = float(path.sureness[-1, instance].min())
+    if not isinstance(tokens, Tokens):
+        raise BadTokens("an outcome is of Tokens, or of Sentences: give the data of the run")
+    known = Told() if told is None else told
+    if isinstance(run, Path):
+        end = end_of_path(run, tokens, head, instance=instance, model=model, told=known)
+    elif model is not None:
+        raise Unsupported("model is for a saved run: a W of one's own is read by its shape")
+    else:
+        end = end_of_weights(run, tokens, head, instance=instance, told=known)
+    return _judged(end, tokens, end.norm if norm is None else norm)
+
+
+def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
+    """What is known of an end, compared in this norm."""
+    v = None if end.head is None or end.head.vector is None else end.head.vector[0]
+    keep = Selection.of(tokens, end.selection)
     certificate: Certificate | None = None
     verdict: Optimality | None = None
     correlation = share = float("nan")
-    norm = limit.norm if norm is None else norm
-    if norm is not None and tokens.T > 1:
-        certificate = solve(_problem(tokens, keep, joint=joint), norm)
-        if certificate.W is not None and W.any():
-            correlation = float(measures.correlation(W, certificate))
-            share = float(measures.margin_share(W, certificate))
+    if norm is not None and (tokens.present() & ~keep.kept).any():
+        certificate = solve(_problem(tokens, keep, joint=end.joint), norm)
+        if certificate.W is not None and end.W.any():
+            correlation = float(measures.correlation(end.W, certificate))
+            share = float(measures.margin_share(end.W, certificate))
         if v is not None:
             verdict = optimality(tokens, keep, v, norm_of(norm))
+    proof = None if end.prover is None else end.prover.prove(end.W)
     return Outcome(
-        alpha,
-        _state(sureness, verdict),
-        sureness,
-        int(path.changed[instance].max()),
-        float(path.loss[-1, instance]),
-        float(path.log_gradient[-1, instance] / np.log(10)),
-        float(path.clock[-1, instance]),
-        W,
-        limit,
+        end.selection,
+        _state(end.sureness, verdict, proof),
+        end.sureness,
+        end.changed,
+        end.loss,
+        float(end.log_gradient / np.log(10)),
+        end.log_time,
+        end.W,
+        end.limit,
         certificate,
         verdict,
         correlation,
         share,
+        proof,
     )
 
 
-def _limit(path: Path) -> Limit:
-    """The limit that theory names for a run, from its config: its objects need not be at hand."""
-    config = path.config
-    own = config.get("outside", ())
-    stands_for = config.get("limit") if "rule" in own else config["rule"]
-    model = None if "model" in own else config["model"]
-    return limit_of(model, config["rule"], stands_for, name=config["model"])
-
-
-def _vector(head: Any, instance: int) -> Floats | None:
-    """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
-    if isinstance(head, Head):
-        head = head.vector
-    if head is None:
-        return None
-    v = np.asarray(head, dtype=np.float64)
-    if v.ndim == 2:
-        v = v[instance if len(v) > 1 else 0]
-    return v if v.ndim == 1 else None
-
-
-def _state(sureness: float, verdict: Optimality | None) -> State:
+def _state(sureness: float, verdict: Optimality | None, proof: ConvergenceProof | None) -> State:
+    """The state of a run; only a proof that has succeeded makes one that converges."""
+    if proof is not None and proof.proved:
+        return "converges"
     if sureness < DECIDED:
         return "undecided"
     if verdict is None or (verdict.locally is None and verdict.kind == "undecided"):
         return "unknown"
-    return "locally optimal" if verdict.locally else "saturated"
+    return "at a locally optimal selection" if verdict.locally else "saturated"
 
 
 def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
@@ -171,7 +162,8 @@ def settled(
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
-    share: the certified margin share in `norm` at which a run may end. Looked at on the grid of
+    share: the certified margin share in `norm` at which a run may end; that a longer run would keep
+    its selection is not shown by it. Looked at on the grid of
     records only, so it costs little. For models with a fixed linear head; model: one's own.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)

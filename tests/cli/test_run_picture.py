@@ -84,7 +84,7 @@ def test_the_legend_covers_no_line(runs, name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("settled", "prompt, ngd: locally optimal from step "),
+        ("settled", "prompt, ngd: at a locally optimal selection from step "),
         ("undecided", "weight, ngd: undecided at step 20"),
         ("start", "weight, ngd: undecided at step 0"),
         ("no norm", "factored, sign: decided from step "),
@@ -101,7 +101,7 @@ def test_the_headline_names_the_state(runs, name, said):
 
 def test_the_state_begins_where_every_input_is_decided(runs):
     path, found, figure = runs["long"]
-    assert found.state == "locally optimal"
+    assert found.state == "at a locally optimal selection"
     since = int(figure.get_suptitle().split("step ")[1].split()[0].replace(",", ""))
     at = path.steps.tolist().index(since)
     assert (path.sureness[at:, 0] >= DECIDED).all() and (path.top[at:] == path.top[-1]).all()

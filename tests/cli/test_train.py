@@ -33,11 +33,27 @@ def test_a_prompt_run_ends_locally_optimal_at_its_limit(run, tmp_path):
     report = done.report
     assert done.code == 0
     assert report["selection"] == [0, 0, 0]
-    assert report["state"] == "locally optimal"
-    assert report["limit"] == {"norm": "frobenius", "status": "conjectured"}
+    assert report["state"] == "at a locally optimal selection"
+    limit = report["limit"]
+    assert (limit["norm"], limit["status"]) == ("frobenius", "conjectured")
+    assert limit["word"] == "conjectured" and not limit["established"] and report["fails"] == []
+    said = {premise["name"]: premise["holds"] for premise in limit["premises"]}
+    assert said["each input has one best token"] and said["some matrix selects the best tokens"]
     assert report["correlation"] > 0.9995 and report["margin_share"] > 0.98
     assert report["certificate"]["gap"] < 1e-8
     assert report["log10_gradient_norm"] < -30
+
+
+def test_the_premises_are_printed_with_their_verdicts(run, tmp_path):
+    file = problem(tmp_path)
+    words = ("train", file, "--model", "prompt", "--rule", "gd", "--steps", 50)
+    text = " ".join(run(*words).out.replace("│", " ").split())
+    assert "holds: each input has one best token" in text
+    assert "not checked: the step is constant and small" in text
+    assert "(proved if: the start is large" in text and "(proved)" not in text
+    text = " ".join(run(*words, "--loss", "squared").out.replace("│", " ").split())
+    assert "fails: the loss decreases strictly with the margin" in text
+    assert "does not apply: premise 'the loss decreases strictly with the margin' fails" in text
 
 
 def test_until_a_certified_margin_share(run, tmp_path):

@@ -37,6 +37,7 @@ def test_published_figures(run, text):
     assert done.code == 0 and done.err == ""
     report = done.report
     assert report["status"] == "optimal" and report["realizable"]
+    assert report["limit"]["established"] and len(report["limit"]["premises"]) == 3
     # The generated file holds each collocation once: its weights are uniform.
     assert report["norm"]["W_ov"] == pytest.approx(0.2 / np.sqrt(20) * 2000, rel=1e-9)
     assert report["correlation"]["W_ov"] == pytest.approx(1, abs=1e-9)

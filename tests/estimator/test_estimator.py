@@ -90,7 +90,7 @@ def test_a_prompt_tends_to_the_published_limit_without_a_warning(name):
     limit = {"joint-tight": (4 / 3, 1 / 3), "joint-relaxed": (1.0, 0.0)}[name]
     start = {"p": arrays["p0"], "v": arrays["v0"]}
     model = MaxMarginAttention(query=None, init=start).fit(arrays["X"], arrays["y"])
-    assert model.state_ == "locally optimal"
+    assert model.state_ == "at a locally optimal selection"
     assert model.selection_.tolist() == [1, 1, 1]
     np.testing.assert_allclose(model.certificate_.W[:, 0], limit, atol=DIRECTION)
     unit = model.attention_ / np.linalg.norm(model.attention_)

@@ -66,7 +66,11 @@ def training(X: Floats, v: Floats) -> attsvm.Outcome:
     """A run and its end."""
     tokens = attsvm.Tokens(X)
     path: attsvm.Path = attsvm.train(tokens, model="prompt", rule="gd", head=v, lr=0.1, steps=10)
-    return attsvm.outcome(path, tokens, v)
+    own: attsvm.Outcome = attsvm.outcome(v, tokens, v, rule="gd", lr=0.1, loss="logistic")
+    kept: attsvm.Selection = attsvm.Selection.attended(tokens, own.W)
+    bound: attsvm.Certificate = attsvm.certify(attsvm.Problem.of(tokens, kept), "l1", own.W)
+    surely: bool = own.limit.established and bound.gap < 1
+    return own if surely else attsvm.outcome(path, tokens, v)
 
 
 def listed() -> dict[str, type[object]]:

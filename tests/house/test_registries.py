@@ -22,7 +22,7 @@ REGISTRIES = {
 
 
 # The functions users call, beside the plug-ins they call.
-DOORS = {"solvers": {"front", "many", "sets"}}
+DOORS = {"solvers": {"front", "given", "many", "sets"}}
 
 
 def others(folder: str) -> set[str]:

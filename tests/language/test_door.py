@@ -54,6 +54,42 @@ def test_an_outcome_of_every_way_to_train():
     assert attsvm.outcome(both, DATA, norm="max").certificates["W_kq"].pieces[0].norm.name == "max"
 
 
+def premises(found):
+    """(failing, unchecked) premises of a limit, a word of each."""
+    words = {"sentences agree": "realizable", "the embeddings": "orthonormal", "W_ov is": "staged"}
+    return tuple(
+        [next(word for start, word in words.items() if p.name.startswith(start)) for p in some]
+        for some in (found.limit.failing, found.limit.unchecked)
+    )
+
+
+def test_a_limit_is_proved_where_its_premises_hold():
+    stages = attsvm.two_stages(DATA, steps=(20, 20))
+    whole = attsvm.outcome(stages, DATA)
+    assert premises(whole) == ([], []) and whole.limit.established
+    assert whole.limit.word == "proved"
+    first = attsvm.outcome(stages.decoder, DATA)
+    assert premises(first) == ([], []) and first.limit.established
+    # A frozen W_ov may come from anywhere.
+    frozen = attsvm.outcome(stages.attention, DATA, stages.W_ov)
+    assert premises(frozen) == ([], ["staged"]) and not frozen.limit.established
+    assert frozen.limit.word == "proved if: W_ov is trained first, and W_kq with it frozen"
+    both = attsvm.outcome(attsvm.train(DATA, model="joint-next-token", steps=20), DATA)
+    mass = attsvm.train(DATA, model="next-token", readout="mass", steps=20)
+    for found in (both, attsvm.outcome(mass, DATA)):
+        assert premises(found) == (["staged"], []) and not found.limit.established
+        assert found.limit.word.startswith("does not apply: premise 'W_ov is trained first")
+    askew = attsvm.outcome(attsvm.two_stages(DATA, embedding="normal", steps=(20, 20)), DATA)
+    assert premises(askew) == (["orthonormal"], [])
+    torn = language.Sentences.of([*LINES, [0, 1, 0, 0]])
+    assert not language.realizability(torn).realizable
+    assert premises(attsvm.outcome(attsvm.two_stages(torn, steps=(20, 20)), torn))[0] == [
+        "realizable"
+    ]
+    plain = attsvm.outcome(attsvm.two_stages(DATA, rule="gd", steps=(20, 20)), DATA)
+    assert plain.limit.word == "conjectured" and not plain.limit.established
+
+
 def test_an_outcome_is_of_the_data_of_its_run():
     stages = attsvm.two_stages(DATA, steps=(20, 20))
     other = language.Sentences.of([*LINES, [2, 1, 2]])

@@ -15,6 +15,7 @@ from attsvm import (
     solve_many,
 )
 from attsvm.certificate.stacked import certify_stack
+from attsvm.ground.plugins import load_object
 from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
 from tests.zoo import KINDS, NORMS, chosen, inseparable, known
 
@@ -92,6 +93,41 @@ def test_processes_give_the_same_as_one():
     for a, b in zip(one, two, strict=True):
         assert a.lower == b.lower and a.upper == b.upper and (a.W == b.W).all()
         assert b.status == "optimal" and b.verify().ok
+
+
+TWICE = """
+import numpy as np
+from attsvm import Norm
+
+class Twice(Norm):
+    name = "twice"
+
+    def value(self, W):
+        return 2 * np.linalg.norm(W, axis=(-2, -1))
+
+    def dual(self, G):
+        return np.linalg.norm(G, axis=(-2, -1)) / 2
+
+    def sharp(self, G):
+        size = np.linalg.norm(G, axis=(-2, -1), keepdims=True)
+        return np.asarray(G) / np.where(size > 0, 2 * size, 1.0)
+
+    def rounding(self, shape):
+        return 1e-12
+
+twice = Twice()
+"""
+
+
+def test_processes_know_a_norm_from_a_file(tmp_path):
+    (tmp_path / "mine.py").write_text(TWICE)
+    norm = load_object(f"{tmp_path / 'mine.py'}:twice", "a norm")
+    problems = [known("frobenius", seed=s).problem for s in range(2)]
+    one, two = solve_many(problems, norm), solve_many(problems, norm, jobs=2)
+    for problem, a, b in zip(problems, one, two, strict=True):
+        assert a.lower == b.lower and a.upper == b.upper and (a.W == b.W).all()
+        assert b.status == "optimal" and type(b.norm) is type(norm)
+        assert_allclose(b.upper, 2 * solve(problem).upper, rtol=norm.tolerance)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -43,7 +43,7 @@ def end_of(path: Path, tokens: Sequence[Tokens], heads: Floats) -> End:
         np.array([e.correlation for e in ends]),
         np.array([e.margin_share for e in ends]),
         np.array([o is not None and o.globally for o in verdicts]),
-        np.array([e.state == "locally optimal" for e in ends]),
+        np.array([e.state == "at a locally optimal selection" for e in ends]),
         np.asarray(np.isfinite(path.matrices()).all(axis=(0, 2, 3))),
         np.array([e.log10_gradient for e in ends]),
     )

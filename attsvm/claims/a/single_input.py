@@ -20,7 +20,9 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
+from attsvm.convergence import basin
 from attsvm.data import EXAMPLES
+from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -125,7 +127,7 @@ def plot(config: Config, result: Result) -> Figure:
     """The paths of the prompt over the tokens, and the map of basins."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
-    tokens, _ = instance(config["example"])
+    tokens, v = instance(config["example"])
     figure, (left, right) = panels(2)
     keys = np.asarray(tokens.keys)[0]
     best = result["best.W"][:, :, 0]
@@ -149,13 +151,27 @@ def plot(config: Config, result: Result) -> Figure:
     left.set(xlim=(-2.5, 6), ylim=(-2, 6), xlabel="p₁", ylabel="p₂", title="First 200 steps")
     left.legend(frameon=False, fontsize=7.5)
     start, end = result["map.p"][0], result["map.top"][-1]
+    wide = np.linspace(-3.2 * config["reach"], 3.2 * config["reach"], 41)
+    for t in sorted(set(config["ends"])):
+        held = _held(tokens, v, t, config["lr"], wide)
+        if not held.any():
+            continue
+        right.contourf(
+            wide,
+            wide,
+            held,
+            levels=[0.5, 1.5],
+            colors=[CYCLE[t]],
+            alpha=0.25,
+        )
+        right.plot([], [], "s", color=CYCLE[t], alpha=0.25, label=f"proved to end at token {t}")
     for t in range(tokens.T):
         here = end == t
         if here.any():
             right.scatter(
                 start[here, 0],
                 start[here, 1],
-                s=14,
+                s=4,
                 marker="s",
                 color=CYCLE[t],
                 label=f"ends at token {t}",
@@ -168,6 +184,12 @@ def plot(config: Config, result: Result) -> Figure:
     )
     right.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
+
+
+def _held(tokens: Tokens, v: Any, t: int, lr: float, edge: Floats) -> Floats:
+    """1 where a start (p₁, p₂, 0) lies in the certified basin of token t, 0 elsewhere."""
+    held = basin(tokens, [t], head=v, lr=lr)
+    return np.array([[float(held.holds([x, y, 0.0])) for x in edge] for y in edge])
 
 
 def motion(config: Config, result: Result) -> Motion:

@@ -224,7 +224,8 @@ CLAIM = Claim(
     "seeds stays at ‖W‖ = 122 from step 200 on, a point of the regularization path, at "
     "correlation 0.997 to the nuclear solution; without it, plain float gradients decay to 0.87 "
     "by step 2000 from rounding alone. Exact gradients without a ridge are at 0.98 by step 2000 "
-    "and still rise. Saturated attention is no proof that a run has ended: where it ends is "
-    "judged by certified tight rows and scores, and saturated runs on other tokens are counted.",
+    "and still rise. Neither saturated attention nor a locally optimal selection proves that a run "
+    "has ended: where it stands after its last step is judged by certified tight rows and scores, "
+    "and saturated runs on other tokens are counted.",
     reference="tarzanagh2023svm",
 )

@@ -15,7 +15,7 @@ from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.landscape import Descent, all_tight, descent_along, least_descent
+from attsvm.theory.landscape import LeastCosine, all_tight, descent_along, least_descent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,7 @@ def run(config: Config) -> Result:
     return out
 
 
-def _read(found: Descent) -> Result:
+def _read(found: LeastCosine) -> Result:
     return {"W": found.W, "sampled": np.array(found.sampled)}
 
 

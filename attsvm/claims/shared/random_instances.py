@@ -74,8 +74,9 @@ def standing(
 ) -> tuple[Standing, Optimality]:
     """Where W stands, and the verdict on the tokens it attends to most.
 
-    undecided: some input spreads its attention; saturated: the selection is not locally optimal,
-    so that training will leave it; local, global: certified; unknown: the certificate is too weak.
+    undecided: some input spreads its attention; saturated: the selection is not locally optimal;
+    local, global: the selection is certified so, and training may still leave it; unknown: the
+    certificate is too weak.
     """
     s = attention(tokens, W)
     found = optimality(tokens, Selection.of(tokens, s.argmax(axis=1)), v, norm)

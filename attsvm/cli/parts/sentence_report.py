@@ -46,6 +46,7 @@ def describe_run(found: SentenceOutcome) -> dict[str, Any]:
             for name, best in found.certificates.items()
         },
         "top_optimal": _known(found.top_optimal),
+        "limit": summary.describe_limit(found.limit),
         "steps": {name: int(path.steps[-1]) for name, path in paths.items() if path is not None},
         "diverged": {name: path.diverged for name, path in paths.items() if path is not None},
     }
@@ -107,6 +108,7 @@ def run_table(report: dict[str, Any], title: str) -> Table:
                 shown = f"{value:.8g}" if isinstance(value, float) else str(value)
                 table.add_row(f"{name} {key.replace('_', ' ')}", shown)
         table.add_row(f"{name} certificate", best["message"])
+    summary.limit_rows(table, report["limit"])
     seen = report["unseen"]
     if seen is not None:
         table.add_row(

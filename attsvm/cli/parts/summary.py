@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attsvm.certificate.verify import Check
     from attsvm.norms import Norm
     from attsvm.problem.problem import Problem
+    from attsvm.theory.limits.limit import Limit
     from attsvm.theory.optima import Optima
 
 
@@ -211,3 +212,29 @@ def tour_table(rows: list[dict[str, Any]]) -> Table:
             "holds" if row["exact"] else "fails",
         )
     return table
+
+
+_MARKS = {True: "holds", False: "fails", None: "not checked"}
+
+
+def describe_limit(limit: Limit) -> dict[str, Any]:
+    """What a report says of a predicted limit: its status, what is left of it here, and why."""
+    return {
+        "norm": limit.norm,
+        "status": limit.status,
+        "established": limit.established,
+        "word": limit.word,
+        "premises": [
+            {"name": p.name, "holds": p.holds, "detail": p.detail, "needed": p.needed}
+            for p in limit.premises
+        ],
+    }
+
+
+def limit_rows(table: Table, limit: dict[str, Any]) -> None:
+    """Add the predicted limit to a table, and a short line for each premise."""
+    where = f"{limit['norm']} norm" if limit["norm"] else "no known norm"
+    table.add_row("predicted limit", f"{where} ({limit['word']})")
+    lines = [f"{_MARKS[p['holds']]}: {p['name']}" for p in limit["premises"]]
+    if lines:
+        table.add_row("premises", "\n".join(lines))

@@ -35,6 +35,7 @@ from attsvm.norms import Norm, norm_of
 from attsvm.rules.steps.scaled import length
 from attsvm.solvers.front import solve
 from attsvm.theory.limits.limit import Limit, limit_of
+from attsvm.theory.limits.premises import Case
 from attsvm.theory.measures import correlation
 from attsvm.training.path import Path
 
@@ -178,7 +179,7 @@ def sentence_outcome(
     """
     every = orders(run.data) if every is None else every
     found = realizability(run.data, every)
-    limit = _limit(run)
+    limit = _limit(run, found)
     problems = _solved(run, every, norm or limit.norm or "frobenius")
     known = all(best.status != "inseparable" for best in problems.values())
     finite = _finite(run, every, found)
@@ -206,12 +207,32 @@ def sentence_outcome(
         )
 
 
-def _limit(run: SentenceRun) -> Limit:
-    """What theory says of the rule in both stages."""
+def _limit(run: SentenceRun, found: Realizability) -> Limit:
+    """What theory says of the rule in both stages, its premises checked on this run."""
     config = run.last.config
     own = "rule" in config.get("outside", ())
     stands_for = config.get("limit") if own else config["rule"]
-    return limit_of("next-token", config["rule"], stands_for, name="next-token")
+    case = Case(
+        None,
+        None,
+        None,
+        run.data,
+        embedding=run.E,
+        realizable=found,
+        staged=_staged(run),
+    )
+    return limit_of("next-token", config["rule"], stands_for, case, name="next-token")
+
+
+def _staged(run: SentenceRun) -> tuple[bool | None, str]:
+    """Whether W_ov was trained first and then frozen, and what shows it."""
+    if run.joint:
+        return False, "both were trained at once"
+    if run.mass:
+        return False, "the readout is mass: there is no W_ov"
+    if run.decoder is None:
+        return None, "it is not known how the frozen W_ov was trained"
+    return True, "it was trained on the collocations"
 
 
 def _solved(run: SentenceRun, every: Mapping[int, Order], norm: str | Norm) -> dict[str, Columns]:

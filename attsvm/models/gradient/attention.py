@@ -46,7 +46,7 @@ from attsvm.models.gradient.one_input import (
 SHARE = 16
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER)
 def assemble(
     part: Floats, height: Floats, slope: Floats, queries: Floats, shares: Floats, G: Floats
 ) -> float:

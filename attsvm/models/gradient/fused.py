@@ -130,7 +130,7 @@ def slope_of(code: int, x: float) -> tuple[float, float]:
     return x - 1.0, 0.0
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER)
 def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> float:
     """The largest entry of W (d, dq) in size; writes U = Wᵀ and what is known before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
@@ -228,7 +228,7 @@ def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: i
     return True
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER)
 def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
     """Writes the record of this number, all but log ‖g‖."""
     n = len(seen.margin)
@@ -244,7 +244,7 @@ def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: in
             log.weights[row, b, r, c] = seen.U[c, r]
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER)
 def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
     """U ← U − f G − decay U."""
     for r in range(G.shape[0]):

@@ -23,7 +23,7 @@ LEAST = -745.0
 ABOVE = 1.0
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER)
 def against(D: Floats, w: Floats, out: Floats) -> None:
     """Writes D_t·w to out (T,), from D (T, d) and w (d,).
 
@@ -45,7 +45,7 @@ def against(D: Floats, w: Floats, out: Floats) -> None:
         out[t] = s0
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER)
 def combine(f: Floats, D: Floats, out: Floats) -> None:
     """Writes Σ_t f_t D_t to out (d,), from f (T,) and D (T, d).
 

@@ -163,30 +163,6 @@ def descend(
     return cut
 
 
-def coordinate_descent(
-    keys: NDArray[Any],
-    queries: Floats,
-    hi: Ints,
-    lo: Ints,
-    query: Ints,
-    b: Floats,
-    *,
-    free: NDArray[np.bool_],
-    budget: float = inf,
-    epochs: int = 30,
-) -> tuple[Floats, Floats]:
-    """(W, λ) after some epochs: W (d, dq) = Σ λ Δ zᵀ and λ (m,) in the caller's order.
-
-    A start for any norm: λ is feasible for the dual and W close to the least Frobenius norm.
-    """
-    rows = sort_rows(keys, queries, hi, lo, query, b, free=free, budget=budget)
-    lam, W = np.zeros(len(b)), np.zeros((rows.keys.shape[1], rows.queries.shape[1]))
-    descend(rows, lam, W, epochs=epochs, draw=np.random.default_rng(0))
-    out = np.empty(len(b))
-    out[rows.order] = lam
-    return W, out
-
-
 @njit()
 def _difference(keys: NDArray[Any], h: int, l: int, out: Floats) -> None:
     """Writes Δ = keys[h] − keys[l] into out (d,), each entry cast to float64 first."""

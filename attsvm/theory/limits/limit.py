@@ -1,7 +1,8 @@
 """Limits: in which norm a way of training maximizes the margin, and how well that is established.
 
-`predict` reads the table, never calls a conjecture a theorem, and checks on the data those premises
-that can be checked.
+`Limit.status` is that of a statement under its premises, `Limit.word` what is left of it where they
+fail or are not checked. `predict` reads the table, never calls a conjecture a theorem, and checks
+on the data those premises that can be checked.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Limit:
     norm: the name of the norm in which the margin becomes largest, None when none is known;
     status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'none' or 'unknown' (a rule or a
     model of one's own); references: keys of the bibliography; premises: the conditions, with what
-    the data say about them.
+    the data say about them. The status is that of the statement under its premises; `word` says
+    what is left of it here, and only where `established` is it a theorem about this run.
     """
 
     model: str
@@ -51,8 +53,42 @@ class Limit:
     references: tuple[str, ...]
     premises: tuple[Premise, ...]
 
+    @property
+    def failing(self) -> tuple[Premise, ...]:
+        """The needed premises that fail here."""
+        return tuple(p for p in self.premises if p.needed and p.holds is False)
+
+    @property
+    def unchecked(self) -> tuple[Premise, ...]:
+        """The needed premises that were not checked, or could not be."""
+        return tuple(p for p in self.premises if p.needed and p.holds is None)
+
+    @property
+    def established(self) -> bool:
+        """Whether the limit is a theorem whose premises have all been found to hold."""
+        return self.status == "proved" and not self.failing and not self.unchecked
+
+    @property
+    def word(self) -> str:
+        """The status here: with the premises that fail, or else those a theorem waits for.
+
+        >>> predict("weight", "gd", head=[1.0], loss="squared").word
+        "does not apply: premise 'the loss decreases strictly with the margin' fails"
+        >>> predict("next-token", "path").word
+        'conjectured'
+        """
+        theorem = self.status in ("proved", "path-only", "proved-linear")
+        if self.failing and self.status not in ("none", "unknown"):
+            names = ", ".join(f"'{p.name}'" for p in self.failing)
+            said = f"premise {names} fails" if len(self.failing) == 1 else f"premises {names} fail"
+            said = f"does not apply: {said}" if theorem else said
+            return said if self.status == "proved" else f"{self.status}; {said}"
+        if theorem and self.unchecked:
+            return f"{self.status} if: {'; '.join(p.name for p in self.unchecked)}"
+        return self.status
+
     def __str__(self) -> str:
-        first = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.status})"
+        first = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.word})"
         cited = " ".join([self.statement, *(f"[{key}]" for key in self.references)])
         listed = [f"  {_MARKS[p.holds]}: {p.name} ({p.detail})" for p in self.premises]
         return "\n".join([first, cited, *listed])
@@ -82,12 +118,17 @@ def predict(
     >>> predict("factored", "ngd").status
     'conjectured'
     """
+    read = tokens if isinstance(tokens, Sentences) else None
+    case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss), read)
+    return predict_case(model, rule, case)
+
+
+def predict_case(model: str | Model, rule: RuleLike, case: Case) -> Limit:
+    """The Limit of this model and rule, its premises checked on a case."""
     name, listed = _model(model)
     said, stands_for = (rule, rule) if isinstance(rule, str) else _named(rule)
-    read = tokens if isinstance(tokens, Sentences) else None
-    if read is not None and name != "next-token":
+    if case.sentences is not None and name != "next-token":
         raise Unsupported(f"model {name!r} takes tokens; sentences go with next-token")
-    case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss), read)
     return limit_of(name if listed else None, said, stands_for, case, name=name)
 
 
@@ -103,17 +144,31 @@ def limit_of(
         said = f"Nothing is known of {what}: it is not in the table of limits."
         return Limit(name, rule, None, "unknown", said, (), ())
     family, power = _family(stands_for)
-    row = TABLE[model, family]
-    norm = power if row.norm == "lP" else row.norm
     case = Case(None, None, loss_of("logistic")) if case is None else case
+    prompt = _as_prompt(model, case.tokens)
+    row = TABLE[prompt or model, family]
+    norm = power if row.norm == "lP" else row.norm
     premises = tuple(premise(key, case) for key in row.premises)
     status, statement = row.status, row.statement
+    if prompt is not None:
+        statement = f"With one query for all inputs the weight is a prompt. {statement}"
     if rule != stands_for:
         status = "none" if row.status == "none" else "conjectured"
         statement = (
             f"Rule {rule} says that it stands for {stands_for}, of which is known: {statement}"
         )
     return Limit(name, rule, norm, status, statement, row.references, premises)
+
+
+def _as_prompt(model: str, tokens: Tokens | None) -> str | None:
+    """The prompt model that a model of the weight is on these tokens; None where it is none.
+
+    With one query z for all inputs W acts by W z alone, and with queries of width one it is p.
+    """
+    if tokens is None or model not in ("weight", "joint-weight"):
+        return None
+    z = tokens.queries
+    return model.replace("weight", "prompt") if z.shape[1] == 1 or (z == z[0]).all() else None
 
 
 def _named(rule: RuleLike) -> tuple[str, str | None]:

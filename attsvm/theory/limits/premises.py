@@ -5,17 +5,18 @@ Every check takes a Case and gives (holds, detail); holds is None where nothing 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from attsvm.errors import BadSelection, Inseparable, NotConverged
+from attsvm.errors import BadSelection, ConvergenceWarning, Inseparable, NotConverged
 from attsvm.ground.arrays import Floats
 from attsvm.ground.lazy import lazy
 from attsvm.heads import Head, head_of
-from attsvm.language.realizable import realizability
+from attsvm.language.realizable import Realizability, realizability
 from attsvm.language.sentences import Sentences
 from attsvm.losses import Loss
 from attsvm.problem.problem import Problem
@@ -27,26 +28,44 @@ from attsvm.theory.optima import score_gaps
 
 Verdict = tuple[bool | None, str]
 
+# Inner products up to this far from those of orthonormal vectors are rounding.
+_RIGHT_ANGLE = 1e-12
+
 _NO_TOKENS: Verdict = (None, "give tokens and head to check it")
 
 
 @dataclass(frozen=True)
 class Premise:
-    """A condition of a statement: whether it holds here (None: not checked), and what shows it."""
+    """A condition of a statement: whether it holds here (None: not checked), and what shows it.
+
+    needed: without it the statement does not follow; one that is not needed spares another.
+    """
 
     name: str
     holds: bool | None
     detail: str
+    needed: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The data that premises are checked on."""
+    """The data that premises are checked on, and what is known of the run.
+
+    loss: None where it is an object that is not at hand. width: columns of the factors. trained:
+    the head was trained, and names the best tokens as it stands. embedding: that of the sentences;
+    realizable: what is known of them already; staged: (whether W_ov was trained before W_kq, what
+    shows it).
+    """
 
     tokens: Tokens | None
     head: Any
-    loss: Loss
+    loss: Loss | None
     sentences: Sentences | None = None
+    width: int | None = None
+    trained: bool = False
+    embedding: Floats | None = None
+    realizable: Realizability | None = None
+    staged: Verdict = (None, "a property of the run")
 
     @lazy
     def read(self) -> Head | None:
@@ -81,6 +100,8 @@ def _linear_head(case: Case) -> Verdict:
 
 
 def _loss(case: Case) -> Verdict:
+    if case.loss is None:
+        return None, "the loss is an object that is not at hand"
     return case.loss.best == np.inf, f"the loss is {case.loss.name}"
 
 
@@ -89,7 +110,8 @@ def _one_best(case: Case) -> Verdict:
         return _NO_TOKENS
     if isinstance(case.best, str):
         return False, case.best
-    return True, "each input has one token of highest score"
+    by = " under the trained decoder" if case.trained else ""
+    return True, f"each input has one token of highest score{by}"
 
 
 def _separable(case: Case) -> Verdict:
@@ -100,7 +122,9 @@ def _separable(case: Case) -> Verdict:
         problem = Problem.of(case.tokens, case.best)
     except BadSelection as error:
         return True, str(error)
-    found = solve(problem, "frobenius")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # what stops early is not checked
+        found = solve(problem, "frobenius")
     if found.W is None:
         return False if found.proof == "exact" else None, found.message
     return True, f"a matrix of Frobenius norm {found.upper:.6g} selects the best tokens"
@@ -124,6 +148,13 @@ def _equal_others(case: Case) -> Verdict:
     return True, "then most starts will do; far ones can hold to the solution of fewer inputs"
 
 
+def _start(case: Case) -> Verdict:
+    """Near the limit's direction, or anywhere where one input's other tokens share one score."""
+    if case.tokens is not None and case.tokens.n == 1 and _equal_others(case)[0]:
+        return True, "any start will do: there is one input, whose other tokens share one score"
+    return None, "a property of the run, not of the data"
+
+
 def _labels(case: Case) -> Verdict:
     if case.tokens is None:
         return None, "give tokens to check it"
@@ -136,7 +167,9 @@ def _support(case: Case) -> Verdict:
     if case.tokens is None or case.tokens.labels is None or not isinstance(case.best, Selection):
         return None, "give tokens with labels, and a head that names the best tokens"
     try:
-        support = support_inputs(case.tokens, case.best)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            support = support_inputs(case.tokens, case.best)
     except Inseparable:
         return False, "no decoder separates the labels at the best tokens"
     except NotConverged as error:
@@ -151,23 +184,37 @@ def _width(case: Case) -> Verdict:
     if case.tokens is None:
         return None, "the width is not known here"
     most = min(case.tokens.n, case.tokens.keys.shape[-1], case.tokens.queries.shape[1])
-    return None, f"the width is not known here; {most} columns always suffice"
+    if case.width is None:
+        return None, f"the width is not known here; {most} columns always suffice"
+    said = f"the width is {case.width}; {most} columns always suffice"
+    return (True if case.width >= most else None), said
 
 
 def _realizable(case: Case) -> Verdict:
     if case.sentences is None:
         return None, "give sentences to check it"
-    found = realizability(case.sentences)
+    found = realizability(case.sentences) if case.realizable is None else case.realizable
     if found.realizable:
         return True, f"{case.sentences.size} sentences agree"
     listed = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
     return False, listed
 
 
+def _orthonormal(case: Case) -> Verdict:
+    E = case.embedding
+    if E is None:
+        return None, "a property of the vocabulary"
+    off = float(np.abs(E @ E.T - np.eye(len(E))).max())
+    return off <= _RIGHT_ANGLE, f"inner products are within {off:.1e} of those"
+
+
 def _unchecked(detail: str) -> Callable[[Case], Verdict]:
     return lambda case: (None, detail)
 
 
+_NEAR = "the start is large and near the limit's direction, at locally optimal tokens"
+# Those that only spare another one: with one input, equal scores make any start do.
+_SPARES = ("any start",)
 # key -> (the premise in words, its check)
 CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
     "linear head": ("the head is linear", _linear_head),
@@ -175,10 +222,8 @@ CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
     "one best token": ("each input has one best token", _one_best),
     "separable": ("some matrix selects the best tokens", _separable),
     "any start": ("the other tokens of an input share one score", _equal_others),
-    "near start": (
-        "the start is large and near the limit's direction, at locally optimal tokens",
-        _unchecked("a property of the run, not of the data"),
-    ),
+    "near start": (_NEAR, _unchecked("a property of the run, not of the data")),
+    "near or any start": (_NEAR, _start),
     "small step": (
         "the step is constant and small",
         _unchecked("at most one over the gradient's Lipschitz constant"),
@@ -203,11 +248,12 @@ CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
         "sentences agree with one strict order for each query",
         _realizable,
     ),
-    "orthonormal": ("the embeddings are orthonormal", _unchecked("a property of the vocabulary")),
+    "orthonormal": ("the embeddings are orthonormal", _orthonormal),
+    "staged": ("W_ov is trained first, and W_kq with it frozen", lambda case: case.staged),
 }
 
 
 def premise(name: str, case: Case) -> Premise:
     """The premise of this key, checked on the case."""
     words, check = CHECKS[name]
-    return Premise(words, *check(case))
+    return Premise(words, *check(case), needed=name not in _SPARES)

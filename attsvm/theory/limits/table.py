@@ -37,11 +37,11 @@ class Row:
 
 
 _DATA = ("linear head", "decreasing loss", "one best token", "separable")
-_DESCENT_DATA = (*_DATA, "any start", "near start", "small step")
+_DESCENT_DATA = (*_DATA, "any start", "near or any start", "small step")
 _MIRROR_DATA = (*_DATA, "near start", "small step")
-_RUN = (*_DATA, "any start", "near start")
+_RUN = (*_DATA, "any start", "near or any start")
 _JOINT = ("decreasing loss", "labels", "one best token", "separable", "support", "label margin")
-_TWO = ("realizable", "orthonormal")
+_TWO = ("realizable", "orthonormal", "staged")
 
 _DESCENT = (
     "The norm diverges and the direction tends to the least-norm solution at locally optimal "

@@ -1,0 +1,106 @@
+"""A W of one's own is certified: its own upper bound, the best lower bound."""
+
+import numpy as np
+import pytest
+
+import attsvm
+from attsvm import BadTokens, Problem, Tokens
+from attsvm.norms import NORMS
+from tests.zoo import sphere_tokens
+
+VALUE = {
+    "frobenius": lambda W: np.sqrt((W**2).sum()),
+    "nuclear": lambda W: np.linalg.svd(W)[1].sum(),
+    "spectral": lambda W: np.linalg.svd(W)[1].max(),
+    "max": lambda W: np.abs(W).max(),
+    "l1": lambda W: np.abs(W).sum(),
+    "l3": lambda W: (np.abs(W) ** 3).sum() ** (1 / 3),
+}
+
+
+def scaled_value(tokens, alpha, W, norm):
+    """‖W‖ over its worst margin, by the definition."""
+    margins = [
+        (tokens.X[i, a] - tokens.X[i, t]) @ W @ tokens.queries[i]
+        for i, a in enumerate(alpha)
+        for t in range(tokens.T)
+        if t != a
+    ]
+    return VALUE[norm](W) / min(margins)
+
+
+@pytest.mark.parametrize("norm", VALUE)
+@pytest.mark.parametrize("size", [1e-60, 1.0, 1e6, 1e60])
+def test_upper_is_of_w_and_lower_is_the_best(norm, size):
+    tokens, v = sphere_tokens(4, 5, 6, seed=0)
+    alpha = attsvm.Selection.best(tokens, v).indices
+    problem = Problem.of(tokens, alpha)
+    best = attsvm.solve(problem, norm)
+    W = best.W + 0.02 * np.abs(best.W).max() * np.random.default_rng(0).standard_normal(
+        best.W.shape
+    )
+    found = attsvm.certify(problem, norm, size * W)
+    wanted = scaled_value(tokens, alpha, W, norm)
+    assert found.upper == pytest.approx(wanted, rel=1e-9) and found.upper >= wanted * (1 - 1e-12)
+    assert found.lower == pytest.approx(best.lower, rel=2e-6) and found.lower <= best.upper
+    assert found.status == "stalled" and found.gap > 1e-4
+    assert found.verify().ok and attsvm.certify(problem, norm, best.W).status == "optimal"
+
+
+def test_every_norm_is_looked_at():
+    assert {name for name in NORMS if name != "lP"} <= set(VALUE)
+
+
+def test_the_same_in_every_form():
+    tokens, v = sphere_tokens(4, 5, 6, seed=0)
+    problem = Problem.of(tokens, attsvm.Selection.best(tokens, v))
+    W = attsvm.solve(problem, "nuclear").W
+    U, s, Vt = np.linalg.svd(W)
+    k = len(s)
+    upper = attsvm.certify(problem, "nuclear", W).upper
+    for given in ((U[:, :k] * s, Vt[:k].T), {"K": U[:, :k], "Q": (s[:, None] * Vt[:k]).T}):
+        assert attsvm.certify(problem, "nuclear", given).upper == pytest.approx(upper, rel=1e-9)
+    single = attsvm.certify(problem, "nuclear", W.astype(np.float32))
+    assert single.upper == pytest.approx(upper, rel=1e-5) and single.lower <= single.upper
+
+
+def test_a_w_that_selects_others_has_no_upper_bound():
+    tokens, v = sphere_tokens(4, 5, 6, seed=0)
+    problem = Problem.of(tokens, attsvm.Selection.best(tokens, v))
+    best = attsvm.solve(problem)
+    for W in (-best.W, np.zeros(best.W.shape)):
+        found = attsvm.certify(problem, "frobenius", W)
+        assert found.W is None and found.upper == np.inf and found.status == "stalled"
+        assert found.lower == pytest.approx(best.lower, rel=1e-9)
+
+
+def test_an_infeasible_problem_is_proved_so():
+    tokens = Tokens([[[0.0], [1.0], [-1.0]]])
+    found = attsvm.certify(Problem.of(tokens, [0]), "frobenius", [1.0])
+    assert found.status == "inseparable" and found.proof == "exact"
+    twins = Tokens([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    assert attsvm.certify(Problem.of(twins, [0]), "max", [1.0, 0.0]).proof == "exact"
+
+
+def test_a_soft_margin_has_both_bounds():
+    tokens = Tokens([[[0.0], [1.0], [-1.0]]])
+    problem = Problem.of(tokens, [0])
+    found = attsvm.certify(problem, "frobenius", [0.25], budget=4.0)
+    # ½ W² + 4 (max(0, 1 + W) + max(0, 1 − W)) is 8 at least, at W = 0, and 8.03125 here.
+    assert found.lower == pytest.approx(8.0) and 8.0 <= found.upper <= 8.03125 * (1 + 1e-12)
+
+
+def test_what_cannot_be_certified_is_named():
+    tokens, v = sphere_tokens(4, 5, 6, seed=0)
+    problem = Problem.of(tokens, attsvm.Selection.best(tokens, v))
+    for W, said in (
+        (np.zeros((5, 6)), r"W has shape \(5, 6\); it must be \(6, 6\)"),
+        (np.full((6, 6), np.nan), r"W\[0, 0\] is nan"),
+        (None, "W has type object"),
+    ):
+        with pytest.raises(BadTokens, match=said):
+            attsvm.certify(problem, "frobenius", W)
+    with pytest.raises(BadTokens, match="multipliers of ties"):
+        attsvm.certify(problem, "frobenius", np.zeros((6, 6)), None, [1.0])
+    with pytest.raises(BadTokens, match="certify takes a Problem"):
+        attsvm.certify(tokens, "frobenius", np.zeros((6, 6)))

@@ -1,0 +1,283 @@
+"""The outcome of anything: paths, matrices, prompts, factors, tensors, stacks; and what is refused.
+
+Loss, gradient, attention and correlation are computed again from the formulas, in many digits
+where attention is saturated.
+"""
+
+import mpmath
+import numpy as np
+import pytest
+
+import attsvm
+from attsvm import BadTokens, Tokens, Unsupported
+from attsvm.data.sphere import sphere_arrays
+from attsvm.heads import Quadratic
+from tests.problem.test_weights import FakeTensor
+
+LOCAL = "at a locally optimal selection"
+MASK = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 1]], bool)
+a = sphere_arrays(3, 4, 4, seed=1)
+TOKENS, V = Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
+
+
+def direction(tokens, v):
+    """A matrix that selects the best tokens, and these."""
+    keep = attsvm.Selection.best(tokens, v)
+    return attsvm.solve(attsvm.Problem.of(tokens, keep)).W, keep.indices
+
+
+def plain(tokens, v, W, digits=60):
+    """(loss, gradient (d, dq), least of the largest attention of an input) in many digits."""
+    with mpmath.workdps(digits):
+        d, dq = W.shape
+        loss, G, least = mpmath.mpf(0), mpmath.zeros(d, dq), mpmath.mpf(1)
+        for i in range(tokens.n):
+            z = [mpmath.mpf(float(x)) for x in tokens.queries[i]]
+            places = [t for t in range(tokens.T) if tokens.mask is None or tokens.mask[i, t]]
+            k = {t: [mpmath.mpf(float(x)) for x in tokens.keys[i, t]] for t in places}
+            g = {t: mpmath.mpf(0) for t in places}
+            for t in places:
+                g[t] = sum(mpmath.mpf(float(x)) * mpmath.mpf(float(w))
+                           for x, w in zip(tokens.X[i, t], v, strict=True))  # fmt: skip
+            u = [sum(mpmath.mpf(float(W[r, c])) * z[c] for c in range(dq)) for r in range(d)]
+            h = {t: sum(x * y for x, y in zip(k[t], u, strict=True)) for t in places}
+            top = max(h.values())
+            e = {t: mpmath.exp(h[t] - top) for t in places}
+            total = sum(e.values())
+            s = {t: e[t] / total for t in places}
+            y = int(tokens.labels[i])
+            mean = sum(s[t] * g[t] for t in places)
+            loss += mpmath.log1p(mpmath.exp(-y * mean)) / tokens.n
+            slope = -y / (1 + mpmath.exp(y * mean))
+            least = min(least, max(s.values()))
+            for r in range(d):
+                for c in range(dq):
+                    pull = sum(s[t] * (g[t] - mean) * k[t][r] for t in places)
+                    G[r, c] += slope * pull * z[c] / tokens.n
+        size = mpmath.sqrt(sum(x * x for x in G))
+        return float(loss), float(mpmath.log10(size)) if size else -np.inf, float(least)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("size", [1e-70, 1e-3, 1.0, 30.0, 1e3])
+def test_numbers_of_a_bare_matrix(size, masked):
+    tokens = Tokens(a["X"], queries=a["z"], labels=a["y"], mask=MASK if masked else None)
+    W = size * np.random.default_rng(2).standard_normal((4, 4))
+    found = attsvm.outcome(W, tokens, V)
+    loss, gradient, least = plain(tokens, V, W, digits=60 if size < 100 else 3000)
+    assert found.loss == pytest.approx(loss, rel=1e-13)
+    assert found.log10_gradient == pytest.approx(gradient, abs=1e-9 * max(1, abs(gradient)))
+    assert found.sureness == pytest.approx(least, rel=1e-12)
+    assert found.changed is None and np.isnan(found.log_time)
+    assert (found.state == "undecided") == (least < 0.999)
+
+
+def test_a_matrix_is_judged_as_its_path_is():
+    path = attsvm.train(TOKENS, head=V, steps=3000, lr=0.5)
+    end = path.matrices()[-1, 0]
+    one, other = attsvm.outcome(path, TOKENS, V), attsvm.outcome(end, TOKENS, V, rule="ngd")
+    assert one.state == other.state == LOCAL
+    for name in ("sureness", "loss", "log10_gradient", "correlation", "margin_share"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12), name
+    assert np.array_equal(one.selection, other.selection) and np.array_equal(one.W, other.W)
+    assert one.limit == other.limit and one.optimality.kind == other.optimality.kind
+    assert one.changed == int(path.changed.max()) and other.changed is None
+
+
+def test_the_state_follows_size_and_selection():
+    W, best = direction(TOKENS, V)
+    for scale, state in ((1e-6, "undecided"), (1e2, LOCAL), (1e6, LOCAL), (1e60, LOCAL)):
+        found = attsvm.outcome(scale * W, TOKENS, V)
+        assert found.state == state and found.selection.tolist() == best.tolist()
+        assert found.correlation == pytest.approx(1) and found.margin_share > 1 - 1e-6
+        assert found.optimality.kind == "global" and found.certificate.status == "optimal"
+    low = (TOKENS.labels[:, None] * (TOKENS.X @ V)).argmin(axis=1)
+    other = attsvm.solve(attsvm.Problem.of(TOKENS, low)).W
+    worst = attsvm.outcome(1e6 * other, TOKENS, V)  # every tight neighbour scores higher
+    assert worst.state == "saturated" and worst.selection.tolist() == low.tolist()
+    zero = attsvm.outcome(0 * W, TOKENS, V)
+    assert zero.state == "undecided" and np.isnan(zero.correlation) and zero.sureness == 0.25
+
+
+def test_every_form_says_the_same():
+    rng = np.random.default_rng(4)
+    K, Q = rng.standard_normal((4, 6)), rng.standard_normal((4, 6))
+    W = K @ Q.T
+    whole = attsvm.outcome(W, TOKENS, V)
+    for given in (W.tolist(), FakeTensor(W), {"W": W}, np.asfortranarray(W), W.astype(np.float32)):
+        found = attsvm.outcome(given, TOKENS, FakeTensor(V))
+        assert found.loss == pytest.approx(whole.loss, rel=1e-5) and found.state == whole.state
+        assert found.certificate.norm.name == "frobenius" and found.limit.status == "unknown"
+    for given in ((K, Q), {"K": K, "Q": Q}, (FakeTensor(K), FakeTensor(Q))):
+        found = attsvm.outcome(given, TOKENS, V)
+        assert found.loss == pytest.approx(whole.loss, rel=1e-13)
+        assert found.certificate.norm.name == "nuclear" and found.limit.model == "factored"
+        assert np.allclose(found.W, W, rtol=1e-13)
+
+
+def test_the_gradient_of_factors_is_that_of_their_blocks():
+    rng = np.random.default_rng(4)
+    K, Q = rng.standard_normal((4, 2)), rng.standard_normal((4, 2))
+    found = attsvm.outcome((K, Q), TOKENS, V)
+    step, squares = 1e-6, 0.0
+    for block in (K, Q):
+        for index in np.ndindex(block.shape):
+            kept = block[index]
+            sides = []
+            for sign in (1, -1):
+                block[index] = kept + sign * step
+                sides.append(attsvm.outcome(K @ Q.T, TOKENS, V).loss)
+            block[index] = kept
+            squares += ((sides[0] - sides[1]) / (2 * step)) ** 2
+    assert 10**found.log10_gradient == pytest.approx(np.sqrt(squares), rel=1e-6)
+
+
+def test_what_is_told_names_the_limit():
+    W, _ = direction(TOKENS, V)
+    for rule, norm, status in (
+        (None, "frobenius", "unknown"),
+        ("gd", "frobenius", "proved"),
+        ("mirror:3", "l3", "proved"),
+        ("sign", "max", "conjectured"),
+    ):
+        found = attsvm.outcome(1e3 * W, TOKENS, V, rule=rule, lr=0.1)
+        assert (found.certificate.norm.name, found.limit.status) == (norm, status)
+        assert not found.limit.established
+    assert "give rule=" in attsvm.outcome(W, TOKENS, V).limit.statement
+    assert attsvm.outcome(W, TOKENS, V, norm="l1").certificate.norm.name == "l1"
+    # No norm of factors is known for this rule: the usual one is compared with.
+    found = attsvm.outcome((W, np.eye(4)), TOKENS, V, rule="adam")
+    assert found.limit.norm is None and found.certificate.norm.name == "nuclear"
+    squared = attsvm.outcome(W, TOKENS, V, rule="gd", loss="squared")
+    assert "does not apply" in squared.limit.word and squared.limit.status == "proved"
+    assert found.loss != squared.loss
+    wide = attsvm.outcome((W, np.eye(4)), TOKENS, V, rule="gd").limit
+    (width,) = [p for p in wide.premises if "as wide" in p.name]
+    assert width.holds is True and "the width is 4; 3 columns" in width.detail
+
+
+def test_a_path_checks_its_premises_on_its_data():
+    path = attsvm.train(TOKENS, head=V, rule="gd", loss="exponential", steps=20)
+    limit = attsvm.outcome(path, TOKENS, V).limit
+    said = {p.name: (p.holds, p.detail) for p in limit.premises}
+    assert said["the head is linear"][0] and said["each input has one best token"][0]
+    assert said["the loss decreases strictly with the margin"] == (True, "the loss is exponential")
+    assert limit.word.startswith("proved if: ") and not limit.established
+    blind = attsvm.outcome(path, TOKENS).limit
+    assert "the head is linear" in [p.name for p in blind.unchecked]
+    head = Quadratic(V[None], 0.5)
+    bent = attsvm.outcome(attsvm.train(TOKENS, head=head, steps=20), TOKENS, head)
+    assert [p.name for p in bent.limit.failing] == ["the head is linear"]
+    assert bent.limit.word == "does not apply: premise 'the head is linear' fails"
+
+
+def test_a_trained_decoder_is_the_head():
+    tokens = Tokens(a["X"], queries=a["z"], labels=a["y"])
+    path = attsvm.train(tokens, model="joint-weight", steps=2000, lr=0.2)
+    end = path.at(-1)
+    one = attsvm.outcome(path, tokens)
+    given = {"W": end["W"][0], "v": end["v"][0]}
+    other = attsvm.outcome(given, tokens, rule="ngd")
+    assert one.state == other.state and np.array_equal(one.selection, other.selection)
+    assert one.loss == pytest.approx(other.loss, rel=1e-12)
+    assert one.log10_gradient == pytest.approx(other.log10_gradient, rel=1e-9)
+    assert one.limit == other.limit
+    with pytest.raises(Unsupported, match="the weights hold a decoder v: leave head out"):
+        attsvm.outcome(given, tokens, V)
+    with pytest.raises(BadTokens, match=r"the head has shape \(3,\)"):
+        attsvm.outcome({"W": given["W"], "v": np.ones(3)}, tokens)
+
+
+def test_stacks():
+    arrays = [sphere_arrays(3, 4, 4, seed=seed) for seed in range(3)]
+    tokens = [Tokens(x["X"], queries=x["z"], labels=x["y"]) for x in arrays]
+    heads = np.stack([x["v"] for x in arrays])
+    path = attsvm.train(tokens, head=heads, steps=2000, lr=0.5)
+    W = path.matrices()[-1]
+    for b in range(3):
+        one = attsvm.outcome(path, tokens[b], heads, instance=b)
+        found = attsvm.outcome(W, tokens[b], heads, instance=b)
+        alone = attsvm.outcome(W[b], tokens[b], heads[b])
+        assert one.state == found.state == alone.state
+        assert one.loss == pytest.approx(found.loss, rel=1e-12) and found.loss == alone.loss
+    for run in (path, W):
+        with pytest.raises(BadTokens, match="instance is 3: instances run from 0 to 2"):
+            attsvm.outcome(run, tokens[0], heads, instance=3)
+    with pytest.raises(BadTokens, match="instance is 2: instances run from 0 to 1"):
+        attsvm.outcome(W, tokens[2], heads[:2], instance=2)
+
+
+def test_one_token_leaves_nothing_to_judge():
+    for tokens in (
+        Tokens(a["X"][:, :1], queries=a["z"], labels=a["y"]),
+        Tokens(a["X"], queries=a["z"], labels=a["y"], mask=[[0, 1, 0, 0]] * 3),
+    ):
+        found = attsvm.outcome(np.eye(4), tokens, V, rule="gd")
+        assert found.state == "unknown" and found.sureness == 1 and found.certificate is None
+        assert np.isfinite(found.loss) and found.log10_gradient == -np.inf
+
+
+def test_duplicated_tokens_never_decide():
+    X = np.repeat(a["X"][:, :2], 2, axis=1)
+    tokens = Tokens(X, queries=a["z"], labels=a["y"])
+    W = 1e6 * np.random.default_rng(0).standard_normal((4, 4))
+    found = attsvm.outcome(W, tokens, V, rule="gd")
+    assert found.state == "undecided" and found.sureness == pytest.approx(0.5)
+    assert found.certificate.status == "inseparable" and np.isnan(found.correlation)
+    assert [p.name for p in found.limit.failing] == ["each input has one best token"]
+
+
+def test_float32_tokens_and_no_labels():
+    tokens = Tokens(a["X"].astype(np.float32), queries=a["z"].astype(np.float32))
+    W, _ = direction(tokens, V)
+    found = attsvm.outcome((1e3 * W).astype(np.float32), tokens, V.astype(np.float32))
+    assert found.state == LOCAL and np.isnan(found.loss) and np.isnan(found.log10_gradient)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (BadTokens, {"run": np.zeros((4, 3))}, r"W has shape \(4, 3\); it must be \(4, 4\)"),
+        (BadTokens, {"run": np.zeros(4)}, r"W has shape \(4,\); it must be \(4, 4\)"),
+        (BadTokens, {"run": np.full((4, 4), np.nan)}, r"W\[0, 0\] is nan"),
+        (BadTokens, {"run": np.full((4, 4), 1e100)}, r"entries must be finite and below 1e\+75"),
+        (BadTokens, {"run": (np.zeros((4, 2)), np.zeros((4, 3)))}, "K has 2 columns and Q 3"),
+        (BadTokens, {"head": None}, "the head is missing: give head=v"),
+        (BadTokens, {"head": np.zeros(3)}, r"the head has shape \(3,\)"),
+        (BadTokens, {"head": np.full(4, np.inf)}, "the head holds a number that is not finite"),
+        (BadTokens, {"instance": 1}, "instance is 1: there is one instance, 0"),
+        (BadTokens, {"instance": -1}, "instance is -1"),
+        (BadTokens, {"tokens": a["X"]}, "an outcome is of Tokens, or of Sentences"),
+        (Unsupported, {"rule": "sgd"}, "unknown rule 'sgd'"),
+        (Unsupported, {"lr": -1.0}, "lr is -1.0: it must be finite and positive"),
+        (Unsupported, {"loss": "hinge"}, "unknown loss 'hinge'"),
+        (Unsupported, {"norm": "l0"}, "l0"),
+        (Unsupported, {"embedding": "normal"}, "embedding is for runs on sentences"),
+        (Unsupported, {"model": "weight"}, "model is"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_judged_is_named(kind, given, said):
+    asked = {"run": np.eye(4), "tokens": TOKENS, "head": V, **given}
+    with pytest.raises(kind, match=said):
+        attsvm.outcome(**asked)
+
+
+def test_a_path_knows_its_own_training():
+    path = attsvm.train(TOKENS, head=V, steps=5)
+    for name, value in (("rule", "gd"), ("lr", 0.1)):
+        with pytest.raises(Unsupported, match=f"{name} is for a W of one's own"):
+            attsvm.outcome(path, TOKENS, V, **{name: value})
+    with pytest.raises(Unsupported, match="this run's loss is 'logistic': leave loss out"):
+        attsvm.outcome(path, TOKENS, V, loss="squared")
+    with pytest.raises(BadTokens, match="the run was on 3 inputs of 4 tokens, not on"):
+        attsvm.outcome(path, Tokens(a["X"][:2], queries=a["z"][:2]), V)
+
+
+def test_sentences_refuse_what_is_of_tokens():
+    data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    run = attsvm.two_stages(data, steps=(20, 20))
+    for name, value in (("rule", "gd"), ("lr", 0.1), ("loss", "squared")):
+        with pytest.raises(Unsupported, match=f"{name} is for runs on tokens"):
+            attsvm.outcome(run, data, **{name: value})
+    with pytest.raises(BadTokens, match="of sentences an outcome is of a Path"):
+        attsvm.outcome(np.eye(3), data)
