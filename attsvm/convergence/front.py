@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.convergence.power_prover import prover_for
 from attsvm.convergence.proof import ConvergenceProof, unsupported
 from attsvm.convergence.prover import Prover
 from attsvm.errors import BadTokens, Unsupported
@@ -31,9 +32,9 @@ def proof_of_convergence(
     direction, or what blocks it.
 
     W: (d, dq), or a prompt (d,). head: the linear head v. rule: "ngd" (any steps along the gradient
-    of length at most lr whose lengths add up to infinity), or "gd". The proof is of the exact
-    iteration; `float_steps` says how far it covers one in floats. Every inequality is checked in
-    interval arithmetic.
+    of length at most lr whose lengths add up to infinity), "gd", "nmirror:P" (likewise, in the dual
+    norm) or "mirror:P". The proof is of the exact iteration; `float_steps` says how far it covers
+    one in floats. Every inequality is checked in interval arithmetic.
 
     >>> import numpy as np, attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -56,23 +57,13 @@ def prover(
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
     size = 0.0
-    if isinstance(lr, Real) and not isinstance(lr, bool):
+    if not isinstance(lr, bool) and isinstance(lr, Real):
         with suppress(OverflowError):
             size = float(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
-    made = rule_of(rule)
-    if made.fused is None or made.name != made.fused:
-        raise unsupported(f"rule {made.name!r}")
-    return Prover(
-        tokens,
-        _vector(head, tokens),
-        loss_of(loss),
-        made.name,
-        size,
-        made.fused == "gd",
-        steady,
-    )
+    v, made = _vector(head, tokens), rule_of(rule)
+    return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
 
 
 def checked_W(tokens: Tokens, W: Any) -> Floats:

@@ -86,6 +86,14 @@ class Prover:
         found: Ints = np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
         return found
 
+    def rows_for(self, alpha: Ints) -> Rows:
+        """The rows of a selection."""
+        return rows_of(self.tokens, alpha, self.head, self.loss)
+
+    def problem_for(self, alpha: Ints) -> Problem:
+        """The max-margin problem of a selection."""
+        return Problem.of(self.tokens, Selection.of(self.tokens, alpha))
+
     @np.errstate(all="ignore")
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
@@ -96,27 +104,17 @@ class Prover:
 
     def _ground(self, alpha: Ints) -> Ground:
         try:
-            rows = rows_of(self.tokens, alpha, self.head, self.loss)
+            rows = self.rows_for(alpha)
         except AttsvmError as error:
             return Ground(None, None, None, None, Blocked(str(error)), None)
         if not rows.count:
             return Ground(rows, None, None, None, Blocked("there is no other token"), None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            certificate = solve(Problem.of(self.tokens, Selection.of(self.tokens, alpha)))
+            certificate = solve(self.problem_for(alpha))
         if certificate.W is None:
             return Ground(rows, None, None, None, Blocked(certificate.message), None)
-        names = {
-            (int(i), int(t)): k
-            for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
-        }
-        lam = np.zeros(rows.count)
-        for (i, _, t), weight in zip(
-            certificate.problem.rows, certificate.multipliers, strict=True
-        ):
-            k = names.get((int(i), int(t)))
-            if k is not None:
-                lam[k] += weight
+        lam = rows.gathered(certificate.problem.rows, certificate.multipliers)
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -87,6 +87,19 @@ class Rows:
         """Σ_j weights_j a_j (d, dq) over index."""
         Z = Interval(self.Z[index])
         return self.D[index].T @ (Interval(weights.lo[:, None], weights.hi[:, None]) * Z)
+
+    def gathered(self, names: Any, weights: Floats) -> Floats:
+        """The weights of rows (input, kept token, token) added up by merged row, (K,)."""
+        place = {
+            (int(i), int(t)): k
+            for k, (i, t) in enumerate(zip(self.inputs, self.places, strict=True))
+        }
+        out = np.zeros(self.count)
+        for (i, _, t), weight in zip(names, weights, strict=True):
+            k = place.get((int(i), int(t)))
+            if k is not None:
+                out[k] += weight
+        return out
 
 
 def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:

@@ -17,7 +17,7 @@ from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.problem.tokens import Tokens
 
 VERSION = 1
-_THEOREMS = ("", "tube", "cone", "level")
+_THEOREMS = ("", "tube", "cone", "level", "power cone")
 _WORDS = ("rule", "loss", "theorem", "blocked")
 _ARRAYS = ("X", "queries", "head", "W", "selection", "lr", "longest_step", "float_steps")
 # What of the tokens may be absent.
@@ -88,7 +88,8 @@ def load_proof(path: str | Path) -> ConvergenceProof:
             raise BadTokens(f"{file}: {name} has type {found[name].dtype}")
     theorem = str(found["theorem"])
     if theorem not in _THEOREMS:
-        raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are tube, cone, level")
+        known = ", ".join(_THEOREMS[1:])
+        raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are {known}")
     tokens = Tokens(
         found["X"],
         queries=found["queries"],
@@ -110,7 +111,7 @@ def load_proof(path: str | Path) -> ConvergenceProof:
         blocked = Blocked(reason, pair, float(found.get("blocked_norm", np.float64(np.nan))))
     if not theorem and blocked is None:
         raise BadTokens(f"{file}: nothing is proved, and nothing is said to block it")
-    known: Any = theorem or None
+    proved: Any = theorem or None
     return ConvergenceProof(
         tokens,
         np.asarray(found["head"], np.float64),
@@ -119,7 +120,7 @@ def load_proof(path: str | Path) -> ConvergenceProof:
         float(found["lr"]),
         str(found["loss"]),
         alpha,
-        known,
+        proved,
         _part(found, "constants."),
         _part(found, "witness."),
         found.get("direction"),

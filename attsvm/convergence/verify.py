@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.convergence import cone, tube
+from attsvm.convergence import cone, power, tube
 from attsvm.convergence.active import NotVerified, verified
 from attsvm.convergence.level import measure_level
+from attsvm.convergence.power_axis import PowerAxis
+from attsvm.convergence.power_prover import PowerProver, prover_for
 from attsvm.convergence.proof import ConvergenceProof
 from attsvm.convergence.prover import Prover, whole_log2
 from attsvm.convergence.rounding import float_steps
-from attsvm.convergence.rows import Rows, TokenPull, rows_of
+from attsvm.convergence.rows import Rows, TokenPull
 from attsvm.errors import AttsvmError
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.losses import loss_of
@@ -56,11 +58,15 @@ def verify_proof(proof: ConvergenceProof) -> Recheck:
 
 
 def _verified(proof: ConvergenceProof) -> Recheck:
-    made = rule_of(proof.rule)
-    if made.fused is None or not 0 < proof.lr < np.inf:
-        return Recheck(False, f"no theorem covers rule {proof.rule!r} with step {proof.lr}")
+    if not 0 < proof.lr < np.inf:
+        return Recheck(False, f"no theorem covers the step {proof.lr}")
     loss = loss_of(proof.loss)
-    judge = Prover(proof.tokens, proof.head, loss, made.name, proof.lr, made.fused == "gd")
+    judge = prover_for(rule_of(proof.rule), proof.tokens, proof.head, loss, proof.lr)
+    return verified_by(judge, proof)
+
+
+def verified_by(judge: Prover, proof: ConvergenceProof) -> Recheck:
+    """The verdict of the prover of the proof's rule, which is made of the proof's data alone."""
     alpha = np.asarray(proof.selection, dtype=np.int64)
     if not proof.tokens.present()[np.arange(proof.tokens.n), alpha].all():
         return Recheck(False, "a selected token is not there")
@@ -68,16 +74,12 @@ def _verified(proof: ConvergenceProof) -> Recheck:
         return Recheck(False, f"longest_step is {proof.longest_step}, the step itself {judge.lr}")
     if proof.theorem != "tube" and proof.float_steps:
         return Recheck(False, f"float_steps is {proof.float_steps}: no rounding is covered")
-    rows = rows_of(proof.tokens, alpha, proof.head, loss)
+    rows = judge.rows_for(alpha)
     W = np.ldexp(np.asarray(proof.W, dtype=np.float64), -whole_log2(rows.unit))
     if not np.isfinite(W).all():
         return Recheck(False, "W is not finite")
-    if not proof.longest_step >= proof.lr:
-        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
-    if proof.theorem != "tube" and proof.float_steps:
-        return Recheck(
-            False, f"float_steps is {proof.float_steps}: the {proof.theorem} covers none"
-        )
+    if isinstance(judge, PowerProver):
+        return _power(proof, judge, rows, W)
     if proof.theorem == "tube":
         return _tube(proof, judge, rows, W)
     if proof.theorem == "cone":
@@ -166,6 +168,37 @@ def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
             if wrong := _differs(proof, again):
                 return Recheck(False, wrong)
     return _near_solution(proof, axis.W.mid, unit, axis.wide)
+
+
+def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -> Recheck:
+    if proof.theorem != "power cone":
+        return Recheck(False, f"there is no theorem {proof.theorem!r} for rule {proof.rule!r}")
+    witness, unit = proof.witness, rows.unit
+    mu = np.zeros(rows.count)
+    mu[_index(rows, witness["tight"])] = np.asarray(witness["mu"], dtype=np.float64)
+    if not ((mu >= 0).all() and np.isfinite(mu).all()):
+        return Recheck(False, "a multiplier is negative or not finite")
+    scaled = np.ldexp(np.asarray(witness["axis"], dtype=np.float64), -whole_log2(unit))
+    axis = PowerAxis.near(rows, scaled, mu, judge.p)
+    if axis is None:
+        return Recheck(False, "the axis of the cone has a margin that is not positive")
+    distance, R = power.place(axis, W)
+    u, radius = float(witness["u"]), float(witness["R"]) / unit
+    if not (distance <= u * (1 + 2.0**-40) < 1 and 0 < radius <= R * (1 + 2.0**-50)):
+        said = f"W is not in the cone: 1 − c_p {distance:.6g}, norm {R * unit:.6g}"
+        return Recheck(False, said)
+    if not proof.longest_step >= judge.lr:
+        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
+    for size in (judge.lr, proof.longest_step):
+        steps = judge.power_steps(rows, size)
+        found = power.measure_power(rows, axis, radius, np.array([u]), steps)
+        if not bool(found.fits[0]):
+            return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
+        if size == judge.lr:
+            again = power.claims(axis, found, 0, radius, distance, unit)
+            if wrong := _differs(proof, again):
+                return Recheck(False, wrong)
+    return _near_solution(proof, axis.W, unit)
 
 
 def _level(proof: ConvergenceProof, rows: Rows, W: Floats) -> Recheck:
