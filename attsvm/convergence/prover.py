@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm.convergence import cone, tube
+from attsvm.convergence import cone, standing, tube
 from attsvm.convergence.active import Active, NotVerified, named, verified
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
@@ -43,7 +43,7 @@ class Ground:
 
     rows: Rows | None
     active: Active | None
-    frame: tube.Frame | None
+    frame: standing.Frame | None
     axis: cone.Axis | None
     blocked: Blocked | None
     direction: Floats | None
@@ -127,7 +127,7 @@ class Prover:
             blocked = Blocked(str(error), None if error.row is None else _row(rows, error.row))
         frame = None
         if active is not None:
-            frame = tube.Frame(rows, active)
+            frame = standing.Frame(rows, active)
             wrong = ~frame.good[active.C]
             if wrong.any():
                 k = int(active.C[int(wrong.argmax())])
@@ -179,11 +179,11 @@ class Prover:
             return None
         rows = frame.rows
         steps = self.steps(rows)
-        here = tube.place(frame, W, 0.0 if self.plain else steps.size)
+        here = standing.place(frame, W, 0.0 if self.plain else steps.size)
         D = tube.radii(frame, here)
         if not len(D):
             return None
-        best = widest(frame, here, steps, D)
+        best = tube.widest(frame, here, steps, D)
         if best is None:
             return None
         found, j = best
@@ -191,7 +191,7 @@ class Prover:
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (_size(W) + COVERED * float(found.h[j]) / 2)
         covered = tube.Steps(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
-        again = widest(frame, here, covered, D)
+        again = tube.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
@@ -215,17 +215,22 @@ class Prover:
         return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
 
     def _longest(
-        self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
+        self, frame: standing.Frame, here: standing.Place, D: float, mode: str, errors: float
     ) -> float:
         """The longest step with which the same tube is proved, up to a third of a per cent."""
-        low, high = self.lr, self.lr * 1024
+        low, factor = self.lr, 1024.0
         unit = frame.rows.unit ** (2 if self.plain else 1)
-        for _ in range(2):
-            tried = np.geomspace(low, high, 42)
+        for _ in range(8):
+            tried = low * np.geomspace(1.0, factor, 42)
             steps = tube.Steps(tried / unit, self.plain, errors)
             fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
-            low, high = float(tried[last]), float(tried[min(last + 1, len(tried) - 1)])
+            low = float(tried[last])
+            if last == len(tried) - 1 and factor == 1024:
+                continue  # longer ones may do
+            if factor < 1.2:
+                break
+            factor = float(tried[last + 1] / tried[last]) if last + 1 < len(tried) else 1.0
         return max(low, self.lr)
 
     def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
@@ -268,7 +273,7 @@ class Prover:
             return at.blocked or Blocked("no inequality holds")
         frame, rows = at.frame, at.rows
         steps = self.steps(rows)
-        here = tube.place(frame, W, 0.0 if self.plain else steps.size)
+        here = standing.place(frame, W, 0.0 if self.plain else steps.size)
         norm = self._needed(frame, W) * rows.unit
         across = np.maximum(frame.active.across.hi, 1e-300)
         top = (frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
@@ -315,16 +320,16 @@ class Prover:
             norm,
         )
 
-    def _needed(self, frame: tube.Frame, W: Floats) -> float:
+    def _needed(self, frame: standing.Frame, W: Floats) -> float:
         """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
         ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
         steps = self.steps(frame.rows)
         low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
         for _ in range(30):
             tried = low + step if high == math.inf else 0.5 * (low + high)
-            here = tube.place(frame, W + tried * ray, 0.0 if self.plain else steps.size)
+            here = standing.place(frame, W + tried * ray, 0.0 if self.plain else steps.size)
             D = tube.radii(frame, here)
-            if len(D) and widest(frame, here, steps, D[::4]) is not None:
+            if len(D) and tube.widest(frame, here, steps, D[::4]) is not None:
                 high = tried
             else:
                 low, step = tried, step * 2
@@ -349,19 +354,6 @@ class Prover:
             found.covered,
             found.blocked,
         )
-
-
-def widest(
-    frame: tube.Frame, here: tube.Place, steps: tube.Steps, D: Floats
-) -> tuple[tube.Measured, int] | None:
-    """The tube with the most room among the radii, in mode A if one fits, else in mode B."""
-    for mode in "AB":
-        found = tube.measure(frame, here, steps, D, mode)
-        if found.fits.any():
-            room = np.where(found.fits, found.need / found.D**2, np.inf)
-            j = int(found.fits.argmax()) if room[found.fits.argmax()] < 0.9 else int(room.argmin())
-            return found, j
-    return None
 
 
 def whole_log2(unit: float) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.convergence import cone, power, tube
+from attsvm.convergence import cone, power, standing, tube
 from attsvm.convergence.active import NotVerified, verified
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.power_axis import PowerAxis
@@ -91,13 +91,13 @@ def verified_by(judge: Prover, proof: ConvergenceProof) -> Recheck:
 
 def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
     witness, unit = proof.witness, rows.unit
-    frame = tube.Frame(rows, verified(rows, _index(rows, witness["tight"]), settle=False))
+    frame = standing.Frame(rows, verified(rows, _index(rows, witness["tight"]), settle=False))
     shift = np.asarray(witness["shift"], dtype=np.float64) / unit**2
     D = np.array([float(witness["D"]) / unit])
     errors = float(witness["errors"]) / unit
     if not (np.isfinite(shift).all() and np.isfinite(D).all() and 0 <= errors < np.inf):
         return Recheck(False, "the witness is not finite")
-    here = tube.place(frame, W, 0.0, (_index(rows, witness["shifted"]), shift))
+    here = standing.place(frame, W, 0.0, (_index(rows, witness["shifted"]), shift))
     sizes = [judge.lr, proof.longest_step]
     for size in sizes:
         steps = tube.Steps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
@@ -115,7 +115,7 @@ def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
     return _directed(proof, frame)
 
 
-def _directed(proof: ConvergenceProof, frame: tube.Frame) -> Recheck:
+def _directed(proof: ConvergenceProof, frame: standing.Frame) -> Recheck:
     """The printed direction must be the solution of the verified set."""
     exact = frame.rows.combined(frame.active.lam, frame.active.C)
     return _near_solution(proof, exact.mid, frame.rows.unit)

@@ -99,7 +99,7 @@ def test_pulls_lie_where_they_are_said_to(loss):
 
 def test_float_steps_cover_the_rounding():
     """A step in floats is off the exact one by no more than the budget for one step."""
-    from attsvm.convergence.prover import _drift
+    from attsvm.convergence.rounding import drift_of
 
     r = run("sphere", 1, steps=1500, shape=(3, 4, 4))
     for W in (r.W[-1], 10 * r.W[-1]):
@@ -115,5 +115,5 @@ def test_float_steps_cover_the_rounding():
             unitary = np.array([float(x / size) for x in exact])
         off = 0.1 * np.linalg.norm(mine - unitary) + 2.0**-53 * np.linalg.norm(W)
         scaled = W / at.rows.unit
-        budget = _drift(r.tokens, at.frame, scaled, 0.1 / at.rows.unit)
+        budget = drift_of(r.tokens, at.frame, scaled, 0.1 / at.rows.unit)
         assert off <= budget * np.linalg.norm(W)
