@@ -79,7 +79,10 @@ def test_a_matrix_is_judged_as_its_path_is():
     path = attsvm.train(TOKENS, head=V, steps=3000, lr=0.5)
     end = path.matrices()[-1, 0]
     one, other = attsvm.outcome(path, TOKENS, V), attsvm.outcome(end, TOKENS, V, rule="ngd")
-    assert one.state == other.state == LOCAL
+    told = attsvm.outcome(end, TOKENS, V, rule="ngd", lr=0.5)
+    assert one.state == told.state == "converges" and told.proof.verify()
+    assert other.state == LOCAL and other.proof is None  # of an unknown step nothing is proved
+    assert attsvm.outcome(end, TOKENS, V, rule="adam", lr=0.5).proof is None
     for name in ("sureness", "loss", "log10_gradient", "correlation", "margin_share"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12), name
     assert np.array_equal(one.selection, other.selection) and np.array_equal(one.W, other.W)
@@ -230,8 +233,8 @@ def test_stacks():
     W = path.matrices()[-1]
     for b in range(3):
         one = attsvm.outcome(path, tokens[b], heads, instance=b)
-        found = attsvm.outcome(W, tokens[b], heads, instance=b)
-        alone = attsvm.outcome(W[b], tokens[b], heads[b])
+        found = attsvm.outcome(W, tokens[b], heads, instance=b, rule="ngd", lr=0.5)
+        alone = attsvm.outcome(W[b], tokens[b], heads[b], rule="ngd", lr=0.5)
         assert one.state == found.state == alone.state
         assert one.loss == pytest.approx(found.loss, rel=1e-12) and found.loss == alone.loss
     for run in (path, W):
