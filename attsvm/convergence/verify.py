@@ -191,7 +191,7 @@ def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -
         return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
     for size in (judge.lr, proof.longest_step):
         steps = judge.power_steps(rows, size)
-        found = power.measure_power(rows, axis, radius, np.array([u]), steps)
+        found = power.measure_power(rows, axis, min(radius, R), np.array([max(u, distance)]), steps)
         if not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
         if size == judge.lr:
