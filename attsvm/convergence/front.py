@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from numbers import Real
 from typing import Any
@@ -42,6 +43,34 @@ def proof_of_convergence(
     True
     """
     return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
+
+
+def proofs_of_convergence(
+    tokens: Sequence[Tokens],
+    W: Any,
+    *,
+    head: Any,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+) -> list[ConvergenceProof]:
+    """The proof of each of B instances, as in `proof_of_convergence`.
+
+    W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
+    """
+    listed = list(tokens)
+    weights = numbers(W, "W")
+    if weights.ndim < 2 or len(weights) != len(listed):
+        raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
+    heads = [head] * len(listed)
+    if not isinstance(head, Head) and np.ndim(head) == 2 and len(head) > 1:
+        if len(head) != len(listed):
+            raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
+        heads = list(head)
+    return [
+        proof_of_convergence(one, M, head=v, rule=rule, lr=lr, loss=loss)
+        for one, M, v in zip(listed, weights, heads, strict=True)
+    ]
 
 
 def prover(

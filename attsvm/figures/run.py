@@ -188,15 +188,6 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
         label="1 − correlation",
         linewidth=wide,
     )
-    ax.plot(
-        path.steps,
-        short,
-        color=style.INK,
-        linestyle="dashed",
-        linewidth=wide * 0.8,
-        label="1 − certified margin share",
-    )
-    ax.set_yscale("log")
     drawn = np.concatenate([apart, short])
     if proved is not None and proved.proof.theorem == "tube":
         later = slice(proved.record, None)
@@ -209,6 +200,15 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
             label="the same, proved bound",
         )
         drawn = np.concatenate([drawn, bound])
+    ax.plot(
+        path.steps,
+        short,
+        color=style.INK,
+        linestyle="dashed",
+        linewidth=wide * 0.8,
+        label="1 − certified margin share",
+    )
+    ax.set_yscale("log")
     drawn = drawn[np.isfinite(drawn)]
     top = np.log10(drawn.max(initial=1.0))
     low = min(np.log10(drawn.min(initial=1.0)), top - 2)
