@@ -233,6 +233,14 @@ def stretch(found: Cone, j: int, R: float, axis: Axis) -> float:
     return min(float(found.slope[j]) / turn, room) * (1 - 1e-9)
 
 
+def longest(found: Cone, j: int, lr: float, asked: tuple[Rows, Axis, float, float, bool]) -> float:
+    """The longest step with which cone j is kept: lr times the stretch, measured again, or lr."""
+    rows, axis, R, h, plain = asked
+    times = min(stretch(found, j, R, axis), 1e290 / lr)
+    again = measure_cone(rows, axis, R, found.c[j : j + 1], h * times, plain=plain)
+    return lr * times if times >= 1 and bool(again.fits[0]) else lr
+
+
 def _total(x: Floats) -> Floats:
     """Sums of numbers ≥ 0 along rows, rounded up."""
     total: Floats = x.sum(axis=1) * (1 + (x.shape[1] + 8) * 2.0**-53)

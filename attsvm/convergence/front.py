@@ -78,21 +78,27 @@ def prover(
     *,
     head: Any,
     rule: RuleLike = "ngd",
-    lr: Any = 0.1,
+    lr: float = 0.1,
     loss: str | Loss = "logistic",
     steady: bool = True,
 ) -> Prover:
     """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
-    size = 0.0
-    if not isinstance(lr, bool) and isinstance(lr, Real):
-        with suppress(OverflowError):
-            size = float(lr)
+    size = _size(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
     v, made = _vector(head, tokens), rule_of(rule)
     return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
+
+
+def _size(lr: Any) -> float:
+    """A step size as a float; 0 for what is none."""
+    if isinstance(lr, bool) or not isinstance(lr, Real):
+        return 0.0
+    with suppress(OverflowError):
+        return float(lr)
+    return 0.0
 
 
 def checked_W(tokens: Tokens, W: Any) -> Floats:

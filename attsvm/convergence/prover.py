@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm.convergence import cone, standing, tube
-from attsvm.convergence.active import Active, NotVerified, named, verified
+from attsvm.convergence.active import Active, NotVerified, named, not_good, verified
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
 from attsvm.convergence.rounding import drift_of, float_steps
@@ -131,17 +131,7 @@ class Prover:
             wrong = ~frame.good[active.C]
             if wrong.any():
                 k = int(active.C[int(wrong.argmax())])
-                if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
-                    said = (
-                        f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
-                    )
-                else:
-                    what = "as much as" if rows.zero[k] else "more than"
-                    said = (
-                        f"the selection is not locally optimal: {named(rows, k)} is tight and "
-                        f"scores {what} the kept token"
-                    )
-                blocked = Blocked(said, _row(rows, k))
+                blocked = Blocked(not_good(rows, k), _row(rows, k))
                 return Ground(rows, active, None, None, blocked, certificate.W)
             axis: cone.Axis | None = cone.Axis.exact(rows, active)
         else:
@@ -247,7 +237,7 @@ class Prover:
             return None
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         unit = rows.unit
-        longest = self.lr * cone.stretch(found, j, R, axis)
+        longest = cone.longest(found, j, self.lr, (rows, axis, R, size, self.plain))
         constants = cone.claims(axis, found, j, R, c, unit)
         place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
         witness = {**_axis_witness(rows, at), **place}

@@ -51,8 +51,7 @@ def verify_proof(proof: ConvergenceProof) -> Recheck:
     if proof.theorem is None:
         return Recheck(False, "nothing is claimed to be proved")
     try:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return _verified(proof)
+        return _verified(proof)
     except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
         return Recheck(False, f"the witness cannot be used ({error})")
 

@@ -192,7 +192,8 @@ def many_proofs(count: int) -> list[tuple[str, ConvergenceProof]]:
 
 def main() -> int:
     """Print the narrowest room of every inequality, by theorem."""
-    count, each = (int(x) for x in [*sys.argv[1:3], "50", "1000"][:2])
+    given = [int(x) for x in sys.argv[1:3]]
+    count, each = [*given, *(50, 1000)[len(given) :]]
     found: dict[str, Narrowest] = {}
     kinds: Counter[str] = Counter()
     wrong = 0

@@ -146,6 +146,52 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
+class Merged:
+    """The same with equal rows as one, whose pull is the sum of theirs."""
+
+    single: Chosen
+
+    @cached_property
+    def _found(self) -> tuple[Array, Array, Array]:
+        return np.unique(self.single.a, axis=0, return_index=True, return_inverse=True)
+
+    @property
+    def alpha(self) -> Array:
+        return self.single.alpha
+
+    @property
+    def a(self) -> Array:
+        return self._found[0]
+
+    @property
+    def names(self) -> tuple[Array, Array]:
+        i, t = self.single.names
+        return i[self._found[1]], t[self._found[1]]
+
+    def _sum(self, x: Array) -> Array:
+        out = np.zeros((*x.shape[:-1], len(self.a)))
+        for k, j in enumerate(self._found[2].ravel()):
+            out[..., j] += x[..., k]
+        return out
+
+    @cached_property
+    def limit(self) -> Array:
+        return self._sum(self.single.limit)
+
+    def margins(self, W: Array) -> Array:
+        return W @ self.a.T
+
+    def q(self, m: Array) -> Array:
+        return self._sum(self.single.q(m[..., self._found[2].ravel()]))
+
+    def off(self, m: Array) -> Array:
+        return self._sum(self.single.off(m[..., self._found[2].ravel()]))
+
+    def gradient(self, W: Array, base: Array | float = 0.0) -> Array:
+        return self.single.gradient(W, base)
+
+
+@dataclass(frozen=True, eq=False)
 class Solved:
     """The max-margin solution W (d dq,), its norm, its tight rows C and their multipliers."""
 

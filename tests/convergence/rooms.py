@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.convergence.reference import Chosen
+from tests.convergence.reference import Chosen, Merged
 
 Array = Any
 # What rounding may take from an inequality, relative to its larger side.
@@ -40,16 +40,15 @@ def room(left: Array, right: Array, size: Array | float = 0.0) -> float:
     return -np.inf if np.isnan(least) else least
 
 
-def directions(chosen: Chosen, across: Array, slack: Array, count: int, rng: Any) -> Array:
+def directions(chosen: Chosen | Merged, across: Array, slack: Array, count: int, rng: Any) -> Array:
     """Unit vectors among the rows' parts across the ray: against bad and nearly tight rows, random,
     and mixtures (count, D)."""
-    size = np.linalg.norm(across, axis=1)
     k = len(across)
     bad = (chosen.limit <= 0).nonzero()[0]
     near = np.argsort(slack)[: max(4, k // 4)]
     pool = np.concatenate([bad, near])
     _, s, V = np.linalg.svd(across, full_matrices=False)
-    V = V[s > 1e-9 * max(s.max(), 1e-300)]
+    V = V[s > 1e-9 * np.linalg.norm(chosen.a, axis=1).max()]
     out = []
     for j in range(count):
         kind = j % 5
@@ -68,4 +67,5 @@ def directions(chosen: Chosen, across: Array, slack: Array, count: int, rng: Any
         out.append(u)
     found = np.array(out)
     length = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.where(length > 1e-12 * max(size.max(), 1e-300), length, np.inf)
+    least = 1e-9 * np.linalg.norm(chosen.a, axis=1).max()
+    return found / np.where(length > least, length, np.inf)

@@ -7,6 +7,7 @@ import pytest
 
 import attsvm
 from attsvm import Tokens, proof_of_convergence
+from attsvm.convergence.front import prover
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.heads import Linear, Quadratic
 from attsvm.rules import rule_of, with_decay
@@ -152,6 +153,24 @@ def test_the_scale_of_tokens_does_not_matter(scale):
     exact = np.frexp(scale)[0] == 0.5  # a power of two changes no digit, and no choice of D
     close = 1e-12 if exact else 0.1
     assert proof.constants["D"] * scale == pytest.approx(plain.constants["D"], rel=close)
+
+
+@pytest.mark.parametrize("lr", [1e-200, 0.1, 1e200])
+def test_far_out_every_proof_passes_its_recheck(lr):
+    """Where e^−margin underflows, longest steps are finite and no more than is proved."""
+    r = run("sphere", 1, steps=900)
+    ray = r.judge.prove(np.ascontiguousarray(r.W[-1])).direction
+    judge = prover(r.tokens, head=r.v, rule="gd", lr=lr)
+    for size in (1e2, 1e6, 1e12, 1e100):
+        far = size * ray
+        alpha = judge.selected(far)
+        at = judge.ground(alpha)
+        for asked in (judge._cone, judge._level):
+            with np.errstate(all="ignore"):
+                proof = asked(far / at.rows.unit, far, alpha, at)
+            if proof is not None:
+                assert proof.verify(), proof.verify().reason
+                assert lr <= proof.longest_step < np.inf or proof.theorem == "level"
 
 
 def test_messages_do_not_say_what_is_not_known():

@@ -4,6 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
+from attsvm import Tokens, basin, train
+from attsvm.convergence.front import prover
+from attsvm.convergence.rounding import drift_of
 from tests.convergence.instances import LOSSES, instance, run, unit
 from tests.convergence.members import many_proofs, members, proofs_of
 from tests.convergence.reference import Case, definition, max_margin
@@ -97,23 +100,68 @@ def test_pulls_lie_where_they_are_said_to(loss):
         assert (later <= error * np.exp(-1.5) * (1 + 1e-9)).all()
 
 
-def test_float_steps_cover_the_rounding():
-    """A step in floats is off the exact one by no more than the budget for one step."""
-    from attsvm.convergence.rounding import drift_of
+@pytest.mark.parametrize("gap", [0.3, 1e-6, 1e-13])
+def test_float_steps_cover_the_rounding(gap):
+    """A step of training is off the exact one by no more than the budget for one step, also where
+    scores of about 100 differ by very little."""
+    rng = np.random.default_rng(3)
+    keys = unit(rng.standard_normal((3, 4, 4)))
+    values = np.zeros((3, 4, 4))
+    values[..., 0] = 100.0
+    values[..., 1] = gap * rng.uniform(0, 0.9, (3, 4))
+    values[:, 0, 1] = gap
+    tokens = Tokens(values, keys=keys, queries=keys[:, 0], labels=np.ones(3))
+    v = np.array([1.0, 1.0, 0.0, 0.0])
+    judge = prover(tokens, head=v, loss="linear")
+    case = Case.of(tokens, v, "linear")
+    W = 60 * max_margin(case.at([0, 0, 0]).a).W.reshape(4, 4)
+    proof = judge.prove(W)
+    assert proof.proved and proof.float_steps > 1e5
+    path = train(tokens, head=v, loss="linear", steps=1, init={"W": W[None]})
+    with mpmath.workdps(200):
+        g = np.array(definition(case, W, 200), dtype=object)
+        size = mpmath.sqrt(sum(x * x for x in g.ravel()))
+        ahead = [
+            mpmath.mpf(float(after)) - mpmath.mpf(float(w)) - mpmath.mpf(0.1) * x / size
+            for after, w, x in zip(path.weights["W"][-1, 0].flat, W.flat, g.flat, strict=True)
+        ]
+        off = float(mpmath.sqrt(sum(x * x for x in ahead)))
+    at = judge.ground(proof.selection)
+    budget = drift_of(tokens, at.frame, W / at.rows.unit, 0.1 / at.rows.unit)
+    assert off <= budget * np.linalg.norm(W)
 
-    r = run("sphere", 1, steps=1500, shape=(3, 4, 4))
-    for W in (r.W[-1], 10 * r.W[-1]):
-        W = np.ascontiguousarray(W)
-        at = r.judge.ground(r.judge.selected(W))
-        case = Case.of(r.tokens, r.v, "logistic")
-        chosen = case.at(r.judge.selected(W))
-        base = chosen.margins(W.ravel()[None]).min(axis=1)
-        mine = unit(chosen.gradient(W.ravel()[None], base)[0])
-        with mpmath.workdps(400):
-            exact = np.array(definition(case, W, 400), dtype=object).ravel()
-            size = mpmath.sqrt(sum(x * x for x in exact))
-            unitary = np.array([float(x / size) for x in exact])
-        off = 0.1 * np.linalg.norm(mine - unitary) + 2.0**-53 * np.linalg.norm(W)
-        scaled = W / at.rows.unit
-        budget = drift_of(r.tokens, at.frame, scaled, 0.1 / at.rows.unit)
-        assert off <= budget * np.linalg.norm(W)
+
+def test_starts_in_a_basin_are_held():
+    """Starts on the edge of a certified basin stay: cones at their least norm, tubes likewise."""
+    r = run("prompt", 0)
+    proof = r.judge.prove(np.ascontiguousarray(r.W[-1]))
+    held = basin(r.tokens, proof.selection, head=r.v)
+    rng = np.random.default_rng(0)
+    ray = unit(held.direction.ravel())
+    begun = []
+    for angle, norm in list(zip(held.angles, held.norms, strict=True))[::4]:
+        if not np.isfinite(norm):
+            continue
+        for _ in range(6):
+            u = rng.standard_normal(ray.size)
+            u = unit(u - (u @ ray) * ray)
+            begun.append(
+                1.0001 * norm * (np.cos(0.9999 * angle) * ray + np.sin(0.9999 * angle) * u)
+            )
+    for radius, height in list(zip(held.radii, held.heights, strict=True))[::3]:
+        if not np.isfinite(height):
+            continue
+        for _ in range(6):
+            u = rng.standard_normal(ray.size)
+            u = unit(u - (u @ ray) * ray)
+            begun.append(1.0001 * height * held.direction.ravel() + held.centre.ravel())
+            begun[-1] = begun[-1] + 0.9999 * radius * u
+    W = np.array(begun)
+    assert len(W) > 40 and all(held.holds(w) for w in W)
+    path = train(
+        [r.tokens] * len(W),
+        head=np.stack([r.v] * len(W)),
+        steps=1500,
+        init={"W": W.reshape(len(W), -1, 1)},
+    )
+    assert (path.changed <= 0).all() and (path.top == proof.selection).all()

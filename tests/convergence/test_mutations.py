@@ -122,9 +122,9 @@ SLIPS = {
     ),
     "cone: steps are not bounded": (
         cone,
-        "stretch",
-        "float(found.slope[j]) / turn",
-        "1e4 * float(found.slope[j]) / turn",
+        "longest",
+        "if times >= 1 and bool(again.fits[0]) else lr",
+        "* 1e4",
     ),
     "level: curvature too small": (level, "measure_level", ".max()) + 1e-9", ".max()) - 6.0"),
     "level: excess too small": (level, "measure_level", "* _GROW)\n    falls", "* 0.9)\n    falls"),

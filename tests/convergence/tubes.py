@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from attsvm.convergence.proof import ConvergenceProof
-from tests.convergence.reference import Case, Chosen, Solved, least_offset, max_margin
+from tests.convergence.reference import Case, Merged, Solved, least_offset, max_margin
 from tests.convergence.rooms import Narrowest, directions, room
 
 Array = Any
@@ -18,7 +18,7 @@ Array = Any
 class TubeSeen:
     """A tube as the reference sees it: rows, solution, ρ, P⋆, Ẑ, and what the proof prints."""
 
-    chosen: Chosen
+    chosen: Merged
     solved: Solved
     rho: float
     own: float
@@ -56,11 +56,8 @@ class TubeSeen:
 def seen(proof: ConvergenceProof) -> TubeSeen:
     """The tube of a proof, computed again by other means."""
     case = Case.of(proof.tokens, proof.head, proof.loss)
-    chosen = case.at(proof.selection)
+    chosen = Merged(case.at(proof.selection))
     solved = max_margin(chosen.a)
-    # Rows that are equal are tight together.
-    twins = (chosen.a[:, None] == chosen.a[solved.C]).all(axis=2).any(axis=1)
-    solved = replace(solved, C=twins.nonzero()[0])
     W = proof.W.ravel()
     rho = float(W @ solved.W) / solved.N**2
     P = W - rho * solved.W
@@ -72,6 +69,7 @@ def seen(proof: ConvergenceProof) -> TubeSeen:
     star = low + rest
     i, t = chosen.names
     where = {(int(a), int(b)): k for k, (a, b) in enumerate(zip(i, t, strict=True))}
+    assert {(int(a), int(b)) for a, b in proof.witness["tight"]} <= set(where)
     for name, kappa in zip(proof.witness["shifted"], proof.witness["shift"], strict=True):
         a = chosen.a[where[int(name[0]), int(name[1])]]
         star = star + kappa * (a - (a @ V.T) @ V)
@@ -108,7 +106,12 @@ def tube_members(proof: ConvergenceProof, count: int, seed: int = 0) -> Narrowes
     E = (weight * (chosen.off(m) + q_hat * ~t.good)) @ chosen.a
     along = g @ ray
     E = E - (E @ ray)[:, None] * ray / N**2
-    least = np.min(t.slack[~t.good], initial=1.0)
+    # In mode B also the good rows that are not tight are counted in π.
+    fading = ~t.good
+    if t.mode == "B":
+        fading = np.ones(len(t.slack), dtype=bool)
+        fading[t.solved.C] = False
+    least = np.min(t.slack[fading], initial=1.0)
     fade = np.exp(-min(least, 1.0) * (rho - t.rho))
     found["S ≥ Ẑe^−ρ"] = room(t.Z * np.exp(np.minimum(base - rho, 700)), S)
     found["‖E⊥‖ ≤ Sπ"] = room(np.linalg.norm(E, axis=1), S * c["pi"] * fade)
@@ -116,7 +119,7 @@ def tube_members(proof: ConvergenceProof, count: int, seed: int = 0) -> Narrowes
     theta = t.theta(rho)
     found |= _sums(t)
     for size in (proof.lr, proof.longest_step):
-        found |= _steps(t, proof, size, (W, P, rho, g, base, theta.sum(axis=1), fade))
+        found |= _steps(t, proof, size, (P, g, base, theta.sum(axis=1), fade))
     found["runs stay"] = _stay(t, proof, min(count, 60), rng)
     return Narrowest(found, count)
 
@@ -150,30 +153,30 @@ def _steps(
     t: TubeSeen, proof: ConvergenceProof, size: float, at: tuple[Array, ...]
 ) -> dict[str, float]:
     """One step of length h from every member."""
-    W, P, rho, g, base, theta, fade = at
+    P, g, base, theta, fade = at
     c, ray, N = t.c, t.solved.W, t.solved.N
     norm = np.linalg.norm(g, axis=1)
     longest = c["h"] * size / proof.lr
     if proof.rule == "gd":
         h = size * norm * np.exp(-base)
     else:
-        h = np.full(len(W), size)
+        h = np.full(len(P), size)
     times = 1.0 if t.mode == "A" else 2.0
     left = 1 - c["beta"]
-    omega = times * left / (longest * N * c["L"]) - 1
-    after = W + (h / norm)[:, None] * g
-    new = after @ ray / N**2
-    P2 = after - new[:, None] * ray
-    before, then = ((P - t.star) ** 2).sum(axis=1), ((P2 - t.star) ** 2).sum(axis=1)
+    omega = min(times * left / max(longest * N * c["L"], 1e-300) - 1, 1e6)
+    step = (h / norm)[:, None] * g
+    moved = step @ ray / N**2
+    step = step - moved[:, None] * ray
+    apart = P - t.star
+    farther = 2 * (apart * step).sum(axis=1) + (step**2).sum(axis=1)
     pi = c["pi"] * fade
     bracket = 2 * theta * (t.mode == "A") + 2 * pi * c["D"]
     bracket = bracket + longest * N / left * (1 + 1 / omega) * pi**2
-    moved = new - rho
     word = "lr" if size == proof.lr else "longest"
     out = {
-        f"one step, {word}": room(then - before, N**2 * moved / left * bracket, before),
+        f"one step, {word}": room(farther, N**2 * moved / left * bracket, (c["D"] + h) ** 2),
         f"h ≥ ‖step‖, {word}": room(h, longest),
-        f"Δρ ≤ h/N, {word}": room(moved, h / N, rho),
+        f"Δρ ≤ h/N, {word}": room(moved, h / N),
         f"L of the step, {word}": room(0.0, omega),
     }
     if proof.rule == "ngd":
