@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
-    from attsvm.convergence import Basin, ConvergenceProof, basin
+    from attsvm.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
     from attsvm.doors import outcome, proof_of_convergence, train
     from attsvm.heads.head import Head
     from attsvm.language.embedding import embedding_of
@@ -90,6 +90,7 @@ _HOMES = {
     "outcome": "doors",
     "predict": "theory.limits.limit",
     "proof_of_convergence": "doors",
+    "proofs_of_convergence": "convergence",
     "read_sentences": "language.text",
     "regpath": "theory.balls.paths",
     "relaxed": "solvers.sets",
@@ -123,6 +124,7 @@ __all__ = [
     "outcome",
     "Outcome",
     "proof_of_convergence",
+    "proofs_of_convergence",
     "ConvergenceProof",
     "basin",
     "Basin",

@@ -114,6 +114,17 @@ def named(rows: Rows, k: int) -> str:
     return f"token {int(rows.places[k])} of input {int(rows.inputs[k])}"
 
 
+def not_good(rows: Rows, k: int) -> str:
+    """Why a tight row whose pull is not known to be positive stands in the way."""
+    if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
+        return f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
+    what = "as much as" if rows.zero[k] else "more than"
+    return (
+        f"the selection is not locally optimal: {named(rows, k)} is tight and scores {what} the "
+        "kept token"
+    )
+
+
 def _settled(rows: Rows, guess: Ints) -> Ints:
     """The guess after a few rounds in floats: negative multipliers leave, violated rows enter."""
     C = np.unique(guess)

@@ -228,9 +228,17 @@ def stretch(found: Cone, j: int, R: float, axis: Axis) -> float:
     """By how much steps may be longer in cone j: both conditions on h are linear in it."""
     h, turn = float(found.h[j]), float(found.turn[j])
     if h == 0 or turn == 0:
-        return np.inf
+        return 1.0
     room = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
     return min(float(found.slope[j]) / turn, room) * (1 - 1e-9)
+
+
+def longest(found: Cone, j: int, lr: float, asked: tuple[Rows, Axis, float, float, bool]) -> float:
+    """The longest step with which cone j is kept: lr times the stretch, measured again, or lr."""
+    rows, axis, R, h, plain = asked
+    times = min(stretch(found, j, R, axis), 1e290 / lr)
+    again = measure_cone(rows, axis, R, found.c[j : j + 1], h * times, plain=plain)
+    return lr * times if times >= 1 and bool(again.fits[0]) else lr
 
 
 def _total(x: Floats) -> Floats:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -42,6 +45,34 @@ def proof_of_convergence(
     return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
 
 
+def proofs_of_convergence(
+    tokens: Sequence[Tokens],
+    W: Any,
+    *,
+    head: Any,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+) -> list[ConvergenceProof]:
+    """The proof of each of B instances, as in `proof_of_convergence`.
+
+    W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
+    """
+    listed = list(tokens)
+    weights = numbers(W, "W")
+    if weights.ndim < 2 or len(weights) != len(listed):
+        raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
+    heads = [head] * len(listed)
+    if not isinstance(head, Head) and np.ndim(head) == 2 and len(head) > 1:
+        if len(head) != len(listed):
+            raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
+        heads = list(head)
+    return [
+        proof_of_convergence(one, M, head=v, rule=rule, lr=lr, loss=loss)
+        for one, M, v in zip(listed, weights, heads, strict=True)
+    ]
+
+
 def prover(
     tokens: Tokens,
     *,
@@ -54,11 +85,20 @@ def prover(
     """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
-    if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
+    size = _size(lr)
+    if not 0 < size < np.inf:
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
-    return prover_for(
-        rule_of(rule), tokens, _vector(head, tokens), loss_of(loss), float(lr), steady=steady
-    )
+    v, made = _vector(head, tokens), rule_of(rule)
+    return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
+
+
+def _size(lr: Any) -> float:
+    """A step size as a float; 0 for what is none."""
+    if isinstance(lr, bool) or not isinstance(lr, Real):
+        return 0.0
+    with suppress(OverflowError):
+        return float(lr)
+    return 0.0
 
 
 def checked_W(tokens: Tokens, W: Any) -> Floats:
@@ -81,5 +121,5 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
         if head.vector is None:
             raise unsupported(f"head {head.name!r}")
         head = head.vector
-    v = np.asarray(head, dtype=np.float64)
+    v = numbers(head, "head").astype(np.float64)
     return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)

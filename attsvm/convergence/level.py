@@ -65,15 +65,17 @@ def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float)
     # Inputs share e, and each part is at most in proportion to its share: the largest bounds all.
     least, _, _ = pull.steepness(top.lo, top.hi)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lead = np.where(told, up(excess / least * _GROW), 0.0)
+        # A slope that may be 0 in floats bounds nothing: then φ is only known to be within reach.
+        lead = np.where(least > 0, up(excess / least * _GROW), np.inf)
         phi = np.minimum(lead, widest)
         w = np.minimum(np.where(told, phi / nearest * _GROW, 0.0), 0.5)
         _, slope, bend = pull.steepness(down(top.lo - phi), top.hi)
-        reach = _reach(tokens)
-        part = reach**2 * lead * (bend * phi * (1 + w) ** 2 + slope * (1 + w + w * w))
-        curvature = float(part.max(initial=0.0) / n * _GROW * (1 + 1e-9))
-    longest = 2.0 / curvature if curvature > 0 else np.inf
-    longest *= 1 - 1e-12
+        # In logarithms: the factors may underflow where their product does not.
+        bracket = bend * phi * (1 + w) ** 2 + slope * (1 + w + w * w)
+        logs = 2 * np.log(_reach(tokens)) + np.log(lead) + np.log(bracket) - np.log(n)
+        log_curvature = float(np.where(told, logs, -np.inf).max()) + 1e-9
+        curvature = float(np.exp(log_curvature))
+        longest = min(float(np.exp(np.log(2.0) - log_curvature) * (1 - 1e-9)), 1e300)
     return Level(excess, allowed, longest, curvature, excess < allowed and lr < longest)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.convergence import power
-from attsvm.convergence.active import named
+from attsvm.convergence.active import named, not_good
 from attsvm.convergence.power_axis import PowerAxis
 from attsvm.convergence.proof import Blocked, ConvergenceProof, unsupported
 from attsvm.convergence.prover import Found, Ground, Prover, whole_log2
@@ -75,9 +75,7 @@ class PowerProver(Prover):
         lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
         if (lam[wrong] > 0).any():
             k = int(np.where(wrong, lam, -1.0).argmax())
-            what = "scores as much as" if rows.zero[k] else "scores more than"
-            reason = f"the selection is not locally optimal: {named(rows, k)} is tight and {what} "
-            blocked = Blocked(reason + "the kept token", (int(rows.inputs[k]), int(rows.places[k])))
+            blocked = Blocked(not_good(rows, k), (int(rows.inputs[k]), int(rows.places[k])))
             return PowerGround(rows, None, blocked, certificate.W)
         W = np.ldexp(certificate.W, -whole_log2(rows.unit))
         axis = PowerAxis.near(rows, W, lam, self.p)
@@ -197,7 +195,7 @@ def prover_for(
     rule: Rule, tokens: Tokens, head: Floats, loss: Loss, lr: float, *, steady: bool = True
 ) -> Prover:
     """The Prover of a rule; raises Unsupported where no theorem covers it."""
-    if rule.fused is not None:
+    if rule.fused is not None and rule.fused == rule.name:
         return Prover(tokens, head, loss, rule.name, lr, rule.fused == "gd", steady)
     if rule.dual is None:
         raise unsupported(f"rule {rule.name!r}")

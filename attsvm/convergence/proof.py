@@ -89,7 +89,7 @@ class ConvergenceProof:
             return np.full(array.shape[:-2], np.nan)[()]
         square = float((self.direction**2).sum())
         rho = np.einsum("...ij,ij->...", array, self.direction) / square
-        rho = rho * (1 - 1e-9) if self.constants["rho"] > 0 else rho
+        rho = rho * (1 - 1e-7) if self.constants["rho"] > 0 else rho
         value = np.where(rho > 0, self.constants["rate"] / np.where(rho > 0, rho, 1.0) ** 2, np.inf)
         return np.minimum(value, 1.0)[()]
 
@@ -175,6 +175,5 @@ def unsupported(what: str) -> Unsupported:
     """The error for what has no theorem, with what has one."""
     return Unsupported(
         f"no theorem of convergence covers {what}: it covers weight and prompt models with a "
-        "fixed linear head, rules gd, ngd, mirror:P and nmirror:P, and losses logistic, "
-        "exponential and linear"
+        "fixed linear head, rules gd and ngd, and losses logistic, exponential and linear"
     )

@@ -15,7 +15,7 @@ and steps in W are divided for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -54,7 +54,8 @@ class Rows:
     """K merged rows: D (K, d) differences of keys, Z (K, dq) queries, and their pull.
 
     inputs, places (K,): the input and the token of one member of each; zero (K,): the limit q̂_k is
-    exactly zero; unit: what W is divided by.
+    exactly zero; unit: what W is divided by; blur: by how much the relative rounding error of a gap
+    of scores in floats may exceed that of its products, over the gaps that are positive.
     """
 
     D: Interval
@@ -64,6 +65,7 @@ class Rows:
     pull: Pull
     zero: Bools
     unit: float
+    blur: float = 1.0
 
     @property
     def count(self) -> int:
@@ -130,7 +132,9 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
     def pull_of(group: Ints) -> TokenPull:
         return TokenPull.of(tokens, alpha, v, steepness, (inputs, places, group))
 
-    return merged(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
+    found = merged(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
+    pull: Any = found.pull
+    return replace(found, blur=_blur(tokens, alpha, v, pull))
 
 
 class Singles(NamedTuple):
@@ -158,6 +162,18 @@ def merged(
     zero = (pull.limit.lo == 0) & (pull.limit.hi == 0)
     unit = float(np.ldexp(1.0, -(a + q)))
     return Rows(D, np.ldexp(Z[first], -q), inputs[first], places[first], pull, zero, unit)
+
+
+def _blur(tokens: Tokens, alpha: Ints, v: Floats, pull: TokenPull) -> float:
+    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1."""
+    source = np.arange(tokens.n) if tokens.source is None else tokens.source
+    X = np.asarray(tokens.X, dtype=np.float64)
+    rivals = tokens.present().copy()
+    rivals[np.arange(tokens.n), alpha] = False
+    inputs, places = rivals.nonzero()
+    apart = np.abs(X[source[inputs], alpha[inputs]] - X[source[inputs], places]) @ np.abs(v)
+    good = pull.gap.lo > 0
+    return float((apart[good] / pull.gap.lo[good]).max(initial=1.0))
 
 
 def shift_of(x: Floats) -> int:
@@ -242,7 +258,8 @@ class TokenPull:
         size = self.gap.size
         part = (slope[..., self.owner] + bend[..., self.owner] * size) * moved
         part = part + slope[..., self.owner] * size * o[..., self.owner]
-        return added(up(part * (1 + 16 * _U)) / len(self.top.lo), self.group, e.shape)
+        grow = 1 + (16 + len(self.owner)) * _U
+        return added(up(part * grow) / len(self.top.lo), self.group, e.shape)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """|ℓ'|_min (gap − φ)/(1 + o) where that is positive, |ℓ'|_max (gap − φ) where it is not;
@@ -267,7 +284,9 @@ class TokenPull:
         grow = 1 + (self.owner.size + 4) * _U
         parts = []
         for weight in (np.maximum(self.gap.hi, 0.0), np.maximum(-self.gap.lo, 0.0), 1.0):
-            parts.append(added(single * weight, self.owner, shape) * grow)
+            # An e_k beyond all floats pulls beyond all floats, or, without a gap, not at all.
+            part = np.where(weight == 0, 0.0, single) * weight
+            parts.append(added(part, self.owner, shape) * grow)
         return parts[0], parts[1], parts[2]
 
     def _steep(self, below: Floats, over: Floats) -> tuple[Floats, Floats, Floats]:

@@ -27,13 +27,15 @@ def same(one, other):
         np.testing.assert_array_equal(other.weights[name], block)
 
 
-def test_a_prompt_run_ends_locally_optimal_at_its_limit(run, tmp_path):
+def test_a_prompt_run_is_proved_to_converge(run, tmp_path):
     file = problem(tmp_path)
     done = run("train", file, "--model", "prompt", "--steps", "1500", "--json")
     report = done.report
     assert done.code == 0
     assert report["selection"] == [0, 0, 0]
-    assert report["state"] == "at a locally optimal selection"
+    assert report["state"] == "converges" and report["proof"]["theorem"] == "tube"
+    assert 0 < report["proved_since"] < report["steps"]
+    assert 1 - report["correlation"] <= report["proof"]["bound"]
     limit = report["limit"]
     assert (limit["norm"], limit["status"]) == ("frobenius", "conjectured")
     assert limit["word"] == "conjectured" and not limit["established"] and report["fails"] == []
