@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.convergence import power
-from attsvm.convergence.active import named
+from attsvm.convergence.active import named, not_good
 from attsvm.convergence.power_axis import PowerAxis
 from attsvm.convergence.proof import Blocked, ConvergenceProof, unsupported
 from attsvm.convergence.prover import Found, Ground, Prover, whole_log2
@@ -26,6 +26,8 @@ from attsvm.solvers.front import solve
 
 # Multipliers of rows that score more, below this share of all, are left out of μ.
 _SMALL = 1e-6
+# Exponents whose constants are well known in floats.
+POWERS = (1.001, 1000.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +69,13 @@ class PowerProver(Prover):
             return PowerGround(None, None, Blocked(str(error)), None)
         if certificate.W is None:
             return PowerGround(rows, None, Blocked(certificate.message), None)
-        lam = rows.gathered(certificate.problem.rows, certificate.multipliers)
+        lam = self.multipliers_for(rows, certificate)
         lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
         wrong = ~(rows.pull.limit.lo > 0)
         lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
         if (lam[wrong] > 0).any():
             k = int(np.where(wrong, lam, -1.0).argmax())
-            what = "scores as much as" if rows.zero[k] else "scores more than"
-            reason = f"the selection is not locally optimal: {named(rows, k)} is tight and {what} "
-            blocked = Blocked(reason + "the kept token", (int(rows.inputs[k]), int(rows.places[k])))
+            blocked = Blocked(not_good(rows, k), (int(rows.inputs[k]), int(rows.places[k])))
             return PowerGround(rows, None, blocked, certificate.W)
         W = np.ldexp(certificate.W, -whole_log2(rows.unit))
         axis = PowerAxis.near(rows, W, lam, self.p)
@@ -148,8 +148,10 @@ class PowerProver(Prover):
         j = int(inward.argmax())
         if found.pulls[j].any():
             k = int(np.where(found.pulls[j], axis.slack.lo, np.inf).argmin())
-            said = f"{named(rows, k)} scores more than the kept token and may pull too strongly "
-            said += f"(its slack is {axis.slack.mid[k]:.3g})"
+            said = f"{named(rows, k)} scores more than the kept token and may pull too strongly"
+            if rows.pull.limit.lo[k] > 0:
+                said = f"the margins are too small to tell which way {named(rows, k)} pulls"
+            said += f" (its slack is {axis.slack.mid[k]:.3g})"
             return Blocked(said, (int(rows.inputs[k]), int(rows.places[k])), norm)
         if not inward.any():
             j = int(np.nan_to_num(found.slope - found.turn, nan=-np.inf).argmax())
@@ -198,6 +200,8 @@ def prover_for(
     if rule.dual is None:
         raise unsupported(f"rule {rule.name!r}")
     p, plain = rule.dual
+    if not POWERS[0] <= p <= POWERS[1]:
+        raise unsupported(f"rule {rule.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
     if p == 2:
         return Prover(tokens, head, loss, rule.name, lr, plain, steady)
     return PowerProver(tokens, head, loss, rule.name, lr, plain, steady, p=p)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attsvm.certificate import Certificate
 from attsvm.convergence import cone, standing, tube
 from attsvm.convergence.active import Active, NotVerified, named, not_good, verified
 from attsvm.convergence.level import measure_level
@@ -94,6 +95,10 @@ class Prover:
         """The max-margin problem of a selection."""
         return Problem.of(self.tokens, Selection.of(self.tokens, alpha))
 
+    def multipliers_for(self, rows: Rows, certificate: Certificate) -> Floats:
+        """The multiplier of each row in a certificate of the selection's problem, (K,)."""
+        return rows.gathered(certificate.problem.rows, certificate.multipliers)
+
     @np.errstate(all="ignore")
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
@@ -114,7 +119,7 @@ class Prover:
             certificate = solve(self.problem_for(alpha))
         if certificate.W is None:
             return Ground(rows, None, None, None, Blocked(certificate.message), None)
-        lam = rows.gathered(certificate.problem.rows, certificate.multipliers)
+        lam = self.multipliers_for(rows, certificate)
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]

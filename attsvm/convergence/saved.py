@@ -73,6 +73,19 @@ def load_proof(path: str | Path) -> ConvergenceProof:
     """
     file = Path(path)
     found = load_arrays(file)
+    check_arrays(file, found)
+    if "sentences.E" in found:
+        raise BadTokens(f"{file} is a proof on sentences: load it with language.SentenceProof.load")
+    tokens = Tokens(
+        found["X"],
+        queries=found["queries"],
+        **{name: found[name] for name in _OPTIONAL if name in found},
+    )
+    return read_proof(file, found, tokens, (tokens.d,))
+
+
+def check_arrays(file: Path, found: dict[str, Any]) -> None:
+    """Raises BadTokens unless these are the arrays of a proof."""
     version = found.get("attsvm_proof")
     if version is None:
         raise BadTokens(f"{file} is not a saved proof: it has no array attsvm_proof")
@@ -90,13 +103,15 @@ def load_proof(path: str | Path) -> ConvergenceProof:
     if theorem not in _THEOREMS:
         known = ", ".join(_THEOREMS[1:])
         raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are {known}")
-    tokens = Tokens(
-        found["X"],
-        queries=found["queries"],
-        **{name: found[name] for name in _OPTIONAL if name in found},
-    )
+
+
+def read_proof(
+    file: Path, found: dict[str, Any], tokens: Tokens, head: tuple[int, ...]
+) -> ConvergenceProof:
+    """The proof of these arrays about these tokens; head: the shape that the head must have."""
+    theorem = str(found["theorem"])
     shape = (tokens.keys.shape[2], tokens.queries.shape[1])
-    for name, wanted in (("W", shape), ("head", (tokens.d,)), ("selection", (tokens.n,))):
+    for name, wanted in (("W", shape), ("head", head), ("selection", (tokens.n,))):
         if found[name].shape != wanted:
             raise BadTokens(f"{file}: {name} has shape {found[name].shape}; it must be {wanted}")
         if not np.isfinite(found[name]).all():

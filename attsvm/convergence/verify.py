@@ -7,6 +7,7 @@ that shares no code with this package is `tools/check_proof.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,27 +46,30 @@ class Recheck:
         return self.ok
 
 
-@np.errstate(all="ignore")
 def verify_proof(proof: ConvergenceProof) -> Recheck:
     """The verdict on a proof; one that claims nothing is not confirmed."""
+
+    def judge() -> Prover:
+        loss = loss_of(proof.loss)
+        return prover_for(rule_of(proof.rule), proof.tokens, proof.head, loss, proof.lr)
+
+    return rechecked(proof, judge)
+
+
+@np.errstate(all="ignore")
+def rechecked(proof: ConvergenceProof, judge: Callable[[], Prover]) -> Recheck:
+    """The verdict by the prover that `judge` makes of the proof's data."""
     if proof.theorem is None:
         return Recheck(False, "nothing is claimed to be proved")
+    if not 0 < proof.lr < np.inf:
+        return Recheck(False, f"no theorem covers the step {proof.lr}")
     try:
-        return _verified(proof)
+        return _verified(judge(), proof)
     except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
         return Recheck(False, f"the witness cannot be used ({error})")
 
 
-def _verified(proof: ConvergenceProof) -> Recheck:
-    if not 0 < proof.lr < np.inf:
-        return Recheck(False, f"no theorem covers the step {proof.lr}")
-    loss = loss_of(proof.loss)
-    judge = prover_for(rule_of(proof.rule), proof.tokens, proof.head, loss, proof.lr)
-    return verified_by(judge, proof)
-
-
-def verified_by(judge: Prover, proof: ConvergenceProof) -> Recheck:
-    """The verdict of the prover of the proof's rule, which is made of the proof's data alone."""
+def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
     alpha = np.asarray(proof.selection, dtype=np.int64)
     if not proof.tokens.present()[np.arange(proof.tokens.n), alpha].all():
         return Recheck(False, "a selected token is not there")

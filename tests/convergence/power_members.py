@@ -94,8 +94,8 @@ def worst(a, w, lam, p):
     return x[np.arange(len(own)), best].reshape(w.shape)
 
 
-def gradient(tokens, v, alpha, W):
-    """−∇L for the logistic loss up to a positive factor, and all rows a_k (k, d, dq)."""
+def gradient(tokens, v, alpha, W, scaled=True):
+    """−∇L for the logistic loss, up to a positive factor if scaled, and all rows a_k (k, d, dq)."""
     X, Z, y = np.asarray(tokens.X), np.asarray(tokens.queries), np.asarray(tokens.labels)
     total, rows, scores = 0.0, [], y[:, None] * (X @ v)
     least = np.inf
@@ -113,6 +113,9 @@ def gradient(tokens, v, alpha, W):
                 rows.append(a)
                 parts.append((slope * (f - scores[i, t]) / e.sum(), m[t], a))
                 least = min(least, m[t])
+    if not scaled:
+        least = 0.0
+        parts = [(q / len(X), m, a) for q, m, a in parts]
     for q, m, a in parts:
         total = total + q * np.exp(least - m) * a
     return total, np.array(rows)

@@ -94,6 +94,33 @@ def test_members_of_the_cone_have_the_margins_and_stay(p, seed):
 
 
 @pytest.mark.parametrize("p", POWERS)
+def test_plain_steps_are_as_short_as_they_are_said_to_be(p):
+    tokens, v, alpha = instance(4)
+    axis = solution(tokens, alpha, p)
+    judge = prover(tokens, head=v, rule=f"mirror:{p:g}", lr=1.0)
+    R = 100.0
+    while not (proof := judge.prove(R * axis, explain=False)).proved:
+        R *= 1.1
+    assert proof.verify()
+    u, q = proof.constants["u"], p / (p - 1)
+    _, every = gradient(tokens, v, alpha, proof.W)
+    rng = np.random.default_rng(4)
+    reached = 0.0
+    for x in members(axis, every[::5], u * (1 - 1e-9), p, rng):
+        for lr in (1.0, proof.longest_step):
+            W = x * proof.constants["R"]
+            g, _ = gradient(tokens, v, alpha, W, scaled=False)
+            h = lr * norm(g, q)
+            if lr == 1.0:
+                assert h <= proof.constants["h"]
+                reached = max(reached, h / proof.constants["h"])
+            after = lifted(W, p - 1) + lr * g
+            assert cosine(lifted(after, q - 1), axis, p) >= 1 - u
+            assert norm(after, q) >= norm(lifted(W, p - 1), q)
+    assert reached > 0
+
+
+@pytest.mark.parametrize("p", POWERS)
 def test_runs_from_the_boundary_stay(p):
     tokens, v, alpha, proof = proved(3, p)
     axis = solution(tokens, alpha, p)
@@ -234,5 +261,19 @@ def test_far_from_the_direction_the_reason_is_said():
 
 def test_rules_without_a_theorem_are_refused():
     tokens, v, _ = instance(0)
+    for rule in ("adam", "mirror:1.0001", "nmirror:5000"):
+        with pytest.raises(attsvm.Unsupported, match="no theorem"):
+            attsvm.proof_of_convergence(tokens, np.eye(10), head=v, rule=rule)
     with pytest.raises(attsvm.Unsupported, match="no theorem"):
-        attsvm.proof_of_convergence(tokens, np.eye(10), head=v, rule="adam")
+        attsvm.basin(tokens, np.zeros(6, int), head=v, rule="nmirror:1.5")
+
+
+@pytest.mark.parametrize("p", [1.001, 1.02, 1.3, 6.0, 20.0, 1000.0])
+def test_extreme_exponents_are_judged_without_failing(p):
+    tokens, v, alpha = instance(2, n=2, T=3, d=3)
+    judge = prover(tokens, head=v, rule=f"mirror:{p:g}", lr=0.1)
+    at = judge.power_ground(alpha)
+    for size in (1.0, 1e3, 1e9):
+        if at.direction is not None:
+            proof = judge.prove(size * at.direction)
+            assert not proof.proved or proof.verify()
