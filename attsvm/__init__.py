@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
-    from attsvm.convergence import Basin, ConvergenceProof, basin, proof_of_convergence
-    from attsvm.doors import outcome, train
+    from attsvm.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
+    from attsvm.doors import outcome, proof_of_convergence, train
     from attsvm.heads.head import Head
     from attsvm.language.embedding import embedding_of
     from attsvm.language.sentences import Sentences
@@ -89,7 +89,8 @@ _HOMES = {
     "optimality": "theory.optima",
     "outcome": "doors",
     "predict": "theory.limits.limit",
-    "proof_of_convergence": "convergence",
+    "proof_of_convergence": "doors",
+    "proofs_of_convergence": "convergence",
     "read_sentences": "language.text",
     "regpath": "theory.balls.paths",
     "relaxed": "solvers.sets",
@@ -123,6 +124,7 @@ __all__ = [
     "outcome",
     "Outcome",
     "proof_of_convergence",
+    "proofs_of_convergence",
     "ConvergenceProof",
     "basin",
     "Basin",

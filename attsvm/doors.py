@@ -1,4 +1,4 @@
-"""train() and outcome() of the package: tokens and sentences come in by the same door.
+"""train(), outcome() and proof_of_convergence(): tokens and sentences come in by the same door.
 
 Each hands over to the room of its data, and refuses by name what belongs to the other. Rooms are
 loaded when they are entered.
@@ -21,6 +21,7 @@ from attsvm.training.loop import Progress, Stop
 from attsvm.training.path import Path
 
 if TYPE_CHECKING:
+    from attsvm.convergence import ConvergenceProof
     from attsvm.language.training.outcomes import SentenceOutcome
     from attsvm.language.training.stages import Stages
     from attsvm.theory.outcomes import Outcome
@@ -207,3 +208,44 @@ def outcome(
         model=model,
         told=Told(rule, lr, loss),
     )
+
+
+def proof_of_convergence(
+    tokens: Tokens | Sentences,
+    W: Any,
+    *,
+    head: Any = None,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+    embedding: Any = None,
+    readout: str | None = None,
+    weights: str | None = None,
+) -> ConvergenceProof:
+    """A proof that training from W never changes its selection and tends to the max-margin
+    direction, or what blocks it.
+
+    W: (d, dq), or a prompt (d,); of sentences W_kq (d, d). head: the linear head v, or the frozen
+    decoder W_ov. rule: "ngd" (any steps along the gradient of length at most lr whose lengths add
+    up to infinity), "gd", "nmirror:P" (likewise, in the dual norm) or "mirror:P". The proof is of
+    the exact iteration; `float_steps` says how far it covers one in floats. Every inequality is
+    checked in interval arithmetic. Of sentences alone: embedding, readout, weights, as in `train`.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).theorem
+    'tube'
+    """
+    of_sentences = {"embedding": embedding, "readout": readout, "weights": weights}
+    given = {name: value for name, value in of_sentences.items() if value is not None}
+    if isinstance(tokens, Sentences):
+        if loss != "logistic":
+            raise Unsupported("loss is for tokens: models of sentences have their own")
+        from attsvm.language.training import proofs
+
+        return proofs.proof_of_convergence(tokens, W, head=head, rule=rule, lr=lr, **given)
+    if given:
+        raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
+    from attsvm.convergence import front
+
+    return front.proof_of_convergence(tokens, W, head=head, rule=rule, lr=lr, loss=loss)

@@ -138,6 +138,9 @@ def train_command(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw the run (.svg, .png or .pdf).")
     ] = None,
+    proof: Annotated[
+        Path | None, typer.Option("--proof", help="Save the proof of convergence (.npz).")
+    ] = None,
     collocations: Pairs = None,
     vocabulary: Size = None,
     limit: Lines = None,
@@ -159,6 +162,8 @@ def train_command(
     stage alone, joint-next-token both matrices at once.
     """
     _check_outputs(out, figure, force=force)
+    if proof is not None:
+        check_out(proof, force=force)
     if causal is not None and not sequence:
         raise Unsupported("--causal and --no-causal go with --sequence")
     if not 0 < lr < np.inf:
@@ -213,6 +218,8 @@ def train_command(
     if found.proof is not None and found.proof.proved:
         own = parts["model"] if isinstance(parts["model"], Model) else None
         proved = proved_since(path, archive.tokens, read, model=own)
+    if proof is not None:
+        _save_proof(found, proof, force=force)
     if figure is not None:
         from attsvm.figures.run import draw_run
 
@@ -268,8 +275,8 @@ def _until(
     start: Any,
     config: dict[str, Any],
 ) -> Any:
-    """What ends the run early: a proof that it converges, or a certified local optimum with a share
-    of the best margin."""
+    """What ends the run early: a proof that it converges, or a certified locally optimal selection
+    with this margin share."""
     if until == "proved":
         if head is None or (isinstance(head, Head) and head.vector is None):
             raise Unsupported("--until proved needs a fixed linear head")
@@ -291,6 +298,16 @@ def _until(
         raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
     own = parts["model"] if isinstance(parts["model"], Model) else None
     return settled(archive.tokens, head, norm=norm, share=share, model=own)
+
+
+def _save_proof(found: Outcome, file: Path, *, force: bool) -> None:
+    """Write the proof of the run's end, or what blocks it."""
+    if found.proof is None:
+        raise Unsupported(
+            "--proof: no theorem of convergence covers this run; one covers weight and prompt "
+            "models with a fixed linear head, rules gd, ngd, mirror:P, nmirror:P, no weight decay"
+        )
+    found.proof.save(file, force=force)
 
 
 def _start(archive: Archive, model: str | Model) -> dict[str, Any]:

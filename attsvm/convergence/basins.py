@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.convergence import cone, tube
+from attsvm.convergence import cone, standing, tube
 from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover, whole_log2
 from attsvm.convergence.rows import Rows
@@ -161,10 +161,10 @@ def _least_norms(made: Prover, rows: Rows, axis: cone.Axis, c: Floats) -> Floats
     return np.where(never | ~fits(norms), np.inf, norms)
 
 
-def _tubes(made: Prover, frame: tube.Frame) -> tuple[Interval, Floats, Floats]:
+def _tubes(made: Prover, frame: standing.Frame) -> tuple[Interval, Floats, Floats]:
     """P⋆ in the span of the tight rows, radii, and the least height ρ of each (inf: none)."""
-    still = tube.centre(frame)
-    centre = frame.rows.combined(tube.level_point(frame)[2], frame.active.C)
+    still = standing.centre(frame)
+    centre = frame.rows.combined(standing.level_point(frame)[2], frame.active.C)
     steps = made.steps(frame.rows)
     N = float(frame.active.N.mid)
     radii = np.geomspace(1e-2, 1e2, _RADII) * max(N, 1.0)
@@ -173,7 +173,7 @@ def _tubes(made: Prover, frame: tube.Frame) -> tuple[Interval, Floats, Floats]:
         low, high = 0.0, np.inf
         tried = 1.0
         for _ in range(_HALVINGS):
-            here = tube.Place(
+            here = standing.Place(
                 Interval(tried), still.at, still.log_Z, still.star, Interval(radius), still.shift
             )
             D = up(radius * np.array([1.001, 1.01, 1.05, 1.2, 1.5]))

@@ -228,7 +228,7 @@ def stretch(found: Cone, j: int, R: float, axis: Axis) -> float:
     """By how much steps may be longer in cone j: both conditions on h are linear in it."""
     h, turn = float(found.h[j]), float(found.turn[j])
     if h == 0 or turn == 0:
-        return np.inf
+        return 1.0
     room = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
     return min(float(found.slope[j]) / turn, room) * (1 - 1e-9)
 

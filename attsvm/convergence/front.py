@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from attsvm.convergence.power_prover import prover_for
 from attsvm.convergence.proof import ConvergenceProof, unsupported
 from attsvm.convergence.prover import Prover
 from attsvm.errors import BadTokens, Unsupported
@@ -31,9 +33,9 @@ def proof_of_convergence(
     direction, or what blocks it.
 
     W: (d, dq), or a prompt (d,). head: the linear head v. rule: "ngd" (any steps along the gradient
-    of length at most lr whose lengths add up to infinity), or "gd". The proof is of the exact
-    iteration; `float_steps` says how far it covers one in floats. Every inequality is checked in
-    interval arithmetic.
+    of length at most lr whose lengths add up to infinity), "gd", "nmirror:P" (likewise, in the dual
+    norm) or "mirror:P". The proof is of the exact iteration; `float_steps` says how far it covers
+    one in floats. Every inequality is checked in interval arithmetic.
 
     >>> import numpy as np, attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -41,6 +43,34 @@ def proof_of_convergence(
     True
     """
     return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
+
+
+def proofs_of_convergence(
+    tokens: Sequence[Tokens],
+    W: Any,
+    *,
+    head: Any,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+) -> list[ConvergenceProof]:
+    """The proof of each of B instances, as in `proof_of_convergence`.
+
+    W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
+    """
+    listed = list(tokens)
+    weights = numbers(W, "W")
+    if weights.ndim < 2 or len(weights) != len(listed):
+        raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
+    heads = [head] * len(listed)
+    if not isinstance(head, Head) and np.ndim(head) == 2 and len(head) > 1:
+        if len(head) != len(listed):
+            raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
+        heads = list(head)
+    return [
+        proof_of_convergence(one, M, head=v, rule=rule, lr=lr, loss=loss)
+        for one, M, v in zip(listed, weights, heads, strict=True)
+    ]
 
 
 def prover(
@@ -58,18 +88,8 @@ def prover(
     size = _size(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
-    made = rule_of(rule)
-    if made.fused is None or made.name != made.fused:
-        raise unsupported(f"rule {made.name!r}")
-    return Prover(
-        tokens,
-        _vector(head, tokens),
-        loss_of(loss),
-        made.name,
-        size,
-        made.fused == "gd",
-        steady,
-    )
+    v, made = _vector(head, tokens), rule_of(rule)
+    return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
 
 
 def _size(lr: Any) -> float:

@@ -16,7 +16,7 @@ from attsvm.problem.tokens import Tokens
 if TYPE_CHECKING:
     from attsvm.convergence.verify import Recheck
 
-Theorem = Literal["tube", "cone", "level"]
+Theorem = Literal["tube", "cone", "level", "power cone"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,11 @@ class Blocked:
 class ConvergenceProof:
     """Whether the exact iteration from W keeps its selection for ever and tends to W^mm, proved.
 
-    theorem: "tube" (with a rate), "cone", "level" (plain descent at the best tokens), or None; then
-    `blocked` says why. selection (n,): the tokens. direction (d, dq): W^mm, in floats. constants:
-    every number of the theorem by its name in docs/convergence.md, rounded the safe way. witness:
-    the arrays from which the constants can be computed again. longest_step: steps up to this length
+    theorem: "tube" (with a rate), "cone", "level" (plain descent at the best tokens), "power cone"
+    (mirror descent), or None; then `blocked` says why. selection (n,): the tokens. direction
+    (d, dq): W^mm, in floats. constants: every number of the theorem by its name in
+    docs/convergence.md, rounded the safe way. witness: the arrays from which the constants can be
+    computed again. longest_step: steps up to this length
     (up to this η for plain descent) are covered. float_steps: for how many steps in floats the
     proof also holds, their rounding included; 0 where it speaks of exact steps alone.
     """
@@ -88,7 +89,7 @@ class ConvergenceProof:
             return np.full(array.shape[:-2], np.nan)[()]
         square = float((self.direction**2).sum())
         rho = np.einsum("...ij,ij->...", array, self.direction) / square
-        rho = rho * (1 - 1e-9) if self.constants["rho"] > 0 else rho
+        rho = rho * (1 - 1e-7) if self.constants["rho"] > 0 else rho
         value = np.where(rho > 0, self.constants["rate"] / np.where(rho > 0, rho, 1.0) ** 2, np.inf)
         return np.minimum(value, 1.0)[()]
 
@@ -105,6 +106,7 @@ class ConvergenceProof:
         said = {
             "tube": "W stays within {D:.3g} of its limit ray, and 1 − corr ≤ {bound:.2e} and falls",
             "cone": "corr stays above {c0:.6g} and tends to 1",
+            "power cone": "c_p stays above {c0:.6g} and tends to 1",
             "level": "the loss never rises above its level again, and the direction converges",
         }[self.theorem]
         values = {**c, "bound": float(self.bound())}

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm.convergence import cone, tube
+from attsvm.certificate import Certificate
+from attsvm.convergence import cone, standing, tube
 from attsvm.convergence.active import Active, NotVerified, named, not_good, verified
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
+from attsvm.convergence.rounding import drift_of, float_steps
 from attsvm.convergence.rows import Rows, rows_of
 from attsvm.errors import AttsvmError
 from attsvm.ground.arrays import Floats, Ints
@@ -42,7 +44,7 @@ class Ground:
 
     rows: Rows | None
     active: Active | None
-    frame: tube.Frame | None
+    frame: standing.Frame | None
     axis: cone.Axis | None
     blocked: Blocked | None
     direction: Floats | None
@@ -85,6 +87,18 @@ class Prover:
         found: Ints = np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
         return found
 
+    def rows_for(self, alpha: Ints) -> Rows:
+        """The rows of a selection."""
+        return rows_of(self.tokens, alpha, self.head, self.loss)
+
+    def problem_for(self, alpha: Ints) -> Problem:
+        """The max-margin problem of a selection."""
+        return Problem.of(self.tokens, Selection.of(self.tokens, alpha))
+
+    def multipliers_for(self, rows: Rows, certificate: Certificate) -> Floats:
+        """The multiplier of each row in a certificate of the selection's problem, (K,)."""
+        return rows.gathered(certificate.problem.rows, certificate.multipliers)
+
     @np.errstate(all="ignore")
     def ground(self, alpha: Ints) -> Ground:
         """Rows, active set and axis of a selection, computed once."""
@@ -95,27 +109,17 @@ class Prover:
 
     def _ground(self, alpha: Ints) -> Ground:
         try:
-            rows = rows_of(self.tokens, alpha, self.head, self.loss)
+            rows = self.rows_for(alpha)
         except AttsvmError as error:
             return Ground(None, None, None, None, Blocked(str(error)), None)
         if not rows.count:
             return Ground(rows, None, None, None, Blocked("there is no other token"), None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            certificate = solve(Problem.of(self.tokens, Selection.of(self.tokens, alpha)))
+            certificate = solve(self.problem_for(alpha))
         if certificate.W is None:
             return Ground(rows, None, None, None, Blocked(certificate.message), None)
-        names = {
-            (int(i), int(t)): k
-            for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
-        }
-        lam = np.zeros(rows.count)
-        for (i, _, t), weight in zip(
-            certificate.problem.rows, certificate.multipliers, strict=True
-        ):
-            k = names.get((int(i), int(t)))
-            if k is not None:
-                lam[k] += weight
+        lam = self.multipliers_for(rows, certificate)
         active: Active | None = None
         blocked: Blocked | None = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
@@ -128,7 +132,7 @@ class Prover:
             blocked = Blocked(str(error), None if error.row is None else _row(rows, error.row))
         frame = None
         if active is not None:
-            frame = tube.Frame(rows, active)
+            frame = standing.Frame(rows, active)
             wrong = ~frame.good[active.C]
             if wrong.any():
                 k = int(active.C[int(wrong.argmax())])
@@ -137,7 +141,11 @@ class Prover:
             axis: cone.Axis | None = cone.Axis.exact(rows, active)
         else:
             axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
-        return Ground(rows, active, frame, axis, blocked, certificate.W)
+        direction = certificate.W
+        if active is not None:
+            solution = rows.combined(active.lam, active.C).mid
+            direction = np.ldexp(solution, whole_log2(rows.unit))
+        return Ground(rows, active, frame, axis, blocked, direction)
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
@@ -166,19 +174,19 @@ class Prover:
             return None
         rows = frame.rows
         steps = self.steps(rows)
-        here = tube.place(frame, W, 0.0 if self.plain else steps.size)
+        here = standing.place(frame, W, 0.0 if self.plain else steps.size)
         D = tube.radii(frame, here)
         if not len(D):
             return None
-        best = widest(frame, here, steps, D)
+        best = tube.widest(frame, here, steps, D)
         if best is None:
             return None
         found, j = best
         # The same with the rounding errors of many steps, where there is room for them.
-        drift = _drift(self.tokens, frame, W, float(found.h[j]))
+        drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (_size(W) + COVERED * float(found.h[j]) / 2)
         covered = tube.Steps(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
-        again = widest(frame, here, covered, D)
+        again = tube.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
@@ -202,17 +210,22 @@ class Prover:
         return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
 
     def _longest(
-        self, frame: tube.Frame, here: tube.Place, D: float, mode: str, errors: float
+        self, frame: standing.Frame, here: standing.Place, D: float, mode: str, errors: float
     ) -> float:
         """The longest step with which the same tube is proved, up to a third of a per cent."""
-        low, high = self.lr, self.lr * 1024
+        low, factor = self.lr, 1024.0
         unit = frame.rows.unit ** (2 if self.plain else 1)
-        for _ in range(2):
-            tried = np.geomspace(low, high, 42)
+        for _ in range(8):
+            tried = low * np.geomspace(1.0, factor, 42)
             steps = tube.Steps(tried / unit, self.plain, errors)
             fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
-            low, high = float(tried[last]), float(tried[min(last + 1, len(tried) - 1)])
+            low = float(tried[last])
+            if last == len(tried) - 1 and factor == 1024:
+                continue  # longer ones may do
+            if factor < 1.2:
+                break
+            factor = float(tried[last + 1] / tried[last]) if last + 1 < len(tried) else 1.0
         return max(low, self.lr)
 
     def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
@@ -231,16 +244,8 @@ class Prover:
         unit = rows.unit
         longest = cone.longest(found, j, self.lr, (rows, axis, R, size, self.plain))
         constants = cone.claims(axis, found, j, R, c, unit)
-        held = axis.mu.hi > 0
-        exact = at.active is not None
-        witness = {
-            "exact": exact,
-            "tight": _names(rows, held.nonzero()[0]),
-            "mu": axis.mu.mid[held],
-            "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(unit)),
-            "c0": np.float64(found.c[j]),
-            "R": np.float64(R * unit),
-        }
+        place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
+        witness = {**_axis_witness(rows, at), **place}
         return self._made(given, alpha, at, Found("cone", constants, witness, longest))
 
     def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
@@ -254,7 +259,8 @@ class Prover:
             "allowed": found.allowed,
             "curvature": found.curvature,
         }
-        return self._made(given, alpha, at, Found("level", constants, {}, found.longest))
+        witness = _axis_witness(rows, at)
+        return self._made(given, alpha, at, Found("level", constants, witness, found.longest))
 
     def _blocked(self, W: Floats, at: Ground) -> Blocked:
         """Why there is no proof at W: the active set, a row without margin, or an inequality."""
@@ -262,7 +268,7 @@ class Prover:
             return at.blocked or Blocked("no inequality holds")
         frame, rows = at.frame, at.rows
         steps = self.steps(rows)
-        here = tube.place(frame, W, 0.0 if self.plain else steps.size)
+        here = standing.place(frame, W, 0.0 if self.plain else steps.size)
         norm = self._needed(frame, W) * rows.unit
         across = np.maximum(frame.active.across.hi, 1e-300)
         top = (frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
@@ -309,16 +315,16 @@ class Prover:
             norm,
         )
 
-    def _needed(self, frame: tube.Frame, W: Floats) -> float:
+    def _needed(self, frame: standing.Frame, W: Floats) -> float:
         """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
         ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
         steps = self.steps(frame.rows)
         low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
         for _ in range(30):
             tried = low + step if high == math.inf else 0.5 * (low + high)
-            here = tube.place(frame, W + tried * ray, 0.0 if self.plain else steps.size)
+            here = standing.place(frame, W + tried * ray, 0.0 if self.plain else steps.size)
             D = tube.radii(frame, here)
-            if len(D) and widest(frame, here, steps, D[::4]) is not None:
+            if len(D) and tube.widest(frame, here, steps, D[::4]) is not None:
                 high = tried
             else:
                 low, step = tried, step * 2
@@ -345,22 +351,24 @@ class Prover:
         )
 
 
-def widest(
-    frame: tube.Frame, here: tube.Place, steps: tube.Steps, D: Floats
-) -> tuple[tube.Measured, int] | None:
-    """The tube with the most room among the radii, in mode A if one fits, else in mode B."""
-    for mode in "AB":
-        found = tube.measure(frame, here, steps, D, mode)
-        if found.fits.any():
-            room = np.where(found.fits, found.need / found.D**2, np.inf)
-            j = int(found.fits.argmax()) if room[found.fits.argmax()] < 0.9 else int(room.argmin())
-            return found, j
-    return None
-
-
 def whole_log2(unit: float) -> int:
     """The k of a power of two 2^k."""
     return math.frexp(unit)[1] - 1
+
+
+def _axis_witness(rows: Rows, at: Ground) -> dict[str, Any]:
+    """What the direction stands on: the rows with multipliers, and the axis unless it is exact."""
+    axis = at.axis
+    if axis is None:
+        return {}
+    held = axis.mu.hi > 0
+    exact = at.active is not None
+    return {
+        "exact": exact,
+        "tight": _names(rows, held.nonzero()[0]),
+        "mu": axis.mu.mid[held],
+        "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(rows.unit)),
+    }
 
 
 def _size(W: Floats) -> float:
@@ -374,26 +382,3 @@ def _row(rows: Rows, k: int) -> tuple[int, int]:
 def _names(rows: Rows, index: Ints) -> Ints:
     """(input, token) of rows (j, 2)."""
     return np.stack([rows.inputs[index], rows.places[index]], axis=1).astype(np.int64)
-
-
-def _drift(tokens: Tokens, frame: tube.Frame, W: Floats, h: float) -> float:
-    """The rounding error of one step in floats, as a share of ‖W‖: of the sum, and of the
-    direction through the logits, whose error the weights e^−m inherit."""
-    d, dq = W.shape
-    keys = np.asarray(tokens.keys, dtype=np.float64)
-    e = math.frexp(float(np.abs(keys).max(initial=0.0)))[1]
-    longest = float(np.linalg.norm(np.ldexp(keys, -e), axis=2).max(initial=0.0))
-    wide = float(np.linalg.norm(frame.rows.Z, axis=1).max(initial=0.0))
-    turned = 2 * float(frame.active.N.hi) * float(frame.active.length.hi.max())
-    logits = 2 * (d + dq + tokens.T + 16) * longest * wide
-    return 2.0**-53 * (2 + h * turned * logits)
-
-
-def float_steps(tokens: Tokens, frame: tube.Frame, W: Floats, h: float, errors: float) -> int:
-    """How many steps of length h from W have rounding errors of at most `errors` in all."""
-    drift, R = _drift(tokens, frame, W, h), _size(W)
-    if errors <= 0:
-        return 0
-    room = errors / drift
-    steps = room / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * room)) / h
-    return int(min(max(steps, 0.0), 1e15))

@@ -14,9 +14,10 @@ and steps in W are divided for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,7 +54,8 @@ class Rows:
     """K merged rows: D (K, d) differences of keys, Z (K, dq) queries, and their pull.
 
     inputs, places (K,): the input and the token of one member of each; zero (K,): the limit q̂_k is
-    exactly zero; unit: what W is divided by.
+    exactly zero; unit: what W is divided by; blur: by how much the relative rounding error of a gap
+    of scores in floats may exceed that of its products, over the gaps that are positive.
     """
 
     D: Interval
@@ -63,6 +65,7 @@ class Rows:
     pull: Pull
     zero: Bools
     unit: float
+    blur: float = 1.0
 
     @property
     def count(self) -> int:
@@ -86,6 +89,19 @@ class Rows:
         Z = Interval(self.Z[index])
         return self.D[index].T @ (Interval(weights.lo[:, None], weights.hi[:, None]) * Z)
 
+    def gathered(self, names: Any, weights: Floats) -> Floats:
+        """The weights of rows (input, kept token, token) added up by merged row, (K,)."""
+        place = {
+            (int(i), int(t)): k
+            for k, (i, t) in enumerate(zip(self.inputs, self.places, strict=True))
+        }
+        out = np.zeros(self.count)
+        for (i, _, t), weight in zip(names, weights, strict=True):
+            k = place.get((int(i), int(t)))
+            if k is not None:
+                out[k] += weight
+        return out
+
 
 def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
     """The rows of one token per input under the linear head v (d,).
@@ -104,27 +120,70 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
     rivals[np.arange(tokens.n), alpha] = False
     inputs, places = rivals.nonzero()
     keys = np.asarray(tokens.keys, dtype=np.float64)
-    high, low = keys[source[inputs], alpha[inputs]], keys[source[inputs], places]
-    Z = np.asarray(tokens.queries, dtype=np.float64)[inputs]
-    _check_rows(high, low, Z, inputs, places, alpha)
+    steepness = loss.steepness
+    single = Singles(
+        keys[source[inputs], alpha[inputs]],
+        keys[source[inputs], places],
+        np.asarray(tokens.queries, dtype=np.float64)[inputs],
+        inputs,
+        places,
+    )
+
+    def pull_of(group: Ints) -> TokenPull:
+        return TokenPull.of(tokens, alpha, v, steepness, (inputs, places, group))
+
+    found = merged(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
+    pull: Any = found.pull
+    return replace(found, blur=_blur(tokens, alpha, v, pull))
+
+
+class Singles(NamedTuple):
+    """Rows one by one: keys of the kept and of the other token (k, d), queries (k, dq), and the
+    input and the place of the other token (k,)."""
+
+    high: Floats
+    low: Floats
+    Z: Floats
+    inputs: Ints
+    places: Ints
+
+
+def merged(
+    single: Singles, alpha: Ints, shifts: tuple[int, int], pull_of: Callable[[Ints], Pull]
+) -> Rows:
+    """Rows with equal ones made one. shifts: powers of two by which keys and queries are divided;
+    pull_of: the pull, from the merged row of every single one."""
+    high, low, Z, inputs, places = single
+    _check_rows(single, alpha)
     first, group = _merged(high, low, Z)
-    a, q = _shift(keys), _shift(tokens.queries)
+    a, q = shifts
     D = differences(np.ldexp(high[first], -a), np.ldexp(low[first], -a))
-    pull = TokenPull.of(tokens, alpha, v, loss.steepness, (inputs, places, group))
+    pull = pull_of(group)
     zero = (pull.limit.lo == 0) & (pull.limit.hi == 0)
     unit = float(np.ldexp(1.0, -(a + q)))
     return Rows(D, np.ldexp(Z[first], -q), inputs[first], places[first], pull, zero, unit)
 
 
-def _shift(x: Floats) -> int:
+def _blur(tokens: Tokens, alpha: Ints, v: Floats, pull: TokenPull) -> float:
+    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1."""
+    source = np.arange(tokens.n) if tokens.source is None else tokens.source
+    X = np.asarray(tokens.X, dtype=np.float64)
+    rivals = tokens.present().copy()
+    rivals[np.arange(tokens.n), alpha] = False
+    inputs, places = rivals.nonzero()
+    apart = np.abs(X[source[inputs], alpha[inputs]] - X[source[inputs], places]) @ np.abs(v)
+    good = pull.gap.lo > 0
+    return float((apart[good] / pull.gap.lo[good]).max(initial=1.0))
+
+
+def shift_of(x: Floats) -> int:
     """The power of two that brings x near 1, 0 where that would not be exact."""
     e = exponent(x)
     return e if np.array_equal(np.ldexp(np.ldexp(x, -e), e), x) else 0
 
 
-def _check_rows(
-    high: Floats, low: Floats, Z: Floats, inputs: Ints, places: Ints, alpha: Ints
-) -> None:
+def _check_rows(single: Singles, alpha: Ints) -> None:
+    high, low, Z, inputs, places = single
     same = (high == low).all(axis=1) if len(high) else np.zeros(0, dtype=bool)
     if same.any():
         k = int(same.argmax())
@@ -188,7 +247,7 @@ class TokenPull:
         single = Interval(least, most)[inputs] * gap / float(tokens.n)
         exact = (gap.lo == 0) & (gap.hi == 0)
         single = Interval(np.where(exact, 0.0, single.lo), np.where(exact, 0.0, single.hi))
-        return cls(_grouped(single, group), gap, top, inputs, group, steepness)
+        return cls(grouped(single, group), gap, top, inputs, group, steepness)
 
     def error(self, e: Floats) -> Floats:
         """(1/n)[(M1 + M0 |gap|) φ_i + |ℓ'(γ_α)| |gap| o_i], φ_i ≥ |f_i − γ_iα|."""
@@ -199,8 +258,8 @@ class TokenPull:
         size = self.gap.size
         part = (slope[..., self.owner] + bend[..., self.owner] * size) * moved
         part = part + slope[..., self.owner] * size * o[..., self.owner]
-        part = up(part * (1 + (16 + len(self.owner)) * _U)) / len(self.top.lo)
-        return _added(part, self.group, e.shape)
+        grow = 1 + (16 + len(self.owner)) * _U
+        return added(up(part * grow) / len(self.top.lo), self.group, e.shape)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """|ℓ'|_min (gap − φ)/(1 + o) where that is positive, |ℓ'|_max (gap − φ) where it is not;
@@ -216,7 +275,7 @@ class TokenPull:
             near = near / (1 + o[..., self.owner])
             value = room * np.where((room > 0) == (sign > 0), far, near)
             value = value + sign * (32 + len(self.owner)) * _U * np.abs(value)
-            out.append(_added(value / n, self.group, e.shape) * 1.0)
+            out.append(added(value / n, self.group, e.shape) * 1.0)
         return out[0], out[1]
 
     def _spread(self, single: Floats) -> tuple[Floats, Floats, Floats]:
@@ -227,7 +286,7 @@ class TokenPull:
         for weight in (np.maximum(self.gap.hi, 0.0), np.maximum(-self.gap.lo, 0.0), 1.0):
             # An e_k beyond all floats pulls beyond all floats, or, without a gap, not at all.
             part = np.where(weight == 0, 0.0, single) * weight
-            parts.append(_added(part, self.owner, shape) * grow)
+            parts.append(added(part, self.owner, shape) * grow)
         return parts[0], parts[1], parts[2]
 
     def _steep(self, below: Floats, over: Floats) -> tuple[Floats, Floats, Floats]:
@@ -239,7 +298,7 @@ class TokenPull:
 _U = 2.0**-53
 
 
-def _added(values: Floats, index: Ints, shape: tuple[int, ...]) -> Floats:
+def added(values: Floats, index: Ints, shape: tuple[int, ...]) -> Floats:
     """values (..., k) added up by index into (..., K)."""
     flat = values.reshape(-1, values.shape[-1])
     out = np.zeros((len(flat), shape[-1]))
@@ -248,7 +307,7 @@ def _added(values: Floats, index: Ints, shape: tuple[int, ...]) -> Floats:
     return out.reshape(shape)
 
 
-def _grouped(single: Interval, group: Ints) -> Interval:
+def grouped(single: Interval, group: Ints) -> Interval:
     """The sums of intervals by group."""
     if not len(group):
         return single

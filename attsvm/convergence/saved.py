@@ -17,7 +17,7 @@ from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.problem.tokens import Tokens
 
 VERSION = 1
-_THEOREMS = ("", "tube", "cone", "level")
+_THEOREMS = ("", "tube", "cone", "level", "power cone")
 _WORDS = ("rule", "loss", "theorem", "blocked")
 _ARRAYS = ("X", "queries", "head", "W", "selection", "lr", "longest_step", "float_steps")
 # What of the tokens may be absent.
@@ -73,6 +73,19 @@ def load_proof(path: str | Path) -> ConvergenceProof:
     """
     file = Path(path)
     found = load_arrays(file)
+    check_arrays(file, found)
+    if "sentences.E" in found:
+        raise BadTokens(f"{file} is a proof on sentences: load it with language.SentenceProof.load")
+    tokens = Tokens(
+        found["X"],
+        queries=found["queries"],
+        **{name: found[name] for name in _OPTIONAL if name in found},
+    )
+    return read_proof(file, found, tokens, (tokens.d,))
+
+
+def check_arrays(file: Path, found: dict[str, Any]) -> None:
+    """Raises BadTokens unless these are the arrays of a proof."""
     version = found.get("attsvm_proof")
     if version is None:
         raise BadTokens(f"{file} is not a saved proof: it has no array attsvm_proof")
@@ -88,14 +101,17 @@ def load_proof(path: str | Path) -> ConvergenceProof:
             raise BadTokens(f"{file}: {name} has type {found[name].dtype}")
     theorem = str(found["theorem"])
     if theorem not in _THEOREMS:
-        raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are tube, cone, level")
-    tokens = Tokens(
-        found["X"],
-        queries=found["queries"],
-        **{name: found[name] for name in _OPTIONAL if name in found},
-    )
+        known = ", ".join(_THEOREMS[1:])
+        raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are {known}")
+
+
+def read_proof(
+    file: Path, found: dict[str, Any], tokens: Tokens, head: tuple[int, ...]
+) -> ConvergenceProof:
+    """The proof of these arrays about these tokens; head: the shape that the head must have."""
+    theorem = str(found["theorem"])
     shape = (tokens.keys.shape[2], tokens.queries.shape[1])
-    for name, wanted in (("W", shape), ("head", (tokens.d,)), ("selection", (tokens.n,))):
+    for name, wanted in (("W", shape), ("head", head), ("selection", (tokens.n,))):
         if found[name].shape != wanted:
             raise BadTokens(f"{file}: {name} has shape {found[name].shape}; it must be {wanted}")
         if not np.isfinite(found[name]).all():
@@ -110,7 +126,7 @@ def load_proof(path: str | Path) -> ConvergenceProof:
         blocked = Blocked(reason, pair, float(found.get("blocked_norm", np.float64(np.nan))))
     if not theorem and blocked is None:
         raise BadTokens(f"{file}: nothing is proved, and nothing is said to block it")
-    known: Any = theorem or None
+    proved: Any = theorem or None
     return ConvergenceProof(
         tokens,
         np.asarray(found["head"], np.float64),
@@ -119,7 +135,7 @@ def load_proof(path: str | Path) -> ConvergenceProof:
         float(found["lr"]),
         str(found["loss"]),
         alpha,
-        known,
+        proved,
         _part(found, "constants."),
         _part(found, "witness."),
         found.get("direction"),

@@ -58,6 +58,8 @@ def picture(
     """The figure that `draw_run` writes."""
     figure = Figure(figsize=(10.0, 4.0), layout=ConstrainedLayoutEngine(wspace=0.07))
     since = _since(path, found, instance) if proved is None else proved.step
+    if proved is None and found.state == "converges":
+        since = None  # proved at the end; since when was not asked
     figure.suptitle(
         _headline(path, found, since),
         x=0.01,
@@ -78,7 +80,7 @@ def picture(
         ax.set_xlabel("step")
         if since is not None:
             ax.axvspan(since, ax.get_xlim()[1], color=_STATE[found.state], alpha=0.07, linewidth=0)
-        if proved is not None:
+        if proved is not None and ax is not axes[2]:
             ax.axvline(proved.step, color=_STATE["converges"], linewidth=style.LINE)
     return figure
 
@@ -186,15 +188,6 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
         label="1 − correlation",
         linewidth=wide,
     )
-    ax.plot(
-        path.steps,
-        short,
-        color=style.INK,
-        linestyle="dashed",
-        linewidth=wide * 0.8,
-        label="1 − certified margin share",
-    )
-    ax.set_yscale("log")
     drawn = np.concatenate([apart, short])
     if proved is not None and proved.proof.theorem == "tube":
         later = slice(proved.record, None)
@@ -207,6 +200,15 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
             label="the same, proved bound",
         )
         drawn = np.concatenate([drawn, bound])
+    ax.plot(
+        path.steps,
+        short,
+        color=style.INK,
+        linestyle="dashed",
+        linewidth=wide * 0.8,
+        label="1 − certified margin share",
+    )
+    ax.set_yscale("log")
     drawn = drawn[np.isfinite(drawn)]
     top = np.log10(drawn.max(initial=1.0))
     low = min(np.log10(drawn.min(initial=1.0)), top - 2)
@@ -217,6 +219,17 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
     else:  # below what is drawn: its number is enough
         ax.plot([], [], linestyle="none", label=named)
     # The lowest three tenths are kept free for the legend.
-    ax.set_ylim(10 ** (low - 0.5 * (top - low)), 10 ** (top + 0.05 * (top - low)))
+    high = 10 ** (top + 0.05 * (top - low))
+    ax.set_ylim(10 ** (low - 0.5 * (top - low)), high)
+    if proved is not None:
+        ax.plot([proved.step] * 2, [10**low, high], color=_STATE["converges"], linewidth=style.LINE)
     ax.set_title(f"Way to the {best.norm.name} limit")
-    ax.legend(facecolor="white", edgecolor="none", framealpha=0.85, loc="lower left")
+    ax.legend(
+        facecolor="white",
+        edgecolor="none",
+        framealpha=0.85,
+        loc="lower left",
+        borderaxespad=0.2,
+        borderpad=0.2,
+        handlelength=1.6,
+    )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attsvm.language.text import read_sentences
     from attsvm.language.training.front import train
     from attsvm.language.training.outcomes import SentenceOutcome, SentenceRun, sentence_outcome
+    from attsvm.language.training.proofs import SentenceProof
     from attsvm.language.training.stages import Stages, two_stages
 
 # Name -> the module of this folder that it lives in.
@@ -33,6 +34,7 @@ _HOMES = {
     "Order": "order",
     "Realizability": "realizable",
     "SentenceOutcome": "training.outcomes",
+    "SentenceProof": "training.proofs",
     "SentenceRun": "training.outcomes",
     "Sentences": "sentences",
     "Stages": "training.stages",
@@ -54,6 +56,7 @@ __all__ = [
     "Order",
     "Realizability",
     "SentenceOutcome",
+    "SentenceProof",
     "SentenceRun",
     "Sentences",
     "Stages",

@@ -8,6 +8,8 @@ update through x would stick at zero. P = 2 is gradient descent.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attsvm.errors import Unsupported
@@ -23,7 +25,8 @@ def rule(p: float) -> Rule:
 
     Theory: on the weight it leads to the entrywise ℓP max margin [julistiono2024mirror].
     """
-    return through_dual(f"mirror:{p:.12g}", gd.toward, p)
+    made = through_dual(f"mirror:{p:.12g}", gd.toward, p)
+    return replace(made, dual=(p, True))
 
 
 def through_dual(name: str, toward: Toward, p: float) -> Rule:

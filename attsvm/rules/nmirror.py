@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from attsvm.ground.arrays import Floats
@@ -21,4 +23,5 @@ def rule(p: float) -> Rule:
         size = np.asarray(power_norm(G.reshape(len(G), 1, -1), p / (p - 1)))
         return unit(G, size, log_scale)
 
-    return through_dual(f"nmirror:{p:.12g}", toward, p)
+    made = through_dual(f"nmirror:{p:.12g}", toward, p)
+    return replace(made, dual=(p, False))

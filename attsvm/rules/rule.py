@@ -70,8 +70,9 @@ class Rule:
     with it, and must do without where a model has none. needs_floor: `Step.loss` is the loss above
     its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow moves on
     in one step; None for a rule that does not follow it. fused: which steps the fused kernels take
-    for it, None for none. limit: the rule of the table of limits that it stands for, None where
-    nothing is known.
+    for it, None for none. dual: (P, plain) of a rule that steps in the dual variable of ‖x‖_P^P/P,
+    by lr times the gradient where plain, else by dual length lr; None for others. limit: the rule
+    of the table of limits that it stands for, None where nothing is known.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Rule:
     needs_floor: bool = False
     clock: Clock | None = None
     fused: Literal["gd", "ngd"] | None = None
+    dual: tuple[float, bool] | None = None
     limit: str | None = None
 
     def update(

@@ -75,8 +75,9 @@ def end_of_path(
             f"the run of model {form.name!r} is compared with its own data, Sentences: give these"
         )
     b = whole_instance(instance, path.size)
-    if path.top.shape[2] != tokens.n or path.places != tokens.T:
-        size = f"{path.top.shape[2]} inputs of {path.places} tokens"
+    inputs, places = path.top.shape[2], path.config.get("places", tokens.T)
+    if (inputs, places) != (tokens.n, tokens.T):
+        size = f"{inputs} inputs of {places} tokens"
         raise BadTokens(f"the run was on {size}, not on {tokens!r}: give those")
     params = path.at(-1)
     read = None if form.trains_head else _reader(head, tokens, b)
@@ -84,8 +85,15 @@ def end_of_path(
         made = with_head(form, path.config.get("head") or "linear").reads(params)
         read = _scaled(_single(made, b))
     width = params["K"].shape[2] if "K" in params else None
-    loss = _path_loss(path, told)
-    case = Case(tokens, read, loss, width=width, trained=form.trains_head)
+    case = Case(
+        tokens,
+        read,
+        _path_loss(path, told),
+        width=width,
+        trained=form.trains_head,
+        schedule=path.config.get("schedule"),
+        decay=path.config.get("decay"),
+    )
     limit = _path_limit(path, case)
     return End(
         W=form.matrix(params)[b],
@@ -199,12 +207,11 @@ def _told_prover(form: Model, tokens: Tokens, head: Head, told: Told) -> Prover 
 def _path_loss(path: Path, told: Told) -> Loss | None:
     """The loss of a run; None where it is an object that is not at hand."""
     name = path.config["loss"]
-    given = told.loss if isinstance(told.loss, Loss) else path.objects.get("loss")
-    if (told.loss if isinstance(told.loss, str) else told.loss.name) not in ("logistic", name):
+    if loss_of(told.loss).name not in ("logistic", name):
         raise Unsupported(f"this run's loss is {name!r}: leave loss out")
-    if "loss" in path.config.get("outside", ()):
-        return given
-    return loss_of(name)
+    if "loss" not in path.config.get("outside", ()):
+        return loss_of(name)
+    return told.loss if isinstance(told.loss, Loss) else path.objects.get("loss")
 
 
 def _path_limit(path: Path, case: Case) -> Limit:

@@ -12,6 +12,7 @@ from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.figures import style
 from attsvm.figures.run import check_format, picture
 from attsvm.theory.outcomes import DECIDED, outcome
+from attsvm.theory.proofs import proved_since
 
 
 def tokens_of(arrays):
@@ -24,8 +25,11 @@ def trained(name, head=True, **options):
     tokens, v = tokens_of(arrays), arrays["v"] if head else None
     path = train(tokens, head=v, **options)
     found = outcome(path, tokens, v)
+    proved = None
+    if found.state == "converges":
+        proved = proved_since(path, tokens, v)
     with style.styled():
-        figure = picture(path, found)
+        figure = picture(path, found, proved=proved)
         FigureCanvasAgg(figure).draw()
     return path, found, figure
 
@@ -38,6 +42,7 @@ def runs():
         "long": trained("sphere", steps=20000),
         "undecided": trained("sphere", steps=20),
         "start": trained("sphere", steps=0),
+        "held": trained("sphere", loss="squared", steps=3000),
         "no norm": trained("sphere", model="factored", rule="sign", steps=200, lr=0.01),
         "mirror": trained("sphere", rule="mirror:3", steps=500),
     }
@@ -46,7 +51,7 @@ def runs():
     return made
 
 
-RUNS = ("settled", "long", "undecided", "start", "no norm", "mirror", "diverged")
+RUNS = ("settled", "long", "held", "undecided", "start", "no norm", "mirror", "diverged")
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -84,7 +89,8 @@ def test_the_legend_covers_no_line(runs, name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("settled", "prompt, ngd: at a locally optimal selection from step "),
+        ("settled", "prompt, ngd: converges, proved from step "),
+        ("held", "weight, ngd: at a locally optimal selection from step "),
         ("undecided", "weight, ngd: undecided at step 20"),
         ("start", "weight, ngd: undecided at step 0"),
         ("no norm", "factored, sign: decided from step "),
@@ -99,8 +105,23 @@ def test_the_headline_names_the_state(runs, name, said):
         assert words.endswith(f"diverged at step {path.diverged}")
 
 
-def test_the_state_begins_where_every_input_is_decided(runs):
+def test_a_proof_is_marked_and_its_bound_lies_above_what_is_measured(runs):
     path, found, figure = runs["long"]
+    assert found.state == "converges" and found.proof.theorem == "tube"
+    since = int(figure.get_suptitle().split("step ")[1].split()[0].replace(",", ""))
+    assert path.changed.max() <= since < path.steps[-1]
+    for ax in figure.axes[:3]:
+        assert since in [line.get_xdata()[0] for line in ax.get_lines() if len(line.get_xdata())]
+    lines = {line.get_label(): line for line in figure.axes[2].get_lines()}
+    bound = lines["the same, proved bound"]
+    measured = dict(zip(*lines["1 − correlation"].get_data(), strict=True))
+    assert bound.get_xdata()[0] == since
+    for step, value in zip(*bound.get_data(), strict=True):
+        assert measured[step] <= value
+
+
+def test_the_state_begins_where_every_input_is_decided(runs):
+    path, found, figure = runs["held"]
     assert found.state == "at a locally optimal selection"
     since = int(figure.get_suptitle().split("step ")[1].split()[0].replace(",", ""))
     at = path.steps.tolist().index(since)

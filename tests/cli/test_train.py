@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attsvm import Tokens, train
+from attsvm import ConvergenceProof, Tokens, train
 from attsvm.data import EXAMPLES
 from attsvm.heads.quadratic import Quadratic
 from attsvm.heads.relu import Relu
@@ -27,13 +27,15 @@ def same(one, other):
         np.testing.assert_array_equal(other.weights[name], block)
 
 
-def test_a_prompt_run_ends_locally_optimal_at_its_limit(run, tmp_path):
+def test_a_prompt_run_is_proved_to_converge(run, tmp_path):
     file = problem(tmp_path)
     done = run("train", file, "--model", "prompt", "--steps", "1500", "--json")
     report = done.report
     assert done.code == 0
     assert report["selection"] == [0, 0, 0]
-    assert report["state"] == "at a locally optimal selection"
+    assert report["state"] == "converges" and report["proof"]["theorem"] == "tube"
+    assert 0 < report["proved_since"] < report["steps"]
+    assert 1 - report["correlation"] <= report["proof"]["bound"]
     limit = report["limit"]
     assert (limit["norm"], limit["status"]) == ("frobenius", "conjectured")
     assert limit["word"] == "conjectured" and not limit["established"] and report["fails"] == []
@@ -208,3 +210,37 @@ def test_weights_near_the_end_of_floats_warn_of_nothing(run, tmp_path):
     file = problem(tmp_path, "sphere", W0=np.full((10, 10), 1e308))
     done = run("train", file, "--init", "file", "--steps", 3, "--figure", "run.svg", "--json")
     assert done.code == 0 and done.report["norm"] is None and done.err == ""
+
+
+def test_a_run_ends_when_it_is_proved_and_saves_the_proof(run, tmp_path):
+    file = problem(tmp_path)
+    words = ("train", file, "--model", "prompt", "--steps", 5000, "--json")
+    proof, figure = tmp_path / "proof.npz", tmp_path / "run.svg"
+    done = run(*words, "--until", "proved", "--proof", proof, "--figure", figure)
+    report = done.report
+    assert done.code == 0 and report["steps"] < 5000 and report["state"] == "converges"
+    assert report["proved_since"] == report["steps"] and report["proof"]["proved"]
+    loaded = ConvergenceProof.load(proof)
+    assert loaded.proved and loaded.verify() and loaded.message == report["proof"]["message"]
+    assert figure.exists()
+    again = run(*words, "--proof", proof)
+    assert again.code == 2 and "exists" in again.err
+    blocked = run("train", file, "--model", "prompt", "--steps", 5, "--json").report
+    assert blocked["state"] == "undecided" and not blocked["proof"]["proved"]
+    assert blocked["proof"]["blocked"]["reason"] and blocked["proved_since"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--until", "soon"), "it is a margin share, or proved"),
+        (("--until", "proved", "--rule", "adam"), "no theorem"),
+        (("--until", "proved", "--decay", "0.1"), "weight decay"),
+        (("--rule", "adam", "--proof", "p.npz"), "no theorem"),
+    ],
+)
+def test_runs_without_a_theorem_are_told_so(run, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    done = run("train", problem(tmp_path), "--model", "prompt", "--steps", 5, *words)
+    assert done.code == 2 and said in " ".join(done.err.split())
+    assert not (tmp_path / "p.npz").exists()

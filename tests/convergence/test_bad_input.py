@@ -42,7 +42,7 @@ W = 40 * np.random.default_rng(0).standard_normal((5, 5))
         ({"head": "v"}, "real numbers"),
         ({"head": HEAD * 1e200}, "finite and below"),
         ({"rule": "adam"}, "no theorem"),
-        ({"rule": "mirror:3"}, "no theorem"),
+        ({"rule": "signum"}, "no theorem"),
         ({"rule": "descent"}, "unknown rule"),
         ({"rule": with_decay(rule_of("ngd"), 0.1)}, "rule"),
         ({"rule": replace(rule_of("ngd"), name="mine")}, "no theorem"),

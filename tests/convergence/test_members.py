@@ -6,7 +6,7 @@ import pytest
 
 from attsvm import Tokens, basin, train
 from attsvm.convergence.front import prover
-from attsvm.convergence.prover import _drift
+from attsvm.convergence.rounding import drift_of
 from tests.convergence.instances import LOSSES, instance, run, unit
 from tests.convergence.members import many_proofs, members, proofs_of
 from tests.convergence.reference import Case, definition, max_margin
@@ -127,7 +127,7 @@ def test_float_steps_cover_the_rounding(gap):
         ]
         off = float(mpmath.sqrt(sum(x * x for x in ahead)))
     at = judge.ground(proof.selection)
-    budget = _drift(tokens, at.frame, W / at.rows.unit, 0.1 / at.rows.unit)
+    budget = drift_of(tokens, at.frame, W / at.rows.unit, 0.1 / at.rows.unit)
     assert off <= budget * np.linalg.norm(W)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, proof_of_convergence
-from attsvm.convergence import active, cone, level, prover, rows, tube
+from attsvm.convergence import active, cone, level, prover, rows, standing, tube
 from attsvm.convergence.front import prover as made
 from tests.convergence.instances import run
 from tests.convergence.members import members
@@ -61,15 +61,15 @@ SLIPS = {
         "slack, squares.sqrt(), across * 0.9)",
     ),
     "the offset is too small": (
-        tube,
+        standing,
         "place",
         "square.sqrt(), shift)",
         "square.sqrt() * 0.9, shift)",
     ),
-    "ρ is too large": (tube, "place", "return Place(rho,", "return Place(rho * 1.01,"),
+    "ρ is too large": (standing, "place", "return Place(rho,", "return Place(rho * 1.01,"),
     "Ẑ is too large": (tube, "measure", "- here.at - here.log_Z", "- here.at - here.log_Z - 0.05"),
     "P⋆ is elsewhere": (
-        tube,
+        standing,
         "level_point",
         "tau = log_ratio - log_Z",
         "tau = (log_ratio - log_Z) * 0.9",
@@ -90,8 +90,8 @@ SLIPS = {
     "the step is forgotten": (
         tube,
         "measure",
-        "np.broadcast_to(steps.size, D.shape)",
-        "np.broadcast_to(0.1 * steps.size, D.shape)",
+        "np.broadcast_to(steps.size,",
+        "np.broadcast_to(0.1 * steps.size,",
     ),
     "‖g‖ is too small": (tube, "measure", "pi + beta / float(N.lo)) * _GROW", "0 * pi) * 0.5"),
     "margins are those of the middle": (
@@ -227,7 +227,7 @@ def test_a_slip_is_seen(slip, monkeypatch):
     space = dict(plain.__globals__)
     exec(compile(source.replace(old, new), f"slip in {name}", "exec"), space)
     monkeypatch.setattr(where, name, space[name])
-    for module in (prover, tube, cone):
+    for module in (prover, tube, cone, standing):
         if getattr(module, name, None) is plain:
             monkeypatch.setattr(module, name, space[name])
     theorem = slip.split(":")[0] if ":" in slip else None
@@ -244,9 +244,7 @@ def test_longer_steps_are_refused():
         r, started = trained(name)
         proof = r.judge.prove(started[-1])
         assert proof.proved and proof.verify()
-        assert proof.longest_step < 1000 * proof.lr or name >= len(NGD)
-        if proof.longest_step < 1000 * proof.lr:  # it is not sought further
-            assert not replace(proof, longest_step=proof.longest_step * 1.02).verify()
+        assert not replace(proof, longest_step=proof.longest_step * 1.02).verify()
         assert not replace(proof, longest_step=proof.lr / 2).verify()
         for size in (np.inf, np.nan):
             assert not replace(proof, longest_step=size).verify()

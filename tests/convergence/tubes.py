@@ -185,11 +185,15 @@ def _steps(
 
 
 def _stay(t: TubeSeen, proof: ConvergenceProof, count: int, rng: Any, steps: int = 60) -> float:
-    """Runs of steps of the longest length from the ball of radius ‖P − P⋆‖ stay within D."""
+    """Runs of steps of the longest length from the ball of radius ‖P − P⋆‖ stay within D.
+
+    Steps of a thousand times ‖W‖ are as long as floats can tell from their rounding.
+    """
     u = directions(t.chosen, t.across, t.slack, count, rng)
     ray, N = t.solved.W, t.solved.N
     W = t.own * ray + t.star + np.linalg.norm(t.P - t.star) * u
     worst = np.inf
+    longest = min(proof.longest_step, 1e3 * float(np.linalg.norm(proof.W)))
     for _ in range(steps):
         base = t.chosen.margins(W).min(axis=1)
         g = t.chosen.gradient(W, base)
@@ -197,7 +201,7 @@ def _stay(t: TubeSeen, proof: ConvergenceProof, count: int, rng: Any, steps: int
         if proof.rule == "gd":
             W = W + proof.longest_step * np.exp(-base)[:, None] * g
         else:
-            W = W + proof.longest_step * g / norm
+            W = W + longest * g / norm
         P = W - (W @ ray)[:, None] * ray / N**2
         worst = min(worst, room(np.linalg.norm(P - t.star, axis=1), t.c["D"]))
     return worst

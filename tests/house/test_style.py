@@ -79,6 +79,7 @@ MANY = {
     "attsvm.cli.train.train_command",
     "attsvm.data.contextual.contextual_arrays",
     "attsvm.doors.outcome",
+    "attsvm.doors.proof_of_convergence",
     "attsvm.doors.train",
     "attsvm.estimator.__init__",
     "attsvm.language.training.front.train",

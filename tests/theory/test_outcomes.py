@@ -4,6 +4,8 @@ Loss, gradient, attention and correlation are computed again from the formulas, 
 where attention is saturated.
 """
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import attsvm
 from attsvm import BadTokens, Tokens, Unsupported
 from attsvm.data.sphere import sphere_arrays
 from attsvm.heads import Quadratic
+from attsvm.losses import LOSSES
 from tests.problem.test_weights import FakeTensor
 
 LOCAL = "at a locally optimal selection"
@@ -76,7 +79,10 @@ def test_a_matrix_is_judged_as_its_path_is():
     path = attsvm.train(TOKENS, head=V, steps=3000, lr=0.5)
     end = path.matrices()[-1, 0]
     one, other = attsvm.outcome(path, TOKENS, V), attsvm.outcome(end, TOKENS, V, rule="ngd")
-    assert one.state == other.state == LOCAL
+    told = attsvm.outcome(end, TOKENS, V, rule="ngd", lr=0.5)
+    assert one.state == told.state == "converges" and told.proof.verify()
+    assert other.state == LOCAL and other.proof is None  # of an unknown step nothing is proved
+    assert attsvm.outcome(end, TOKENS, V, rule="adam", lr=0.5).proof is None
     for name in ("sureness", "loss", "log10_gradient", "correlation", "margin_share"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12), name
     assert np.array_equal(one.selection, other.selection) and np.array_equal(one.W, other.W)
@@ -171,6 +177,37 @@ def test_a_path_checks_its_premises_on_its_data():
     assert bent.limit.word == "does not apply: premise 'the head is linear' fails"
 
 
+def test_decay_and_shrinking_steps_are_seen():
+    path = attsvm.train(TOKENS, head=V, rule="gd", schedule="sqrt", decay=0.1, steps=5)
+    limit = attsvm.outcome(path, TOKENS, V).limit
+    assert [p.name for p in limit.failing] == [
+        "the step is constant and small", "weights do not decay",
+    ]  # fmt: skip
+    decayed = attsvm.outcome(attsvm.train(TOKENS, head=V, decay=0.1, steps=5), TOKENS, V).limit
+    assert decayed.word == "does not apply: premise 'weights do not decay' fails"
+    plain = attsvm.outcome(attsvm.train(TOKENS, head=V, steps=5), TOKENS, V).limit
+    assert "weights do not decay" not in [p.name for p in plain.premises]
+
+
+def test_a_loss_that_is_not_at_hand_is_not_checked(tmp_path):
+    own = replace(LOSSES["exponential"], name="own")
+    path = attsvm.train(TOKENS, head=V, rule="gd", loss=own, steps=5)
+    path.save(tmp_path / "run.npz")
+    loaded = attsvm.Path.load(tmp_path / "run.npz")
+    name = "the loss decreases strictly with the margin"
+    for run, told, holds in ((path, {}, True), (loaded, {}, None), (loaded, {"loss": own}, True)):
+        limit = attsvm.outcome(run, TOKENS, V, **told).limit
+        assert {p.name: p.holds for p in limit.premises}[name] is holds
+
+
+def test_a_tensor_with_a_gradient():
+    torch = pytest.importorskip("torch")
+    W, _ = direction(TOKENS, V)
+    given = torch.nn.Parameter(torch.tensor(1e3 * W))
+    found = attsvm.outcome(given, TOKENS, torch.tensor(V, requires_grad=True))
+    assert found.state == LOCAL and given.grad is None
+
+
 def test_a_trained_decoder_is_the_head():
     tokens = Tokens(a["X"], queries=a["z"], labels=a["y"])
     path = attsvm.train(tokens, model="joint-weight", steps=2000, lr=0.2)
@@ -196,8 +233,8 @@ def test_stacks():
     W = path.matrices()[-1]
     for b in range(3):
         one = attsvm.outcome(path, tokens[b], heads, instance=b)
-        found = attsvm.outcome(W, tokens[b], heads, instance=b)
-        alone = attsvm.outcome(W[b], tokens[b], heads[b])
+        found = attsvm.outcome(W, tokens[b], heads, instance=b, rule="ngd", lr=0.5)
+        alone = attsvm.outcome(W[b], tokens[b], heads[b], rule="ngd", lr=0.5)
         assert one.state == found.state == alone.state
         assert one.loss == pytest.approx(found.loss, rel=1e-12) and found.loss == alone.loss
     for run in (path, W):
@@ -250,6 +287,7 @@ def test_float32_tokens_and_no_labels():
         (BadTokens, {"tokens": a["X"]}, "an outcome is of Tokens, or of Sentences"),
         (Unsupported, {"rule": "sgd"}, "unknown rule 'sgd'"),
         (Unsupported, {"lr": -1.0}, "lr is -1.0: it must be finite and positive"),
+        (Unsupported, {"loss": 3}, "a loss is given by name"),
         (Unsupported, {"loss": "hinge"}, "unknown loss 'hinge'"),
         (Unsupported, {"norm": "l0"}, "l0"),
         (Unsupported, {"embedding": "normal"}, "embedding is for runs on sentences"),

@@ -85,4 +85,4 @@ def test_only_a_proof_makes_a_run_that_converges(sureness, locally):
 def test_the_proof_is_the_last_field():
     assert list(Outcome.__dataclass_fields__)[-1] == "proof"
     found, _ = ended((4, 5, 4), 0, 3)
-    assert found.proof is None and np.isfinite(found.loss)
+    assert not found.proof.proved and found.proof.message and np.isfinite(found.loss)

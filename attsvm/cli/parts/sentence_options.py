@@ -62,7 +62,17 @@ SENTENCES_ONLY = {
     "add_collocations",
     "unseen",
 }
-_TOKENS_ONLY = {"head", "loss", "width", "queries", "sequence", "causal", "until", "resume"}
+_TOKENS_ONLY = {
+    "head",
+    "loss",
+    "width",
+    "queries",
+    "sequence",
+    "causal",
+    "until",
+    "resume",
+    "proof",
+}
 # Which options the models of sentences do not share.
 _OF_STAGES = {"decoder_lr", "decoder_steps", "readout"}
 

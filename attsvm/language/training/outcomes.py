@@ -220,6 +220,8 @@ def _limit(run: SentenceRun, found: Realizability) -> Limit:
         embedding=run.E,
         realizable=found,
         staged=_staged(run),
+        schedule=config.get("schedule"),
+        decay=config.get("decay"),
     )
     return limit_of("next-token", config["rule"], stands_for, case, name="next-token")
 

@@ -148,7 +148,9 @@ def limit_of(
     prompt = _as_prompt(model, case.tokens)
     row = TABLE[prompt or model, family]
     norm = power if row.norm == "lP" else row.norm
-    premises = tuple(premise(key, case) for key in row.premises)
+    # Every statement is on training without decay; it is worth a word only where there is one.
+    keys = (*row.premises, "no decay") if case.decay else row.premises
+    premises = tuple(premise(key, case) for key in keys)
     status, statement = row.status, row.statement
     if prompt is not None:
         statement = f"With one query for all inputs the weight is a prompt. {statement}"

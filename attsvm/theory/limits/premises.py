@@ -54,7 +54,7 @@ class Case:
     loss: None where it is an object that is not at hand. width: columns of the factors. trained:
     the head was trained, and names the best tokens as it stands. embedding: that of the sentences;
     realizable: what is known of them already; staged: (whether W_ov was trained before W_kq, what
-    shows it).
+    shows it). schedule, decay: of the steps, None where nothing is known of them.
     """
 
     tokens: Tokens | None
@@ -66,6 +66,8 @@ class Case:
     embedding: Floats | None = None
     realizable: Realizability | None = None
     staged: Verdict = (None, "a property of the run")
+    schedule: str | None = None
+    decay: float | None = None
 
     @lazy
     def read(self) -> Head | None:
@@ -180,6 +182,18 @@ def _support(case: Case) -> Verdict:
     return False, f"inputs {loose} do not: the limit solves the relaxed problem"
 
 
+def _small_step(case: Case) -> Verdict:
+    if case.schedule not in (None, "constant"):
+        return False, f"the schedule is {case.schedule}"
+    return None, "at most one over the gradient's Lipschitz constant"
+
+
+def _no_decay(case: Case) -> Verdict:
+    if case.decay is None:
+        return None, "a property of the run"
+    return case.decay == 0, f"the decay is {case.decay:g}; any keeps the norm from growing"
+
+
 def _width(case: Case) -> Verdict:
     if case.tokens is None:
         return None, "the width is not known here"
@@ -224,10 +238,8 @@ CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
     "any start": ("the other tokens of an input share one score", _equal_others),
     "near start": (_NEAR, _unchecked("a property of the run, not of the data")),
     "near or any start": (_NEAR, _start),
-    "small step": (
-        "the step is constant and small",
-        _unchecked("at most one over the gradient's Lipschitz constant"),
-    ),
+    "small step": ("the step is constant and small", _small_step),
+    "no decay": ("weights do not decay", _no_decay),
     "data model": (
         "the tokens come from the theorem's data model",
         _unchecked("nearly orthogonal tokens and suitable queries"),

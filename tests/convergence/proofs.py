@@ -1,0 +1,108 @@
+"""Proofs of every kind, which are saved, loaded, rechecked and forged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import attsvm
+from attsvm import ConvergenceProof, Problem, Selection, Tokens, solve
+
+Case = Callable[[], ConvergenceProof]
+
+
+def draw(seed: int, *shape: int) -> Any:
+    """Standard normal numbers."""
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def far_out(
+    tokens: Tokens, v: Any, R: float, *, alpha: Any = None, noise: float = 0.3, **how: Any
+) -> ConvergenceProof:
+    """The proof of a W of norm about R near the solution's ray, of the best tokens unless told."""
+    if alpha is None:
+        alpha = tokens.scores(v).argmax(axis=1)
+    best = solve(Problem.of(tokens, Selection.of(tokens, alpha)))
+    size = np.linalg.norm(best.W)
+    W = best.W / size * R
+    W = W + noise * R / 100 * draw(1, *W.shape)
+    return attsvm.proof_of_convergence(tokens, W, head=v, **how).require()
+
+
+def one(seed: int = 0, shape: tuple[int, int, int] = (3, 4, 5), **given: Any) -> tuple[Tokens, Any]:
+    """Tokens in weight form and a head."""
+    n, T, d = shape
+    return Tokens(draw(seed, n, T, d), queries=draw(seed + 100, n, d), **given), draw(seed + 200, d)
+
+
+def prompt(seed: int = 0) -> tuple[Tokens, Any]:
+    """Tokens in prompt form and a head."""
+    return Tokens(draw(seed, 2, 3, 4), labels=[1, -1]), draw(seed + 200, 4)
+
+
+def twice(seed: int = 0) -> tuple[Tokens, Any]:
+    """Tokens of which some are in an input twice, and an input that is there twice."""
+    X, Z = draw(seed, 3, 4, 5), draw(seed + 100, 3, 5)
+    X[0, 3] = X[0, 2]
+    X[2], Z[2] = X[1], Z[1]
+    return Tokens(X, queries=Z), draw(seed + 200, 5)
+
+
+def second_best(seed: int, place: int, **how: Any) -> ConvergenceProof:
+    """The proof of a selection with rows that pull the wrong way."""
+    tokens, v = one(seed)
+    order = (-tokens.scores(v)).argsort(axis=1)
+    alpha = order[:, 0].copy()
+    alpha[place] = order[place, 1]
+    return far_out(tokens, v, 100, alpha=alpha, noise=0.1, **how)
+
+
+def scaled(power: int) -> ConvergenceProof:
+    """A proof in units 2^power times larger."""
+    tokens, v = one(1)
+    unit = 2.0**power
+    larger = Tokens(tokens.X * unit, queries=tokens.queries)
+    return far_out(larger, v / unit, 40 / unit, lr=0.03 / unit)
+
+
+def tied() -> ConvergenceProof:
+    """A token with just the score of the kept one, whose row pulls to second order alone."""
+    keys = [[[1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [-0.5, 0.0]]]
+    tokens = Tokens([[[1.0], [0.2], [0.3], [1.0]]], keys=keys)
+    return far_out(tokens, np.ones(1), 40, lr=0.05)
+
+
+MASK = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 1]], bool)
+FLAT = Tokens([[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]])  # its tight rows are dependent
+SHARED = Tokens(draw(5, 2, 4, 5), queries=draw(6, 3, 5), source=[0, 1, 1], labels=[1, 1, -1])
+FLAT_HEAD = np.array([0.2, 0.7])
+
+CASES: dict[str, Case] = {
+    "tube": lambda: far_out(*one(0), 40, lr=0.03),
+    "tube B": lambda: far_out(*one(1), 40, lr=0.1),
+    "tube gd": lambda: far_out(*one(1), 10, rule="gd", noise=3),
+    "tube, bad rows": lambda: second_best(4, 1, lr=0.005),
+    "tube, prompt": lambda: far_out(*prompt(2), 40, lr=0.01, loss="exponential"),
+    "tube, mask": lambda: far_out(*one(1, mask=MASK, labels=[1, -1, 1]), 40, lr=0.01),
+    "tube, twice": lambda: far_out(*twice(1), 60, lr=0.01, loss="linear"),
+    "tube, keys": lambda: far_out(*one(3, keys=draw(9, 3, 4, 6)), 60, lr=0.01, loss="exponential"),
+    "tube, shared": lambda: far_out(SHARED, draw(7, 5), 60, lr=0.01),
+    "tube, tied": tied,
+    "tube, large": lambda: scaled(100),
+    "tube, small": lambda: scaled(-100),
+    "cone": lambda: far_out(*one(3), 40, lr=0.3),
+    "cone gd": lambda: far_out(FLAT, FLAT_HEAD, 60, rule="gd", noise=0.1, loss="exponential"),
+    "cone, flat": lambda: far_out(FLAT, FLAT_HEAD, 60, noise=0.1),
+    "level": lambda: far_out(*one(2), 3, rule="gd", noise=3),
+    "level, linear": lambda: far_out(*one(2), 3, rule="gd", noise=3, loss="linear"),
+    "level, flat": lambda: far_out(FLAT, FLAT_HEAD, 3, rule="gd", noise=0.1),
+}  # fmt: skip
+
+
+@cache
+def proved(case: str) -> ConvergenceProof:
+    """The proof of a case, computed once."""
+    return CASES[case]()

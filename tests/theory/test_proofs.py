@@ -1,0 +1,119 @@
+"""Proofs along runs: the first record that has one, what ends a run, and what has no theorem."""
+
+import numpy as np
+import pytest
+
+import attsvm
+from attsvm import Tokens, train
+from attsvm.data.sphere import sphere_arrays
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.models import MODELS
+from attsvm.theory.proofs import proof_of_run, proved_since, until_proved
+
+ARRAYS = [sphere_arrays(4, 5, 6, seed=seed) for seed in range(4)]
+TOKENS = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in ARRAYS]
+HEADS = np.stack([a["v"] for a in ARRAYS])
+CONFIG = {"rule": "ngd", "lr": 0.1, "loss": "logistic", "schedule": "constant", "decay": 0.0}
+
+
+def gradient_free_steps(tokens, v, W, steps, lr=0.1):
+    """The selections after more steps, by plain NumPy from the definition, in logarithms."""
+    X, z, y = tokens.X, tokens.queries, tokens.labels
+    scores = y[:, None] * (X @ v)
+    for _ in range(steps):
+        logits = np.einsum("ntd,de,ne->nt", X, W, z)
+        top = logits.argmax(axis=1)
+        rows = np.arange(len(X))
+        gap = scores[rows, top][:, None] - scores
+        log_s = logits - logits.max(axis=1, keepdims=True)
+        log_s = log_s - np.log(np.exp(log_s).sum(axis=1, keepdims=True))
+        shift = log_s.copy()
+        shift[rows, top] = -np.inf
+        peak = shift.max()
+        weight = np.exp(shift - peak)
+        lost = (np.exp(log_s) * gap).sum(axis=1)
+        f = scores[rows, top] - lost
+        slope = 1 / (1 + np.exp(f))
+        pull = slope[:, None] * (gap - lost[:, None]) * weight
+        g = np.einsum("nt,ntd,ne->de", pull, X[rows, top][:, None] - X, z)
+        W = W + lr * g / np.linalg.norm(g)
+    return W
+
+
+@pytest.fixture(scope="module")
+def path():
+    return train(TOKENS, head=HEADS, steps=6000, seed=3, init="normal:1")
+
+
+def test_a_run_is_proved_from_a_record_on_and_stays(path):
+    proved = 0
+    for b, tokens in enumerate(TOKENS):
+        since = proved_since(path, tokens, HEADS, instance=b)
+        end = proof_of_run(path, tokens, HEADS, instance=b)
+        assert (since is None) == (not end.proved)
+        if since is None:
+            continue
+        proved += 1
+        assert since.step == path.steps[since.record] and since.proof.verify()
+        assert since.step >= path.changed[b].max()
+        later = path.matrices()[since.record :, b]
+        best = attsvm.solve(attsvm.Problem.of(tokens, path.selection[b])).W
+        apart = 1 - np.einsum("rij,ij->r", later, best) / (
+            np.linalg.norm(later, axis=(1, 2)) * np.linalg.norm(best)
+        )
+        assert (apart <= since.proof.bound_at(later)).all()
+        assert (apart <= since.proof.bound(path.steps[since.record :] - since.step)).all()
+        W = gradient_free_steps(tokens, HEADS[b], since.proof.W, 300)
+        assert np.array_equal(
+            np.einsum("ntd,de,ne->nt", tokens.X, W, tokens.queries).argmax(axis=1),
+            path.selection[b],
+        )
+    assert proved >= 3
+
+
+def test_a_stack_ends_when_every_run_is_proved():
+    stop = until_proved(TOKENS[:3], HEADS[:3], CONFIG, model=MODELS["weight"])
+    made = train(TOKENS[:3], head=HEADS[:3], steps=20000, seed=3, init="normal:1", stop=stop)
+    assert made.steps[-1] < 20000
+    proofs = attsvm.proofs_of_convergence(TOKENS[:3], made.at(-1)["W"], head=HEADS[:3])
+    assert all(proof.proved and proof.verify() for proof in proofs)
+    assert all(
+        attsvm.outcome(made, TOKENS[b], HEADS, instance=b).state == "converges" for b in range(3)
+    )
+
+
+def test_a_falling_schedule_is_covered_without_a_rate_in_steps():
+    made = train(TOKENS[0], head=HEADS[0], steps=4000, lr=5.0, schedule="sqrt")
+    proof = proof_of_run(made, TOKENS[0], HEADS[0])
+    assert proof.proved and proof.lr == pytest.approx(5.0 / np.sqrt(4001))
+    assert proof.constants["growth"] == 0 and np.isnan(proof.bound(10)) and proof.verify()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rule": "adam", "lr": 0.01}, "no theorem"),
+        ({"rule": "spectral"}, "no theorem"),
+        ({"model": "factored"}, "model 'factored'"),
+        ({"decay": 0.01}, "weight decay"),
+        ({"schedule": lambda t: 1.0}, "schedule of one's own"),
+        ({"loss": "squared"}, "squared"),
+    ],
+)
+def test_runs_without_a_theorem_say_so_and_have_an_outcome(options, said):
+    made = train(TOKENS[0], head=HEADS[0], steps=50, **options)
+    if "loss" in options:
+        proof = proof_of_run(made, TOKENS[0], HEADS[0])
+        assert not proof.proved and said in proof.message
+        return
+    with pytest.raises(Unsupported, match=said):
+        proof_of_run(made, TOKENS[0], HEADS[0])
+    assert attsvm.outcome(made, TOKENS[0], HEADS[0]).proof is None
+
+
+def test_stacks_of_the_wrong_size_are_refused():
+    W = np.ones((3, 6, 6))
+    with pytest.raises(BadTokens, match="one matrix for each"):
+        attsvm.proofs_of_convergence(TOKENS[:2], W, head=HEADS[0])
+    with pytest.raises(BadTokens, match="2 heads for 3 instances"):
+        attsvm.proofs_of_convergence(TOKENS[:3], W, head=HEADS[:2])

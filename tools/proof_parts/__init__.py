@@ -1,0 +1,1 @@
+"""The parts of tools/check_proof.py, which share no code with attsvm."""
