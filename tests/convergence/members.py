@@ -19,7 +19,7 @@ import numpy as np
 from attsvm.convergence.proof import ConvergenceProof
 from tests.convergence.instances import LOSSES, Run, runs
 from tests.convergence.reference import Case, Chosen, max_margin
-from tests.convergence.rooms import Narrowest, directions, room
+from tests.convergence.rooms import Narrowest, directions, room, turned
 from tests.convergence.tubes import tube_members
 
 Array = Any
@@ -39,7 +39,7 @@ def cone_members(proof: ConvergenceProof, count: int, seed: int = 0) -> Narrowes
     slack = chosen.a @ axis - 1
     across = chosen.a - ((slack + 1) / N**2)[:, None] * axis
     rng = np.random.default_rng(seed)
-    u = directions(chosen, across, slack, count, rng)
+    u = turned(directions(chosen, across, slack, count, rng), axis)
     cosine = np.where(np.arange(count) % 4 == 3, rng.uniform(c["c0"], 1, count), c["c0"])
     sine = np.sqrt((1 - cosine) * (1 + cosine)) * (np.linalg.norm(u, axis=1) > 0.5)
     cosine = np.where(np.linalg.norm(u, axis=1) > 0.5, cosine, 1.0)

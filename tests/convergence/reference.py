@@ -233,22 +233,29 @@ def least_offset(a: Array, q: Array, ray: Array) -> tuple[Array, float]:
         z = np.log(q) - B @ x
         return float(z.max() + np.log(np.exp(z - z.max()).sum()))
 
-    now = value(x)
-    for _ in range(500):
+    def newton(x: Array) -> tuple[Array, Array]:
+        """The slope, and the step to where it vanishes."""
         z = np.log(q) - B @ x
         p = np.exp(z - z.max())
         p /= p.sum()
         slope = -p @ B
         H = (B.T * p) @ B - np.outer(slope, slope)
-        step = -np.linalg.lstsq(H + 1e-14 * np.trace(H) * np.eye(len(H)), slope, rcond=None)[0]
+        H = H + 1e-14 * np.trace(H) * np.eye(len(H))
+        return slope, -np.linalg.lstsq(H, slope, rcond=None)[0]
+
+    now = value(x)
+    for _ in range(500):
+        slope, step = newton(x)
         step *= min(1.0, 30 / max(np.abs(B @ step).max(initial=0.0), 1e-300))
         size = 1.0
         while size > 1e-9 and value(x + size * step) > now + 1e-4 * size * float(slope @ step):
             size /= 2
-        x = x + size * step
-        if now - value(x) <= 0 and np.abs(slope).max(initial=0.0) < 1e-13:
+        if size <= 1e-9 or np.abs(slope).max(initial=0.0) < 1e-13:
             break
-        now = value(x)
+        x, now = x + size * step, value(x + size * step)
+    for _ in range(3):  # values no longer tell the steps apart, slopes do
+        x = x + newton(x)[1]
+    now = value(x)
     return x @ basis, float(np.exp(now))
 
 

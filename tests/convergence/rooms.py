@@ -40,6 +40,22 @@ def room(left: Array, right: Array, size: Array | float = 0.0) -> float:
     return -np.inf if np.isnan(least) else least
 
 
+def lengths(x: Array) -> Array:
+    """The lengths of the rows of x, at any scale."""
+    top = np.maximum(np.abs(x).max(axis=1), 1e-300)
+    return top * np.linalg.norm(x / top[:, None], axis=1)
+
+
+def turned(u: Array, ray: Array) -> Array:
+    """Vectors of length 1 or 0, exactly across the ray up to rounding."""
+    along = ray / np.linalg.norm(ray)
+    for _ in range(2):
+        u = u - (u @ along)[:, None] * along
+        length = np.linalg.norm(u, axis=1, keepdims=True)
+        u = u / np.where(length > 0.5, length, np.inf)
+    return u
+
+
 def directions(chosen: Chosen | Merged, across: Array, slack: Array, count: int, rng: Any) -> Array:
     """Unit vectors among the rows' parts across the ray: against bad and nearly tight rows, random,
     and mixtures (count, D)."""

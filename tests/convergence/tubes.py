@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.convergence.proof import ConvergenceProof
 from tests.convergence.reference import Case, Merged, Solved, least_offset, max_margin
-from tests.convergence.rooms import Narrowest, directions, room
+from tests.convergence.rooms import Narrowest, directions, lengths, room, turned
 
 Array = Any
 
@@ -83,7 +83,7 @@ def tube_members(proof: ConvergenceProof, count: int, seed: int = 0) -> Narrowes
     t = seen(proof)
     c, chosen, ray, N = t.c, t.chosen, t.solved.W, t.solved.N
     rng = np.random.default_rng(seed)
-    u = directions(chosen, t.across, t.slack, count, rng)
+    u = turned(directions(chosen, t.across, t.slack, count, rng), ray)
     radius = c["D"] * np.where(np.arange(count) % 7 == 6, rng.uniform(0, 1, count), 1.0)
     more = rng.exponential(0.5, count) ** 3 * min(1.0, 20 / t.rho)
     rho = t.rho * np.where(np.arange(count) % 3, 1.0, 1 + more)
@@ -114,7 +114,7 @@ def tube_members(proof: ConvergenceProof, count: int, seed: int = 0) -> Narrowes
     least = np.min(t.slack[fading], initial=1.0)
     fade = np.exp(-min(least, 1.0) * (rho - t.rho))
     found["S ≥ Ẑe^−ρ"] = room(t.Z * np.exp(np.minimum(base - rho, 700)), S)
-    found["‖E⊥‖ ≤ Sπ"] = room(np.linalg.norm(E, axis=1), S * c["pi"] * fade)
+    found["‖E⊥‖ ≤ Sπ"] = room(lengths(E), S * c["pi"] * fade)
     found["⟨g, Ŵ⟩ ≥ S(1−β)"] = room(S * (1 - c["beta"]), along)
     theta = t.theta(rho)
     found |= _sums(t)
@@ -131,7 +131,8 @@ def _sums(t: TubeSeen) -> dict[str, float]:
     free = t.good.copy()
     free[t.solved.C] = False
     theta = t.theta(np.array([t.rho]))[0]
-    tail = 1 / np.maximum(slack, 1e-300) + c["h"] / N
+    rounded = slack + 1e-14 * (1 + np.linalg.norm(t.chosen.a, axis=1) * N)
+    tail = 1 / rounded + c["h"] / N
     bad = t.chosen.limit < 0
     log = -t.rho * slack[bad] - t.chosen.a[bad] @ t.star + length[bad] * c["D"]
     b = -t.chosen.limit[bad] / t.Z * np.exp(log)
@@ -189,8 +190,8 @@ def _stay(t: TubeSeen, proof: ConvergenceProof, count: int, rng: Any, steps: int
 
     Steps of a thousand times ‖W‖ are as long as floats can tell from their rounding.
     """
-    u = directions(t.chosen, t.across, t.slack, count, rng)
     ray, N = t.solved.W, t.solved.N
+    u = turned(directions(t.chosen, t.across, t.slack, count, rng), ray)
     W = t.own * ray + t.star + np.linalg.norm(t.P - t.star) * u
     worst = np.inf
     longest = min(proof.longest_step, 1e3 * float(np.linalg.norm(proof.W)))
@@ -203,5 +204,7 @@ def _stay(t: TubeSeen, proof: ConvergenceProof, count: int, rng: Any, steps: int
         else:
             W = W + longest * g / norm
         P = W - (W @ ray)[:, None] * ray / N**2
-        worst = min(worst, room(np.linalg.norm(P - t.star, axis=1), t.c["D"]))
+        # Long steps are rounded by more than a thin tube is wide.
+        off = np.linalg.norm(P - t.star, axis=1) - 1e-13 * np.linalg.norm(W, axis=1)
+        worst = min(worst, room(off, t.c["D"]))
     return worst
