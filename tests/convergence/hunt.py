@@ -81,11 +81,25 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
         rho = 10.0 ** rng.uniform(0.5, 3.5)
         shake = rng.standard_normal(solved.W.size) * solved.N * 10.0 ** rng.uniform(-2, 1.5)
         W = (rho * solved.W + shake).reshape(tokens.keys.shape[2], 1)
-        proof = judge.prove(W)
-        tally[str(proof.theorem)] += 1
-        if proof.proved:
-            wrong += [f"seed {seed}, {family}, {loss}, {rule}: {word}" for word in faults(proof)]
+        found = [judge.prove(W)]
+        if rule == "gd":
+            found += [level for size in (0.01, 0.1, 1.0) if (level := level_at(judge, size * W))]
+        for proof in found:
+            tally[str(proof.theorem)] += 1
+            if proof.proved:
+                said = f"seed {seed}, {family}, {loss}, {rule}"
+                wrong += [f"{said}: {word}" for word in faults(proof)]
     return family, wrong, tally
+
+
+def level_at(judge: Any, W: Array) -> ConvergenceProof | None:
+    """The loss level at W alone, where another theorem would come first."""
+    alpha = judge.selected(W)
+    at = judge.ground(alpha)
+    if at.rows is None:
+        return None
+    with np.errstate(all="ignore"):
+        return judge._level(W / at.rows.unit, W, alpha, at)
 
 
 def faults(proof: ConvergenceProof, steps: int = 400) -> list[str]:
@@ -100,6 +114,7 @@ def faults(proof: ConvergenceProof, steps: int = 400) -> list[str]:
     solved = max_margin(chosen.a)
     W = proof.W.ravel()[None].copy()
     size = min(proof.longest_step, 1e3 * proof.lr)
+    loss = chosen.excess(W)[0]
     start = off(W, solved.W)
     for _ in range(steps):
         m = chosen.margins(W)
@@ -111,6 +126,11 @@ def faults(proof: ConvergenceProof, steps: int = 400) -> list[str]:
             W = W + size * np.exp(-base)[:, None] * g
         else:
             W = W + size * g / np.linalg.norm(g, axis=1, keepdims=True)
+        if proof.theorem == "level":
+            now = chosen.excess(W)[0]
+            if not now <= loss * (1 + 1e-12):
+                return [*out, f"the loss rises from {loss} to {now}"]
+            loss = now
     if proof.theorem == "tube":
         bound = float(proof.bound_at(W.reshape(proof.W.shape)))
         if not off(W, solved.W) <= bound * (1 + 1e-9) + 1e-15:
