@@ -233,8 +233,8 @@ def proof_of_convergence(
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).theorem
-    'tube'
+    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
+    True
     """
     of_sentences = {"embedding": embedding, "readout": readout, "weights": weights}
     given = {name: value for name, value in of_sentences.items() if value is not None}

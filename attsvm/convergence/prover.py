@@ -16,7 +16,8 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.convergence import cone, standing, tube
-from attsvm.convergence.active import Active, NotVerified, named, not_good, verified
+from attsvm.convergence.active import Active, NotVerified, not_good, verified
+from attsvm.convergence.explain import blocked_by
 from attsvm.convergence.level import measure_level
 from attsvm.convergence.proof import Blocked, ConvergenceProof, Theorem
 from attsvm.convergence.rounding import drift_of, float_steps
@@ -160,7 +161,7 @@ class Prover:
             found = self._level(scaled, W, alpha, at)
         if found is not None:
             return found
-        blocked = self._blocked(scaled, at) if explain else Blocked("no inequality holds")
+        blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
         return self._made(W, alpha, at, Found(blocked=blocked))
 
     def steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
@@ -261,76 +262,6 @@ class Prover:
         }
         witness = _axis_witness(rows, at)
         return self._made(given, alpha, at, Found("level", constants, witness, found.longest))
-
-    def _blocked(self, W: Floats, at: Ground) -> Blocked:
-        """Why there is no proof at W: the active set, a row without margin, or an inequality."""
-        if at.frame is None or at.rows is None:
-            return at.blocked or Blocked("no inequality holds")
-        frame, rows = at.frame, at.rows
-        steps = self.steps(rows)
-        here = standing.place(frame, W, 0.0 if self.plain else steps.size)
-        norm = self._needed(frame, W) * rows.unit
-        across = np.maximum(frame.active.across.hi, 1e-300)
-        top = (frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
-        reach = top / across
-        D0 = float(here.distance.hi)
-        k = int(reach.argmin())
-        if not reach[k] > D0:
-            return Blocked(
-                f"{named(rows, k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
-                f"limit ray, and the margin is known within {reach[k] * rows.unit:.3g} of it",
-                _row(rows, k),
-                norm,
-            )
-        D = tube.radii(frame, here)
-        found = tube.measure(frame, here, steps, D, "A")
-        level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
-        level = level - frame.active.across.hi * D0
-        bad = frame.bad
-        if steps.size and not ((found.omega > 0) | ~(found.beta < 1)).any():
-            most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
-            size = float(found.h.min()) * rows.unit
-            step = f"a step of {size:.3g}" if self.plain else f"the step {self.lr:.3g}"
-            return Blocked(
-                f"{step} is too long: the tube needs less than about {most:.3g}",
-                None,
-                norm,
-            )
-        if bad.any():
-            k = int(np.where(bad, level, np.inf).argmin())
-            return Blocked(
-                f"{named(rows, k)} scores more than the kept token and still pulls too strongly "
-                f"(its slack is {frame.active.slack.mid[k]:.3g})",
-                _row(rows, k),
-                norm,
-            )
-        need = np.where((found.beta < 1) & (found.omega > 0), found.need / found.D**2, np.inf)
-        j = int(np.nan_to_num(need, nan=np.inf).argmin())
-        if not np.isfinite(need[j]):
-            return Blocked("attention is not settled enough: its curvature outweighs", None, norm)
-        return Blocked(
-            f"the tube needs D² ≥ {found.need[j] * rows.unit**2:.3g} where D² = "
-            f"{found.D[j] ** 2 * rows.unit**2:.3g}",
-            None,
-            norm,
-        )
-
-    def _needed(self, frame: standing.Frame, W: Floats) -> float:
-        """About the norm at which W, moved along the limit ray, is proved; nan if none is found."""
-        ray = frame.rows.combined(frame.active.lam, frame.active.C).mid
-        steps = self.steps(frame.rows)
-        low, high, step = 0.0, math.inf, max(_size(W) / float(frame.active.N.mid), 1.0)
-        for _ in range(30):
-            tried = low + step if high == math.inf else 0.5 * (low + high)
-            here = standing.place(frame, W + tried * ray, 0.0 if self.plain else steps.size)
-            D = tube.radii(frame, here)
-            if len(D) and tube.widest(frame, here, steps, D[::4]) is not None:
-                high = tried
-            else:
-                low, step = tried, step * 2
-            if high < math.inf and high - low <= 0.02 * high:
-                break
-        return _size(W + high * ray) if high < math.inf else math.nan
 
     def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
         return ConvergenceProof(

@@ -269,13 +269,14 @@ class TokenPull:
         least, most, _ = self._steep(below, over)
         n = len(self.top.lo)
         out = []
-        for room, sign in ((self.gap.lo - below[..., self.owner], -1.0),
-                           (self.gap.hi + over[..., self.owner], 1.0)):  # fmt: skip
+        low = self.gap.lo - below[..., self.owner]
+        high = self.gap.hi + over[..., self.owner]
+        for room, sign in ((low, -1.0), (high, 1.0)):
             far, near = most[..., self.owner], least[..., self.owner]
             near = near / (1 + o[..., self.owner])
             value = room * np.where((room > 0) == (sign > 0), far, near)
             value = value + sign * (32 + len(self.owner)) * _U * np.abs(value)
-            out.append(added(value / n, self.group, e.shape) * 1.0)
+            out.append(added(value / n, self.group, e.shape))
         return out[0], out[1]
 
     def _spread(self, single: Floats) -> tuple[Floats, Floats, Floats]:

@@ -46,6 +46,15 @@ def prover_of(
         raise Unsupported(
             f"no theorem of convergence covers model {form.name!r}: it covers weight and prompt"
         )
+    lr, steady = covered_step(config, step)
+    return prover(tokens, head=head, rule=config["rule"], lr=lr, loss=config["loss"], steady=steady)
+
+
+def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
+    """The longest step of a run from this step on, and whether all have that length.
+
+    Raises Unsupported for what makes steps that no theorem covers.
+    """
     if float(config.get("decay") or 0.0):
         raise Unsupported("no theorem of convergence covers weight decay")
     schedule = config.get("schedule", "constant")
@@ -56,15 +65,7 @@ def prover_of(
         )
     if "rule" in config.get("outside", ()) or "loss" in config.get("outside", ()):
         raise Unsupported("no theorem of convergence covers a rule or a loss of one's own")
-    lr = float(config["lr"]) * SCHEDULES[schedule](step)
-    return prover(
-        tokens,
-        head=head,
-        rule=config["rule"],
-        lr=lr,
-        loss=config["loss"],
-        steady=schedule == "constant",
-    )
+    return float(config["lr"]) * SCHEDULES[schedule](step), schedule == "constant"
 
 
 def proof_of_run(

@@ -1,5 +1,6 @@
 """The power cone: mirror descent stays in it, and what must not be proved is not."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import attsvm
 from attsvm.convergence import power
 from attsvm.convergence.front import prover
 from attsvm.convergence.power_axis import Exponent, radii, spread_of
+from tests.convergence.power_hunt import tried
 from tests.convergence.power_members import (
     cosine,
     gradient,
@@ -277,3 +279,12 @@ def test_extreme_exponents_are_judged_without_failing(p):
         if at.direction is not None:
             proof = judge.prove(size * at.direction)
             assert not proof.proved or proof.verify()
+
+
+def test_no_false_proof_is_found():
+    total = Counter()
+    for seed in range(30):
+        wrong, tally = tried(seed)
+        assert not wrong, wrong
+        total += tally
+    assert total["power cone"] > 20

@@ -1,5 +1,6 @@
 """Proofs of convergence on sentences: pulls within their errors, and runs that keep to them."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from attsvm.language.contexts import Contexts
 from attsvm.language.training.next_token import attention_look
 from attsvm.language.training.proofs import _prover, proof_of_convergence, sentence_rows
 from attsvm.language.training.task import Lesson
+from tests.language.proof_hunt import tried
 
 READOUTS = ["softmax", "mass"]
 
@@ -283,3 +285,13 @@ def test_the_door_says_what_belongs_where():
     with pytest.raises(attsvm.BadTokens, match="it must be"):
         attsvm.proof_of_convergence(data, np.eye(3), readout="mass")
     assert isinstance(Contexts.of(data, np.eye(7)), Contexts)
+
+
+def test_no_false_proof_is_found():
+    total = Counter()
+    for seed in range(30):
+        wrong, tally = tried(seed)
+        assert not wrong, wrong
+        total += tally
+    assert total["tube"] > 15
+    assert total["cone"] > 3

@@ -23,6 +23,9 @@ def read(path: str) -> SimpleNamespace:
     need(version == 1, f"attsvm_proof, the format version, is {version} and not 1", 2)
     if "X" in file and "keys" not in file:
         file["keys"] = file["X"]
+    words = "rule" in file and file["rule"].dtype.kind == "U" and "head" in file
+    sentences = words and np.ndim(file["head"]) == 2
+    need(not sentences, "a proof on sentences: proofs on tokens are rechecked here", 2)
     for group in (ARRAYS + ";" + OPTIONAL).split(";"):
         (kind, axes), *names = group.split()[0].split(":"), *group.split()[1:]
         for name in names:
@@ -53,6 +56,6 @@ def read(path: str) -> SimpleNamespace:
         need(np.all((file[name] >= 0) & (file[name] < pool)), f"{name} is out of range", 2)
     need(np.all(abs(f.labels) == 1), "a label is neither 1 nor -1", 2)
     need(f.loss in ("logistic", "exponential", "linear"), f"the loss is {f.loss!r}", 2)
-    need(f.rule in ("gd", "ngd"), f"the rule is {f.rule!r}", 2)
+    need(f.rule in ("gd", "ngd"), f"the rule is {f.rule!r}: gd and ngd are rechecked here", 2)
     need(f.theorem in THEOREMS, f"the theorem is {f.theorem!r}", 2)
     return f

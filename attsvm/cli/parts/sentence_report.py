@@ -47,6 +47,7 @@ def describe_run(found: SentenceOutcome) -> dict[str, Any]:
         },
         "top_optimal": _known(found.top_optimal),
         "limit": summary.describe_limit(found.limit),
+        "proof": None if found.proof is None else found.proof.to_dict(),
         "steps": {name: int(path.steps[-1]) for name, path in paths.items() if path is not None},
         "diverged": {name: path.diverged for name, path in paths.items() if path is not None},
     }
@@ -109,6 +110,8 @@ def run_table(report: dict[str, Any], title: str) -> Table:
                 table.add_row(f"{name} {key.replace('_', ' ')}", shown)
         table.add_row(f"{name} certificate", best["message"])
     summary.limit_rows(table, report["limit"])
+    if report["proof"] is not None:
+        table.add_row("convergence of W_kq", report["proof"]["message"])
     seen = report["unseen"]
     if seen is not None:
         table.add_row(

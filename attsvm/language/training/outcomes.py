@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.convergence import ConvergenceProof
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.lazy import lazy
 from attsvm.language.contexts import Contexts
 from attsvm.language.embedding import embedding_of, orthonormal
 from attsvm.language.finite import FinitePart, finite_part
@@ -28,6 +30,7 @@ from attsvm.language.problems import (
 )
 from attsvm.language.realizable import Realizability, realizability
 from attsvm.language.sentences import Sentences
+from attsvm.language.training.proofs import proof_of_convergence
 from attsvm.language.training.stages import Stages
 from attsvm.language.training.task import Lesson, decoder_of
 from attsvm.models import sentence_model_of
@@ -37,10 +40,13 @@ from attsvm.solvers.front import solve
 from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.limits.premises import Case
 from attsvm.theory.measures import correlation
+from attsvm.theory.proofs import covered_step
 from attsvm.training.path import Path
 
 # Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
 PART = 1 << 22
+# Tokens of sentences up to which a proof of convergence is tried.
+MOST = 6000
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +168,15 @@ class SentenceOutcome:
         states = {best.status for best in self.certificates.values()}
         return next((s for s in ("inseparable", "stalled") if s in states), "optimal")
 
+    @lazy
+    def proof(self) -> ConvergenceProof | None:
+        """That attention converges from here, or what blocks it.
+
+        None for what no theorem covers: both matrices trained at once, other rules, weight decay,
+        steps that shrink; and for more than a few thousand rows.
+        """
+        return _proof(self.run)
+
 
 def sentence_outcome(
     run: SentenceRun, *, norm: str | Norm | None = None, every: Mapping[int, Order] | None = None
@@ -205,6 +220,30 @@ def sentence_outcome(
             {name: shares[name] for name in problems},
             _top_optimal(run),
         )
+
+
+def _proof(run: SentenceRun) -> ConvergenceProof | None:
+    path = run.attention
+    if path is None or run.joint or path.diverged >= 0:
+        return None
+    if run.data.size * run.contexts.tokens.shape[1] > MOST:
+        return None
+    try:
+        lr, steady = covered_step(path.config, int(path.steps[-1]))
+        if not steady:
+            return None
+        return proof_of_convergence(
+            run.data,
+            run.ends["W_kq"],
+            head=run.ends.get("W_ov", run.frozen),
+            rule=path.config["rule"],
+            lr=lr,
+            embedding=run.E,
+            readout="mass" if run.mass else "softmax",
+            weights="uniform" if run.uniform else "empirical",
+        )
+    except Unsupported:
+        return None
 
 
 def _limit(run: SentenceRun, found: Realizability) -> Limit:
