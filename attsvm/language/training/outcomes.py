@@ -30,7 +30,7 @@ from attsvm.language.problems import (
 )
 from attsvm.language.realizable import Realizability, realizability
 from attsvm.language.sentences import Sentences
-from attsvm.language.training.proofs import proof_of_convergence
+from attsvm.language.training.proofs import proof_of_run
 from attsvm.language.training.stages import Stages
 from attsvm.language.training.task import Lesson, decoder_of
 from attsvm.models import sentence_model_of
@@ -40,13 +40,10 @@ from attsvm.solvers.front import solve
 from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.limits.premises import Case
 from attsvm.theory.measures import correlation
-from attsvm.theory.proofs import covered_step
 from attsvm.training.path import Path
 
 # Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
 PART = 1 << 22
-# Tokens of sentences up to which a proof of convergence is tried.
-MOST = 6000
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +172,7 @@ class SentenceOutcome:
         None for what no theorem covers: both matrices trained at once, other rules, weight decay,
         steps that shrink; and for more than a few thousand rows.
         """
-        return _proof(self.run)
+        return proof_of_run(self.run)
 
 
 def sentence_outcome(
@@ -220,30 +217,6 @@ def sentence_outcome(
             {name: shares[name] for name in problems},
             _top_optimal(run),
         )
-
-
-def _proof(run: SentenceRun) -> ConvergenceProof | None:
-    path = run.attention
-    if path is None or run.joint or path.diverged >= 0:
-        return None
-    if run.data.size * run.contexts.tokens.shape[1] > MOST:
-        return None
-    try:
-        lr, steady = covered_step(path.config, int(path.steps[-1]))
-        if not steady:
-            return None
-        return proof_of_convergence(
-            run.data,
-            run.ends["W_kq"],
-            head=run.ends.get("W_ov", run.frozen),
-            rule=path.config["rule"],
-            lr=lr,
-            embedding=run.E,
-            readout="mass" if run.mass else "softmax",
-            weights="uniform" if run.uniform else "empirical",
-        )
-    except Unsupported:
-        return None
 
 
 def _limit(run: SentenceRun, found: Realizability) -> Limit:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,8 +36,14 @@ from attsvm.losses import loss_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.rules import RuleLike, rule_of
+from attsvm.theory.proofs import covered_step
+
+if TYPE_CHECKING:
+    from attsvm.language.training.outcomes import SentenceRun
 
 _NONE = np.empty(0, np.int64)
+# Tokens of sentences up to which a proof is tried at the end of a run.
+MOST = 6000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,6 +163,31 @@ def proof_of_convergence(
     if array.shape != (d, d) or not np.isfinite(array).all():
         raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
     return _prover(lesson, rule, float(lr)).prove(np.ascontiguousarray(array))
+
+
+def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
+    """The proof for the end of a run of attention; None where no theorem covers it."""
+    path = run.attention
+    if path is None or run.joint or path.diverged >= 0:
+        return None
+    if run.data.size * run.contexts.tokens.shape[1] > MOST:
+        return None
+    try:
+        lr, steady = covered_step(path.config, int(path.steps[-1]))
+        if not steady:
+            return None
+        return proof_of_convergence(
+            run.data,
+            run.ends["W_kq"],
+            head=run.ends.get("W_ov", run.frozen),
+            rule=path.config["rule"],
+            lr=lr,
+            embedding=run.E,
+            readout="mass" if run.mass else "softmax",
+            weights="uniform" if run.uniform else "empirical",
+        )
+    except Unsupported:
+        return None
 
 
 def _prover(lesson: Lesson, rule: RuleLike, lr: float) -> Prover:
