@@ -295,3 +295,21 @@ def test_no_false_proof_is_found():
         total += tally
     assert total["tube"] > 15
     assert total["cone"] > 3
+
+
+def test_the_outcome_of_a_run_holds_its_proof():
+    data = attsvm.Sentences.of(realizable(8, 3, 10, 0, query_count=3))
+    first = attsvm.train(data, model="decoder", lr=0.1, steps=2000)
+    path = attsvm.train(data, model="next-token", head=first, lr=0.1, steps=2000)
+    found = attsvm.outcome(path, data, first)
+    assert found.proof is not None and found.proof.proved and found.proof.verify()
+    assert 1 - found.correlation["W_kq"] <= found.proof.bound()
+    short = attsvm.train(data, model="next-token", head=first, lr=0.1, steps=20)
+    blocked = attsvm.outcome(short, data, first).proof
+    assert blocked is not None and not blocked.proved and "not proved" in blocked.message
+    both = attsvm.train(data, model="joint-next-token", lr=0.1, steps=20)
+    assert attsvm.outcome(both, data).proof is None
+    other = attsvm.train(data, model="next-token", head=first, rule="adam", lr=0.1, steps=20)
+    assert attsvm.outcome(other, data, first).proof is None
+    falling = attsvm.train(data, model="next-token", head=first, lr=0.1, steps=20, schedule="sqrt")
+    assert attsvm.outcome(falling, data, first).proof is None
