@@ -58,7 +58,7 @@ def claims_page(claims: Iterable[Stated]) -> str:
         *_TRUSTED,
         "",
         *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
-        "- **statement**: a theorem that is only recalled; it is under test, and so is its wording.",
+        "- **statement**: a theorem that is only recalled; it is under test, wording and all.",
         "",
         "Where a statement is known from:",
         "",
