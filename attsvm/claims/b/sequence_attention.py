@@ -50,7 +50,7 @@ CLAIM = Claim(
     trust="measured",
     statement="When every position of a sequence is a query over the shared tokens, with or "
     "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution of "
-    "locally optimal tokens. (The papers treat one query per input and leave this open.)",
+    "locally optimal tokens. The papers treat one query per input and leave this open.",
     full=_FULL,
     quick={**_FULL, "seeds": 10},
     run=runner(_FAMILIES),
