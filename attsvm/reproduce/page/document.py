@@ -156,10 +156,10 @@ def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> 
     )
     meaning = "".join(f"<p>{text(words)}</p>" for words in MEANING)
     return f"""<section aria-labelledby="summary"><h2 id="summary">Summary</h2>
-<div class="meaning">{meaning}</div>
 <ul class="tiles">{tiles}</ul>
 <p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running · \
 attsvm {text(", ".join(versions) or __version__)}</p>
+<div class="meaning">{meaning}</div>
 <div class="scroll"><table class="papers"><thead><tr><th scope="col">Paper</th>{heads}\
 <td></td></tr></thead><tbody>{"".join(lines)}</tbody></table></div>
 </section>"""
