@@ -30,7 +30,8 @@ Config = dict[str, Any]
 Result = dict[str, NDArray[Any]]
 
 Verdict = Literal["holds", "fails", "undecided"]
-Kind = Literal["theorem", "figure"]
+# question: nobody published it; what is judged is a guess of ours.
+Kind = Literal["theorem", "figure", "question"]
 # Where the statement comes from: read in a public abstract or caption, taken from released code,
 # read off a published picture, recalled and not read again, derived from the definitions, or
 # believed on other grounds and measured here.
@@ -192,6 +193,8 @@ def law_broken(claim: Claim) -> str:
     for name, word, known in words:
         if word not in known:
             return f"{name} is one of {', '.join(filter(None, known))}; this is {word!r}"
+    if claim.kind == "question" and claim.differs:
+        return "a question differs from nothing that is published: say it in the statement"
     for name in ("run", "check", "plot", "motion"):
         part = getattr(claim, name)
         if not callable(part) and not (name == "motion" and part is None):

@@ -25,6 +25,7 @@ def list_command(
     from rich.text import Text
 
     from attsvm.reproduce import chosen_ids, known_claims
+    from attsvm.reproduce.page.claim import kind_words
 
     known = known_claims(source)
     names = chosen_ids(papers or [], known)
@@ -33,9 +34,11 @@ def list_command(
         print_json({"status": "done", "claims": [about(known[n], last.get(n)) for n in names]})
         return
     table = Table(box=None, pad_edge=False)
-    for head in ("claim", "kind", *(["verdict"] if last else []), "title"):
+    for head in ("claim", "kind", "known from", *(["verdict"] if last else []), "title"):
         table.add_column(head, no_wrap=head != "title")
     for name in names:
         verdict = verdict_text(last[name]) if name in last else Text("not run", "dim")
-        table.add_row(name, known[name].kind, *([verdict] if last else []), known[name].title)
+        stated = about(known[name], None)
+        said = [kind_words(stated), str(stated["trust"]), *([verdict] if last else [])]
+        table.add_row(name, *said, known[name].title)
     Console(markup=False).print(table)

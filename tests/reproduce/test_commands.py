@@ -98,9 +98,9 @@ def test_list_shows_the_last_verdicts(run):
     plain = run("list").out
     assert all(name in plain for name in CLAIMS) and "verdict" not in plain
     run("reproduce", FAILING)
-    lines = {line.split()[0]: line.split()[:3] for line in run("list", "Z").out.splitlines()}
-    assert lines[FAILING] == [FAILING, "figure", "fails"]
-    assert lines[NAME] == [NAME, "figure", "not"]
+    lines = {line.split()[0]: line.split()[:4] for line in run("list", "Z").out.splitlines()}
+    assert lines[FAILING] == [FAILING, "figure", "measured", "fails"]
+    assert lines[NAME] == [NAME, "figure", "measured", "not"]
     listed = run("list", "Z", "--json").report["claims"]
     assert [(c["id"], c["verdict"]) for c in listed] == [(NAME, None), (FAILING, "fails")]
 

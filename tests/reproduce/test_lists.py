@@ -1,10 +1,12 @@
 """docs/claims.md and the README's table list the claims that exist."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from attsvm.claims import CLAIMS
+from attsvm.claims.claim import law_broken
 from attsvm.errors import BadTokens
 from attsvm.reproduce.page.tables import (
     BEGIN,
@@ -41,6 +43,22 @@ def test_a_table_is_put_between_its_marks():
     assert with_table(page, verdict_table(records)) == page
     with pytest.raises(BadTokens, match="has no lines"):
         with_table("no marks", "table\n")
+
+
+def test_a_recalled_theorem_is_a_statement_under_test():
+    record = {"id": "Z.x", "title": "t", "kind": "theorem", "trust": "as recalled"}
+    row = verdict_table([{**record, "verdict": "fails"}]).splitlines()[-1]
+    assert row == "| `Z.x` | t | statement | as recalled | fails |"
+    row = verdict_table([{**record, "trust": "read", "verdict": "fails"}]).splitlines()[-1]
+    assert row == "| `Z.x` | t | theorem | read | fails |"
+
+
+def test_questions_differ_from_nothing_published():
+    asked = [claim for claim in CLAIMS.values() if claim.kind == "question"]
+    assert len(asked) == 8 and not any(claim.differs for claim in asked)
+    assert all(claim.trust == "measured" for claim in asked)
+    wrong = replace(asked[0], differs="from what?")
+    assert "a question differs from nothing" in law_broken(wrong)
 
 
 def test_statements_cannot_break_their_row():

@@ -263,7 +263,7 @@ _FULL = {
 CLAIM = Claim(
     id="A.contextual-data",
     title="Several contexts: attention finds the relevant tokens",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="Each input belongs to one of three contexts; one of its tokens lies near the centre "
     "of the context and carries the label, the others are noise. With clean labels, normalized "

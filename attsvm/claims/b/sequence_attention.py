@@ -46,17 +46,15 @@ _FULL = {
 CLAIM = Claim(
     id="B.sequence-attention",
     title="Every position a query",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="When every position of a sequence is a query over the shared tokens, with or "
     "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution of "
-    "locally optimal tokens.",
+    "locally optimal tokens. The papers treat one query per input and leave this open.",
     full=_FULL,
     quick={**_FULL, "seeds": 10},
     run=runner(_FAMILIES),
     check=checker(_FAMILIES),
     plot=plotter(list(_FAMILIES)),
-    differs="The papers treat one query per input and name several queries per sequence as open; "
-    "this is a question of ours.",
     reference="tarzanagh2023svm",
 )

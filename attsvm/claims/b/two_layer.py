@@ -158,19 +158,17 @@ _FULL = {
 CLAIM = Claim(
     id="B.two-layer",
     title="Two layers, two problems",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="In two attention layers trained one after the other, each layer ends at the "
     "max-margin solution of its own problem: the second one's tokens are those of the first plus "
-    "what the trained first layer pools.",
+    "what the trained first layer pools. The paper leaves several layers open. Where two places "
+    "of a sequence attend to each other, token plus pooled token is the same sum for both, and no "
+    "second layer can tell them apart: such pairs are left out and counted.",
     full=_FULL,
     quick={**_FULL, "seeds": 10},
     run=run,
     check=check,
     plot=plot,
-    differs="Several layers are named as open in the paper; this is a question of ours. The layers "
-    "are trained in turn, not together. Where two positions of a sequence attend to each other, "
-    "token plus pooled token is the same sum for both, and no second layer can tell them apart: "
-    "such pairs are left out and counted.",
     reference="tarzanagh2023svm",
 )

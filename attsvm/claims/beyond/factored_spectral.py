@@ -114,7 +114,7 @@ _FULL = {
 CLAIM = Claim(
     id="beyond.factored-spectral",
     title="Spectral descent does not notice the factors",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="Spectral descent on the factors of K Qᵀ maximizes the margin in the spectral norm "
     "of the product, in the median as nearly as it does on the weight itself, once the width "

@@ -152,7 +152,7 @@ _FULL = {"seeds": list(range(100)), "lr": 0.1, "steps": 10_000, "exact": 0.999, 
 CLAIM = Claim(
     id="beyond.float-drift",
     title="Plain floats drift away from the limit",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="Once attention saturates, the published gradient formula in double precision "
     "cancels to rounding noise: normalized, it walks away from the max-margin direction, and with "

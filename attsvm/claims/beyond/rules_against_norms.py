@@ -117,7 +117,7 @@ _FULL = {"seeds": list(range(20)), "seed": 1, "steps": 6000, "share": 0.98}
 CLAIM = Claim(
     id="beyond.rules-against-norms",
     title="Rules against norms",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="With steps falling like t^−½, normalized, sign and spectral descent on the weight "
     "reach in the median nearly the best margin in the Frobenius, max and spectral norm, and on "

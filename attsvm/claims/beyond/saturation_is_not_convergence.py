@@ -241,7 +241,7 @@ _FULL = {
 CLAIM = Claim(
     id="beyond.saturation-is-not-convergence",
     title="Saturated attention is not convergence",
-    kind="figure",
+    kind="question",
     trust="measured",
     statement="A run can hold probability 1.000000 for thousands of iterations on tokens that are "
     "certified not locally optimal, and then leave them; every run ends at tokens that are "

@@ -258,7 +258,7 @@ _FULL = {
 CLAIM = Claim(
     id="D.two-stage-against-one-stage",
     title="Two stages against one",
-    kind="theorem",
+    kind="question",
     trust="measured",
     statement="For the same number of normalized steps, the decoder first and attention over it "
     "ends nearer in direction to both max-margin solutions than both matrices at once, and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
 KINDS = {
     "theorem": "Theorem: judged only on instances inside its premises.",
     "figure": "Figure: the published experiment, run again.",
+    "question": "Question: nobody published it; what is judged is a guess of ours.",
 }
 TRUST = {
     "read": "The statement was read in the paper's abstract or in a caption.",
@@ -27,6 +29,26 @@ TRUST = {
     "derived": "The statement follows from the definitions.",
     "measured": "The statement is believed on other grounds and measured here.",
 }
+
+
+# What the first screen of a page says of its verdicts.
+MEANING = (
+    "attsvm trains one-layer attention exactly, solves the max-margin problem that theory names "
+    "for it with a certificate, and runs the statements of four papers, and questions of its own, "
+    "on fresh data.",
+    "A claim holds when every number asked of it, fixed before the run, is met on instances inside "
+    "its premises; it fails when one is not, and is undecided when no instance is inside. A claim "
+    "that fails is a finding about a statement, not a fault of the run. 'Differs' marks results "
+    "that hold, or fail, in another way than what is published. What a statement is known from "
+    "stands beside its verdict: one that is only recalled is a statement under test, and no "
+    "theorem is said to fail on its account.",
+)
+
+
+def kind_words(record: Mapping[str, Any]) -> str:
+    """What is judged: a theorem that is only recalled is a statement under test."""
+    kind = str(record.get("kind", ""))
+    return "statement" if kind == "theorem" and record.get("trust") == "as recalled" else kind
 
 
 def text(value: object) -> str:
@@ -59,7 +81,8 @@ def article(folder: Path, record: Record, *, number: int, most: int = LARGEST) -
         f'<article class="claim" id="{text(name)}" data-claim="{text(name)}" '
         f'aria-labelledby="h{number}">',
         f'<header><h3 id="h{number}">{text(record["title"])}</h3>{badge(verdict)}</header>',
-        f'<p class="id"><a href="#{text(name)}">{text(name)}</a> · {text(record.get("kind", ""))}'
+        f'<p class="id"><a href="#{text(name)}">{text(name)}</a> · {text(kind_words(record))}'
+        f" · {text(record.get('trust', ''))}"
         f"{' · quick run' if record.get('quick') else ''} · {seconds(record.get('seconds'))}</p>",
         f'<p class="statement">{text(record.get("statement", ""))}</p>',
         f'<figure class="figure">{drawn}</figure>',

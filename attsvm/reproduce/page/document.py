@@ -9,7 +9,16 @@ from pathlib import Path
 from attsvm.ground.version import __version__
 from attsvm.references import REFERENCES
 from attsvm.reproduce.folder import PAGE, Record, disk_space, read_results, write_text
-from attsvm.reproduce.page.claim import MARKS, VERDICTS, article, badge, seconds, text
+from attsvm.reproduce.page.claim import (
+    MARKS,
+    MEANING,
+    VERDICTS,
+    article,
+    badge,
+    kind_words,
+    seconds,
+    text,
+)
 from attsvm.reproduce.page.figure import LARGEST
 
 # Letter -> key of the paper in the bibliography.
@@ -145,10 +154,12 @@ def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> 
         if not quick
         else f"{quick} of {len(records)} quick"
     )
+    meaning = "".join(f"<p>{text(words)}</p>" for words in MEANING)
     return f"""<section aria-labelledby="summary"><h2 id="summary">Summary</h2>
 <ul class="tiles">{tiles}</ul>
 <p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running · \
 attsvm {text(", ".join(versions) or __version__)}</p>
+<div class="meaning">{meaning}</div>
 <div class="scroll"><table class="papers"><thead><tr><th scope="col">Paper</th>{heads}\
 <td></td></tr></thead><tbody>{"".join(lines)}</tbody></table></div>
 </section>"""
@@ -156,7 +167,7 @@ attsvm {text(", ".join(versions) or __version__)}</p>
 
 def _table(records: list[Record], papers: list[str]) -> str:
     """Every claim in one line, and the controls that filter lines and claims."""
-    kinds = list(dict.fromkeys(str(record.get("kind", "")) for record in records))
+    kinds = list(dict.fromkeys(kind_words(record) for record in records))
     lines = []
     for record in records:
         name, verdict = str(record["id"]), _verdict(record)
@@ -170,10 +181,11 @@ def _table(records: list[Record], papers: list[str]) -> str:
         )
         lines.append(
             f'<tr data-claim="{text(name)}" data-paper="{text(record["paper"])}" '
-            f'data-verdict="{verdict}" data-kind="{text(record.get("kind", ""))}" '
+            f'data-verdict="{verdict}" data-kind="{text(kind_words(record))}" '
             f'data-search="{text(search.lower())}"><th scope="row"><a href="#{text(name)}">'
             f"{text(name)}</a></th><td>{text(record['title'])}{mark}</td>"
-            f"<td>{text(record.get('kind', ''))}</td><td>{badge(record['verdict'])}</td>"
+            f"<td>{text(kind_words(record))}</td><td>{text(record.get('trust', ''))}</td>"
+            f"<td>{badge(record['verdict'])}</td>"
             f'<td class="number">{seconds(record.get("seconds"))}</td></tr>'
         )
     return f"""<section aria-labelledby="claims"><h2 id="claims" tabindex="-1">Claims</h2>
@@ -187,7 +199,8 @@ def _table(records: list[Record], papers: list[str]) -> str:
 <p role="status" aria-live="polite" id="count">{len(records)} claims</p>
 </form>
 <div class="scroll"><table class="claims"><thead><tr><th scope="col">Claim</th>\
-<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">Verdict</th>\
+<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">Known from</th>\
+<th scope="col">Verdict</th>\
 <th scope="col" class="number">Time</th></tr></thead>
 <tbody>
 {chr(10).join(lines)}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from attsvm.errors import BadTokens
 from attsvm.reproduce.folder import Record
-from attsvm.reproduce.page.claim import KINDS, TRUST, VERDICTS
+from attsvm.reproduce.page.claim import KINDS, TRUST, VERDICTS, kind_words
 from attsvm.reproduce.page.document import PAPERS, paper_title
 
 BEGIN, END = "<!-- claims -->", "<!-- /claims -->"
@@ -58,6 +58,7 @@ def claims_page(claims: Iterable[Stated]) -> str:
         *_TRUSTED,
         "",
         *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
+        "- **statement**: a theorem that is only recalled; it is under test, wording and all.",
         "",
         "Where a statement is known from:",
         "",
@@ -71,22 +72,27 @@ def claims_page(claims: Iterable[Stated]) -> str:
         for claim in (claim for claim in listed if claim.paper == paper):
             said = cell(claim.statement)
             said += " *Differs from what is published.*" if claim.differs else ""
-            lines.append(f"| `{claim.id}` | {claim.kind} | {claim.trust} | {said} |")
+            kind = kind_words({"kind": claim.kind, "trust": claim.trust})
+            lines.append(f"| `{claim.id}` | {kind} | {claim.trust} | {said} |")
     return "\n".join(lines) + "\n"
 
 
 def verdict_table(records: Iterable[Record]) -> str:
-    """A table of the records: claim, title, kind and verdict; above it the counts."""
+    """A table of the records: claim, title, kind, trust and verdict; above it the counts."""
     listed = list(records)
     count = {v: sum(record["verdict"] == v for record in listed) for v in VERDICTS}
     said = ", ".join(f"{count[v]} {v}" for v in VERDICTS if count[v])
-    lines = [f"{len(listed)} claims: {said}.", "", "| claim | title | kind | verdict |"]
-    lines += ["|---|---|---|---|"]
+    lines = [
+        f"{len(listed)} claims: {said}.",
+        "",
+        "| claim | title | kind | known from | verdict |",
+    ]
+    lines += ["|---|---|---|---|---|"]
     for record in listed:
         differs = ", differs from what is published" if record.get("differs") else ""
         lines.append(
-            f"| `{cell(record['id'])}` | {cell(record['title'])} | {cell(record['kind'])} "
-            f"| {cell(record['verdict'])}{differs} |"
+            f"| `{cell(record['id'])}` | {cell(record['title'])} | {cell(kind_words(record))} "
+            f"| {cell(record.get('trust', ''))} | {cell(record['verdict'])}{differs} |"
         )
     return "\n".join(lines) + "\n"
 
