@@ -39,6 +39,6 @@ def list_command(
     for name in names:
         verdict = verdict_text(last[name]) if name in last else Text("not run", "dim")
         stated = about(known[name], None)
-        said = [kind_words(stated), str(stated["trust"]), *([verdict] if last else [])]
-        table.add_row(name, *said, known[name].title)
+        shown = [verdict] if last else []
+        table.add_row(name, kind_words(stated), stated["trust"], *shown, known[name].title)
     Console(markup=False).print(table)
