@@ -22,7 +22,7 @@ from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover, whole_log2
 from attsvm.convergence.rows import Rows
 from attsvm.errors import NotConverged, Unsupported
-from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.arrays import Bools, Floats, Ints, detached
 from attsvm.ground.interval import Interval, up
 from attsvm.losses import Loss
 from attsvm.problem.selection import Kept, Selection
@@ -59,7 +59,7 @@ class Basin:
     @np.errstate(all="ignore")
     def holds(self, W: Any) -> bool:
         """Whether W (d, dq), or a prompt (d,), lies in a cone or a tube, rounding included."""
-        array = np.asarray(W, dtype=np.float64)
+        array = np.asarray(detached(W), dtype=np.float64)
         if array.ndim == 1 and self.direction.shape[1] == 1:
             array = array[:, None]
         if array.shape != self.direction.shape:

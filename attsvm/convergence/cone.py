@@ -19,7 +19,7 @@ import numpy as np
 from attsvm.convergence.active import Active
 from attsvm.convergence.rows import Rows
 from attsvm.ground.arrays import Bools, Floats
-from attsvm.ground.interval import Interval, down, up
+from attsvm.ground.interval import Interval, down, total, up
 
 # How many angles of the cone are tried, from that of W up to nearly a right one.
 _ANGLES = 32
@@ -167,20 +167,19 @@ def measure_cone(
         B = np.where(good, 0.0, up(size * damp))
         B = np.where((size == 0) & ~good, 0.0, B)
         grown = up(axis.slack.hi + 1.0)
-        beta = _total(B * grown)
-        wider = _total(B * (grown + (sine * spread).hi))
+        beta = total(B * grown)
+        wider = total(B * (grown + (sine * spread).hi))
         speed = (
-            np.where(good, axis.length.hi, 0.0).max(axis=1, initial=0.0)
-            + _total(B * axis.length.hi)
+            np.where(good, axis.length.hi, 0.0).max(axis=1, initial=0.0) + total(B * axis.length.hi)
         ) * _GROW
         out = good & ~held & (x.lo >= _BEYOND)
-        inside = _total(np.where(good & ~out, high, 0.0))
+        inside = total(np.where(good & ~out, high, 0.0))
         log_in = Interval(inside).log().hi
-        rest = _total(np.where(out, up(high * damp) * (1 + x.hi), 0.0))
+        rest = total(np.where(out, up(high * damp) * (1 + x.hi), 0.0))
         # (1 + x) e^−x falls: it is taken at the least x, whose rounding the last factor covers.
         epsilon = (np.maximum(up(log_in - log_Z), 0.0) + rest) / r.lo[:, 0] * _GROW + wider
     if plain:
-        pull = _total(np.where(good, high, 0.0) * e.hi)
+        pull = total(np.where(good, high, 0.0) * e.hi)
         h_all = h * speed * pull * _GROW
     else:
         h_all = np.full(len(c), h)
@@ -239,9 +238,3 @@ def longest(found: Cone, j: int, lr: float, asked: tuple[Rows, Axis, float, floa
     times = min(stretch(found, j, R, axis), 1e290 / lr)
     again = measure_cone(rows, axis, R, found.c[j : j + 1], h * times, plain=plain)
     return lr * times if times >= 1 and bool(again.fits[0]) else lr
-
-
-def _total(x: Floats) -> Floats:
-    """Sums of numbers ≥ 0 along rows, rounded up."""
-    total: Floats = x.sum(axis=1) * (1 + (x.shape[1] + 8) * 2.0**-53)
-    return total

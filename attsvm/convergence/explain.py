@@ -36,6 +36,11 @@ def blocked_by(judge: Prover, W: Floats, at: Ground) -> Blocked:
     reach = top / across
     D0 = float(here.distance.hi)
     k = int(reach.argmin())
+    if not np.isfinite(D0):
+        return Blocked("W is too large: the square of its norm leaves the range of floats")
+    if reach[k] <= 0:
+        row = (int(rows.inputs[k]), int(rows.places[k]))
+        return Blocked(f"attention is not settled: {named(rows, k)} has no margin yet", row, norm)
     if not reach[k] > D0:
         return Blocked(
             f"{named(rows, k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
@@ -48,7 +53,8 @@ def blocked_by(judge: Prover, W: Floats, at: Ground) -> Blocked:
     level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
     level = level - frame.active.across.hi * D0
     bad = frame.bad
-    if steps.size and not ((found.omega > 0) | ~(found.beta < 1)).any():
+    settled = found.beta < 1
+    if settled.any() and not (found.omega > 0)[settled].any():
         most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
         size = float(found.h.min()) * rows.unit
         step = f"a step of {size:.3g}" if judge.plain else f"the step {judge.lr:.3g}"

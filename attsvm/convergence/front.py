@@ -13,7 +13,7 @@ from attsvm.convergence.power_prover import prover_for
 from attsvm.convergence.proof import ConvergenceProof, unsupported
 from attsvm.convergence.prover import Prover
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, numbers, vector
+from attsvm.ground.arrays import Floats, detached, numbers, vector
 from attsvm.heads.head import Head
 from attsvm.losses import Loss, loss_of
 from attsvm.problem.tokens import Tokens
@@ -59,7 +59,7 @@ def proofs_of_convergence(
     W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
     """
     listed = list(tokens)
-    weights = numbers(W, "W")
+    weights = numbers(detached(W), "W")
     if weights.ndim < 2 or len(weights) != len(listed):
         raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
     heads = [head] * len(listed)
@@ -104,7 +104,7 @@ def _size(lr: Any) -> float:
 def checked_W(tokens: Tokens, W: Any) -> Floats:
     """W as a finite float64 matrix (d, dq)."""
     shape = (int(tokens.keys.shape[2]), int(tokens.queries.shape[1]))
-    array = numbers(W, "W").astype(np.float64)
+    array = numbers(detached(W), "W").astype(np.float64)
     if array.ndim == 1 and shape[1] == 1:
         array = array[:, None]
     if array.shape != shape:
@@ -121,5 +121,5 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
         if head.vector is None:
             raise unsupported(f"head {head.name!r}")
         head = head.vector
-    v = numbers(head, "head").astype(np.float64)
+    v = numbers(detached(head), "head").astype(np.float64)
     return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)

@@ -30,7 +30,7 @@ from attsvm.convergence.power_axis import (
 )
 from attsvm.convergence.rows import Rows
 from attsvm.ground.arrays import Bools, Floats
-from attsvm.ground.interval import Interval, down, up
+from attsvm.ground.interval import Interval, down, total, up
 
 # Values of u = 1 − c₀ that are tried, between that of W and the widest cone.
 _TRIED, _LEAST, _MOST = 48, 1e-6, 0.2
@@ -97,16 +97,16 @@ def measure_power(rows: Rows, axis: PowerAxis, R: float, u: Floats, steps: Power
     size = np.maximum(np.abs(low), np.abs(high))
     B = np.where(good | (size == 0), 0.0, up(size * damp))
     grown = up(axis.slack.hi + 1.0)
-    beta = _total(B * grown)
-    wider = _total(B * (grown + spread.hi))
+    beta = total(B * grown)
+    wider = total(B * (grown + spread.hi))
     speed = _speed(good, B, axis.length.hi)
     h = np.full(len(u), steps.size)
     if steps.plain:
-        h = h * speed * _total(np.where(good, high, 0.0) * e.hi) * GROW
+        h = h * speed * total(np.where(good, high, 0.0) * e.hi) * GROW
     Y = raised(Interval(R), axis.exponent.less)
     out = good & ~held & (x.lo >= _BEYOND)
-    inside = Interval(_total(np.where(good & ~out, high, 0.0))).log().hi
-    rest = _total(np.where(out, up(high * damp) * x.hi, 0.0))
+    inside = Interval(total(np.where(good & ~out, high, 0.0))).log().hi
+    rest = total(np.where(out, up(high * damp) * x.hi, 0.0))
     epsilon = (np.maximum(up(inside - log_Z), 0.0) + rest) / float(r.lo) * GROW + wider
     turn = _turn(axis, h / float(Y.lo) * GROW, speed)
     if axis.exponent.p <= 2:
@@ -151,7 +151,7 @@ def _turn(axis: PowerAxis, theta: Floats, speed: Floats) -> Floats:
 
 def _speed(good: Bools, B: Floats, size: Floats) -> Floats:
     """A: the largest size of a good row, and the bad ones by their weight."""
-    found = np.where(good, size, 0.0).max(axis=1, initial=0.0) + _total(B * size)
+    found = np.where(good, size, 0.0).max(axis=1, initial=0.0) + total(B * size)
     return np.asarray(found * GROW)
 
 
@@ -175,9 +175,3 @@ def claims(
         "margin": float(found.least[j]),
         "wide": axis.wide,
     }
-
-
-def _total(x: Floats) -> Floats:
-    """Sums of numbers ≥ 0 along rows, rounded up."""
-    total: Floats = x.sum(axis=1) * (1 + (x.shape[1] + 8) * 2.0**-53)
-    return total

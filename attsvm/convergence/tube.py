@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from attsvm.convergence.standing import PAIRS, Frame, Place, column
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.interval import Interval, down, up
+from attsvm.ground.arrays import Bools, Floats
+from attsvm.ground.interval import Interval, down, total, up
 
 # Radii tried at once, between ‖P − P⋆‖ and the first radius without margin.
 _RADII = 28
@@ -82,25 +82,25 @@ def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Me
         d_near = np.where(good, up(error / np.where(good, limit.lo, 1.0)), np.inf)
     grown = up(active.slack.hi + 1.0)
     across = active.across.hi
-    beta = _total(b * grown) + _mixed(d_near * grown, d_far * grown)
+    beta = total(b * grown) + _mixed(d_near * grown, d_far * grown)
     drift = _mixed(d_near * across, d_far * across)
-    pi = _total(b * across) + drift
+    pi = total(b * across) + drift
     speed = (float(active.length.hi[good].max(initial=0.0)) + pi + beta / float(N.lo)) * _GROW
     if steps.plain:  # η sup‖g‖ with ‖g‖ ≤ speed · Σ_good q̂ e^−m
-        h = steps.size * speed * _total(np.where(good, limit.hi * e.hi, 0.0)) * _GROW
+        h = steps.size * speed * total(np.where(good, limit.hi * e.hi, 0.0)) * _GROW
     else:
         h = np.array(np.broadcast_to(steps.size, D.shape), dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.where(active.slack.lo > 0, 1 / np.maximum(active.slack.lo, 1e-300), 0.0)
     length = (tail + (h / float(N.lo))[:, None]) * _GROW
-    Pi = (_total(b * across * length) + drift * (1 + h / float(N.lo))) * _GROW
-    Theta = _total(theta * length)
+    Pi = (total(b * across * length) + drift * (1 + h / float(N.lo))) * _GROW
+    Theta = total(theta * length)
     room = down(1 - beta)
     smooth = np.full(len(D), frame.smooth)
     times = 1.0
     if mode == "B":
-        pi = (pi + _total(theta * across)) * _GROW
-        Pi = (Pi + _total(theta * across * length)) * _GROW
+        pi = (pi + total(theta * across)) * _GROW
+        Pi = (Pi + total(theta * across * length)) * _GROW
         Theta = np.zeros(len(D))
         smooth = np.minimum(smooth, _local(frame, D, theta))
         times = 2.0
@@ -201,7 +201,7 @@ def _local(frame: Frame, D: Floats, theta: Floats) -> Floats:
     reach = (active.across[index] * Interval(D[:, None])).exp().hi
     root = np.sqrt(base * reach) * _GROW
     slack = active.slack[index]
-    G = self_gram(frame, index) - (column(slack) + 1.0) * (slack + 1.0) / active.square
+    G = frame.rows.gram(index)[index] - (column(slack) + 1.0) * (slack + 1.0) / active.square
     found = np.empty(len(D))
     for j, r in enumerate(root):
         if not np.isfinite(r).all():
@@ -212,17 +212,6 @@ def _local(frame: Frame, D: Floats, theta: Floats) -> Floats:
         error = np.sqrt((spread**2).sum()) + 4 * len(r) * 2.0**-52 * np.sqrt((M**2).sum())
         found[j] = (max(float(np.linalg.eigvalsh(M)[-1]), 0.0) + error) * _GROW
     return found
-
-
-def self_gram(frame: Frame, index: Ints) -> Interval:
-    """⟨a_j, a_k⟩ among the rows of index."""
-    return frame.rows.gram(index)[index]
-
-
-def _total(x: Floats) -> Floats:
-    """Sums of numbers ≥ 0 along rows, rounded up."""
-    total: Floats = x.sum(axis=1) * (1 + (x.shape[1] + 8) * 2.0**-53)
-    return total
 
 
 def _mixed(near: Floats, far: Floats) -> Floats:

@@ -185,3 +185,9 @@ def differences(high: Floats, low: Floats) -> Interval:
     """high − low of exact floats."""
     D = high - low
     return Interval(np.where(D == 0, D, down(D)), np.where(D == 0, D, up(D)))
+
+
+def total(x: Floats) -> Floats:
+    """Sums of numbers ≥ 0 along the rows of x (g, K), rounded up."""
+    added: Floats = x.sum(axis=1) * (1 + (x.shape[1] + 8) * UNIT)
+    return added

@@ -77,8 +77,8 @@ SLIPS = {
     "good rows off the tight ones are forgotten": (
         tube,
         "measure",
-        "Theta = _total(theta * length)",
-        "Theta = 0 * _total(theta * length)",
+        "Theta = total(theta * length)",
+        "Theta = 0 * total(theta * length)",
     ),
     "tails are forgotten": (tube, "measure", "length = (tail +", "length = (0 * tail +"),
     "L is too small": (
@@ -104,8 +104,8 @@ SLIPS = {
     "mode B without its rest": (
         tube,
         "measure",
-        "(Pi + _total(theta * across * length))",
-        "(Pi + 0 * _total(theta * across * length))",
+        "(Pi + total(theta * across * length))",
+        "(Pi + 0 * total(theta * across * length))",
     ),
     "cone: margins too large": (
         cone,

@@ -26,7 +26,7 @@ from attsvm.convergence.prover import Found, Ground, Prover
 from attsvm.convergence.rows import Rows, Singles, merged, shift_of
 from attsvm.convergence.verify import Recheck, rechecked
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, Ints, numbers
+from attsvm.ground.arrays import Floats, Ints, detached, numbers
 from attsvm.ground.memory import require
 from attsvm.language.order import orders
 from attsvm.language.sentences import Sentences
@@ -159,7 +159,7 @@ def proof_of_convergence(
         sentences, "next-token", head=head, embedding=embedding, readout=readout, weights=weights
     )
     d = lesson.E.shape[1]
-    array = numbers(W, "W").astype(np.float64)
+    array = numbers(detached(W), "W").astype(np.float64)
     if array.shape != (d, d) or not np.isfinite(array).all():
         raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
     return _prover(lesson, rule, float(lr)).prove(np.ascontiguousarray(array))
