@@ -29,7 +29,7 @@ def run(config: Config) -> Result:
 
 
 def _missing(p: Floats) -> Floats:
-    """log of the mean attention off the best tokens at each record (R,), from the weights (R, d)."""
+    """log of the mean attention off the best tokens (R,), from the weights (R, d)."""
     tokens, v = instance("multi-input-planar")
     best = Selection.best(tokens, v).indices
     logits = np.einsum("ntd,rd->rnt", np.asarray(tokens.keys), p)

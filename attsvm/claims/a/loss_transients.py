@@ -85,8 +85,8 @@ def check(config: Config, result: Result) -> Finding:
         leads = {k: _lead(p[k])[[b for b, _ in gains]] for k in (shown, -1)}
         tests += [
             at_least(
-                f"{loss}: least lead of the {side}-gain input, shown, as a share of its limit or of "
-                "what the steps can reach",
+                f"{loss}: least lead of the {side}-gain input, shown, as a share of its limit or "
+                "of what the steps can reach",
                 (leads[shown] / np.clip(limits, -reach, reach)).min(),
                 0.5,
             ),
@@ -143,8 +143,8 @@ CLAIM = Claim(
     trust="code",
     statement="The linear and the logistic loss share the limit (1, 0) whatever the gain of the "
     "first input, but on the way the linear loss favours the high-gain input and the logistic loss "
-    "the low-gain one: by a margin of log c and of log (1 + e^c)/(c (1 + e)) for a gain of c, which "
-    "stays while the norm grows.",
+    "the low-gain one: by a margin of log c and of log (1 + e^c)/(c (1 + e)) for a gain of c, "
+    "which stays while the norm grows.",
     full=_FULL,
     quick={**_FULL, "gains": [1.0, 3.0, 10.0]},
     run=run,
