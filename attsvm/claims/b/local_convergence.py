@@ -230,7 +230,7 @@ def plot(config: Config, result: Result) -> Figure:
         for j, norm in enumerate(NORMS):
             best = result[f"{model}.{norm}.W"]
             cosines = np.einsum("rbij,bij->rb", W, best) / size / np.linalg.norm(best, axis=(1, 2))
-            band(axes[k], steps, cosines, colour=CYCLE[j], label=f"{norm} solution")
+            band(axes[k], steps, cosines, colour=CYCLE[j], label=f"{norm.capitalize()} solution")
         sure = np.array(
             [
                 [attention(t, M).max(axis=1).mean() for t, M in zip(stack, row, strict=True)]
@@ -238,7 +238,7 @@ def plot(config: Config, result: Result) -> Figure:
             ]
         )
         band(axes[3], steps[::2], sure, colour=CYCLE[2 + k], label=NAMES[model])
-        axes[k].set(xlabel="step", xscale="log", ylim=(-0.1, 1.03), title=NAMES[model])
+        axes[k].set(xlabel="step", xscale="log", ylim=(-0.1, 1.03), title=NAMES[model].capitalize())
         axes[k].legend(frameon=False, fontsize=7.5, loc="lower right")
         axes[k].set_ylabel("correlation (median, middle half)")
     axes[3].set(
@@ -285,12 +285,12 @@ CLAIM = Claim(
     run=run,
     check=check,
     plot=plot,
-    differs="With the published ridge the number comes out again, because the ridge stops the runs: "
-    "they stay at ‖W‖ = 122 from step 200 on, a point of the regularization path. Exact gradients "
-    "without a ridge go on: they are at 0.983 by step 2,000, less than with it by six standard "
-    "errors, and still rise. Without a ridge, plain float gradients decay to 0.87 by step 2,000 "
-    "from rounding alone. Neither saturated attention nor a locally optimal selection proves that "
-    "a run has ended: where it stands after its last step is judged by certified tight rows and "
-    "scores, and saturated runs on other tokens are counted.",
+    differs="With the published ridge the number comes out again, because the ridge stops the "
+    "runs: they stay at ‖W‖ = 122 from step 200 on, a point of the regularization path. Exact "
+    "gradients without a ridge go on: they are at 0.983 by step 2,000, less than with it by six "
+    "standard errors, and still rise. Without a ridge, plain float gradients decay to 0.87 by step "
+    "2,000 from rounding alone. Neither saturated attention nor a locally optimal selection proves "
+    "that a run has ended: where it stands after its last step is judged by certified tight rows "
+    "and scores, and saturated runs on other tokens are counted.",
     reference="tarzanagh2023svm",
 )
