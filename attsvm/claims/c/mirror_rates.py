@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
 # The stated bounds, and the power of 1/log t in each.
 BOUNDS = {
+    "1.1": ("(log t)^-0.1", 0.1),
     "1.75": ("(log t)^-0.75", 0.75),
     "2": ("(log log t)^2/log t", 1.0),
     "3": ("log log t/log t", 1.0),
