@@ -44,7 +44,7 @@ def _ends(runs: Sequence[Compared]) -> list[float]:
 def _far(what: str, runs: Sequence[Compared]) -> Test:
     """Of runs that keep several tokens: the top tokens' solution is far from most."""
     ends = np.array([r.away[-1] for r in runs if r.several]).reshape(-1, 4)
-    far = ends[:, ONE] > 2 * ends[:, DIRECTION]
+    far = [bool(end[ONE] > 2 * end[DIRECTION]) for end in ends]
     return majority(f"{what}: {NAMES[ONE]} more than twice as far as {NAMES[DIRECTION]}", far)
 
 
@@ -129,8 +129,8 @@ def check_relu(config: Config, result: Result) -> Finding:
             total += drawn(config, cell)
             judged += len(runs)
             gaps += [worst_gap(list(r.best.values())) for r in runs]
-            what = f"{cell.head}, {loop}, d = {cell.d}: mean 1 − correlation"
-            tests.append(noted(f"{cell.head}, {loop}, d = {cell.d}: runs judged", len(runs)))
+            what = f"{cell.title}: mean 1 − correlation"
+            tests.append(noted(f"{cell.title}: runs judged", len(runs)))
             tests += _near(what, _ends(runs), config["away"][str(cell.d)])
             if cell.d >= config["larger"] and cell.head == config["heads"][0]:
                 tests += _near(what, _ends(runs), 0.01, sure=True)
@@ -284,7 +284,7 @@ def check_quadratic(config: Config, result: Result) -> Finding:
 
 _RELU = {
     # As read, and as in the released code, with V Gaussian of length 1.
-    "heads": ["1ᵀReLU(o)", "1ᵀReLU(Vᵀo)"],
+    "heads": ["relu", "relu-v"],
     "loops": ["published", "exact"],
     "size": [3, 4],
     "dimensions": [4, 6, 8, 10],

@@ -113,9 +113,9 @@ def check(config: Config, result: Result) -> Finding:
         "the tokens of the largest label margin"
     )
     reason = (
-        "outside the premises are the exponents whose decoder some input does not support, such as "
-        "p = 1.1, which likes a decoder of one entry: the general form has a relaxed problem there, "
-        "and with r = √R the path ends at the unrelaxed one all the same"
+        "outside the premises are the exponents whose decoder some input does not support, such "
+        "as p = 1.1, which likes a decoder of one entry: the general form has a relaxed problem "
+        "there, and with r = √R the path ends at the unrelaxed one all the same"
     )
     return Finding(
         tuple(tests), premises, inside, max(gaps), reason if inside < len(EXPONENTS) else ""

@@ -166,7 +166,7 @@ def plot(config: Config, result: Result) -> Figure:
 _FULL = {
     "seeds": [1, 2, 3, 4, 5, 6],
     "exponents": ["1.1", "1.75", "2", "3"],
-    # Of the exponent whose ball has the sharpest corners, one instance at two radii, from one start.
+    # Of the exponent whose ball has the sharpest corners one instance, two radii and one start.
     "few": {"1.1": 1},
     "starts": 2,
     "multiples": [1.0, 3.0, 10.0, 30.0, 100.0, 1000.0],

@@ -44,6 +44,10 @@ NAMES = (
 )
 
 
+# Heads by their names in a config: relu as it is read, relu-v as in the released code.
+_HEADS = {"relu": "1ᵀReLU(o)", "relu-v": "1ᵀReLU(Vᵀo)", "quadratic": "v·o − λ‖o‖²"}
+
+
 @dataclass(frozen=True)
 class Cell:
     """One head, one loop (exact or published) and one dimension."""
@@ -56,6 +60,11 @@ class Cell:
     def name(self) -> str:
         """The name under which its arrays are kept."""
         return f"{self.head}.{self.loop}.{self.d}"
+
+    @property
+    def title(self) -> str:
+        """Its name in tests and pictures."""
+        return f"{_HEADS[self.head]}, {self.loop}, d = {self.d}"
 
 
 def cells(config: Config) -> list[Cell]:
@@ -90,7 +99,7 @@ def instances(config: Config, cell: Cell) -> tuple[list[Tokens], Head]:
             heads.append(a["v"])
         else:
             V = draw.standard_normal((cell.d, cell.d))
-            heads.append(np.eye(cell.d) if cell.head == "1ᵀReLU(o)" else V / np.linalg.norm(V))
+            heads.append(np.eye(cell.d) if cell.head == "relu" else V / np.linalg.norm(V))
             if (y > 0).all():  # published: at least one label is −1
                 y[draw.integers(n)] = -1.0
             tokens = Tokens(X, queries=a["z"], labels=y)
@@ -226,15 +235,15 @@ def off_sum(W: Floats, finite: Floats, direction: Floats) -> tuple[float, float]
     """1 − correlation of W with W^fin + R W^mm, R by least squares and by largest correlation.
 
     With a = ⟨W, W^fin⟩ and b = ⟨W, W^mm⟩/‖W^mm‖, and the two parts orthogonal, the correlation is
-    at most √(a²/‖W^fin‖² + b²)/‖W‖ where a > 0, and else that of the direction, in the limit of
-    large R: it is never below that of the direction alone.
+    at most √(a²/‖W^fin‖² + b²)/‖W‖ where a > 0, and else |b|/‖W‖, in the limit of large |R|: it is
+    never below that of the direction alone.
     """
     size, length = float(np.linalg.norm(W)), float(np.linalg.norm(finite))
     unit = direction / np.linalg.norm(direction)
     along = float(np.vdot(W, unit))
     fit = finite + np.vdot(W - finite, unit) * unit
     inner = float(np.vdot(W, finite)) / length if length > 1e-12 else 0.0
-    best = np.hypot(inner, along) if inner > 0 and along > 0 else along
+    best = np.hypot(inner, along) if inner > 0 else abs(along)
     return 1 - float(np.vdot(W, fit) / np.linalg.norm(fit)) / size, 1 - float(best) / size
 
 
@@ -277,7 +286,7 @@ def plot(config: Config, result: Result) -> Figure:
                         linestyle=dashes[k],
                     )
             ax.set(xscale="log", yscale="log", xlabel="step")
-            ax.set_title(f"{head}, {loop}, d = {d}: {len(runs)} runs", fontsize=9)
+            ax.set_title(f"{cell.title}: {len(runs)} runs", fontsize=8.5)
         axes[row * len(dims)].set_ylabel("1 − correlation (median, middle half)")
     figure.legend(
         *axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=2
