@@ -40,7 +40,9 @@ def _missing(p: Floats) -> Floats:
 
 
 def _unexplained(x: Any, y: Any) -> float:
-    """1 − R² of the straight line through y over x."""
+    """1 − R² of the straight line through y over x; nan where y does not change."""
+    if np.ptp(y) == 0:
+        return float("nan")
     return float(1 - np.corrcoef(x, y)[0, 1] ** 2)
 
 
