@@ -266,28 +266,26 @@ def plot(config: Config, result: Result) -> Figure:
     """1 − correlation of the predictions over the steps, runs that keep several tokens."""
     from attsvm.claims.shared.drawing import CYCLE, band, panels
 
-    groups = [(head, loop) for head in config["heads"] for loop in config["loops"]]
-    dims = config["dimensions"]
-    size = (max(10.0, 3 * len(dims)), 1.2 + 3.2 * len(groups))
-    figure, axes = panels(len(dims), rows=len(groups), sharey=True, figsize=size)
+    shown, columns = cells(config), max(2, len(config["dimensions"]))
+    rows = -(-len(shown) // columns)
+    size = (max(10.0, 3 * columns), 1.2 + 3.2 * rows)
+    figure, axes = panels(columns, rows=rows, sharey=True, figsize=size)
     dashes = ("-", ":", "-", "-")
-    for row, (head, loop) in enumerate(groups):
-        for ax, d in zip(axes[row * len(dims) :], dims, strict=False):
-            cell = Cell(head, loop, d)
-            runs = [r for r in compared(config, result, cell) if r.several]
-            for k, name in enumerate(NAMES):
-                if runs:
-                    band(
-                        ax,
-                        result[f"{cell.name}.steps"],
-                        np.maximum(np.array([r.away[:, k] for r in runs]).T, 1e-9),
-                        colour=CYCLE[k],
-                        label=name,
-                        linestyle=dashes[k],
-                    )
-            ax.set(xscale="log", yscale="log", xlabel="step")
-            ax.set_title(f"{cell.title}: {len(runs)} runs", fontsize=8.5)
-        axes[row * len(dims)].set_ylabel("1 − correlation (median, middle half)")
+    for place, (ax, cell) in enumerate(zip(axes, shown, strict=False)):
+        runs = [r for r in compared(config, result, cell) if r.several]
+        for k, name in enumerate(NAMES if runs else ()):
+            band(
+                ax,
+                result[f"{cell.name}.steps"],
+                np.maximum(np.array([r.away[:, k] for r in runs]).T, 1e-9),
+                colour=CYCLE[k],
+                label=name,
+                linestyle=dashes[k],
+            )
+        ax.set(xscale="log", yscale="log", xlabel="step")
+        ax.set_title(f"{cell.title}: {len(runs)} runs", fontsize=8.5)
+        if place % columns == 0:
+            ax.set_ylabel("1 − correlation (median, middle half)")
     figure.legend(
         *axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=2
     )
