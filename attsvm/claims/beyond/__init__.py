@@ -6,6 +6,7 @@ from attsvm.claims.beyond import (
     factored_spectral,
     float_drift,
     logit_ceiling,
+    proved_runs,
     rules_against_norms,
     saturation_is_not_convergence,
 )
@@ -17,4 +18,5 @@ CLAIMS: dict[str, Claim] = {
     "beyond.saturation-is-not-convergence": saturation_is_not_convergence.CLAIM,
     "beyond.float-drift": float_drift.CLAIM,
     "beyond.logit-ceiling": logit_ceiling.CLAIM,
+    "beyond.proved-runs": proved_runs.CLAIM,
 }
