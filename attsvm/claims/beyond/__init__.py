@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attsvm.claims.beyond import (
+    basins_by_proof,
     factored_spectral,
     float_drift,
     logit_ceiling,
@@ -19,4 +20,5 @@ CLAIMS: dict[str, Claim] = {
     "beyond.float-drift": float_drift.CLAIM,
     "beyond.logit-ceiling": logit_ceiling.CLAIM,
     "beyond.proved-runs": proved_runs.CLAIM,
+    "beyond.basins-by-proof": basins_by_proof.CLAIM,
 }

@@ -109,7 +109,7 @@ class Seen:
 
 def _angle(W: Floats, V: Floats) -> float:
     """The angle of two directions, without cancellation."""
-    apart = np.linalg.norm(W / np.linalg.norm(W) - V / np.linalg.norm(V))
+    apart = float(np.linalg.norm(W / np.linalg.norm(W) - V / np.linalg.norm(V)))
     return float(2 * np.arcsin(min(apart / 2, 1.0)))
 
 
@@ -307,11 +307,10 @@ def plot(config: Config, result: Result) -> Figure:
                 )
         middle = np.array([np.median(found) for found in norms])
         right.loglog(lengths, middle, "o-", color=CYCLE[k], markersize=4, label=name)
-        for lr, found, m in zip(lengths, norms, middle, strict=True):
-            inside = found[np.isfinite(found)]
-            if len(inside) and np.isfinite(m):
-                low, high = np.quantile(inside, (0.25, 0.75))
-                right.plot([lr, lr], [low, high], color=CYCLE[k], linewidth=3, alpha=0.25)
+        for lr, found in zip(lengths, norms, strict=True):
+            most = found[np.isfinite(found)].max(initial=0.0)
+            low, high = np.minimum(np.quantile(found, (0.25, 0.75), method="nearest"), most)
+            right.plot([lr, lr], [low, high], color=CYCLE[k], linewidth=3, alpha=0.25)
     left.set(
         xscale="log",
         ylim=(0, 1.03),
@@ -321,7 +320,7 @@ def plot(config: Config, result: Result) -> Figure:
     )
     right.set(
         xlabel="length of a step",
-        ylabel="‖W‖ at the first proof (median, middle half)",
+        ylabel="‖W‖ at the first proof: median, middle half",
         title="Long steps are proved later",
     )
     left.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
