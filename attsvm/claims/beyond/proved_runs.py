@@ -151,6 +151,9 @@ def seen_in(config: Config, cell: Cell, result: Result, faults: Counter[str]) ->
         if at[BEFORE, b] < at[FIRST, b]:
             before = judge.prove(np.ascontiguousarray(W[BEFORE, b]), explain=False)
             faults["earlier"] += before.proved
+        if best[b].W is None:
+            faults["uncertified"] += 1
+            continue
         out.gap = max(out.gap, float(best[b].gap))
         out.wide = max(out.wide, float(best[b].gap) / best[b].norm.tolerance)
         for r in (LATER, LAST):
@@ -184,7 +187,7 @@ def _walked(
     )
     faults["walked away"] += int((walk.least <= 0).sum())
     for j, b in enumerate(which):
-        if proofs[b].theorem == "tube":
+        if proofs[b].theorem == "tube" and best[b].W is not None:
             V = np.asarray(best[b].W)
             rho = np.einsum("rxy,xy->r", walk.W[:, j], V) / (V**2).sum()
             for M, height in zip(walk.W[:, j], rho, strict=True):
@@ -205,6 +208,7 @@ _FAULTS = {
     "earlier": "runs that are proved one record earlier than said",
     "left": "saved records after a proof with another selection",
     "above": "saved records above a proved bound",
+    "uncertified": "proved runs without a certified solution at their last tokens",
     "walked away": "proved runs that leave their selection in further steps of the longest length",
     "walked above": "records of these above a proved bound",
 }
