@@ -123,15 +123,15 @@ def seen_in(config: Config, name: str, here: Place, result: Result) -> Map:
     )
 
 
-def _again(config: Config, here: Place, seen: Map) -> tuple[int, int, int]:
-    """Every third proof again, and longest steps from it: (judged, not proved, that leave)."""
+def _again(config: Config, here: Place, seen: Map) -> tuple[int, int]:
+    """Every third proof again, and longest steps from it: (not proved, that leave)."""
     norms = [*config["norms"], *config["beyond"]]
     which = seen.proved.ravel().nonzero()[0][::3]
     W = here.starts(norms)[which]
     proofs = [here.judge.prove(M, explain=False) for M in W]
     good = [k for k, proof in enumerate(proofs) if proof.proved]
     if not good:
-        return len(which), len(which), 0
+        return len(which), 0
     walk = walk_on(
         [here.tokens] * len(good),
         np.tile(here.v, (len(good), 1)),
@@ -139,7 +139,7 @@ def _again(config: Config, here: Place, seen: Map) -> tuple[int, int, int]:
         np.array([proofs[k].longest_step for k in good]),
         steps=config["further"],
     )
-    return len(which), len(which) - len(good), int((walk.least <= 0).sum())
+    return len(which) - len(good), int((walk.least <= 0).sum())
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -147,15 +147,18 @@ def check(config: Config, result: Result) -> Finding:
     norms = [*config["norms"], *config["beyond"]]
     trained = len(config["norms"])
     maps: list[Map] = []
-    count = {"judged": 0, "lost": 0, "left": 0, "starts": 0}
+    count = {"lost": 0, "left": 0, "starts": 0, "unproved": 0, "later": 0}
     for name, here in places(config).items():
         seen = seen_in(config, name, here, result)
         first = result[f"{name}.W"][0]
         count["starts"] += int((np.abs(first - here.starts(config["norms"])) > 1e-12).any())
-        judged, lost, left = _again(config, here, seen)
-        count["judged"] += judged
+        lost, left = _again(config, here, seen)
         count["lost"] += lost
         count["left"] += left
+        open_ = (seen.held & seen.local & ~seen.proved[:trained])[-1].nonzero()[0]
+        ends = result[f"{name}.W"][-1][-here.angles :][open_]
+        count["unproved"] += len(ends)
+        count["later"] += sum(here.judge.prove(W, explain=False).proved for W in ends)
         maps.append(seen)
     proved = np.mean([m.proved for m in maps], axis=(0, 2))
     held = np.mean([m.held & m.local for m in maps], axis=(0, 2))
@@ -189,6 +192,10 @@ def check(config: Config, result: Result) -> Finding:
             noted(f"largest norm trained: share that ends at {what} tokens", float(ends)),
             noted(f"largest norm trained: share proved to end at {what} tokens", float(known)),
         ]
+    tests += [
+        noted("largest norm trained: directions held without a proof", count["unproved"]),
+        noted("of these, directions proved at the end of training", count["later"]),
+    ]
     for R, share in zip(norms, proved, strict=True):
         tests.append(noted(f"share proved at norm {R:g}", share))
     for R, share in zip(config["norms"], held, strict=True):
@@ -217,6 +224,7 @@ def plot(config: Config, result: Result) -> Figure:
     name, here = next(iter(places(config).items()))
     _draw_map(left, config, here, seen_in(config, name, here, result))
     norms = [*config["norms"], *config["beyond"]]
+    most = 0.0
     for k, kind in enumerate(KINDS):
         some = [(n, h) for n, h in places(config).items() if n.startswith(kind)]
         maps = [seen_in(config, n, h, result) for n, h in some]
@@ -230,9 +238,10 @@ def plot(config: Config, result: Result) -> Figure:
         )
         right.semilogx(norms, proved, "s-", color=CYCLE[k], markersize=3.5, label=f"{said}: proved")
         right.axhline(room, color=CYCLE[k], linewidth=1, linestyle=":")
+        most = max(most, held.max(), proved.max(), room)
     right.plot([], [], ":", color="#888888", label="directions with room: the limit proved")
     right.set(
-        ylim=(0, 1.02),
+        ylim=(0, min(1.02, 1.25 * most)),
         xlabel="norm of the start",
         ylabel="share of starts",
         title="Held by training, and proved to be",
@@ -281,7 +290,7 @@ def _draw_map(axes: Any, config: Config, here: Place, seen: Map) -> None:
         ylim=(-top, top),
         aspect="equal",
         xlabel="direction and norm (1, 10, 100) of the start",
-        title="Where prompts in the plane end; dark: proved",
+        title="Where prompts end; dark: proved",
     )
     axes.set_xticks([])
     axes.set_yticks([])
