@@ -6,7 +6,7 @@ import pytest
 from attsvm import train
 from attsvm.claims.a.loss_transients import limit_lead
 from attsvm.claims.b.multi_token import QUADRATIC, RELU
-from attsvm.claims.shared.majority import chance, majority
+from attsvm.claims.shared.majority import chance, mostly
 from attsvm.claims.shared.published import factored_run, plain_run, published_stack
 from attsvm.claims.shared.random_instances import attention
 from attsvm.claims.shared.staying_tokens import Cell, instances, off_sum, problems
@@ -22,9 +22,9 @@ def test_chance_of_fair_coins():
 
 @pytest.mark.parametrize(("wins", "met"), [(7, True), (6, False), (3, False)])
 def test_half_of_the_runs_is_no_majority(wins, met):
-    assert majority("wins", [True] * wins + [False] * (7 - wins)).met is met
-    assert not majority("wins", [True, False] * 50).met
-    assert not majority("none", []).met
+    assert mostly("wins", [True] * wins + [False] * (7 - wins)).met is met
+    assert not mostly("wins", [True, False] * 50).met
+    assert not mostly("none", []).met
 
 
 def test_published_loops_begin_as_exact_runs_do():

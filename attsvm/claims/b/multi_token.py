@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_most, equals, noted
-from attsvm.claims.shared.majority import majority
+from attsvm.claims.shared.majority import mostly
 from attsvm.claims.shared.proof import worst_gap
 from attsvm.claims.shared.staying_runs import run
 from attsvm.claims.shared.staying_tokens import (
@@ -45,7 +45,7 @@ def _far(what: str, runs: Sequence[Compared]) -> Test:
     """Of runs that keep several tokens: the top tokens' solution is far from most."""
     ends = np.array([r.away[-1] for r in runs if r.several]).reshape(-1, 4)
     far = [bool(end[ONE] > 2 * end[DIRECTION]) for end in ends]
-    return majority(f"{what}: {NAMES[ONE]} more than twice as far as {NAMES[DIRECTION]}", far)
+    return mostly(f"{what}: {NAMES[ONE]} more than twice as far as {NAMES[DIRECTION]}", far)
 
 
 def _near(what: str, ends: Sequence[float], most: float, *, sure: bool = False) -> list[Test]:
@@ -182,12 +182,12 @@ def _improves(pairs: list[_Pair]) -> tuple[list[Test], str]:
     seen = [fall for fall, pair in zip(fell, pairs, strict=True) if pair.sees]
     same = [pair for pair in pairs if pair.same]
     tests = [
-        majority("exact: 1 − correlation falls by half over the later half of the steps", fell),
+        mostly("exact: 1 − correlation falls by half over the later half of the steps", fell),
         noted(
             "exact: of runs with every input seen, share in which it does",
             float(np.mean(seen)) if seen else np.nan,
         ),
-        majority(
+        mostly(
             f"exact: ratios of half the steps, {NAMES[FIT]}, nearer than {NAMES[DIRECTION]}",
             [pair.foretold[0] < pair.alone for pair in same],
         ),
@@ -259,7 +259,7 @@ def check_quadratic(config: Config, result: Result) -> Finding:
             tests.append(at_most(f"d = {cell.d}: mean 1 − correlation, {NAMES[k]}", mean, most))
     whole, part, lost = (int(count) for count in counts)
     tests += [
-        majority(
+        mostly(
             f"{NAMES[FIT]} nearer than {NAMES[DIRECTION]}",
             [r.away[-1, FIT] < r.away[-1, DIRECTION] for r in pooled if r.several],
         ),
@@ -270,7 +270,7 @@ def check_quadratic(config: Config, result: Result) -> Finding:
             if pooled
             else np.nan,
         ),
-        majority("attention at the closed form", [True] * whole + [False] * (part + lost)),
+        mostly("attention at the closed form", [True] * whole + [False] * (part + lost)),
         noted("runs at the closed form of another, locally optimal set", part),
         equals("runs at neither", lost, 0),
         at_most("largest certified gap", max(gaps), norm_of("frobenius").tolerance),

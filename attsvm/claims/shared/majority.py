@@ -18,7 +18,7 @@ def chance(wins: int, total: int) -> float:
     return sum(comb(total, k) for k in range(wins, total + 1)) / 2**total
 
 
-def majority(what: str, wins: Sequence[bool]) -> Test:
+def mostly(what: str, wins: Sequence[bool]) -> Test:
     """The test that most runs go this way; a draw is no win."""
     count = sum(bool(win) for win in wins)
     said = f"{what}: {count} of {len(wins)} runs, sign test"
