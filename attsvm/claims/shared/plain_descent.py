@@ -170,3 +170,47 @@ def below_level(tokens: Tokens, v: Floats, W: Floats) -> Below:
         float((loss((first + second) / 2) - loss(first)).min()),
         float(s[np.arange(len(s)), scores.argmax(axis=1)].min()),
     )
+
+
+def loss_and_pull(tokens: Tokens, v: Floats, W: Floats) -> tuple[float, Floats]:
+    """L(W) − L⋆ and −∇L(W) (d, dq) of the logistic loss, by the definitions."""
+    X, z, y = np.asarray(tokens.X), tokens.queries, np.asarray(tokens.labels)
+    logits = np.einsum("ntd,de,ne->nt", X, W, z)
+    s = np.exp(logits - logits.max(axis=1, keepdims=True))
+    s /= s.sum(axis=1, keepdims=True)
+    scores = y[:, None] * (X @ v)
+    f = np.einsum("nt,nt->n", s, scores)
+    excess = np.logaddexp(0.0, -f) - np.logaddexp(0.0, -scores.max(axis=1))
+    weights = s * (scores - f[:, None]) / (1 + np.exp(f))[:, None] / tokens.n
+    return float(excess.mean()), np.asarray(np.einsum("nt,ntd,ne->de", weights, X, z))
+
+
+def least_descent_within(tokens: Tokens, v: Floats, r: float) -> float:
+    """A bound from below on −⟨∇L(W), W^mm⟩ over ‖W‖ ≤ r, where every margin is tight or all but the
+    best score of an input are equal: (1/n) Σ |ℓ'(γ_opt)| (γ_opt − γ₂) s(1 − s), s the attention
+    on the best token, whose logits differ from the others by at most r ‖z‖ max ‖x_opt − x_t‖."""
+    X, z, y = np.asarray(tokens.X), tokens.queries, np.asarray(tokens.labels)
+    scores = y[:, None] * (X @ v)
+    rows, top = np.arange(tokens.n), scores.argmax(axis=1)
+    order = np.sort(scores, axis=1)
+    apart = np.linalg.norm(X - X[rows, top][:, None], axis=2).max(axis=1)
+    reach = np.exp(np.minimum(r * apart * np.linalg.norm(z, axis=1), 700.0))
+    others = scores.shape[1] - 1
+    low, high = 1 / (1 + others * reach), 1 / (1 + others / reach)
+    spread = np.minimum(low * (1 - low), high * (1 - high))
+    slope = 1 / (1 + np.exp(order[:, -1]))
+    return float(np.mean(slope * (order[:, -1] - order[:, -2]) * spread))
+
+
+def reached_norm(tokens: Tokens, v: Floats, *, size: float, start: float, way: float) -> float:
+    """The norm that plain descent has reached once η times the steps is `way`, from ‖W(0)‖ = start.
+
+    The root of way · c(r) = (r + start)‖W^mm‖, c(r) of `least_descent_within`, size = ‖W^mm‖: were
+    all norms below it, ⟨W, W^mm⟩ would have grown by more than it can.
+    """
+    low, high = 0.0, 1e3
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        grows = way * least_descent_within(tokens, v, middle) > (middle + start) * size
+        low, high = (middle, high) if grows else (low, middle)
+    return low
