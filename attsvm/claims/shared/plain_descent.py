@@ -13,7 +13,7 @@ import numpy as np
 
 from attsvm.claims.shared.random_instances import best_problem
 from attsvm.convergence.front import prover
-from attsvm.ground.arrays import Bools, Floats
+from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.front import solve
@@ -70,6 +70,18 @@ def two_inputs() -> tuple[Tokens, Floats]:
     X = np.array([[[1.0, 0.0], [0.0, 0.0]], [[-2.0, 1.0], [0.0, 0.0]]])
     z = np.array([[1.0, 0.0], [1.0, 0.0]])
     return Tokens(X, queries=z, labels=np.ones(2)), np.array([1.0, 3.0])
+
+
+def three_inputs() -> tuple[Tokens, Floats]:
+    """Three inputs of two tokens and one query, whose first gradient at W = 0 prefers every best
+    token, and from which plain descent with short steps loses the third one again.
+
+    Key differences (−2.5, −3, 2), (−1.5, 1.5, 0.5), (4, −4, 0.125); scores are third coordinates.
+    """
+    apart = np.array([[-2.5, -3.0, 2.0], [-1.5, 1.5, 0.5], [4.0, -4.0, 0.125]])
+    X = np.stack([apart, np.zeros_like(apart)], axis=1)
+    z = np.tile([1.0, 0.0, 0.0], (3, 1))
+    return Tokens(X, queries=z, labels=np.ones(3)), np.array([0.0, 0.0, 1.0])
 
 
 def second_bound(R: float, lr: float) -> float:
@@ -135,14 +147,17 @@ def contradicting_start(tokens: Tokens, v: Floats) -> tuple[bool, Floats]:
     return bool(found), start
 
 
-def proved_end(tokens: Tokens, v: Floats, W: Floats, lr: float) -> End:
-    """Where plain descent with steps up to lr is proved to end from W on."""
+def proved_end(
+    tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None
+) -> End:
+    """Where plain descent with steps up to lr is proved to end from W on; best: the tokens (n,) that
+    count as the best ones, unless those of highest score do."""
     if not np.isfinite(W).all():
         return "open"
     proof = prover(tokens, head=v, rule="gd", lr=lr).prove(np.ascontiguousarray(W), explain=False)
     if not proof.proved:
         return "open"
-    best = Selection.best(tokens, v).indices
+    best = Selection.best(tokens, v).indices if best is None else best
     return "best" if bool((proof.selection == best).all()) else "elsewhere"
 
 
