@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.certificate import Certificate
 from attsvm.claims.claim import (
     Claim,
     Config,
     Finding,
     Result,
+    Test,
     at_most,
     equals,
     noted,
@@ -24,45 +25,29 @@ from attsvm.claims.shared.plain_descent import (
     contradicting_start,
     equal_scored,
     proved_end,
-    proved_ends,
-    safe_step,
     second_bound,
     smoothness,
     two_inputs,
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
+from attsvm.claims.shared.random_ends import (
+    RandomEnds,
+    equal_stack,
+    kept_records,
+    random_runs,
+    shape_name,
+)
 from attsvm.claims.shared.random_instances import best_problem
-from attsvm.claims.shared.work import measured, solve, solve_many, train
+from attsvm.claims.shared.work import measured, solve, train
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
-from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Records kept of each run.
-_RECORDS = 25
 # Sizes of random starts are shown in so many groups.
 _GROUPS = 4
-
-
-def _name(shape: Sequence[int]) -> str:
-    return ".".join(map(str, shape))
-
-
-def _drawn(config: Config, shape: Sequence[int]) -> tuple[list[Tokens], Floats]:
-    pairs = [equal_scored(shape, seed) for seed in seeds_of(config)]
-    return [t for t, _ in pairs], np.stack([v for _, v in pairs])
-
-
-def _starts(config: Config, shape: Sequence[int]) -> tuple[Floats, Floats]:
-    """The deviations (B,) of the starts, uniform up to the widest, and the starts (B, d, d)."""
-    d, count = shape[2], len(seeds_of(config))
-    draw = np.random.default_rng([config["start"], *shape])
-    size = config["widest"] * draw.uniform(size=count)
-    return size, size[:, None, None] * draw.standard_normal((count, d, d))
 
 
 def _radial(config: Config) -> Floats:
@@ -70,10 +55,6 @@ def _radial(config: Config) -> Floats:
     W = np.zeros((len(config["radii"]), 2, 2))
     W[:, 0, 0] = config["radii"]
     return W
-
-
-def _kept(steps: Floats) -> Floats:
-    return np.unique(np.linspace(0, len(steps) - 1, _RECORDS).round().astype(int))
 
 
 def run(config: Config) -> Result:
@@ -89,7 +70,7 @@ def run(config: Config) -> Result:
         steps=config["steps"],
         init={"W": _radial(config)},
     )
-    rows = _kept(path.steps)
+    rows = kept_records(path.steps)
     out: Result = {
         "two.steps": path.steps[rows],
         "two.W": path.weights["W"][rows],
@@ -98,103 +79,26 @@ def run(config: Config) -> Result:
     for shape in config["shapes"]:
         out |= _contradicting(config, shape)
     for shape in config["runs"]:
-        out |= _random_runs(config, shape)
+        out |= random_runs(config, shape)
     return out
 
 
 def _contradicting(config: Config, shape: Sequence[int]) -> Result:
-    """Of each instance, whether some inputs lead, and a start proved to tend elsewhere or nan."""
+    """Of each instance, whether some inputs lead, and a start proved to tend elsewhere, or zero."""
     seeds, d = seeds_of(config), shape[2]
 
     def compute(which: list[int]) -> Result:
         found = [contradicting_start(*equal_scored(shape, seeds[b])) for b in which]
         starts = np.stack([W for _, W in found])
-        # What is not there is infinite: nan would be what a replay does not know.
+        # What is not there is zero: nan would be what a replay does not know.
         return {
             "leads": np.array([float(leads) for leads, _ in found]),
-            "W": np.where(np.isnan(starts), np.inf, starts),
+            "W": np.nan_to_num(starts),
         }
 
     shapes: dict[str, tuple[int, ...]] = {"leads": (len(seeds),), "W": (len(seeds), d, d)}
     found = measured(compute, shapes, count=len(seeds), kind="search")
-    return {f"contradict.{_name(shape)}.{key}": a for key, a in found.items()}
-
-
-def _random_runs(config: Config, shape: Sequence[int]) -> Result:
-    """Plain descent from random starts, then normalized steps, which follow the same flow."""
-    stack, heads = _drawn(config, shape)
-    name = f"random.{_name(shape)}"
-    _, starts = _starts(config, shape)
-    lr = safe_step(stack, heads)
-    path = train(
-        stack, head=heads, rule="gd", lr=lr, steps=config["random_steps"], init={"W": starts}
-    )
-    rows = _kept(path.steps)
-    flow = train(
-        stack,
-        head=heads,
-        rule="ngd",
-        lr=config["flow_lr"],
-        steps=config["flow_steps"],
-        init={"W": path.weights["W"][-1]},
-    )
-    problems = [best_problem(t, v) for t, v in zip(stack, heads, strict=True)]
-    return {
-        f"{name}.steps": path.steps[rows],
-        f"{name}.W": path.weights["W"][rows],
-        f"{name}.loss": path.loss[rows],
-        f"{name}.flow": flow.weights["W"][-1],
-        **saved_solutions(f"{name}.best", solve_many(problems)),
-    }
-
-
-class _Seen:
-    """What the random runs of one shape show."""
-
-    def __init__(self, config: Config, result: Result, shape: Sequence[int]) -> None:
-        stack, heads = _drawn(config, shape)
-        name, lr = f"random.{_name(shape)}", safe_step(stack, heads)
-        problems = [best_problem(t, v) for t, v in zip(stack, heads, strict=True)]
-        best = recertified(f"{name}.best", problems, "frobenius", result)
-        # Theorem 4 asks that the best tokens can be separated.
-        inside = np.array([c.status != "inseparable" for c in best])
-        W, loss = result[f"{name}.W"][:, inside], result[f"{name}.loss"][:, inside]
-        self.best: list[Certificate] = [c for c, i in zip(best, inside, strict=True) if i]
-        self.size = _starts(config, shape)[0][inside]
-        places = np.flatnonzero(inside)
-        stack, heads = [stack[b] for b in places], heads[places]
-        self.ends: list[End] = proved_ends(stack, heads, W[-1], lr)
-        flow = proved_ends(stack, heads, result[f"{name}.flow"][places], lr)
-        # What is proved of the descent itself stays; the flow tells of the rest.
-        self.later: list[End] = [
-            a if a != "open" else b for a, b in zip(self.ends, flow, strict=True)
-        ]
-        top = [Selection.best(t, v).indices for t, v in zip(stack, heads, strict=True)]
-        self.never = sum(
-            not any((_selected(t, M) == a).all() for M in W[:, b])
-            for b, (t, a) in enumerate(zip(stack, top, strict=True))
-        )
-        # A loss near its infimum, and a part along W^mm that hardly grows, move by rounding.
-        self.rises = int((np.diff(loss, axis=0) > 1e-15).any(axis=0).sum())
-        self.shrinks = sum(_shrinks(W[:, b], c) for b, c in enumerate(self.best))
-
-    def share(self, ends: Sequence[End], what: End) -> float:
-        """The share of runs with this end; nan without runs."""
-        return ends.count(what) / len(ends) if ends else float("nan")
-
-
-def _selected(tokens: Tokens, W: Floats) -> Floats:
-    return np.asarray(
-        np.einsum("ntd,de,ne->nt", np.asarray(tokens.X), W, tokens.queries).argmax(axis=1)
-    )
-
-
-def _shrinks(W: Floats, best: Certificate) -> bool:
-    """Whether the part of W (R, d, d) along W^mm ever falls by more than rounding."""
-    if best.W is None:
-        return True
-    along = np.einsum("rij,ij->r", W, np.asarray(best.W))
-    return bool((np.diff(along) < -1e-12 * (1 + np.abs(along[1:]))).any())
+    return {f"contradict.{shape_name(shape)}.{key}": a for key, a in found.items()}
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -214,9 +118,7 @@ def check(config: Config, result: Result) -> Finding:
     # A start with no bound is a short one, from which the theorem's limit is proved.
     lost = sum(at_end[k] != "best" for k in near)
     tests = [
-        equals(
-            "starts of the two-input example proved to tend elsewhere", float(len(astray)), 0
-        ),
+        equals("starts of the two-input example proved to tend elsewhere", float(len(astray)), 0),
         noted("of them proved before the first step", at_start.count("elsewhere")),
         at_most("their largest second coordinate, as a share of its bound for ever", share, 1.0),
         equals("its short starts not proved to end at the best tokens", lost, 0),
@@ -230,7 +132,9 @@ def check(config: Config, result: Result) -> Finding:
         proved, leads, count = _counted(config, result, shape)
         contradicted, searched = contradicted + proved, searched + count
         tests += [
-            noted(f"share with a start proved to tend elsewhere, (n, T, d) = {shape}", proved / count),
+            noted(
+                f"share with a start proved to tend elsewhere, (n, T, d) = {shape}", proved / count
+            ),
             noted(f"share with inputs that lead, {shape}", leads / count),
         ]
     tests.append(
@@ -240,7 +144,7 @@ def check(config: Config, result: Result) -> Finding:
             0,
         )
     )
-    seen = {_name(shape): _Seen(config, result, shape) for shape in config["runs"]}
+    seen = {shape_name(shape): RandomEnds(config, result, shape) for shape in config["runs"]}
     several = [s for name, s in seen.items() if not name.startswith("1.")]
     single = [s for name, s in seen.items() if name.startswith("1.")]
     gap = worst_gap([two, *(c for s in seen.values() for c in s.best)])
@@ -266,18 +170,18 @@ def check(config: Config, result: Result) -> Finding:
 
 def _counted(config: Config, result: Result, shape: Sequence[int]) -> tuple[int, int, int]:
     """(instances whose start on file is proved to tend elsewhere, with inputs that lead, all)."""
-    name, proved = f"contradict.{_name(shape)}", 0
-    stack, heads = _drawn(config, shape)
+    name, proved = f"contradict.{shape_name(shape)}", 0
+    stack, heads = equal_stack(config, shape)
     for t, v, W in zip(stack, heads, result[f"{name}.W"], strict=True):
         proved += proved_end(t, v, W, 1 / smoothness(t, v)) == "elsewhere"
     return proved, int(result[f"{name}.leads"].sum()), len(stack)
 
 
-def _ended(seen: Sequence[_Seen]) -> int:
+def _ended(seen: Sequence[RandomEnds]) -> int:
     return sum(s.ends.count("elsewhere") for s in seen)
 
 
-def _shares(config: Config, seen: dict[str, _Seen]) -> list:
+def _shares(config: Config, seen: dict[str, RandomEnds]) -> list[Test]:
     out = []
     for name, s in seen.items():
         steps = config["random_steps"]
@@ -347,7 +251,7 @@ def _draw_ends(axes: Axes, config: Config, result: Result) -> None:
     )
     width = 0.8 / len(config["runs"])
     for j, shape in enumerate(config["runs"]):
-        s = _Seen(config, result, shape)
+        s = RandomEnds(config, result, shape)
         group = np.clip(np.digitize(s.size, edges) - 1, 0, _GROUPS - 1)
         for g in range(_GROUPS):
             here = Counter(
@@ -364,11 +268,13 @@ def _draw_ends(axes: Axes, config: Config, result: Result) -> None:
             )
     for _, colour, label in kinds:
         axes.bar([0], [0], color=colour, label=label)
-    names = [f"{a:g}–{b:g}" for a, b in zip(edges, edges[1:], strict=False)]
+    names = [f"{a:g}–{b:g}" for a, b in pairwise(edges)]
     axes.set_xticks(range(_GROUPS), names)
     axes.set(xlabel="deviation of the start", ylabel="share of runs", title="Random starts")
     axes.set_ylim(0, 1.15)
-    axes.legend(frameon=False, fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2)
+    axes.legend(
+        frameon=False, fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2
+    )
 
 
 def _shade(end: End, later: End) -> str:
@@ -387,7 +293,7 @@ def _draw_found(axes: Axes, config: Config, result: Result) -> None:
         axes.bar(k, proved / count, 0.7, color=CYCLE[1], label=label)
         axes.annotate(f"{proved} of {count}", (k, leads / count), ha="center", va="bottom",
                       fontsize=7)  # fmt: skip
-    axes.set_xticks(range(len(config["shapes"])), [_name(s) for s in config["shapes"]])
+    axes.set_xticks(range(len(config["shapes"])), [shape_name(s) for s in config["shapes"]])
     axes.set(xlabel="n.T.d", ylabel="share of instances", title="Instances that contradict")
     axes.legend(frameon=False, fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 

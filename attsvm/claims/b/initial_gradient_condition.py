@@ -122,7 +122,9 @@ class _Seen:
         pairs = _pairs(config, shape)
         stack, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
         lr, name = safe_step(stack, heads), f"random.{_name(shape)}"
-        best = recertified(f"{name}.best", [best_problem(t, v) for t, v in pairs], "frobenius", result)
+        best = recertified(
+            f"{name}.best", [best_problem(t, v) for t, v in pairs], "frobenius", result
+        )
         self.met = np.array([_first(t, v)[1] > 0 for t, v in pairs])
         self.apart = sum(
             (initial_gradient_condition(t, v).least.sign > 0) != m
@@ -131,13 +133,18 @@ class _Seen:
         self.ends: list[End] = [
             proved_end(t, v, W, lr) for (t, v), W in zip(pairs, result[f"{name}.W"], strict=True)
         ]
+        self.risen = sum(
+            loss_and_pull(t, v, W)[0] >= loss_and_pull(t, v, _zero(t))[0]
+            for (t, v), W in zip(pairs, result[f"{name}.W"], strict=True)
+        )
         inside = np.flatnonzero(self.met)
         self.best = [best[b] for b in inside]
         self.long = np.array([_long_enough(*pairs[b]) for b in inside])
         # Below the level the limit is proved for every step up to 1/L_W.
         self.missed = sum(
             not np.isfinite(eta)
-            or proved_end(*pairs[b], eta * _first(*pairs[b])[0], 1 / smoothness(*pairs[b])) != "best"
+            or proved_end(*pairs[b], eta * _first(*pairs[b])[0], 1 / smoothness(*pairs[b]))
+            != "best"
             for b, eta in zip(inside, self.long, strict=True)
         )
         self.sizes = np.array([c.upper for c in self.best])
@@ -175,6 +182,12 @@ def check(config: Config, result: Result) -> Finding:
             sum(s.missed for s in seen.values()),
             0,
         ),
+        equals("runs of the example whose loss rises", _rises(result), 0),
+        equals(
+            "random runs whose loss is not below that of W = 0",
+            sum(s.risen for s in seen.values()),
+            0,
+        ),
         equals(
             "instances where two computations of the condition differ",
             sum(s.apart for s in seen.values()),
@@ -200,17 +213,26 @@ def check(config: Config, result: Result) -> Finding:
 
 
 def _reason(config: Config, ends: Sequence[End]) -> str:
-    steps = [eta for eta, end in zip(config["first_steps"], ends, strict=True) if end == "elsewhere"]
+    steps = [
+        eta for eta, end in zip(config["first_steps"], ends, strict=True) if end == "elsewhere"
+    ]
     return (
         "Read: Theorem 6 of the first version, whose proof leaves an inequality open. Run: plain "
         f"descent from W = 0, η = 1/L_W after first steps of {min(steps):g} to {max(steps):g}. "
         "A small instance: three inputs of two tokens, one query, key differences "
         "(−2.5, −3, 2), (−1.5, 1.5, 0.5) and (4, −4, 0.125), scores the third coordinates. The "
-        "first input lifts the third at the start and is soon done; the second then turns W against "
-        "it, and the run is proved to keep the worse token there for ever. It also has equal "
-        "scores: Theorem 4 fails from W = 0. After a first step that is long enough the limit is "
-        "proved: every margin grows with η(0), and W(1) is below the loss level."
+        "first input lifts the third at the start and is soon done; the second then turns W "
+        "against it, and the run is proved to keep the worse token there for ever. It also has "
+        "equal scores: Theorem 4 fails from W = 0. After a first step that is long enough the "
+        "limit is proved: every margin grows with η(0), and W(1) is below the loss level."
     )
+
+
+def _rises(result: Result) -> int:
+    """Runs of the example whose loss rises by more than rounding."""
+    tokens, v = three_inputs()
+    loss = np.array([[loss_and_pull(tokens, v, M)[0] for M in W] for W in result["three.W"]])
+    return int((np.diff(loss, axis=0) > 1e-14).any(axis=0).sum())
 
 
 def _example_ends(config: Config, result: Result) -> list[End]:
@@ -292,10 +314,10 @@ CLAIM = Claim(
     title="A first gradient that prefers the best tokens",
     kind="question",
     trust="read",
-    statement="v1, Theorem 6, whose proof leaves an inequality open, as a question: if the gradient "
-    "at W = 0 prefers the best token of every input to each other one, does plain descent from "
-    "there, with a first step of at most O(1/‖W^mm‖) and later ones of at most 1/L_W, converge in "
-    "direction to the max-margin solution of the best tokens?",
+    statement="v1, Theorem 6, asked as a question, since its proof leaves an inequality open. If "
+    "the gradient at W = 0 prefers the best token of every input to each other one, plain descent "
+    "from there, with a first step of at most O(1/‖W^mm‖) and later ones of at most 1/L_W, "
+    "converges in direction to the max-margin solution of the best tokens.",
     full=_FULL,
     quick={**_FULL, "steps": 60_000, "seeds": 12, "random_steps": 2000},
     run=run,

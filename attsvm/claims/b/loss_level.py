@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RECORDS = 30
+# The proof bounds e and the level by sums over 32 pieces. Scores here are within 1 of the middle
+# below the level, slopes within a factor e, so that each sum is off by at most (e − 1)/32 = 5.4 %.
+_PROVABLE = 0.89
 # free: scores as drawn; equal: all but the best of an input are equal.
 _FAMILIES = ("free", "equal")
 # random: starts of random size; edge: starts just below the level.
@@ -125,6 +128,7 @@ class _Seen:
     first: int = 0
     back: int = 0
     rises: int = 0
+    last: int = 0
     unproved: int = 0
     least: float = np.inf
     cosines: list[float] = field(default_factory=list)
@@ -156,7 +160,9 @@ class _Seen:
         loss = np.array([loss_and_pull(*pair, M)[0] for M in W[since:]])
         self.rises += bool((np.diff(loss) > 1e-14).any())
         self.least = min(self.least, *(at.least for at in levels[since:]))
-        self.unproved += proved_end(*pair, W[since], lr) != "best"
+        if levels[-1].excess <= _PROVABLE * levels[-1].allowed:
+            self.last += 1
+            self.unproved += proved_end(*pair, W[-1], lr) != "best"
         self.cosines.append(cosine(flow, best))
 
 
@@ -187,7 +193,11 @@ def check(config: Config, result: Result) -> Finding:
         equals("runs above the level again after they passed it", seen.back, 0),
         equals("runs whose loss rises after it", seen.rises, 0),
         at_least("least attention on a best token after it", seen.least, 0.5),
-        equals("passed and not proved to end at the best tokens", seen.unproved, 0),
+        equals(
+            f"of {seen.last} well below it at the last step, not proved to end at the best tokens",
+            seen.unproved,
+            0,
+        ),
         # The flow adds 200 to the norm, a start and the way to the level at most about 28 across.
         at_least(
             "least correlation to W^mm, the flow followed on",
@@ -212,7 +222,11 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.claims.shared.drawing import CYCLE, level, panels
 
     figure, axes = panels(2, figsize=(10.0, 4.2))
-    shown = {"passes the level": CYCLE[0], "started just below": CYCLE[2], "does not pass": CYCLE[1]}
+    shown = {
+        "passes the level": CYCLE[0],
+        "started just below": CYCLE[2],
+        "does not pass": CYCLE[1],
+    }
     for family in _FAMILIES:
         pairs = _pairs(config, family)
         for kind in _STARTS:
@@ -261,9 +275,9 @@ CLAIM = Claim(
     kind="theorem",
     trust="derived",
     statement="Once n(L(W) − L⋆) < min_i [ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], γ₂ the second best score "
-    "of the input, plain descent with η ≤ 1/L_W never raises the loss again, every best token keeps "
-    "more than half of its attention, and the direction tends to W^mm of the best tokens, whatever "
-    "the other scores. It is the part of v1's Theorem 4 that stands for several inputs.",
+    "of the input, plain descent with η ≤ 1/L_W never raises the loss again, every best token "
+    "keeps more than half of its attention, and the direction tends to W^mm of the best tokens, "
+    "whatever the other scores. It is the part of v1's Theorem 4 that stands for several inputs.",
     full=_FULL,
     quick={**_FULL, "seeds": 10, "steps": 4000},
     run=run,

@@ -88,9 +88,7 @@ def run(config: Config) -> Result:
     """Plain descent from one start at every tilt of the scores, and starts that contradict."""
     pairs = _pairs(config, config["shape"])
     stack = [t for t, _ in pairs]
-    out: Result = dict(
-        saved_solutions("best", solve_many([best_problem(t, v) for t, v in pairs]))
-    )
+    out: Result = dict(saved_solutions("best", solve_many([best_problem(t, v) for t, v in pairs])))
     for k, delta in enumerate(config["deltas"]):
         path = train(
             stack,
@@ -105,8 +103,8 @@ def run(config: Config) -> Result:
 
     def compute(which: list[int]) -> Result:
         found = [contradicting_start(*equal_scored(shape, seeds[b]))[1] for b in which]
-        # What is not there is infinite: nan would be what a replay does not know.
-        return {"W": np.where(np.isnan(found), np.inf, found)}
+        # What is not there is zero: nan would be what a replay does not know.
+        return {"W": np.nan_to_num(np.stack(found))}
 
     shapes: dict[str, tuple[int, ...]] = {"W": (len(seeds), shape[2], shape[2])}
     found = measured(compute, shapes, count=len(seeds), kind="search")
@@ -136,12 +134,10 @@ def _still_astray(config: Config, result: Result) -> list[int]:
         count = 0
         heads = _heads(config, shape, delta)
         for (t, plain), v, W in zip(pairs, heads, result["contradict.W"], strict=True):
-            if not np.isfinite(W).all():
+            if not W.any():
                 continue
             best = Selection.best(t, plain).indices
-            ends = (
-                proved_end(t, v, m * W, 1 / smoothness(t, v), best=best) for m in _MULTIPLES
-            )
+            ends = (proved_end(t, v, m * W, 1 / smoothness(t, v), best=best) for m in _MULTIPLES)
             count += "elsewhere" in ends
         counts.append(count)
     return counts
@@ -231,7 +227,9 @@ def plot(config: Config, result: Result) -> Figure:
     right.bar(places, astray, 0.7, color=CYCLE[1])
     for x, count in zip(places, astray, strict=True):
         right.annotate(str(count), (x, count), ha="center", va="bottom", fontsize=7.5)
-    right.set(ylabel=f"of {len(seeds_of(config))} instances", title="A start proved to end elsewhere")
+    right.set(
+        ylabel=f"of {len(seeds_of(config))} instances", title="A start proved to end elsewhere"
+    )
     for axes in (left, right):
         axes.set_xticks(places, [f"{x:g}" for x in config["deltas"]])
         axes.set_xlabel("δ, in gaps to the best score")

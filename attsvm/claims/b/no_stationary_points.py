@@ -74,8 +74,8 @@ def run(config: Config) -> Result:
         for seed, (tokens, v) in zip(seeds_of(config), _pairs(config, family), strict=True):
             best.append(solve(best_problem(tokens, v)))
             if best[-1].W is None:
-                points.append(np.full(best[-1].problem.shape, np.inf))
-                sampled.append(np.inf)
+                points.append(np.full(best[-1].problem.shape, np.nan))
+                sampled.append(np.nan)
                 continue
             ask = partial(
                 least_descent,
@@ -321,12 +321,13 @@ def plot(config: Config, result: Result) -> Figure:
     )
     ax.legend(frameon=False, fontsize=7.5, loc="lower right")
     for k, size in enumerate(config["starts"]):
-        for family, style in zip(_descended(config), ("-", "--"), strict=True):
+        for family in _descended(config):
             steps = np.maximum(result[f"{family}.{k}.steps"], 1)
             norms = np.linalg.norm(result[f"{family}.{k}.path"], axis=(2, 3))
-            name = "B.2" if family == _EQUAL else f"d = {family}"
+            name = "B.2" if family == _EQUAL else "B.1"
             band(axes[1], steps, norms, colour=CYCLE[k], label=f"start {size:g}, {name}")
-            axes[1].lines[-1].set_linestyle(style)
+            if family == _EQUAL:
+                axes[1].lines[-1].set_linestyle("--")
     axes[1].set(xscale="log", yscale="log", xlabel="step", ylabel="‖W‖ (median, middle half)")
     axes[1].set_title("Plain descent, η ≤ 1/L_W")
     axes[1].legend(frameon=False, fontsize=7.0, loc="best", ncol=1)

@@ -147,11 +147,11 @@ def contradicting_start(tokens: Tokens, v: Floats) -> tuple[bool, Floats]:
     return bool(found), start
 
 
-def proved_end(
-    tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None
-) -> End:
-    """Where plain descent with steps up to lr is proved to end from W on; best: the tokens (n,) that
-    count as the best ones, unless those of highest score do."""
+def proved_end(tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None) -> End:
+    """Where plain descent with steps up to lr is proved to end from W on.
+
+    best: the tokens (n,) that count as the best ones, unless those of highest score do.
+    """
     if not np.isfinite(W).all():
         return "open"
     proof = prover(tokens, head=v, rule="gd", lr=lr).prove(np.ascontiguousarray(W), explain=False)

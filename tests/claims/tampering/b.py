@@ -93,19 +93,31 @@ TAMPERED = {
         ("weights shrunk", _small("1024.W")),
     ),
     "B.no-stationary-points": (
-        ("the points negated on loose instances", changed("3.W", np.zeros_like)),
+        ("points of no loose instance where the loss rises", changed("3.W", np.zeros_like)),
         ("solutions of other instances", rolled("200.best.W")),
         ("solutions negated", _negated("200.best.W")),
+        ("the path backwards", backwards("equal.0.path")),
     ),
     "B.equal-scores-global": (
-        ("the path backwards", backwards("ngd.0.W")),
+        ("the path backwards", backwards("two.W")),
+        ("solutions of other instances", rolled("random.3.3.4.best.W")),
+        ("weights with noise", _noisy("random.2.2.2.W")),
+    ),
+    "B.loss-level": (
+        ("the path backwards", backwards("free.edge.W")),
+        ("solutions of other instances", rolled("equal.best.W")),
+        ("the flow of other instances", rolled("free.edge.flow")),
+    ),
+    "B.nearly-equal-scores": (
+        ("runs of other instances", rolled("1.W")),
         ("solutions of other instances", rolled("best.W")),
-        ("weights with noise", _noisy("gd.1.W")),
+        ("weights shrunk", _small("0.W")),
     ),
     "B.initial-gradient-condition": (
-        ("the path backwards", backwards("W")),
-        ("solutions of other instances", rolled("best.W")),
-        ("weights with noise", _noisy("W")),
+        ("the path backwards", backwards("three.W")),
+        ("weights with noise", _noisy("random.3.4.24.W", size=3.0)),
+        ("solutions of other instances", rolled("random.3.4.6.best.W")),
+        ("solutions negated", _negated("three.best.W")),
     ),
     "B.local-if-and-only-if": (
         ("runs that never left", changed("W", lambda a: np.repeat(a[:1], len(a), axis=0))),
