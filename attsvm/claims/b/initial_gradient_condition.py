@@ -319,7 +319,7 @@ CLAIM = Claim(
     "from there, with a first step of at most O(1/‖W^mm‖) and later ones of at most 1/L_W, "
     "converges in direction to the max-margin solution of the best tokens.",
     full=_FULL,
-    quick={**_FULL, "steps": 60_000, "seeds": 12, "random_steps": 2000},
+    quick={**_FULL, "steps": 60_000, "seeds": 6, "random_steps": 2000},
     run=run,
     check=check,
     plot=plot,

@@ -279,7 +279,7 @@ CLAIM = Claim(
     "keeps more than half of its attention, and the direction tends to W^mm of the best tokens, "
     "whatever the other scores. It is the part of v1's Theorem 4 that stands for several inputs.",
     full=_FULL,
-    quick={**_FULL, "seeds": 10, "steps": 4000},
+    quick={**_FULL, "seeds": 6, "steps": 4000},
     run=run,
     check=check,
     plot=plot,

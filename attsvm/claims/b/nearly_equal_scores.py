@@ -256,7 +256,7 @@ CLAIM = Claim(
     "η ≤ 1/L_W tends to the direction of W^mm of the best tokens wherever the scores of the other "
     "tokens of an input are equal up to δ.",
     full=_FULL,
-    quick={**_FULL, "deltas": [0.0, 0.001, 0.1, 1.0], "seeds": 10, "steps": 4000},
+    quick={**_FULL, "deltas": [0.0, 0.001, 0.1, 1.0], "seeds": 6, "steps": 4000},
     run=run,
     check=check,
     plot=plot,

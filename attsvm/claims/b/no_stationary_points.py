@@ -360,7 +360,7 @@ CLAIM = Claim(
     quick={
         **_FULL,
         "dimensions": [3, 200],
-        "seeds": 8,
+        "seeds": 6,
         "samples": 300,
         "rounds": 20,
         "steps": 2000,

@@ -6,6 +6,7 @@ docs/global-statements.md has the derivations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,9 @@ from attsvm.solvers.front import solve
 End = Literal["best", "elsewhere", "open"]
 # A start that contradicts is sought at these multiples of its direction.
 _MULTIPLES = 2.0 ** np.arange(20)
+# Proofs asked for before, by a digest of the instance, W and the step.
+_PROVED: dict[bytes, Ints | None] = {}
+_REMEMBERED = 10_000
 
 
 class Below(NamedTuple):
@@ -154,11 +158,29 @@ def proved_end(tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | 
     """
     if not np.isfinite(W).all():
         return "open"
-    proof = prover(tokens, head=v, rule="gd", lr=lr).prove(np.ascontiguousarray(W), explain=False)
-    if not proof.proved:
+    kept = _proved_selection(tokens, v, np.ascontiguousarray(W), lr)
+    if kept is None:
         return "open"
     best = Selection.best(tokens, v).indices if best is None else best
-    return "best" if bool((proof.selection == best).all()) else "elsewhere"
+    return "best" if bool((kept == best).all()) else "elsewhere"
+
+
+def _proved_selection(tokens: Tokens, v: Floats, W: Floats, lr: float) -> Ints | None:
+    """The tokens that are proved to be kept for ever, None without a proof.
+
+    Remembered by all that it depends on: a picture asks for what the check has asked before.
+    """
+    parts = (tokens.X, tokens.queries, tokens.labels, v, W, lr)
+    digest = sha256()
+    for part in map(np.ascontiguousarray, parts):
+        digest.update(f"{part.shape}{part.dtype}".encode() + part.tobytes())
+    key = digest.digest()
+    if key not in _PROVED:
+        proof = prover(tokens, head=v, rule="gd", lr=lr).prove(W, explain=False)
+        if len(_PROVED) >= _REMEMBERED:
+            _PROVED.clear()
+        _PROVED[key] = proof.selection if proof.proved else None
+    return _PROVED[key]
 
 
 def proved_ends(tokens: Iterable[Tokens], heads: Floats, W: Floats, lr: float) -> list[End]:
