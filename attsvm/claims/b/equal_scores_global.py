@@ -288,7 +288,9 @@ def _draw_found(axes: Axes, config: Config, result: Result) -> None:
 
     for k, shape in enumerate(config["shapes"]):
         proved, leads, count = _counted(config, result, shape)
-        axes.bar(k, leads / count, 0.7, color="0.85", label="" if k else "some inputs lead")
+        axes.bar(
+            k, leads / count, 0.7, color="0.85", label="" if k else "inputs that lead the others"
+        )
         label = "" if k else "a start proved to end elsewhere"
         axes.bar(k, proved / count, 0.7, color=CYCLE[1], label=label)
         axes.annotate(f"{proved} of {count}", (k, leads / count), ha="center", va="bottom",

@@ -267,19 +267,24 @@ def _draw_example(axes: Axes, config: Config, result: Result) -> None:
     colours = {"best": CYCLE[0], "elsewhere": CYCLE[1], "open": "0.5"}
     names = {"best": "proved: best tokens", "elsewhere": "proved: elsewhere", "open": "open"}
     steps, ends = result["three.steps"], _example_ends(config, result)
+    # Runs that end at one place share a label.
+    labels: dict[float, list[str]] = {}
     for k, (eta, end) in enumerate(zip(config["first_steps"], ends, strict=True)):
         margin = [float(problem.margins(W)[2]) for W in result["three.W"][:, k]]
         axes.plot(np.maximum(steps, 0.6), margin, color=colours[end])
-        axes.annotate(f" η(0) = {eta:.3g}", (steps[-1], margin[-1]), fontsize=7, va="center",
-                      annotation_clip=False)  # fmt: skip
+        near = next((y for y in labels if abs(y - margin[-1]) < 0.2 * abs(y)), margin[-1])
+        labels.setdefault(near, []).append(f"{eta:.3g}")
+    for y, etas in labels.items():
+        text = f" η(0) = {', '.join(etas)}"
+        axes.annotate(text, (steps[-1], y), fontsize=7, va="center", annotation_clip=False)
     for end in dict.fromkeys(ends):
         axes.plot([], [], color=colours[end], label=names[end])
     level(axes, 0.0)
     axes.set(xscale="log", xlabel="step", ylabel="margin of the third input's best token")
     axes.set_yscale("symlog", linthresh=1.0)
     axes.set_title("Three inputs from W = 0")
-    axes.set_xlim(0.6, steps[-1] * 12)
-    axes.legend(frameon=False, fontsize=7.5, loc="upper left")
+    axes.set_xlim(0.6, steps[-1] * 300)
+    axes.legend(frameon=False, fontsize=7.5, loc="lower left")
 
 
 def _draw_long(axes: Axes, config: Config, result: Result) -> None:
@@ -294,7 +299,7 @@ def _draw_long(axes: Axes, config: Config, result: Result) -> None:
                     label=f"n, T, d = {', '.join(map(str, shape))}")  # fmt: skip
     reach = np.array(axes.get_xlim())
     axes.loglog(reach, reach, ":", color="0.5")
-    axes.annotate("η(0) = 1/‖W^mm‖", (reach[1], reach[1]), ha="right", va="bottom", fontsize=7.5)
+    axes.annotate("η(0) = 1/‖W^mm‖", (reach[1], reach[1] / 4), ha="right", va="top", fontsize=7.5)
     axes.set(xlabel="1/‖W^mm‖", ylabel="least η(0) = 2^k that proves the limit")
     axes.set_title("First steps that are long enough")
     axes.legend(frameon=False, fontsize=7.5)

@@ -241,6 +241,8 @@ def plot(config: Config, result: Result) -> Figure:
                 axes[0].loglog(steps, share, color=shown[word], linewidth=0.5, alpha=0.6)
                 axes[1].plot(share, [x.least for x in at], ".", color=shown[word], markersize=2)
     level(axes[0], 1.0, "level")
+    # Room at the right for the word.
+    axes[0].set_xlim(0.5, 8 * config["steps"])
     for word, colour in shown.items():
         axes[0].plot([], [], color=colour, label=word)
     axes[0].set(xlabel="step", ylabel="n(L − L⋆) over the level", title="Plain descent, η ≤ 1/L_W")

@@ -223,7 +223,9 @@ def plot(config: Config, result: Result) -> Figure:
         left.bar(places, share, 0.7, bottom=foot, color=colour, label=label)
         foot += share
     left.set(ylabel="share of runs", title="Starts whose limit is proved at δ = 0")
-    left.legend(frameon=False, fontsize=7.5, loc="lower left")
+    left.legend(
+        frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=3
+    )
     right.bar(places, astray, 0.7, color=CYCLE[1])
     for x, count in zip(places, astray, strict=True):
         right.annotate(str(count), (x, count), ha="center", va="bottom", fontsize=7.5)
