@@ -205,8 +205,8 @@ def _reason(config: Config, astray: Sequence[int], contradicted: int) -> str:
         f"differences (1, 0) and (−2, 1), score gaps 1. From {starts} the direction is proved to "
         "tend to (1, 0), where W^mm is (1, 3): input 2 pulls by e^−2r where input 1 pulls by e^−r. "
         f"Of random instances, {contradicted} have such a start, proved at step 0. With one "
-        "input the statement stands. Long starts are slow: most runs that are not at the best tokens after "
-        "so many steps are led there by the flow."
+        "input the statement stands. Long starts are slow: most runs that are not at the best "
+        "tokens after so many steps are led there by the flow."
     )
 
 

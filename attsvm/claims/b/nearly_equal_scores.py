@@ -199,8 +199,9 @@ def check(config: Config, result: Result) -> Finding:
             "Theorem 4. Smallest instance: the two inputs of two tokens there, where the other "
             f"scores are equal for every δ; from ({config['far']:g}, 0) descent is proved to tend "
             f"elsewhere. With three tokens, {astray[small]} of {len(pairs)} random instances have "
-            f"such a start at δ = {deltas[small]:g} gaps. From starts whose limit at equal scores is proved at a "
-            "finite step the statement stands: that step depends on the scores continuously."
+            f"such a start at δ = {deltas[small]:g} gaps. From starts whose limit at equal "
+            "scores is proved at a finite step the statement stands: that step depends on the "
+            "scores continuously."
         )
     return Finding(tuple(tests), premises, len(inside) + 1, gap, reason)
 
