@@ -19,6 +19,7 @@ from attsvm.claims.claim import (
     at_most,
     equals,
     noted,
+    seeds_of,
 )
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import solve_many
@@ -67,18 +68,23 @@ def _problems(config: Config, kind: str, cell: tuple[int, int, int]) -> list[Pro
     """One random selection per seed."""
     n, T, _ = cell
     out = []
-    for seed in range(config["seeds"]):
+    for seed in seeds_of(config):
         tokens = _dataset(config, kind, cell, seed)
         alpha = np.random.default_rng([seed, n, T, 1]).integers(0, T, n)
         out.append(Problem.of(tokens, Selection.of(tokens, alpha)))
     return out
 
 
+def _few(config: Config) -> list[int]:
+    """The seeds of the small datasets whose selections are all solved."""
+    return seeds_of(config)[: config["datasets"]]
+
+
 def _every(config: Config, kind: str, cell: tuple[int, int, int]) -> list[Problem]:
     """All T^n selections of each dataset, one after another."""
     n, T, _ = cell
     out = []
-    for seed in range(config["datasets"]):
+    for seed in _few(config):
         tokens = _dataset(config, kind, cell, seed)
         out += [
             Problem.of(tokens, Selection.of(tokens, list(alpha)))
@@ -93,7 +99,7 @@ def _among(config: Config, kind: str, cell: tuple[int, int, int]) -> list[Proble
     With d = T − 2 the others are the corners of a simplex, and the token lies inside it.
     """
     out = []
-    for seed in range(config["datasets"]):
+    for seed in _few(config):
         tokens = _dataset(config, kind, cell, seed)
         X, z = np.array(tokens.X), np.array(tokens.queries)
         X[0, 0] = X[0, 1:].mean(axis=0) + 1e-3 * X[0, 0]
@@ -216,7 +222,7 @@ def check(config: Config, result: Result) -> Finding:
     ]
     premises = (
         f"{total - count} instances of Gaussian tokens, one random selection each; {count} "
-        f"problems, all selections of {config['datasets']} datasets of each small size and kind"
+        f"problems, all selections of {len(_few(config))} datasets of each small size and kind"
     )
     return Finding(tuple(tests), premises, total, gap)
 
@@ -234,8 +240,8 @@ def _small_tests(config: Config, result: Result) -> tuple[list[Test], int]:
             if d >= sharper(n, T):
                 inside += int((~can).sum())
             elif d < T - 1:
-                short += config["datasets"]
-                needed += int(proved.reshape(config["datasets"], -1).any(axis=1).sum())
+                short += len(_few(config))
+                needed += int(proved.reshape(len(_few(config)), -1).any(axis=1).sum())
         for n, T in config["small"]:
             cell = (n, T, T - 2)
             problems = _among(config, kind, cell)
