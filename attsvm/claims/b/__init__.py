@@ -8,6 +8,7 @@ from attsvm.claims.b import (
     initial_gradient_condition,
     local_convergence,
     local_if_and_only_if,
+    low_rank,
     multi_token,
     no_stationary_points,
     path_picture,
@@ -16,6 +17,7 @@ from attsvm.claims.b import (
     self_attention,
     separability_against_dimension,
     sequence_attention,
+    simplex_projection,
     two_layer,
 )
 from attsvm.claims.claim import Claim
@@ -33,6 +35,8 @@ CLAIMS: dict[str, Claim] = {
     "B.equal-scores-global": equal_scores_global.CLAIM,
     "B.initial-gradient-condition": initial_gradient_condition.CLAIM,
     "B.local-if-and-only-if": local_if_and_only_if.CLAIM,
+    "B.low-rank": low_rank.CLAIM,
+    "B.simplex-projection": simplex_projection.CLAIM,
     "B.regularization-path-frobenius": regularization_path.FROBENIUS,
     "B.regularization-path-nuclear": regularization_path.NUCLEAR,
     "B.self-attention": self_attention.CLAIM,
