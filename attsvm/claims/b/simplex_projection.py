@@ -13,6 +13,7 @@ At an s the gap q = max_t g_t − g·s of the gradient g = γ − 2λs bounds ho
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,7 +69,7 @@ def exact_counts(config: Config) -> dict[str, int]:
         T = int(draw.integers(3, 11))
         scores = sorted((Fraction(int(x)) for x in draw.integers(0, _LARGEST, T)), reverse=True)
         share = Fraction(int(draw.integers(1, 100)), 100)
-        gaps = [a - b for a, b in zip(scores, scores[1:], strict=False)]
+        gaps = [a - b for a, b in pairwise(scores)]
         if min(gaps) == 0:
             continue
         for tau in range(2, T):
