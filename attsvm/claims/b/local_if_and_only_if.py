@@ -265,8 +265,8 @@ def check(config: Config, result: Result) -> Finding:
         f"all {len(local)} feasible selections of {config['seeds']} instances: {int(yes.sum())} "
         f"locally optimal, started from the edge of their cones, {int(no.sum())} not, "
         f"{len(local) - int(yes.sum() + no.sum())} undecided and not judged; {len(stated.cones)} "
-        f"of them have a tight token in every input, and so a cone in v1, {config['edges']} starts on "
-        "the edge of each"
+        f"of them have a tight token in every input, and so a cone in v1, {config['edges']} starts "
+        "on the edge of each"
     )
     return Finding(tests, premises, int(yes.sum() + no.sum()), worst_gap(best))
 
