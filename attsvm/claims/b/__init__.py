@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attsvm.claims.b import (
     all_tight_against_dimension,
+    conjecture,
     equal_scores_global,
     global_share_against_dimension,
     initial_gradient_condition,
@@ -36,6 +37,7 @@ CLAIMS: dict[str, Claim] = {
     "B.equal-scores-global": equal_scores_global.CLAIM,
     "B.initial-gradient-condition": initial_gradient_condition.CLAIM,
     "B.local-if-and-only-if": local_if_and_only_if.CLAIM,
+    "B.conjecture": conjecture.CLAIM,
     "B.all-tight-against-dimension": all_tight_against_dimension.CLAIM,
     "B.low-rank": low_rank.CLAIM,
     "B.simplex-projection": simplex_projection.CLAIM,

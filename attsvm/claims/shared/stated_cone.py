@@ -24,7 +24,7 @@ from attsvm.convergence import cone
 from attsvm.convergence.front import prover
 from attsvm.convergence.proof import ConvergenceProof
 from attsvm.convergence.prover import Prover
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.optima import score_gaps
 
@@ -140,7 +140,7 @@ def least_cone(made: Prover, alpha: Ints, stated: StatedCone) -> float:
     angles = np.concatenate([[stated.angle], np.geomspace(max(stated.angle, 1e-3), 1.4, 16)])
     c = np.cos(angles) * (1 - 1e-15)
 
-    def fits(log: Floats) -> Floats:
+    def fits(log: Floats) -> Bools:
         R = np.exp(log) / rows.unit
         return cone.measure_cone(rows, axis, R, c, made.steps(rows).size, plain=made.plain).fits
 
