@@ -188,7 +188,7 @@ def _prover(config: Config, rule: str, one: Instance, step: float) -> Prover:
 
 
 def check(config: Config, result: Result) -> Finding:
-    """No run is proved to converge elsewhere; nearly all are proved to converge to the best tokens."""
+    """No run is proved to converge elsewhere, nearly all are to the best tokens."""
     proved, elsewhere, runs = ({rule: 0 for rule in RULES} for _ in range(3))
     shares: list[Test] = []
     judged = open_ = kept = alone = 0
