@@ -32,7 +32,7 @@ from attsvm.claims.shared.order_cones import (
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import drawn
-from attsvm.claims.shared.work import searched, solve, solve_many
+from attsvm.claims.shared.work import recalled, searched, solve, solve_many
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -146,7 +146,9 @@ def run(config: Config) -> Result:
                 for t in case.orders.choices():
                     ask = partial(least_in_cone, case.orders, t, epsilon, norm)
                     size = float(searched(ask, _number, {"size": ()})["size"]) * (1 - _BELOW)
-                    size = size if np.isfinite(size) else 0.0
+                    # The check certifies it again.
+                    name = f"{norm}.{k}.{len(sizes)}.size"
+                    size = float(recalled(name, size if np.isfinite(size) else 0.0))
                     sizes.append(size)
                     certified.append(solve(case.orders.problem(t, epsilon * size), norm))
                     out |= saved_solutions(f"{norm}.{k}.{len(sizes) - 1}", certified[-1:])
@@ -194,7 +196,7 @@ def _followed(config: Config, norm: str, k: int, case: Case, result: Result) -> 
             # The least norm grows less than its argument: from lower ≥ N no smaller one fits.
             ways.append((N if c.lower >= N > 0 else (np.inf if c.proof == "exact" else 0.0), c))
         least = min(N for N, _ in ways)
-        V = min((c.upper, np.asarray(c.W)) for _, c in ways if c.W is not None)[1]
+        V = np.asarray(min((c for _, c in ways), key=lambda c: c.upper).W)
     W = result[f"{norm}.{k}.path"]
     shares, below, outside, higher = [], 0, 0, 0
     for times, M in zip(config["radii"], W, strict=True):
@@ -209,15 +211,36 @@ def _followed(config: Config, norm: str, k: int, case: Case, result: Result) -> 
     return Followed(case, size, least, V, W, *found)
 
 
-def _judged(config: Config, result: Result) -> dict[str, tuple[list[Case], list[Followed]]]:
-    """The cases and the followed paths of every norm."""
+def _judged(config: Config, result: Result) -> dict[str, tuple[list[Case], list[Followed], int]]:
+    """The cases of every norm, the followed paths, and how many are not on file."""
     out = {}
     for norm in config["norms"]:
         made = _problems(config)
         cases = _cases(made, recertified(f"{norm}.every", [p for _, p in made], norm, result))
-        picks = _picks(config, cases)
-        out[norm] = (cases, [_followed(config, norm, k, c, result) for k, c in enumerate(picks)])
+        paths, lost = [], 0
+        for k, case in enumerate(_picks(config, cases)):
+            if _on_file(norm, k, case, result):
+                paths.append(_followed(config, norm, k, case, result))
+            else:
+                lost += 1
+        out[norm] = (cases, paths, lost)
     return out
+
+
+def _on_file(norm: str, k: int, case: Case, result: Result) -> bool:
+    """Whether the path of a pick and the solutions in its cones are there."""
+    name = f"{norm}.{k}"
+    if case.local or f"{name}.path" not in result:
+        return f"{name}.path" in result
+    choices = case.orders.choices()
+    if len(result.get(f"{name}.sizes", ())) != len(choices):
+        return False
+    rows = [case.orders.problem(t, 0.0).m for t in choices]
+    return all(
+        result[f"{name}.{j}.multipliers"].shape == (1, m)
+        and not np.isnan(result[f"{name}.{j}.W"]).any()
+        for j, m in enumerate(rows)
+    )
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -225,7 +248,7 @@ def check(config: Config, result: Result) -> Finding:
     tests: list[Test] = []
     judged, gap = 0, 0.0
     counts = np.zeros(4, dtype=int)
-    for norm, (cases, paths) in _judged(config, result).items():
+    for norm, (cases, paths, lost) in _judged(config, result).items():
         gap = max(gap, worst_gap([c.best for c in cases]))
         yes = [c for c in cases if c.local is True and c.covered]
         no = [c for c in cases if c.local is False]
@@ -249,6 +272,7 @@ def check(config: Config, result: Result) -> Finding:
             ),
             noted(f"{norm}: locally optimal, an input without a tight token", len(bare)),
             noted(f"{norm}: of those W^mm in no cone", sum(c.depth <= 0 for c in bare)),
+            equals(f"{norm}: paths not on file", lost, 0),
             equals(f"{norm}: points outside their cone or ball", sum(p.outside for p in paths), 0),
             equals(
                 f"{norm}: points of larger loss than the certified direction",
@@ -310,12 +334,12 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     figure, axes = panels(len(config["norms"]), sharey=True)
-    for ax, (norm, (_, paths)) in zip(axes, _judged(config, result).items(), strict=True):
+    for ax, (norm, (_, paths, _)) in zip(axes, _judged(config, result).items(), strict=True):
         for p in paths:
             ratio = p.shares * p.size / p.least
             ax.semilogx(
                 config["radii"],
-                np.maximum(ratio, -0.05),
+                np.maximum(ratio, 0.0),
                 ".-",
                 linewidth=0.9,
                 alpha=0.7,
@@ -328,9 +352,9 @@ def plot(config: Config, result: Result) -> Figure:
         ax.plot([], [], "_", color=CYCLE[6], label="most that its cone allows")
         ax.set(
             xlabel="radius over the least norm in the cone",
-            ylabel="worst margin over that of W^mm",
-            title=f"{norm.capitalize()} norm",
-            ylim=(-0.08, 1.05),
+            ylabel="worst margin over that of W^mm, or 0",
+            title=f"{norm.replace('l', 'ℓ', 1) if norm[0] == 'l' else norm.capitalize()} norm",
+            ylim=(-0.03, 1.05),
         )
         ax.legend(frameon=False, fontsize=7.5, loc="lower right")
     return figure
