@@ -382,7 +382,7 @@ CLAIM = Claim(
     "Judged in two norms, with a tight token in every input that does not keep its best one, and "
     "from a least norm on.",
     full=_FULL,
-    quick={**_FULL, "seeds": 3, "radii": [10.0, 100.0, 1000.0]},
+    quick={**_FULL, "seeds": 2, "radii": [10.0, 100.0, 1000.0]},
     run=run,
     check=check,
     plot=plot,
