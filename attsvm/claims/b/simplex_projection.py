@@ -240,7 +240,7 @@ CLAIM = Claim(
     "τ nonzeros (v1, Lemma 6). Exactly, it is the point of the simplex next to γ/(2λ), and λ > "
     "gap_1/2 is what more than one nonzero needs.",
     full=_FULL,
-    quick={**_FULL, "draws": 150, "seeds": 8},
+    quick={**_FULL, "draws": 150, "seeds": 8, "steps": 2500},
     run=run,
     check=check,
     plot=plot,

@@ -61,7 +61,7 @@ def lipschitz(tokens: Tokens, v: Floats) -> float:
     return float(np.mean(size * z**2 * X**3 * (size * X / 4 + 3)))
 
 
-def stated_cone(
+def cone_as_stated(
     tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, *, edges: int, seed: int
 ) -> StatedCone | None:
     """The cone of a selection; None where an input has no tight token, for which none is stated.
