@@ -142,7 +142,8 @@ def run(config: Config) -> Result:
             epsilon, shape = _epsilon(config, case), case.best.problem.shape
             V, choices = np.asarray(case.best.W), _inside(case, np.asarray(case.best.W), epsilon)
             if not case.local:
-                sizes, certified = [], []
+                sizes: list[float] = []
+                certified: list[Certificate] = []
                 for t in case.orders.choices():
                     ask = partial(least_in_cone, case.orders, t, epsilon, norm)
                     size = float(searched(ask, _number, {"size": ()})["size"]) * (1 - _BELOW)
@@ -256,7 +257,8 @@ def check(config: Config, result: Result) -> Finding:
         counts += (len(yes), len(no), len(bare), len(cases) - len(yes) - len(no) - len(bare))
         own, other = ([p for p in paths if p.case.local is kind] for kind in (True, False))
         judged += len(paths)
-        ends = [float(p.shares[-1]) for p in own]
+        # Below the least norm of its cone the path may be anywhere.
+        ends = [float(p.shares[-1]) for p in own if _far_enough(config, p)]
         away = [p.size / p.least if p.least > 0 else np.inf for p in other]
         seen = [p.case.orders.margin(p.W[-1]) * p.size / _size(p) for p in other]
         unlike = sum(s > a * (1 + 4 * INSIDE) for s, a in zip(seen, away, strict=True))
@@ -303,6 +305,10 @@ def check(config: Config, result: Result) -> Finding:
                 max((cosine(p.W[-1], p.case.best) for p in other), default=np.nan),
             ),
             noted(
+                f"{norm}: paths whose least norm is beyond the largest radius",
+                sum(not _far_enough(config, p) for p in paths),
+            ),
+            noted(
                 f"{norm}: paths whose tokens have a larger loss than W = 0",
                 sum(_above_zero(p.case.orders) for p in paths),
             ),
@@ -314,6 +320,12 @@ def check(config: Config, result: Result) -> Finding:
         f"{counts[3]} open; {judged} paths"
     )
     return Finding(tuple(tests), premises, judged, gap)
+
+
+def _far_enough(config: Config, path: Followed) -> bool:
+    """Whether the last radius is beyond R₀."""
+    epsilon = _epsilon(config, path.case)
+    return path.case.orders.least_radius(epsilon) <= _size(path) * (1 + 1e-9)
 
 
 def _size(path: Followed) -> float:

@@ -273,8 +273,11 @@ def plot(config: Config, result: Result) -> Figure:
             ]
             ax.plot(config["dimensions"], shares, ".-", color=CYCLE[k], label=f"n = {n}, T = {T}")
             ax.axvline(bound(n, T) + 0.05 * (k - 2), color=CYCLE[k], linestyle=":", linewidth=1)
-        ax.set(xlabel="d", title=f"{kind.capitalize()}-attention")
-    axes[0].set_ylabel("share of separable instances")
+        ax.set(
+            xlabel="d",
+            ylabel="share of separable instances",
+            title=f"{kind.capitalize()}-attention",
+        )
     axes[1].legend(
         frameon=False,
         fontsize=7.5,
