@@ -33,6 +33,8 @@ KNOWN = {
     "B.equal-scores-global": "fails",
     "B.nearly-equal-scores": "fails",
     "B.initial-gradient-condition": "fails",
+    # Some tokens are loose until d is of the order of T² log T.
+    "B.all-tight-against-dimension": "fails",
     # The strict ordering by kinds has ties and reversals, certified.
     "D.order-extension-ties": "fails",
     # One stage on both losses ends nearer to both solutions.
@@ -110,16 +112,19 @@ def test_unknown_claim_names_the_nearest():
 # Claims without runs: searches for the least loss, and solutions alone.
 NO_RUNS = (
     "A.joint-path", "A.regularization-path", "A.vanishing-penalty", "A.nonlinear-head-path",
-    "B.rank", "B.separability-against-dimension", "B.regularization-path-frobenius",
+    "B.rank", "B.separability-against-dimension", "B.local-path", "B.low-rank",
+    "B.all-tight-against-dimension", "B.regularization-path-frobenius",
     "B.regularization-path-nuclear", "C.mirror-path",
     "C.joint-mirror-path",
 )  # fmt: skip
 # Of these, the ones that keep nothing but solutions.
-SOLVED = ("B.rank", "B.separability-against-dimension")
+SOLVED = (
+    "B.rank", "B.separability-against-dimension", "B.low-rank", "B.all-tight-against-dimension",
+)  # fmt: skip
 # Claims that keep no solution that could be dropped.
 UNSOLVED = (
-    "A.gd-against-ngd", "A.prompt-weight-equivalence", "beyond.saturation-is-not-convergence",
-    "beyond.basins-by-proof",
+    "A.gd-against-ngd", "A.prompt-weight-equivalence", "B.simplex-projection",
+    "beyond.saturation-is-not-convergence", "beyond.basins-by-proof",
 )  # fmt: skip
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from attsvm.claims.b import (
+    all_tight_against_dimension,
+    conjecture,
     equal_scores_global,
     global_share_against_dimension,
     initial_gradient_condition,
     local_convergence,
     local_if_and_only_if,
+    local_path,
     loss_level,
+    low_rank,
     multi_token,
     nearly_equal_scores,
     no_stationary_points,
@@ -18,6 +22,7 @@ from attsvm.claims.b import (
     self_attention,
     separability_against_dimension,
     sequence_attention,
+    simplex_projection,
     two_layer,
 )
 from attsvm.claims.claim import Claim
@@ -37,6 +42,11 @@ CLAIMS: dict[str, Claim] = {
     "B.nearly-equal-scores": nearly_equal_scores.CLAIM,
     "B.initial-gradient-condition": initial_gradient_condition.CLAIM,
     "B.local-if-and-only-if": local_if_and_only_if.CLAIM,
+    "B.conjecture": conjecture.CLAIM,
+    "B.all-tight-against-dimension": all_tight_against_dimension.CLAIM,
+    "B.local-path": local_path.CLAIM,
+    "B.low-rank": low_rank.CLAIM,
+    "B.simplex-projection": simplex_projection.CLAIM,
     "B.regularization-path-frobenius": regularization_path.FROBENIUS,
     "B.regularization-path-nuclear": regularization_path.NUCLEAR,
     "B.self-attention": self_attention.CLAIM,
