@@ -57,12 +57,16 @@ _PLANE = (
     ("the factors exchanged", _taken_from("factored.K", "factored.Q")),
 )  # fmt: skip
 
-_MULTI = (
-    ("the directions of other runs", rolled("4.direction.W")),
-    ("the finite parts of other runs", rolled("4.finite.W")),
-    ("weights of other runs", rolled("4.W", axis=1)),
-    ("weights with noise", _noisy("4.W")),
-)
+
+def _multi(cell, end):
+    """Of a cell of runs with a nonlinear head."""
+    return (
+        ("the directions of other runs", rolled(f"{cell}.{end}.direction.W")),
+        ("the finite parts of other runs", rolled(f"{cell}.{end}.finite.W")),
+        ("weights of other runs", rolled(f"{cell}.W", axis=1)),
+        ("weights with noise", _noisy(f"{cell}.W")),
+    )
+
 
 _PATH = (
     ("the path backwards", changed("W", lambda a: a[:, ::-1])),
@@ -78,6 +82,7 @@ TAMPERED = {
          _taken_from("weight.frobenius.W", "weight.nuclear.W")),
         ("solutions of other instances", rolled("factored.nuclear.W")),
         ("weights with noise", _noisy("weight.W")),
+        ("factors with the ridge taken from other instances", rolled("ridge.K", axis=1)),
     ),
     "B.rank": (
         ("the Frobenius solutions in place of the nuclear ones",
@@ -86,8 +91,8 @@ TAMPERED = {
          _taken_from("15.5.20.frobenius.W", "15.5.20.nuclear.W")),
         ("solved problems passed off as infeasible", _infeasible("5.5.20.frobenius.W")),
     ),
-    "B.multi-token-relu": _MULTI,
-    "B.multi-token-quadratic": _MULTI,
+    "B.multi-token-relu": _multi("relu-v.exact.4", 2000),
+    "B.multi-token-quadratic": _multi("quadratic.exact.4", 8000),
     "B.separability-against-dimension": (
         ("a solution taken away", _infeasible("cross.5.5.8.W")),
         ("solutions of other instances", rolled("self.5.5.8.W")),
