@@ -138,6 +138,13 @@ def proof_words(record: Record) -> str:
     return f"certified gap at most {gap:.1e}" if gap else "no solution is used"
 
 
+def judged_words(record: Record) -> str:
+    """The claim, its verdict, its config and how surely its solutions are proved, in one line."""
+    config = f"config {record['hash']}" if record.get("hash") else ""
+    words = (record["id"], record["verdict"], config, proof_words(record))
+    return " · ".join(str(word) for word in words if word)
+
+
 def _is_record(file: Path) -> bool:
     return not file.name.endswith(".motion.json")
 

@@ -31,8 +31,8 @@ from attsvm.reproduce.folder import (
     Record,
     Say,
     gather,
+    judged_words,
     opened,
-    proof_words,
     read_record,
     set_aside,
     write_json,
@@ -171,12 +171,6 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
         write_json(motion, asdict(moving), indent=None)
     else:
         motion.unlink(missing_ok=True)
-
-
-def judged_words(record: Record) -> str:
-    """The claim, its verdict, its config and how surely its solutions are proved, in one line."""
-    words = (record["id"], record["verdict"], f"config {record['hash']}", proof_words(record))
-    return " · ".join(map(str, words))
 
 
 def saved_arrays(folder: Path, name: str, say: Say) -> Result | None:
