@@ -80,7 +80,7 @@ def cut(figure: Figure) -> list[str]:
     figure.draw_without_rendering()
     page, slack = figure.bbox, figure.dpi / 72
     found = []
-    for ax in figure.axes:
+    for ax in filter(Axes.get_visible, figure.axes):
         for text in _texts(ax):
             box = text.get_window_extent()
             if box.x0 < -slack or box.x1 > page.x1 + slack or box.y0 < -slack:
