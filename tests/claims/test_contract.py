@@ -128,6 +128,7 @@ SOLVED = ("B.rank", "B.separability-against-dimension")
 # Claims that keep no solution that could be dropped.
 UNSOLVED = (
     "A.gd-against-ngd", "A.prompt-weight-equivalence", "beyond.saturation-is-not-convergence",
+    "beyond.basins-by-proof",
 )  # fmt: skip
 
 
