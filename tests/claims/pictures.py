@@ -24,9 +24,12 @@ def unnamed(figure: Figure) -> list[str]:
 
     A panel with one look is named by its title and axes; faint lines are thresholds, named beside.
     So are marks that stand above the name of their own tick, looks whose colour is also that of a
-    text in the panel, and dashes and marks that a title or the name of an axis explains in a word.
+    text in the panel, dashes and marks that a title or the name of an axis explains in a word, and
+    dashes that a legend shows in grey, of a colour that it shows as well.
     """
     named = {look for legend in _legends(figure) for look in _shown(legend)}
+    grey = {style for colour, style in named if len({colour[1:3], colour[3:5], colour[5:7]}) == 1}
+    named |= {(colour, style) for colour, _ in named for style in grey}
     titles = [legend.get_title().get_text() for legend in _legends(figure)]
     found = []
     for ax in figure.axes:

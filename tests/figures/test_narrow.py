@@ -9,7 +9,7 @@ from attsvm.figures.narrow import WIDTH, stack
 from attsvm.figures.run import place_parts
 from attsvm.figures.style import styled
 from attsvm.figures.ticks import plain_power, plain_ticks
-from tests.claims.pictures import covered, cut
+from tests.claims.pictures import covered, cut, unnamed
 
 
 @pytest.fixture
@@ -62,6 +62,21 @@ def test_what_is_cut_is_seen(figure):
         "as wide as it was before it was broken into several lines", loc="left"
     )
     assert cut(figure)
+
+
+def test_a_line_without_a_name_is_seen():
+    ax = Figure().subplots()
+    ax.plot([0, 1], color="#0072b2", label="first")
+    ax.legend()
+    assert unnamed(ax.figure) == [], "one look is named by the title"
+    ax.plot([1, 2], "--", color="#0072b2")
+    assert unnamed(ax.figure) == [": [('#0072b2', '--')]"]
+    ax.set_xlabel("step (dashed: without decay)")
+    assert unnamed(ax.figure) == []
+    ax.plot([1, 2], color="#d55e00")
+    assert unnamed(ax.figure) == [": [('#d55e00', '-')]"]
+    ax.text(0, 0, "second", color="#d55e00")
+    assert unnamed(ax.figure) == []
 
 
 def test_a_figure_without_panels_stays():
