@@ -15,13 +15,17 @@ import pytest
 
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.errors import Unsupported
+from attsvm.figures.narrow import WIDTH, stack
+from attsvm.figures.run import place_parts
 from attsvm.figures.style import styled
+from attsvm.figures.ticks import plain_ticks
 from attsvm.ground.files import write_arrays
 from attsvm.reproduce import audit_claims, judge
 from attsvm.reproduce.digests import array_digests
 from attsvm.reproduce.folder import write_json
 from attsvm.reproduce.judging import judged
 from attsvm.reproduce.replay import recorded, replayed
+from tests.claims.pictures import covered, cut, unnamed
 from tests.claims.tampering import TAMPERED
 from tests.claims.tampering import fabricated as forge
 
@@ -81,9 +85,16 @@ def test_picture_is_drawn_from_the_result(name, tmp_path):
     claim = CLAIMS[name]
     with styled():
         figure = claim.plot(claim.quick, quick(name))
+        assert figure.axes
+        assert all(axes.get_xlabel() or axes.get_title() for axes in figure.axes if axes.axison)
+        assert unnamed(figure) == []
+        plain_ticks(figure)
+        place_parts(figure)
+        assert cut(figure) == []
         figure.savefig(tmp_path / "claim.svg")
-    assert figure.axes
-    assert all(axes.get_xlabel() or axes.get_title() for axes in figure.axes if axes.axison)
+        stack(figure)
+        assert cut(figure) == [] and covered(figure) == []
+        assert figure.get_figwidth() == WIDTH
     if claim.motion is not None:
         moving = claim.motion(claim.quick, quick(name))
         for track in moving.tracks:
