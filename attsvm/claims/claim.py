@@ -140,6 +140,7 @@ class Claim:
     quick has smaller counts and the same checks. run(config) measures; check(config, result)
     judges; plot(config, result) draws; motion, where there is one, is the moving picture.
     differs: how and why our result differs from the published figure, where it does.
+    fixed: its instances are published ones, so that no others can be drawn in their place.
     module: the dotted name of the module it is written in, which it finds out by itself.
     """
 
@@ -155,6 +156,7 @@ class Claim:
     plot: Callable[[Config, Result], Figure]
     motion: Callable[[Config, Result], Motion] | None = None
     differs: str = ""
+    fixed: bool = False
     reference: str = ""
     module: str = ""
 
@@ -172,6 +174,13 @@ class Claim:
 
 class BadClaim(Unsupported):
     """A claim that breaks one of the laws below: the message says which claim and which law."""
+
+
+class NothingInside(Unsupported):
+    """Raised by a run that its premises leave without an instance; the message counts them.
+
+    The claim is then undecided, and no fault of the run.
+    """
 
 
 _ID = re.compile(r"[A-Za-z]\w*\.\w[\w-]*", re.ASCII)
@@ -231,6 +240,40 @@ def lawful_part(claim: Claim, name: str, made: Any, kind: str) -> Any:
             f"{type(made).__name__}"
         )
     return made
+
+
+def seeds_of(config: Config) -> list[int]:
+    """The seeds of a config's instances: those listed, or so many from `first` on (0 without)."""
+    seeds, first = config["seeds"], config.get("first", 0)
+    return list(range(first, first + seeds)) if isinstance(seeds, int) else list(seeds)
+
+
+def can_redraw(claim: Claim) -> bool:
+    """Whether the claim has random instances that others can take the place of."""
+    return not claim.fixed and "seeds" in claim.full
+
+
+def redrawn(config: Config, *, instances: int | None = None, first: int | None = None) -> Config:
+    """The config with so many instances, from this seed on; what is None stays as it is.
+
+    Seeds of random starts move by `first` as well.
+    """
+    if instances is not None and instances < 2:
+        raise Unsupported(f"--instances is {instances}: a share needs at least 2")
+    if first is not None and not 0 <= first < 2**31:
+        raise Unsupported(f"--first is {first}: a seed is from 0 to {2**31 - 1}")
+    out, old = dict(config), seeds_of(config)
+    count = len(old) if instances is None else instances
+    begin = min(old) if first is None else first
+    if isinstance(config["seeds"], int):
+        out["seeds"] = count
+        if first is not None:
+            out["first"] = first
+    elif instances is not None or first is not None:
+        out["seeds"] = list(range(begin, begin + count))
+    if first is not None:
+        out |= {key: config[key] + first for key in ("start", "seed") if key in config}
+    return out
 
 
 def config_hash(config: Config) -> str:

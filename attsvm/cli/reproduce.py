@@ -24,6 +24,12 @@ def reproduce_command(
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one per core.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="Run even what is finished.")] = False,
     source: From = None,
+    instances: Annotated[
+        int | None, typer.Option("--instances", help="Random instances a cell; at least 2.")
+    ] = None,
+    first: Annotated[
+        int | None, typer.Option("--first", help="Draw the instances from this seed on.")
+    ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Compare what is saved with a rerun of a part of it.")
     ] = False,
@@ -38,14 +44,17 @@ def reproduce_command(
     """Run the claims, judge and draw them, and write one page; or audit a finished folder.
 
     What is finished, by this code and with this config, is not run again. An audit runs a random
-    part of every claim's instances again and changes nothing. With --from FILE.py the claims are
+    part of every claim's instances again and changes nothing. --instances and --first draw other
+    random instances than the claim's own; published ones stay. With --from FILE.py the claims are
     those that FILE.py defines as CLAIM or CLAIMS. Exit code 0: every claim holds or is undecided,
     or agrees; 5: a claim fails, could not be run, or does not agree with its rerun; 2: bad input or
     no space left.
     """
     if audit:
-        if quick or again:
-            raise Unsupported("--audit compares what is saved: leave out --quick and --again")
+        if quick or again or instances is not None or first is not None:
+            raise Unsupported(
+                "--audit compares what is saved: leave out --quick, --again, --instances, --first"
+            )
         options = {"out": out, "seed": seed, "jobs": jobs, "source": source}
         _audit(claims or [], options if share is None else {**options, "share": share}, as_json)
         return
@@ -53,15 +62,18 @@ def reproduce_command(
         raise Unsupported("--share and --seed are of an audit: add --audit")
     from attsvm.cli.parts.live import watching
     from attsvm.reproduce import chosen_ids, known_claims, reproduce_claims
+    from attsvm.reproduce.draws import Draws, asked_configs
     from attsvm.reproduce.page.document import write_page
 
-    names = chosen_ids(claims or [], known_claims(source))
+    known = known_claims(source)
+    names = chosen_ids(claims or [], known)
+    draws = Draws(instances, first)
+    asked_configs([known[name] for name in names], quick, draws)
     if not claims and source is None:  # the main job, which needs them all
         _warm(jobs)
+    how: dict[str, Any] = {"quick": quick, "jobs": jobs, "again": again, "source": source}
     with watching(names) as (watch, say):
-        records = reproduce_claims(
-            names, out=out, quick=quick, jobs=jobs, again=again, source=source, watch=watch, say=say
-        )
+        records = reproduce_claims(names, out=out, **how, draws=draws, watch=watch, say=say)
     finish(out, records, write_page(out), as_json)
 
 

@@ -25,8 +25,9 @@ from attsvm.claims.shared.ledger import WITHIN, Piece
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
 from attsvm.reproduce.digests import misfits
+from attsvm.reproduce.draws import config_on_file
 from attsvm.reproduce.folder import Record, Say, opened, rerun_command
-from attsvm.reproduce.judging import as_json
+from attsvm.reproduce.judging import EMPTY
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import has_ledger, replayed
@@ -108,7 +109,7 @@ def audit_one(name: str, folder: str, seed: int, share: float, source: str | Non
 def _compared(claim: Claim, folder: Path, seed: int, share: float) -> dict[str, Any]:
     """The doubts about one claim on file; an AttsvmError where it cannot be compared."""
     record, config = _record(claim, folder)
-    if "error" in record:
+    if "error" in record or EMPTY in record:
         return {"doubts": []}  # nothing was saved, and its verdict says so
     file = folder / "claims" / f"{claim.id}.npz"
     saved = load_arrays(file)
@@ -139,12 +140,11 @@ def _record(claim: Claim, folder: Path) -> tuple[Record, Config]:
     file = folder / "claims" / f"{claim.id}.json"
     try:
         record = json.loads(file.read_text("utf-8"))
-        config = claim.quick if record.get("quick") else claim.full
-        known = record["config"]
+        config = config_on_file(claim, record)
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         redo = f"run it again (`attsvm reproduce {claim.id} --again`)"
         raise BadTokens(f"{file.name} cannot be read: {redo}") from error
-    if known != as_json(config):
+    if config is None:
         raise BadTokens(
             f"it was run with another config, of another version: run it again "
             f"(`{rerun_command(record)} --again`)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,11 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.claims import CLAIMS
-from attsvm.claims.claim import Claim, Config, Finding, Result, config_hash, describe, lawful_part
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    NothingInside,
+    Result,
+    config_hash,
+    describe,
+    lawful_part,
+)
 from attsvm.errors import AttsvmError
 from attsvm.ground.files import load_arrays
 from attsvm.ground.version import __version__
 from attsvm.reproduce.digests import DIGESTS, misfits
+from attsvm.reproduce.draws import config_on_file
 from attsvm.reproduce.folder import (
     OUTSIDE,
     Record,
@@ -28,6 +37,8 @@ from attsvm.reproduce.folder import (
 from attsvm.reproduce.outside import claims_from
 from attsvm.reproduce.replay import replayed
 
+# A record of a claim that had nothing to judge has this name, and no arrays.
+EMPTY = "empty"
 # What a record keeps when it is judged again.
 _ABOUT = ("config", "digest", "quick", "seconds", "cpu_seconds", DIGESTS, OUTSIDE)
 
@@ -67,6 +78,12 @@ def broken(claim: Claim, config: Config, about: dict[str, Any], error: Exception
     return {**_record(claim, config, found, about), "error": said}
 
 
+def empty(claim: Claim, config: Config, about: dict[str, Any], why: NothingInside) -> Record:
+    """The record of a claim whose premises leave no instance: undecided, with the count."""
+    found = Finding((), str(why), 0, 0.0, f"nothing is left to judge: {why}")
+    return {**_record(claim, config, found, about), EMPTY: True}
+
+
 def doubted(record: Record, doubts: Sequence[str]) -> Record:
     """The record of a claim whose arrays on file are not those of its run: nothing is decided."""
     reason = f"what is saved is not what the run makes: {doubts[0]}"
@@ -88,10 +105,10 @@ def judge(
     known = {**CLAIMS, **({} if source is None else claims_from(source))}
     for name, claim in known.items():
         record = read_record(place / "claims" / f"{name}.json", speak)
-        if record is None or "error" in record:
+        if record is None or "error" in record or EMPTY in record:
             continue
-        config = claim.quick if record.get("quick") else claim.full
-        if record["config"] != as_json(config):
+        config = config_on_file(claim, record)
+        if config is None:
             speak(f"{name} was run with another config: run it again; its record is left as it is")
             continue
         arrays = saved_arrays(place, name, speak)
@@ -163,7 +180,3 @@ def saved_arrays(folder: Path, name: str, say: Say) -> Result | None:
             say(f"{file} is missing")
         set_aside(file, say)
         return None
-
-
-def as_json(config: Config) -> Any:
-    return json.loads(json.dumps(config))

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.claims import CLAIMS, claim_of
-from attsvm.claims.claim import BadClaim, Claim, Config
+from attsvm.claims.claim import BadClaim, Claim, Config, NothingInside
 from attsvm.ground.files import write_arrays
 from attsvm.reproduce.digests import DIGESTS, array_digests, misfits
+from attsvm.reproduce.draws import Draws, as_json, asked_configs
 from attsvm.reproduce.folder import (
     OUTSIDE,
     Record,
@@ -28,7 +29,7 @@ from attsvm.reproduce.folder import (
     read_record,
     write_json,
 )
-from attsvm.reproduce.judging import as_json, broken, draw, judged, saved_arrays
+from attsvm.reproduce.judging import broken, draw, empty, judged, saved_arrays
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import recorded
@@ -43,13 +44,15 @@ def reproduce_claims(
     jobs: int = 1,
     again: bool = False,
     source: str | Path | None = None,
+    draws: Draws | None = None,
     watch: Watch | None = None,
     say: Say | None = None,
 ) -> list[Record]:
     """The records of these claims (ids or paper letters; all without), written to the folder.
 
     quick: small counts, the same checks. jobs: processes, 0 for one per core. again: run even what
-    is finished. source: a Python file whose claims are taken in place of the package's.
+    is finished. draws: other instances than the claims' own, where they have random ones. source: a
+    Python file whose claims are taken in place of the package's.
     watch(id, state) is told of every change; say(sentence) of files that had to be kept aside and
     of claims that broke. A record is {id, paper, title, statement, kind, trust, verdict,
     numbers, premises, reason, gap, seconds, config, …}; of a claim that broke, the verdict is
@@ -57,17 +60,18 @@ def reproduce_claims(
     """
     known = known_claims(source)
     chosen = [known[name] for name in chosen_ids(claims, known)]
+    configs = asked_configs(chosen, quick, draws or Draws())
     folder = prepared(Path(out))
     tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
     waiting: list[str] = []
     for claim in chosen:
-        if not again and _finished(folder, claim, claim.quick if quick else claim.full, speak):
+        if not again and _finished(folder, claim, configs[claim.id], speak):
             tell(claim.id, "on file")
         else:
             waiting.append(claim.id)
             tell(claim.id, "waiting")
     count = min(workers(jobs), len(waiting))
-    given = (str(folder), quick, None if source is None else str(source))
+    given = (str(folder), quick, None if source is None else str(source), draws or Draws())
     try:
         if count > 1:
             in_processes(measure, waiting, given=given, jobs=count, tell=tell)
@@ -88,10 +92,12 @@ def reproduce_claims(
     return mine
 
 
-def measure(name: str, folder: str, quick: bool, source: str | None = None) -> str:
+def measure(
+    name: str, folder: str, quick: bool, source: str | None = None, draws: Draws | None = None
+) -> str:
     """Run one claim and save what it measured; the verdict, or `broken` when it raised."""
     claim = claim_of(name, known_claims(source))
-    config = claim.quick if quick else claim.full
+    config = (draws or Draws()).config(claim, quick)
     place = Path(folder)
     about: dict[str, Any] = {"config": config, "digest": digest(claim), "quick": quick}
     if source is not None:
@@ -108,7 +114,10 @@ def measure(name: str, folder: str, quick: bool, source: str | None = None) -> s
     except Exception as error:  # whatever one claim does, the others go on
         if full(error) or isinstance(error, BadClaim):
             raise
-        record = broken(claim, config, about, error)
+        if isinstance(error, NothingInside):
+            record = empty(claim, config, about, error)
+        else:
+            record = broken(claim, config, about, error)
         for kind in ("svg", "png"):  # the picture on file is of another run
             (place / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
         (place / "claims" / f"{name}.motion.json").unlink(missing_ok=True)

@@ -83,6 +83,7 @@ MANY = {
     "attsvm.doors.train",
     "attsvm.estimator.__init__",
     "attsvm.language.training.front.train",
+    "attsvm.reproduce.runs.reproduce_claims",
     "attsvm.solvers.frobenius.coordinate._epoch",
     "attsvm.solvers.frobenius.coordinate.epoch_twin",
     "attsvm.solvers.frobenius.large.solve_rows",

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    noted,
+    seeds_of,
+)
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, stacked, standing
 from attsvm.claims.shared.work import solve_many, train
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _instances(config: Config) -> tuple[list[Tokens], Floats]:
-    return stacked(config["shape"], range(config["seeds"]), equal_scores=True)
+    return stacked(config["shape"], seeds_of(config), equal_scores=True)
 
 
 def _smooth(tokens: Tokens, v: Floats) -> float:

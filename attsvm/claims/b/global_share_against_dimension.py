@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, equals
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    Test,
+    at_least,
+    at_most,
+    equals,
+    seeds_of,
+)
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, compact, standing
 from attsvm.claims.shared.work import solve_many, train
@@ -24,7 +34,7 @@ PLACES = ("global", "local", "not yet")
 
 
 def _instances(config: Config, d: int) -> tuple[list[Tokens], Floats]:
-    pairs = [compact([*config["size"], d], seed) for seed in range(config["seeds"])]
+    pairs = [compact([*config["size"], d], seed) for seed in seeds_of(config)]
     return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
 
 

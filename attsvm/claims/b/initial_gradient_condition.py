@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    noted,
+    seeds_of,
+)
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, stacked, standing
 from attsvm.claims.shared.work import solve_many, train
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
 
 def _instances(config: Config) -> tuple[list[Tokens], Floats, Bools]:
     """The instances, their heads, and which meet the condition at W = 0."""
-    stack, heads = stacked(config["shape"], range(config["seeds"]))
+    stack, heads = stacked(config["shape"], seeds_of(config))
     met = [
         initial_gradient_condition(t, v).least.sign > 0 for t, v in zip(stack, heads, strict=True)
     ]

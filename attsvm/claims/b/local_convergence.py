@@ -18,6 +18,7 @@ from attsvm.claims.claim import (
     at_most,
     equals,
     noted,
+    seeds_of,
 )
 from attsvm.claims.shared.proof import (
     cosine,
@@ -52,7 +53,7 @@ def _problems(stack: list[Tokens], W: Floats) -> list[Problem]:
 
 def run(config: Config) -> Result:
     """Both models from a uniform start on every seed, and both problems of what they select."""
-    stack, heads = stacked(config["shape"], range(config["seeds"]))
+    stack, heads = stacked(config["shape"], seeds_of(config))
     out: Result = {}
     for model in MODELS:
         path = train(
@@ -78,7 +79,7 @@ def run(config: Config) -> Result:
 
 def check(config: Config, result: Result) -> Finding:
     """The four mean correlations at the published steps, and where each run ends."""
-    stack, heads = stacked(config["shape"], range(config["seeds"]))
+    stack, heads = stacked(config["shape"], seeds_of(config))
     tests: list[Test] = []
     gaps = []
     for model, own in MODELS.items():
@@ -145,7 +146,7 @@ def plot(config: Config, result: Result) -> Figure:
     """Correlation to both solutions and the least attention, over the steps, for both models."""
     from attsvm.claims.shared.drawing import CYCLE, band, panels
 
-    stack, _ = stacked(config["shape"], range(config["seeds"]))
+    stack, _ = stacked(config["shape"], seeds_of(config))
     figure, axes = panels(3)
     for k, model in enumerate(MODELS):
         W, steps = result[f"{model}.W"], np.maximum(result[f"{model}.steps"], 0.5)

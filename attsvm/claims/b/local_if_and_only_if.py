@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted, seeds_of
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.random_instances import drawn
 from attsvm.claims.shared.work import solve_many, train
@@ -138,7 +138,7 @@ def steps_needed(cones: Sequence[Cone], best: Floats, *, most: int) -> Ints:
 def run(config: Config) -> Result:
     """Normalized descent from near the certified direction of every feasible selection."""
     owner, choices, problems = [], [], []
-    for seed in range(config["seeds"]):
+    for seed in seeds_of(config):
         tokens, v = drawn(config["shape"], seed)
         for alpha in local_optima(tokens, v).choices:
             owner.append(seed)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    noted,
+    seeds_of,
+)
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import attention, best_problem, compact
 from attsvm.claims.shared.work import searched, solve
@@ -26,7 +36,7 @@ def run(config: Config) -> Result:
     out: Result = {}
     for d in config["dimensions"]:
         best, points, sampled = [], [], []
-        for seed in range(config["seeds"]):
+        for seed in seeds_of(config):
             tokens, v = compact([*config["size"], d], seed)
             best.append(solve(best_problem(tokens, v)))
             if best[-1].W is None:
@@ -78,7 +88,7 @@ def check(config: Config, result: Result) -> Finding:
     tight = loose = witnesses = rising = 0
     error, least, gap, edge = 0.0, np.inf, 0.0, np.inf
     for d in config["dimensions"]:
-        pairs = [compact([*config["size"], d], seed) for seed in range(config["seeds"])]
+        pairs = [compact([*config["size"], d], seed) for seed in seeds_of(config)]
         best = recertified(f"{d}.best", [best_problem(*p) for p in pairs], "frobenius", result)
         for (tokens, v), c, W in zip(pairs, best, result[f"{d}.W"], strict=True):
             if c.status == "inseparable":
@@ -129,7 +139,7 @@ def plot(config: Config, result: Result) -> Figure:
 
     figure, (ax,) = panels(1, figsize=(7.5, 4.6))
     for k, d in enumerate(config["dimensions"]):
-        pairs = [compact([*config["size"], d], seed) for seed in range(config["seeds"])]
+        pairs = [compact([*config["size"], d], seed) for seed in seeds_of(config)]
         best = recertified(f"{d}.best", [best_problem(*p) for p in pairs], "frobenius", result)
         for j, (p, c, W) in enumerate(zip(pairs, best, result[f"{d}.W"], strict=True)):
             if c.W is None or all_tight(c) is None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    noted,
+    seeds_of,
+)
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, drawn
 from attsvm.claims.shared.work import solve, solve_many
@@ -28,7 +38,7 @@ def _cells(config: Config) -> list[tuple[int, int, int]]:
 
 
 def _problems(config: Config, cell: tuple[int, int, int]) -> list[Problem]:
-    return [best_problem(*drawn(cell, seed)) for seed in range(config["seeds"])]
+    return [best_problem(*drawn(cell, seed)) for seed in seeds_of(config)]
 
 
 def _name(cell: tuple[int, int, int]) -> str:

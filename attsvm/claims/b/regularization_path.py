@@ -17,6 +17,7 @@ from attsvm.claims.claim import (
     at_most,
     equals,
     noted,
+    seeds_of,
 )
 from attsvm.claims.shared.proof import (
     cosine,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 def run(config: Config) -> Result:
     """The least loss in balls whose radii are multiples of the least norm, on every seed."""
     best, W = [], []
-    for seed in range(config["seeds"]):
+    for seed in seeds_of(config):
         tokens, v = drawn(config["shape"], seed)
         best.append(solve(best_problem(tokens, v), config["norm"]))
         radii = best[-1].upper * np.array(config["radii"])
@@ -83,7 +84,7 @@ def away_from_stationary(tokens: Tokens, v: Floats, W: Floats, norm: str) -> flo
 def check(config: Config, result: Result) -> Finding:
     """Paths of stationary points of the right size turn to the certified direction."""
     norm = config["norm"]
-    pairs = [drawn(config["shape"], seed) for seed in range(config["seeds"])]
+    pairs = [drawn(config["shape"], seed) for seed in seeds_of(config)]
     best = recertified("best", [best_problem(*p) for p in pairs], norm, result)
     inside = [b for b, c in enumerate(best) if c.status != "inseparable"]
     wrong, stationary, size, excess = 0, 0.0, 0.0, 0.0
@@ -128,7 +129,7 @@ def plot(config: Config, result: Result) -> Figure:
     """1 − correlation and 1 − margin share over the radius, one line per seed."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
-    pairs = [drawn(config["shape"], seed) for seed in range(config["seeds"])]
+    pairs = [drawn(config["shape"], seed) for seed in seeds_of(config)]
     best = recertified("best", [best_problem(*p) for p in pairs], config["norm"], result)
     figure, (left, right) = panels(2)
     for b, c in enumerate(best):

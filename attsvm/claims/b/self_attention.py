@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config
+from attsvm.claims.claim import Claim, Config, seeds_of
 from attsvm.claims.shared.attending_runs import checker, plotter, runner
 from attsvm.claims.shared.random_instances import self_attending, stacked
 from attsvm.ground.arrays import Floats
@@ -13,13 +13,13 @@ from attsvm.problem.tokens import Tokens
 
 def _first(config: Config) -> tuple[list[Tokens], Floats]:
     """The first token of each input is its query."""
-    pairs = [self_attending(config["shape"], seed) for seed in range(config["seeds"])]
+    pairs = [self_attending(config["shape"], seed) for seed in seeds_of(config)]
     return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
 
 
 def _cross(config: Config) -> tuple[list[Tokens], Floats]:
     """The same tokens with queries of their own."""
-    return stacked(config["shape"], range(config["seeds"]))
+    return stacked(config["shape"], seeds_of(config))
 
 
 _FAMILIES = {"self-attention": _first, "cross-attention": _cross}

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    Test,
+    at_most,
+    equals,
+    noted,
+    seeds_of,
+)
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.work import solve_many
 from attsvm.errors import ConvergenceWarning
@@ -27,7 +37,7 @@ def _problems(config: Config, kind: str, n: int, T: int, d: int) -> list[Problem
     What is separable in d coordinates is so in d + 1: W gets a row and a column of zeros.
     """
     out = []
-    for seed in range(config["seeds"]):
+    for seed in seeds_of(config):
         draw = np.random.default_rng([seed, n, T])
         X = draw.standard_normal((n, T, max(config["dimensions"])))[:, :, :d]
         z = draw.standard_normal((n, max(config["dimensions"])))[:, :d]

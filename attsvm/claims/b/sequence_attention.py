@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config
+from attsvm.claims.claim import Claim, Config, seeds_of
 from attsvm.claims.shared.attending_runs import checker, plotter, runner
 from attsvm.ground.arrays import Floats
 from attsvm.problem.tokens import Tokens
@@ -14,7 +14,7 @@ def sequences(config: Config, *, causal: bool) -> tuple[list[Tokens], Floats]:
     """Sequences of unit tokens, a random label at every position, and a unit head."""
     S, L, d = config["shape"]
     stack, heads = [], []
-    for seed in range(config["seeds"]):
+    for seed in seeds_of(config):
         draw = np.random.default_rng(seed)
         X, v = draw.standard_normal((S, L, d)), draw.standard_normal(d)
         X /= np.linalg.norm(X, axis=2, keepdims=True)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.b.sequence_attention import sequences
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    NothingInside,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    noted,
+)
 from attsvm.claims.shared.attending_runs import judged, measured, plotter
 from attsvm.claims.shared.proof import cosine, worst_gap
 from attsvm.claims.shared.random_instances import attention
@@ -81,6 +91,8 @@ def run(config: Config) -> Result:
     W = out[f"{LAYERS[0]}.W"][-1]
     second, tops = _second(config, stack, W)
     inside = _distinct(config, stack, W)
+    if not inside:
+        raise NothingInside(f"in all of {len(stack)} first layers two positions leave as one token")
     return out | measured(config, [second[b] for b in inside], tops[inside], LAYERS[1])
 
 

@@ -115,5 +115,6 @@ CLAIM = Claim(
     run=run,
     check=check,
     plot=plot,
+    fixed=True,
     reference="julistiono2024mirror",
 )

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
+from attsvm.claims.claim import (
+    Claim,
+    Config,
+    Finding,
+    Result,
+    at_least,
+    at_most,
+    equals,
+    noted,
+    seeds_of,
+)
 from attsvm.claims.shared.sentence_runs import (
     columns_again,
     drawn,
@@ -70,10 +80,15 @@ def _asked(
     )
 
 
+def _all_seeds(config: Config) -> list[int]:
+    """The seeds of the sets that are judged, and of those that are only reported."""
+    return seeds_of({**config, "seeds": config["seeds"] + config["further"]})
+
+
 def run(config: Config) -> Result:
     """Both stages on each set, the second then taken further, and the solution of its attention."""
     out: Result = {}
-    for seed in range(config["seeds"] + config["further"]):
+    for seed in _all_seeds(config):
         sentences = drawn(config, seed)
         found = solve_attention(orders(sentences), np.eye(sentences.vocabulary))
         out |= saved_columns(f"{seed}.best", found)
@@ -123,8 +138,8 @@ class _Seen:
 def check(config: Config, result: Result) -> Finding:
     """Wherever the certified gap is wide enough the output is the predicted one, on every draw."""
     number = config["seeds"]
-    every = [_Seen(config, seed, result) for seed in range(number + config["further"])]
-    later = [_Seen(config, seed, result, later=True) for seed in range(len(every))]
+    every = [_Seen(config, seed, result) for seed in _all_seeds(config)]
+    later = [_Seen(config, seed, result, later=True) for seed in _all_seeds(config)]
     within, others = (
         [one for one in part if one.inside] for part in (every[:number], every[number:])
     )
@@ -227,7 +242,7 @@ def plot(config: Config, result: Result) -> Figure:
     """Agreement over the predicted gap for each draw, and what is decided at each length."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
-    seen = [_Seen(config, seed, result) for seed in range(config["seeds"])]
+    seen = [_Seen(config, seed, result) for seed in seeds_of(config)]
     figure, (left, right) = panels(2)
     edges = np.asarray(config["edges"])
     places = np.arange(len(edges) - 1)

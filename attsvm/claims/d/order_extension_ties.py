@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.certificate.exact.bounds import exact_tight
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted, seeds_of
 from attsvm.claims.shared.sentence_runs import (
     columns_again,
     drawn,
@@ -54,7 +54,7 @@ def example(name: str) -> Sentences:
 
 def _sets(config: Config) -> dict[str, Sentences]:
     """All sets by name: those drawn by their seed, and the examples."""
-    return {str(seed): drawn(config, seed) for seed in range(config["seeds"])} | {
+    return {str(seed): drawn(config, seed) for seed in seeds_of(config)} | {
         name: example(name) for name in EXAMPLES
     }
 
@@ -67,7 +67,7 @@ def run(config: Config) -> Result:
         out |= saved_columns(f"{name}.best", found)
         if name in EXAMPLES:
             out |= paths_kept(name, staged(config, sentences))
-        elif int(name) < config["trained"]:
+        elif int(name) in seeds_of(config)[: config["trained"]]:
             out |= ends_kept(name, staged(config, sentences))
     return out
 

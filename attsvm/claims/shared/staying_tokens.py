@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.certificate import Certificate, certify
-from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, noted
+from attsvm.claims.claim import Config, Finding, Result, Test, at_least, at_most, noted, seeds_of
 from attsvm.claims.shared.proof import worst_gap
 from attsvm.claims.shared.random_instances import attention
 from attsvm.claims.shared.work import place, solve, train
@@ -39,7 +39,7 @@ def instances(config: Config, d: int) -> tuple[list[Tokens], Head]:
     """The instances of one dimension and their head."""
     n, T = config["size"]
     stack, heads = [], []
-    for seed in range(config["seeds"]):
+    for seed in seeds_of(config):
         a = sphere_arrays(n, T, d, seed=seed)
         draw = np.random.default_rng([seed, d])
         X, y = a["X"], a["y"]
