@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attsvm.claims.b import (
+    ends_against_dimension,
     equal_scores_global,
     global_share_against_dimension,
     initial_gradient_condition,
@@ -28,6 +29,7 @@ CLAIMS: dict[str, Claim] = {
     "B.multi-token-relu": multi_token.RELU,
     "B.multi-token-quadratic": multi_token.QUADRATIC,
     "B.separability-against-dimension": separability_against_dimension.CLAIM,
+    "B.ends-against-dimension": ends_against_dimension.CLAIM,
     "B.global-share-against-dimension": global_share_against_dimension.CLAIM,
     "B.no-stationary-points": no_stationary_points.CLAIM,
     "B.equal-scores-global": equal_scores_global.CLAIM,
