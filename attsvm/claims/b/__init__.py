@@ -18,6 +18,7 @@ from attsvm.claims.b import (
     separability_against_dimension,
     sequence_attention,
     two_layer,
+    width_against_nuclear,
 )
 from attsvm.claims.claim import Claim
 
@@ -31,6 +32,7 @@ CLAIMS: dict[str, Claim] = {
     "B.separability-against-dimension": separability_against_dimension.CLAIM,
     "B.ends-against-dimension": ends_against_dimension.CLAIM,
     "B.global-share-against-dimension": global_share_against_dimension.CLAIM,
+    "B.width-against-nuclear": width_against_nuclear.CLAIM,
     "B.no-stationary-points": no_stationary_points.CLAIM,
     "B.equal-scores-global": equal_scores_global.CLAIM,
     "B.initial-gradient-condition": initial_gradient_condition.CLAIM,
