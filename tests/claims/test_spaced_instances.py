@@ -68,7 +68,7 @@ def test_accepted_inputs_have_the_law_of_whole_draws():
     passed = scores[np.abs(scores[:, 0] - scores[:, 1]) >= 0.1]
     drawn = spaced((20, 2, 2), range(200), gap=0.1, start=0)
     ours = np.concatenate(
-        [t.labels[:, None] * (np.asarray(t.X) @ v) for t, v in zip(drawn.stack, drawn.heads)]
+        [t.labels[:, None] * (np.asarray(t.X) @ v) for t, v in zip(*drawn[:2], strict=True)]
     )
     assert_allclose(ours.max(axis=1).mean(), passed.max(axis=1).mean(), atol=0.03)
     assert_allclose(ours.min(axis=1).mean(), passed.min(axis=1).mean(), atol=0.03)

@@ -209,12 +209,8 @@ def _shares(ends: Ends, *, certified: bool) -> dict[str, Bools]:
     """Each of the first three of ENDS, by certificate or, published, by attention as well."""
     if certified:
         return {"not local": ~ends.local, "global": ends.best, "local": ends.local}
-    decided = ends.decided
-    return {
-        "not local": ~decided,
-        "global": ends.best & decided,
-        "local": ends.local & decided,
-    }
+    sure = ends.decided
+    return {"not local": ~sure, "global": ends.best & sure, "local": ends.local & sure}
 
 
 def cells(seen: dict[int, Seen], *, certified: bool) -> list[Cell]:
@@ -341,8 +337,9 @@ def plot(config: Config, result: Result) -> Figure:
         problem = "Frobenius" if family == "W" else "nuclear"
         name = "Descent on W" if family == "W" else "Descent on K and Q"
         ax.set(xlabel="d (n = T = 5)", title=f"{name}, {problem} problem", ylim=(0, 1.04))
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 3}
-        ax.legend(frameon=False, fontsize=7.5, **place)
+        ax.legend(
+            frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3
+        )
     axes[0].set_ylabel(f"share of runs at step {first}, 95 % interval")
     return figure
 
