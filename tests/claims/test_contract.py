@@ -116,7 +116,8 @@ NO_RUNS = (
 SOLVED = ("B.rank", "B.separability-against-dimension")
 # Claims that keep no solution that could be dropped.
 UNSOLVED = (
-    "A.gd-against-ngd", "A.prompt-weight-equivalence", "beyond.saturation-is-not-convergence",
+    "A.gd-against-ngd", "A.prompt-weight-equivalence", "B.global-share-against-dimension",
+    "beyond.saturation-is-not-convergence",
 )  # fmt: skip
 
 

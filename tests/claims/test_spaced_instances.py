@@ -48,13 +48,13 @@ def test_runs_and_problems_are_the_same(monkeypatch, shape, family, norm):
 
 
 def test_best_scores_are_ahead_and_draws_are_their_own():
-    drawn = spaced((4, 6, 5), SEEDS, gap=0.1, start=0)
+    drawn = spaced((6, 6, 5), SEEDS, gap=0.1, start=0)
     for tokens, v in zip(drawn.stack, drawn.heads, strict=True):
         assert isinstance(tokens, Tokens)
         assert_allclose(np.linalg.norm(tokens.X, axis=2), 1.0)
         scores = np.sort(tokens.labels[:, None] * (np.asarray(tokens.X) @ v), axis=1)
         assert (scores[:, -1] - scores[:, -2] >= 0.1).all()
-    again = spaced((4, 6, 5), [2], gap=0.1, start=0)
+    again = spaced((6, 6, 5), [2], gap=0.1, start=0)
     assert_array_equal(again.stack[0].X, drawn.stack[2].X)
     assert_array_equal(again.weight["W"][0], drawn.weight["W"][2])
     assert np.abs(drawn.weight["W"]).max() <= 1 / np.sqrt(5)

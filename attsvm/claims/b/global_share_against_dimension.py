@@ -28,6 +28,7 @@ from attsvm.claims.shared.published_shares import (
     Cell,
     apart,
     listed,
+    rise,
 )
 from attsvm.claims.shared.spaced_instances import Spaced, picks, spaced
 from attsvm.claims.shared.work import train
@@ -108,13 +109,6 @@ def cells(config: Config, found: dict[str, list[list[bool]]], read: int = -1) ->
     return out
 
 
-def _errors(after: list[bool], before: list[bool]) -> float:
-    """after − before over its standard error, of shares of two sets of runs; 0 when equal."""
-    a, b, count = float(np.mean(after)), float(np.mean(before)), min(len(after), len(before))
-    error = np.sqrt(a * (1 - a) / len(after) + b * (1 - b) / len(before))
-    return 0.0 if a == b else (a - b) / max(float(error), 1 / count)
-
-
 def _paired(found: dict[str, list[list[bool]]], config: Config, n: int, T: int) -> float:
     """The share of factors less that of W on the same instances of all d, in standard errors."""
     ends = [
@@ -136,11 +130,11 @@ def check(config: Config, result: Result) -> Finding:
     for family in FAMILIES:
         for n, T in config["sizes"]:
             row = [found[_name(family, (n, T, d))][-1] for d in config["dimensions"]]
-            rises += [_errors(after, before) for before, after in pairwise(row)]
+            rises += [rise(after, before) for before, after in pairwise(row)]
         counts = [n for n, T in config["sizes"] if T == 5]
         for d in config["falls at"]:
             row = [found[_name(family, (n, 5, d))][-1] for n in counts]
-            falls += [_errors(few, many) for few, many in pairwise(row)]
+            falls += [rise(few, many) for few, many in pairwise(row)]
     ends = [cell.share for cell in every if cell.name.endswith(f"d={last}")]
     what = f"Σ z² of the {count} cells with enough of both ends, against the published shares"
     tests: list[Test] = [

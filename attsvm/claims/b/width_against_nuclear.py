@@ -36,15 +36,20 @@ def _drawn(config: Config, width: int) -> Spaced:
     )
 
 
+def _ends(result: Result, m: int) -> Floats:
+    """K Qᵀ of every run of width m (B, ·, ·)."""
+    K, Q = (result[f"{m}.{block}"] for block in ("K", "Q"))
+    return np.asarray(K @ Q.transpose(0, 2, 1))
+
+
 def run(config: Config) -> Result:
     """Normalized descent on factors of every width, and the nuclear problem of what it selects."""
     out: Result = {}
     for m in config["widths"]:
         drawn = _drawn(config, m)
         path = train(drawn.stack, lr=config["lr"], steps=config["steps"], **drawn.how("KQ"))
-        W = path.matrices()[-1]
-        out[f"{m}.end"] = W
-        posed = problems(drawn.stack, picks(drawn.stack, W))
+        out |= {f"{m}.{block}": path.weights[block][-1] for block in ("K", "Q")}
+        posed = problems(drawn.stack, picks(drawn.stack, _ends(out, m)))
         out |= saved_solutions(f"{m}.nuclear", [solve(p, "nuclear") for p in posed])
     return out
 
@@ -62,7 +67,7 @@ class Seen(NamedTuple):
 
 def _seen(config: Config, result: Result, m: int) -> Seen:
     drawn = _drawn(config, m)
-    W = result[f"{m}.end"]
+    W = _ends(result, m)
     chosen = picks(drawn.stack, W)
     found = recertified(f"{m}.nuclear", problems(drawn.stack, chosen), "nuclear", result)
     ranks = [
@@ -143,8 +148,6 @@ def plot(config: Config, result: Result) -> Figure:
         left.fill_between(widths, low, high, color=CYCLE[k], alpha=0.18, linewidth=0)
         left.plot(widths, middle, "o-", ms=3.5, color=CYCLE[k], label=label)
     n, T, d = config["shape"]
-    left.axvline(n, color="#999999", lw=1.0, ls=":")
-    left.annotate("m = n", (n, 0.03), xytext=(4, 0), textcoords="offset points", fontsize=8)
     left.set(
         xlabel=f"width m (n = {n}, T = {T}, d = {d})",
         ylabel="median and middle 80 % of runs",
@@ -152,20 +155,28 @@ def plot(config: Config, result: Result) -> Figure:
         ylim=(0, 1.03),
         xticks=widths,
     )
-    left.legend(frameon=False, fontsize=8, loc="lower right")
-    ranks = np.array([[(s.ranks == r).mean() for r in range(1, n + 1)] for s in seen.values()])
-    base = np.zeros(len(widths))
-    for r in range(n):
-        right.bar(widths, ranks[:, r], 0.7, bottom=base, color=CYCLE[r], label=f"rank {r + 1}")
-        base += ranks[:, r]
+    for k, (label, rows) in enumerate(
+        (
+            ("1 − margin share", [1 - s.shares for s in seen.values()]),
+            ("1 − correlation", [1 - s.cosines for s in seen.values()]),
+        )
+    ):
+        right.plot(widths, [_middle(a) for a in rows], "o-", ms=3.5, color=CYCLE[k], label=label)
+    every = np.concatenate([s.ranks for s in seen.values()])
+    ranks = ", ".join(f"{r}: {(every == r).mean():.0%}" for r in np.unique(every))
     right.set(
-        xlabel="width m",
-        ylabel="share of runs",
-        title="Rank of that solution",
-        ylim=(0, 1.03),
+        xlabel=f"width m (rank of the solutions: {ranks})",
+        ylabel="mean over runs",
+        title="How much is short of one",
+        yscale="log",
         xticks=widths,
     )
-    right.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for ax, y in ((left, 0.42), (right, 0.8)):
+        ax.axvline(n, color="#999999", lw=1.0, ls=":")
+        ax.annotate("m = n", (n, y), xycoords=("data", "axes fraction"), xytext=(4, 0),
+                    textcoords="offset points", fontsize=8)  # fmt: skip
+    left.legend(frameon=False, fontsize=8, loc="lower right")
+    right.legend(frameon=False, fontsize=8, loc="upper right")
     return figure
 
 

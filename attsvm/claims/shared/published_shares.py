@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from attsvm.ground.arrays import Bools
 from attsvm.ground.binomial import beyond_chance, chance, interval
 
 INSTANCES = 500
@@ -81,3 +84,13 @@ def apart(cells: Sequence[Cell], level: float = LEVEL) -> list[Cell]:
 def listed(cells: Sequence[Cell]) -> str:
     """The cells by name, or `none`."""
     return ", ".join(map(str, cells)) or "none"
+
+
+def rise(after: Sequence[bool] | Bools, before: Sequence[bool] | Bools) -> float:
+    """By how many standard errors the share of runs in `after` is above that in `before`.
+
+    0 when they are equal; the error is at least that of one run.
+    """
+    a, b = float(np.mean(after)), float(np.mean(before))
+    error = np.sqrt(a * (1 - a) / len(after) + b * (1 - b) / len(before))
+    return 0.0 if a == b else (a - b) / max(float(error), 1 / min(len(after), len(before)))
