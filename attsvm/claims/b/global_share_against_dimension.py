@@ -249,6 +249,7 @@ CLAIM = Claim(
         "sizes": [[5, 5], [20, 5], [5, 20]],
         "dimensions": [5, 10, 20],
         "seeds": 12,
+        "read": [500, 1000],
         "ridge": [[20, 5, 10]],
         "falls at": [10],
         # At d = 20 factors are at 0.79 of 500 with n = 20: 12 of them stay above one half. That
