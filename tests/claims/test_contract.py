@@ -135,6 +135,7 @@ SOLVED = (
 # Claims that keep no solution that could be dropped.
 UNSOLVED = (
     "A.gd-against-ngd", "A.prompt-weight-equivalence", "B.simplex-projection",
+    "B.global-share-against-dimension",
     "beyond.saturation-is-not-convergence", "beyond.basins-by-proof",
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attsvm.claims.b import (
     all_tight_against_dimension,
     conjecture,
+    ends_against_dimension,
     equal_scores_global,
     global_share_against_dimension,
     initial_gradient_condition,
@@ -24,6 +25,7 @@ from attsvm.claims.b import (
     sequence_attention,
     simplex_projection,
     two_layer,
+    width_against_nuclear,
 )
 from attsvm.claims.claim import Claim
 
@@ -35,7 +37,9 @@ CLAIMS: dict[str, Claim] = {
     "B.multi-token-relu": multi_token.RELU,
     "B.multi-token-quadratic": multi_token.QUADRATIC,
     "B.separability-against-dimension": separability_against_dimension.CLAIM,
+    "B.ends-against-dimension": ends_against_dimension.CLAIM,
     "B.global-share-against-dimension": global_share_against_dimension.CLAIM,
+    "B.width-against-nuclear": width_against_nuclear.CLAIM,
     "B.no-stationary-points": no_stationary_points.CLAIM,
     "B.equal-scores-global": equal_scores_global.CLAIM,
     "B.loss-level": loss_level.CLAIM,

@@ -99,10 +99,20 @@ TAMPERED = {
         ("proofs of other instances", rolled("cross.10.5.1.multipliers")),
         ("one of all selections taken away", _infeasible("every.self.2.5.4.W")),
     ),
+    "B.ends-against-dimension": (
+        ("weights of other instances", rolled("20.W", axis=1)),
+        ("solutions of other instances", rolled("20.nuclear.W")),
+        ("weights shrunk until nothing is decided", _small("20.KQ")),
+    ),
     "B.global-share-against-dimension": (
-        ("weights of other instances", rolled("1024.W")),
-        ("solutions of other instances", rolled("1024.best.W")),
-        ("weights shrunk", _small("1024.W")),
+        ("weights of other instances", rolled("W.5.5.20.W", axis=1)),
+        ("weights negated", _negated("KQ.5.20.20.W")),
+        ("weights of no run", changed("KQ.5.5.20.W", np.zeros_like)),
+    ),
+    "B.width-against-nuclear": (
+        ("factors of other instances", rolled("10.K")),
+        ("solutions of other instances", rolled("5.nuclear.W")),
+        ("factors with noise", _noisy("5.Q")),
     ),
     "B.no-stationary-points": (
         ("points of no loose instance where the loss rises", changed("3.W", np.zeros_like)),
