@@ -112,7 +112,12 @@ def plot(config: Config, result: Result) -> Figure:
             away = 1 - p @ W / np.linalg.norm(p, axis=1) / np.linalg.norm(W)
             label = f"{part} problem" + (" (expected)" if part == target else "")
             axes[k].loglog(
-                result["radii"], np.maximum(away, 1e-9), ".-", color=CYCLE[j], label=label
+                result["radii"],
+                np.maximum(away, 1e-9),
+                ("s-", ".--")[j],  # the two may be one line
+                color=CYCLE[j],
+                markersize=5,
+                label=label,
             )
         axes[k].set(xlabel="R", title=case)
         axes[k].xaxis.set_minor_formatter("")

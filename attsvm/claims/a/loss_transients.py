@@ -122,7 +122,7 @@ def plot(config: Config, result: Result) -> Figure:
         for b, gain in enumerate(gains):
             colour = shade(0.9 * b / max(len(gains) - 1, 1))
             ax.plot(p[drawn, b, 0], p[drawn, b, 1], color=colour, label=f"gain {gain:g}")
-        ax.axhline(0.0, color="#444444", linestyle="--", linewidth=1)
+        ax.axhline(0.0, color="#444444", linestyle="--", linewidth=1, label="neither leads")
         ax.set(xlabel="p₁", title=f"{loss} loss, 300 steps")
     axes[0].set_ylabel("p₂ (above 0: the high-gain input leads)")
     axes[1].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -135,13 +135,16 @@ def plot(config: Config, result: Result) -> Figure:
     for b, c in enumerate(best):
         if c.W is None:
             continue
-        style = {"color": CYCLE[b % len(CYCLE)], "linewidth": 1.0, "alpha": 0.8}
+        name = f"instance {seeds_of(config)[b]}"
+        style = {"color": CYCLE[b % len(CYCLE)], "linewidth": 1.0, "alpha": 0.8, "label": name}
+        style["linestyle"] = ("-", "--", ":")[b // len(CYCLE) % 3]
         W = result["W"][b]
-        left.loglog(config["radii"], [max(1 - cosine(M, c), 1e-12) for M in W], ".-", **style)
-        right.loglog(config["radii"], [max(1 - share(M, c), 1e-9) for M in W], ".-", **style)
+        left.loglog(config["radii"], [max(1 - cosine(M, c), 1e-12) for M in W], marker=".", **style)
+        right.loglog(config["radii"], [max(1 - share(M, c), 1e-9) for M in W], marker=".", **style)
     name = f"radius over the least {config['norm']} norm"
     left.set(xlabel=name, ylabel="1 − correlation to the certified W", title="Direction")
     right.set(xlabel=name, ylabel="1 − certified margin share", title="Margin")
+    right.legend(frameon=False, fontsize=7, loc="lower left", ncols=2)
     return figure
 
 

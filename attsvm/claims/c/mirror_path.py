@@ -147,7 +147,7 @@ def plot(config: Config, result: Result) -> Figure:
         best = recertified(f"{p}.best", problems, norm_name(p), result)
         W = result[f"{p}.W"]
         for b, c in enumerate(best):
-            label = f"p = {p}" if b == 0 else None
+            label = f"p = {p}, each instance" if b == 0 else None
             for axes, measure in ((left, cosine), (right, share)):
                 axes.loglog(
                     _multiples(config, p),

@@ -16,10 +16,9 @@ CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#111
 
 
 def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure and its axes, row by row; room at the foot is left for the caption."""
+    """A figure and its axes, row by row."""
     size = options.pop("figsize", (SIZE[0], SIZE[1] * (1.0 if rows == 1 else 0.8 * rows)))
-    figure = Figure(figsize=size, dpi=DPI)
-    figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0.0, 0.05, 1.0, 0.95)))
+    figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine())
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [axes for line in grid for axes in line]
 
