@@ -301,7 +301,7 @@ _RELU = {
     "dimensions": [4, 6, 8, 10],
     "seeds": 100,
     # Times as many instances where fewer runs pass the filter.
-    "draws": {"10": 3},
+    "draws": {"8": 2, "10": 4},
     "rule": "ngd",
     "lr": 0.1,
     "steps": 2000,
