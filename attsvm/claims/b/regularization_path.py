@@ -164,7 +164,7 @@ FROBENIUS = Claim(
     title="Regularization path, Frobenius",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖W‖_F ≤ R, W_R/R tends to the Frobenius "
+    statement="Minimising the loss with ‖W‖_F ≤ R (v1, Theorem 2), W_R/R tends to the Frobenius "
     "max-margin direction of the best tokens as R grows, if they are unique and can be separated.",
     full=_FROBENIUS,
     quick={**_FROBENIUS, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
@@ -190,8 +190,8 @@ NUCLEAR = Claim(
     title="Regularization path, nuclear",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R, K Qᵀ/R tends to the set of "
-    "nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
+    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R (v1, Theorem 2), K Qᵀ/R tends to the set "
+    "of nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
     "separated.",
     full=_NUCLEAR,
     quick={**_NUCLEAR, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},

@@ -23,11 +23,11 @@ def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, lis
     return figure, [axes for line in grid for axes in line]
 
 
-def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str) -> None:
+def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str, linestyle: str = "-") -> None:
     """The median of y (R, B) over x (R,), with the middle half of the instances shaded."""
     low, middle, high = np.nanquantile(np.asarray(y), (0.25, 0.5, 0.75), axis=1)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(x, middle, color=colour, label=label)
+    axes.plot(x, middle, color=colour, label=label, linestyle=linestyle)
 
 
 def level(axes: Axes, y: float, text: str = "") -> None:
