@@ -191,7 +191,9 @@ def plot(config: Config, result: Result) -> Figure:
         )
         ax.set_xticks(range(1, d + 1))
         ax.set_ylabel("singular value over the largest")
-        ax.legend(frameon=False, fontsize=7.5, loc="lower left", markerscale=3)
+        # Below the points, on white: the line of the span runs behind it.
+        ax.set_ylim(1e-24, 10.0)
+        ax.legend(framealpha=1.0, edgecolor="none", fontsize=7.5, loc="lower left", markerscale=3)
     return figure
 
 
