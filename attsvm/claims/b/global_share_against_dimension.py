@@ -30,7 +30,7 @@ from attsvm.claims.shared.published_shares import (
     listed,
     rise,
 )
-from attsvm.claims.shared.spaced_instances import Spaced, picks, spaced
+from attsvm.claims.shared.spaced_instances import Spaced, picks, spaced, weights_at
 from attsvm.claims.shared.work import train
 from attsvm.ground.binomial import interval, most_spread, spread
 
@@ -70,9 +70,8 @@ def run(config: Config) -> Result:
                 **drawn.how(family),
                 **more,
             )
-            wanted = np.isin(path.steps, config["read"])
             name = _name(f"{family}+ridge" if more else family, place)
-            out[f"{name}.W"] = path.matrices()[wanted]
+            out[f"{name}.W"] = weights_at(path, config["read"])
     return out
 
 
@@ -249,7 +248,7 @@ CLAIM = Claim(
         "sizes": [[5, 5], [20, 5], [5, 20]],
         "dimensions": [5, 10, 20],
         "seeds": 12,
-        "read": [500, 1000],
+        "read": [511, 1000],
         "ridge": [[20, 5, 10]],
         "falls at": [10],
         # At d = 20 factors are at 0.79 of 500 with n = 20: 12 of them stay above one half. That

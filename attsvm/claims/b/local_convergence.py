@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 MODELS = {"weight": "frobenius", "ridge": "nuclear", "factored": "nuclear"}
 NAMES = {"weight": "W", "ridge": "factors, published ridge", "factored": "factors, no ridge"}
 NORMS = ("frobenius", "nuclear")
+# A mean of fewer runs is not judged.
+_LEAST = 10
 
 
 def _problems(stack: list[Tokens], W: Floats) -> list[Problem]:
@@ -187,8 +189,9 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(
         tuple(tests),
         f"{len(stack)} seeds, each with the problems of the tokens it selects at the end",
-        len(stack),
+        len(stack) if len(stack) >= _LEAST else 0,
         max(gaps),
+        "" if len(stack) >= _LEAST else f"a mean with its error needs {_LEAST} seeds",
     )
 
 
@@ -204,7 +207,7 @@ def _judged(what: str, cosines: list[float], published: list[Any] | None) -> lis
     """
     mean = float(np.mean(cosines))
     error = float(np.std(cosines, ddof=1) / np.sqrt(len(cosines)))
-    if published is None:
+    if published is None or len(cosines) < _LEAST:
         return [noted(what, mean), noted(f"{what}: its standard error", error)]
     how, number, reading = published
     within = round(reading + 3 * error, 4)

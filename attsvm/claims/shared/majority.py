@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import comb
 
-from attsvm.claims.claim import Test, at_most
+from attsvm.claims.claim import Test, at_most, noted
 
 # The chance at which a majority of runs is taken to be one.
 LEVEL = 0.01
+# Fewer runs than these may be too few to tell a majority from chance.
+FEW = 20
 
 
 def chance(wins: int, total: int) -> float:
@@ -19,7 +21,12 @@ def chance(wins: int, total: int) -> float:
 
 
 def mostly(what: str, wins: Sequence[bool]) -> Test:
-    """The test that most runs go this way; a draw is no win."""
-    count = sum(bool(win) for win in wins)
-    said = f"{what}: {count} of {len(wins)} runs, sign test"
-    return at_most(said, chance(count, len(wins)), LEVEL)
+    """The test that most runs go this way; a draw is no win.
+
+    Where more than half of a few runs do, and chance would do as much, it is not judged.
+    """
+    count, total = sum(bool(win) for win in wins), len(wins)
+    test = at_most(f"{what}: {count} of {total} runs, sign test", chance(count, total), LEVEL)
+    if test.met or total >= FEW or (total and 2 * count <= total):
+        return test
+    return noted(f"{test.what}, too few to say", test.seen)
