@@ -28,7 +28,7 @@ def unnamed(figure: Figure) -> list[str]:
     mark also by any other that is not dashed, in its colour. It is named as well by a text of its
     colour in the panel; by a word for its dashes or its mark in a title or in the name of an axis;
     for dashes, by a legend that shows them in grey beside the colour; and for a grey line by a text
-    beside it. The one look in colour of a panel is named by its title, marks above ticks by their ticks.
+    beside it. The one look in colour of a panel is named by its title, marks by their ticks.
     """
     named = {look for legend in _legends(figure) for look in _shown(legend)}
     plain = {colour for colour, style in named if style not in DASHED}
