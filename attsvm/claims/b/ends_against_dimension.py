@@ -314,7 +314,7 @@ def plot(config: Config, result: Result) -> Figure:
 
     seen = {d: _seen(config, result, d) for d in config["dimensions"]}
     readings = {c: cells(config, seen, certified=c) for c in (True, False)}
-    figure, axes = panels(2, sharey=True)
+    figure, axes = panels(2)
     first, last = config["drawn"], config["read"][-1]
     for ax, family in zip(axes, NORMS, strict=True):
         for k, end in enumerate(ENDS):
@@ -334,11 +334,15 @@ def plot(config: Config, result: Result) -> Figure:
         ax.set_xticks(range(len(seen)), [str(d) for d in seen])
         problem = "Frobenius" if family == "W" else "nuclear"
         name = "Descent on W" if family == "W" else "Descent on K and Q"
-        ax.set(xlabel="d (n = T = 5)", title=f"{name}, {problem} problem", ylim=(0, 1.04))
+        ax.set(
+            xlabel="d (n = T = 5; lines: 95 % intervals)",
+            title=f"{name}, {problem} problem",
+            ylim=(0, 1.04),
+        )
+        ax.set_ylabel(f"share of runs at step {first}")
         ax.legend(
             frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3
         )
-    axes[0].set_ylabel(f"share of runs at step {first}, 95 % interval")
     return figure
 
 
