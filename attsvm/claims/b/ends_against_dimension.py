@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NORMS = {"W": "frobenius", "KQ": "nuclear"}
+TITLES = {"W": "Descent on W, Frobenius problem", "KQ": "Descent on K and Q, nuclear problem"}
 ENDS = ("not local", "global", "local", "B.1")
 # The published arithmetic of each family: what is added to a norm, and what to the loss.
 PUBLISHED = {"W": "W+eps", "KQ": "KQ+ridge"}
@@ -332,14 +333,8 @@ def plot(config: Config, result: Result) -> Figure:
         ax.plot([], [], "_", color="#111111", ms=9, mew=1.8, label="published")
         ax.plot([], [], "s", ms=3, color="#d55e00", label=f"certified, step {last}")
         ax.set_xticks(range(len(seen)), [str(d) for d in seen])
-        problem = "Frobenius" if family == "W" else "nuclear"
-        name = "Descent on W" if family == "W" else "Descent on K and Q"
-        ax.set(
-            xlabel="d (n = T = 5; lines: 95 % intervals)",
-            title=f"{name}, {problem} problem",
-            ylim=(0, 1.04),
-        )
-        ax.set_ylabel(f"share of runs at step {first}")
+        ax.set(ylim=(0, 1.04), title=TITLES[family], ylabel=f"share of runs at step {first}")
+        ax.set_xlabel("d (n = T = 5; lines: 95 % intervals)")
         ax.legend(
             frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3
         )
