@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NORMS = {"W": "frobenius", "KQ": "nuclear"}
+TITLES = {"W": "Descent on W, Frobenius problem", "KQ": "Descent on K and Q, nuclear problem"}
 ENDS = ("not local", "global", "local", "B.1")
 # The published arithmetic of each family: what is added to a norm, and what to the loss.
 PUBLISHED = {"W": "W+eps", "KQ": "KQ+ridge"}
@@ -314,7 +315,7 @@ def plot(config: Config, result: Result) -> Figure:
 
     seen = {d: _seen(config, result, d) for d in config["dimensions"]}
     readings = {c: cells(config, seen, certified=c) for c in (True, False)}
-    figure, axes = panels(2, sharey=True)
+    figure, axes = panels(2)
     first, last = config["drawn"], config["read"][-1]
     for ax, family in zip(axes, NORMS, strict=True):
         for k, end in enumerate(ENDS):
@@ -332,13 +333,11 @@ def plot(config: Config, result: Result) -> Figure:
         ax.plot([], [], "_", color="#111111", ms=9, mew=1.8, label="published")
         ax.plot([], [], "s", ms=3, color="#d55e00", label=f"certified, step {last}")
         ax.set_xticks(range(len(seen)), [str(d) for d in seen])
-        problem = "Frobenius" if family == "W" else "nuclear"
-        name = "Descent on W" if family == "W" else "Descent on K and Q"
-        ax.set(xlabel="d (n = T = 5)", title=f"{name}, {problem} problem", ylim=(0, 1.04))
+        ax.set(ylim=(0, 1.04), title=TITLES[family], ylabel=f"share of runs at step {first}")
+        ax.set_xlabel("d (n = T = 5; lines: 95 % intervals)")
         ax.legend(
             frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3
         )
-    axes[0].set_ylabel(f"share of runs at step {first}, 95 % interval")
     return figure
 
 

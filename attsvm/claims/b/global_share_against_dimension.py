@@ -195,7 +195,7 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     found = _found(config, result)
-    figure, axes = panels(2, sharey=True)
+    figure, axes = panels(2)
     names = {"W": "Descent on W", "KQ": "Descent on K and Q"}
     for ax, family in zip(axes, FAMILIES, strict=True):
         for k, (n, T) in enumerate(config["sizes"]):
@@ -211,9 +211,14 @@ def plot(config: Config, result: Result) -> Figure:
             shares = [FIGURE_6[family, n, T][DIMENSIONS_6.index(d)] for d in config["dimensions"]]
             ax.plot(x, shares, "_", color="#111111", ms=9, mew=1.6, zorder=5)
         ax.plot([], [], "_", color="#111111", ms=9, mew=1.6, label="published")
-        ax.set(xlabel="d", title=names[family], ylim=(-0.03, 1.03), xticks=config["dimensions"])
+        ax.set(
+            xlabel="d (bars: 95 % intervals)",
+            title=names[family],
+            ylim=(-0.03, 1.03),
+            xticks=config["dimensions"],
+        )
+        ax.set_ylabel("share of runs at the best tokens")
         ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    axes[0].set_ylabel("share of runs at the best tokens, 95 % interval")
     return figure
 
 
