@@ -46,7 +46,7 @@ def stack(figure: Figure) -> None:
         for ax in shapes:
             _turn_crowded(ax)
         around = {ax: _margins(ax, figure) for ax in shapes}
-    ends = [_one_column(legend, figure) for legend in list(figure.legends)]
+    ends = [_one_column(legend, figure, figure) for legend in list(figure.legends)]
     foot = sum(tall + _GAP for _, tall in ends)
     left, inner = _place(figure, shapes, around, foot)
     for ax in shapes:  # titles begin where the picture does
@@ -162,6 +162,8 @@ def _margins(ax: Axes, figure: Figure) -> tuple[float, float, float, float]:
     if legend is not None:
         legend.set_in_layout(True)
         tall = _small(legend, figure)
+        if legend.get_window_extent().width > figure.bbox.width - 2 * _GAP:
+            legend, tall = _one_column(legend, ax, figure)
         down = ScaledTranslation(0.0, -below / 72, figure.dpi_scale_trans)
         legend.set_loc("upper left")
         legend.set_bbox_to_anchor(
@@ -171,15 +173,15 @@ def _margins(ax: Axes, figure: Figure) -> tuple[float, float, float, float]:
     return (box.x0 - around.x0) * unit, right, max(around.y1 - box.y1, 0.0) * unit, below
 
 
-def _one_column(legend: Legend, figure: Figure) -> tuple[Legend, float]:
-    """A legend of the whole figure made anew with one entry a line, and its height in points."""
+def _one_column(legend: Legend, owner: Axes | Figure, figure: Figure) -> tuple[Legend, float]:
+    """The legend of a panel, or of the figure, made anew with one entry a line; its height."""
     words = (entry.get_text() for entry in legend.get_texts())
     shown = {name: h for name, h in zip(words, legend.legend_handles, strict=True) if h is not None}
     title = legend.get_title().get_text() or None
-    new = figure.legend(
+    legend.remove()
+    new = owner.legend(
         list(shown.values()), list(shown), title=title, loc="lower left", frameon=False
     )
-    legend.remove()
     return new, _small(new, figure)
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from attsvm.figures.style import FAINT
 
@@ -17,19 +18,21 @@ Look = tuple[str, str]
 
 # The word, or the sign, that explains dashes and marks.
 WORDS = {":": "dotted", "--": "dashed", "*": "★", "^": "▲", ".": "dots"}
+DASHED = ("--", ":", "-.")
 
 
 def unnamed(figure: Figure) -> list[str]:
-    """Panels with lines or marks of several looks of which one is in no legend of the figure.
+    """Panels with lines or marks of several looks of which one is not named.
 
-    A panel with one look is named by its title and axes; faint lines are thresholds, named beside.
-    So are marks that stand above the name of their own tick, looks whose colour is also that of a
-    text in the panel, dashes and marks that a title or the name of an axis explains in a word, and
-    dashes that a legend shows in grey, of a colour that it shows as well.
+    A look is named by a legend of the figure that shows it: dashes with their dashes, a line or a
+    mark also by any other that is not dashed, in its colour. It is named as well by a text of its
+    colour in the panel; by a word for its dashes or its mark in a title or in the name of an axis;
+    for dashes, by a legend that shows them in grey beside the colour; and for a grey line by a text
+    beside it. The one look in colour of a panel is named by its title, marks by their ticks.
     """
     named = {look for legend in _legends(figure) for look in _shown(legend)}
-    grey = {style for colour, style in named if len({colour[1:3], colour[3:5], colour[5:7]}) == 1}
-    named |= {(colour, style) for colour, _ in named for style in grey}
+    plain = {colour for colour, style in named if style not in DASHED}
+    named |= {(colour, style) for colour, _ in named for grey, style in named if _is_grey(grey)}
     titles = [legend.get_title().get_text() for legend in _legends(figure)]
     found = []
     for ax in figure.axes:
@@ -39,15 +42,25 @@ def unnamed(figure: Figure) -> list[str]:
             [*titles, ax.get_title("left"), ax.get_xlabel(), figure.axes[0].get_ylabel()]
         )
         missing = {
-            look
-            for look in looks - named
-            if look[0] not in written and WORDS.get(look[1], "nothing") not in said
+            (colour, style)
+            for colour, style in looks - named
+            if not (colour in plain and style not in DASHED)
+            and colour not in written
+            and WORDS.get(style, "nothing") not in said
+            and not (_is_grey(colour) and ax.texts)
         }
+        coloured = {look for look in looks if not _is_grey(look[0])}
+        if len(coloured) == 1:
+            missing -= coloured
         ticks = [label.get_text() for label in ax.get_xticklabels()]
         by_ticks = {look[1] for look in looks} == {"marks"} and len(ticks) == len(looks)
         if len(looks) > 1 and missing and not by_ticks:
             found.append(f"{ax.get_title('left') or ax.get_ylabel()}: {sorted(missing)}")
     return found
+
+
+def _is_grey(colour: str) -> bool:
+    return len({colour[1:3], colour[3:5], colour[5:7]}) == 1
 
 
 def _legends(figure: Figure) -> Iterator[Legend]:
@@ -74,8 +87,11 @@ def _look(artist: object, *, shown: bool = False) -> Iterator[Look]:
     elif isinstance(artist, PathCollection):
         for colour in {to_hex(c) for c in artist.get_facecolor()}:
             yield colour, "marks"
-    elif shown:  # a patch of a legend names its colour
-        yield to_hex(getattr(artist, "get_facecolor", lambda: "none")()), "patch"
+    elif shown and isinstance(artist, LineCollection):  # the bars of points with errors
+        for colour in artist.get_color():
+            yield to_hex(colour), "any"
+    elif shown and isinstance(artist, Patch):
+        yield to_hex(artist.get_facecolor()), "patch"
 
 
 def cut(figure: Figure) -> list[str]:

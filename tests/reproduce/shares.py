@@ -90,8 +90,8 @@ def of_result(name: str, config: dict[str, Any], result: dict[str, Any]) -> dict
     if name == "B.ends-against-dimension":
         seen = {d: figure_5._seen(config, result, d) for d in config["dimensions"]}
         tables = {
-            "5 as published": figure_5.cells(seen, certified=False),
-            "5 certified": figure_5.cells(seen, certified=True),
+            "5 as published": figure_5.cells(config, seen, certified=False),
+            "5 certified": figure_5.cells(config, seen, certified=True),
         }
     else:
         tables = {"6": figure_6.cells(config, figure_6._found(config, result))}

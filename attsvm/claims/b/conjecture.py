@@ -283,14 +283,8 @@ def plot(config: Config, result: Result) -> Figure:
     for k, (name, values) in enumerate(shares.items()):
         left.plot(dims, values, "o-", markersize=4, color=CYCLE[k], label=name)
     n, T = config["size"]
-    left.axvline((T + n) * np.log(T + n), color=CYCLE[6], linestyle=":", linewidth=1)
-    left.annotate(
-        "(T + n) log(T + n)",
-        ((T + n) * np.log(T + n), 0.95),
-        xytext=(4, 0),
-        textcoords="offset points",
-        fontsize=7.5,
-    )
+    text = (T + n) * np.log(T + n)
+    left.axvline(text, color=CYCLE[6], linestyle=":", linewidth=1, label="(T + n) log(T + n)")
     left.set(
         xlabel="d",
         ylabel="share of instances",

@@ -34,7 +34,7 @@ from attsvm.claims.shared.published_shares import (
     rise,
 )
 from attsvm.claims.shared.random_instances import attention
-from attsvm.claims.shared.spaced_instances import Spaced, picks, problems, spaced
+from attsvm.claims.shared.spaced_instances import Spaced, picks, problems, spaced, weights_at
 from attsvm.claims.shared.work import measured, recalled, solve, solve_many, train
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.binomial import interval
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NORMS = {"W": "frobenius", "KQ": "nuclear"}
+TITLES = {"W": "Descent on W, Frobenius problem", "KQ": "Descent on K and Q, nuclear problem"}
 ENDS = ("not local", "global", "local", "B.1")
 # The published arithmetic of each family: what is added to a norm, and what to the loss.
 PUBLISHED = {"W": "W+eps", "KQ": "KQ+ridge"}
@@ -65,7 +66,7 @@ def _descents(config: Config, d: int, drawn: Spaced) -> dict[str, Floats]:
     out = {}
     for family in NORMS:
         path = train(drawn.stack, lr=lr, steps=read[-1], **drawn.how(family))
-        out[family] = path.matrices()[np.isin(path.steps, read)]
+        out[family] = weights_at(path, read)
     if d in config["published"]:
         first, shape = drawn.weight["W"], (len(read), *drawn.weight["W"].shape)
 
@@ -77,7 +78,7 @@ def _descents(config: Config, d: int, drawn: Spaced) -> dict[str, Floats]:
         out["W+eps"] = measured(plain, {"W": shape}, count=len(first), axis=1)["W"]
         ridge = {"options": {"ridge": EPS}}
         path = train(drawn.stack, lr=lr, steps=read[-1], **drawn.how("KQ"), **ridge)
-        out["KQ+ridge"] = path.matrices()[np.isin(path.steps, read)]
+        out["KQ+ridge"] = weights_at(path, read)
     if d in config["long"]["dimensions"]:
         path = train(drawn.stack, lr=lr, steps=config["long"]["steps"], **drawn.how("W"))
         out["W, long"] = path.matrices()[-1:]
@@ -216,12 +217,13 @@ def _shares(ends: Ends, *, certified: bool) -> dict[str, Bools]:
     return {"not local": ~sure, "global": ends.best & sure, "local": ends.local & sure}
 
 
-def cells(seen: dict[int, Seen], *, certified: bool) -> list[Cell]:
+def cells(config: Config, seen: dict[int, Seen], *, certified: bool) -> list[Cell]:
     """Every bar: certified at the last step, or as it is read in the published figure."""
     out = []
+    record = -1 if certified else config["read"].index(config["drawn"])
     for family in NORMS:
         for d, found in seen.items():
-            at = found.ends[family][-1 if certified else 0]
+            at = found.ends[family][record]
             counted = {**_shares(at, certified=certified), "B.1": found.tight[family]}
             for end in ENDS:
                 published = FIGURE_5[family, end][DIMENSIONS_5.index(d)]
@@ -233,8 +235,8 @@ def cells(seen: dict[int, Seen], *, certified: bool) -> list[Cell]:
 def check(config: Config, result: Result) -> Finding:
     """Both readings against every bar; shares rise to one; late runs leave what is not local."""
     seen = {d: _seen(config, result, d) for d in config["dimensions"]}
-    first, last = config["read"][0], config["read"][-1]
-    strict, read = cells(seen, certified=True), cells(seen, certified=False)
+    first, last = config["drawn"], config["read"][-1]
+    strict, read = (cells(config, seen, certified=c) for c in (True, False))
     other = {"certified": apart(strict), "read": apart(read)}
     tests: list[Test] = [
         equals(
@@ -286,17 +288,18 @@ def check(config: Config, result: Result) -> Finding:
 
 def _steps(config: Config, seen: dict[int, Seen]) -> list[Test]:
     """What the number of steps and the published arithmetic change."""
-    out = []
+    out, moves = [], []
     long, last = config["long"]["steps"], config["read"][-1]
     for d in config["long"]["dimensions"]:
-        ends = seen[d].ends
-        shares = [float((~e.local).mean()) for e in (*ends["W"], ends["W, long"][0])]
-        out += [
-            noted(f"W, d = {d}: share not certified local at step {step}", share)
-            for step, share in zip(config["read"], shares, strict=False)
-        ]
-        what = f"W, d = {d}: share not certified local at step {long}, at most that at {last}"
-        out.append(at_most(what, shares[-1], shares[-2]))
+        ends = [*seen[d].ends["W"], *seen[d].ends["W, long"]]
+        for step, at in zip((*config["read"], long), ends, strict=True):
+            share = float((~at.local).mean())
+            out.append(noted(f"W, d = {d}: share not certified local at step {step}", share))
+        moves.append(ends[-1].local.astype(float) - ends[0].local)
+    moved = np.concatenate(moves)
+    fall = float(moved.sum() / max(np.sqrt((moved**2).sum()), 1.0))
+    what = f"W: fewer not certified local at step {long} than at {config['read'][0]}, of the same"
+    out.append(at_least(f"{what} runs, in standard errors", fall, config["asked"]["late"]))
     for d in config["published"]:
         for family, name in PUBLISHED.items():
             at, own = seen[d].ends[name][-1], seen[d].ends[family][-1]
@@ -311,9 +314,9 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     seen = {d: _seen(config, result, d) for d in config["dimensions"]}
-    readings = {c: cells(seen, certified=c) for c in (True, False)}
-    figure, axes = panels(2, sharey=True)
-    first, last = config["read"][0], config["read"][-1]
+    readings = {c: cells(config, seen, certified=c) for c in (True, False)}
+    figure, axes = panels(2)
+    first, last = config["drawn"], config["read"][-1]
     for ax, family in zip(axes, NORMS, strict=True):
         for k, end in enumerate(ENDS):
             x = np.arange(len(seen)) + 0.19 * (k - 1.5)
@@ -330,13 +333,11 @@ def plot(config: Config, result: Result) -> Figure:
         ax.plot([], [], "_", color="#111111", ms=9, mew=1.8, label="published")
         ax.plot([], [], "s", ms=3, color="#d55e00", label=f"certified, step {last}")
         ax.set_xticks(range(len(seen)), [str(d) for d in seen])
-        problem = "Frobenius" if family == "W" else "nuclear"
-        name = "Descent on W" if family == "W" else "Descent on K and Q"
-        ax.set(xlabel="d (n = T = 5)", title=f"{name}, {problem} problem", ylim=(0, 1.04))
+        ax.set(ylim=(0, 1.04), title=TITLES[family], ylabel=f"share of runs at step {first}")
+        ax.set_xlabel("d (n = T = 5; lines: 95 % intervals)")
         ax.legend(
             frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3
         )
-    axes[0].set_ylabel(f"share of runs at step {first}, 95 % interval")
     return figure
 
 
@@ -354,11 +355,12 @@ _FULL = {
     "gap": 0.1,
     "lr": 0.1,
     # The released code of the averaged runs takes 2,000 steps and draws 1,000.
-    "read": [1000, 2000],
+    "read": [302, 1000, 2000],
+    "drawn": 1000,
     "published": [2, 3, 4, 5],
     "long": {"dimensions": [2, 3], "steps": 20_000},
     # All published ones are 1 at d = 40: at most one in twenty is short of it.
-    "asked": {"ends": 0.95, "B.1": 0.95},
+    "asked": {"ends": 0.95, "B.1": 0.95, "late": 2.0},
 }
 
 CLAIM = Claim(
@@ -378,7 +380,8 @@ CLAIM = Claim(
         "published": [2],
         "long": {"dimensions": [2], "steps": 5000},
         # At d = 20 0.878 of 500 nuclear problems are of B.1: seven of twelve are.
-        "asked": {"ends": 0.9, "B.1": 0.5},
+        # Twelve runs cannot tell that fewer are astray late: only that not more are.
+        "asked": {"ends": 0.9, "B.1": 0.5, "late": -2.0},
     },
     run=run,
     check=check,

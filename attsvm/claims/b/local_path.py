@@ -120,17 +120,6 @@ def _path(config: Config, case: Case, V: Floats, choices: list[tuple[int, ...]])
     return np.stack(out)
 
 
-def _inside(case: Case, W: Floats, epsilon: float) -> list[tuple[int, ...]]:
-    """The choices of low tokens in whose convex cone W lies."""
-    orders = case.orders
-    count, size = sum(map(len, orders.low)), float(case.best.norm.value(W))
-    return [
-        t
-        for t in orders.choices()
-        if orders.problem(t, 0.0).margins(W)[count:].min() >= epsilon * size
-    ]
-
-
 def run(config: Config) -> Result:
     """All selections in each norm; then the least norm in the cone and the path of the picks."""
     out: Result = {}
@@ -140,7 +129,8 @@ def run(config: Config) -> Result:
         out |= saved_solutions(f"{norm}.every", found)
         for k, case in enumerate(_picks(config, _cases(made, found))):
             epsilon, shape = _epsilon(config, case), case.best.problem.shape
-            V, choices = np.asarray(case.best.W), _inside(case, np.asarray(case.best.W), epsilon)
+            V = np.asarray(case.best.W)
+            choices = case.orders.holding(V, epsilon * float(case.best.norm.value(V)))
             if not case.local:
                 sizes: list[float] = []
                 certified: list[Certificate] = []
@@ -310,7 +300,7 @@ def check(config: Config, result: Result) -> Finding:
             ),
             noted(
                 f"{norm}: paths whose tokens have a larger loss than W = 0",
-                sum(_above_zero(p.case.orders) for p in paths),
+                sum(p.case.orders.above_zero() for p in paths),
             ),
         ]
     tests.append(at_most("largest certified gap", gap, 2e-8))
@@ -331,14 +321,6 @@ def _far_enough(config: Config, path: Followed) -> bool:
 def _size(path: Followed) -> float:
     """The norm at the end of the path."""
     return float(path.case.best.norm.value(path.W[-1]))
-
-
-def _above_zero(orders: Orders) -> bool:
-    """Whether W = 0, which every cone holds, has a smaller loss than the selection."""
-    scores = orders.tokens.scores(orders.v)
-    own = scores[np.arange(orders.tokens.n), orders.alpha]
-    even = float(np.logaddexp(0.0, -scores.mean(axis=1)).mean())
-    return even < float(np.logaddexp(0.0, -own).mean())
 
 
 def plot(config: Config, result: Result) -> Figure:

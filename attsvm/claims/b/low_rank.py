@@ -180,8 +180,9 @@ def plot(config: Config, result: Result) -> Figure:
                 label=norm.capitalize(),
             )
         r = min(different, n, d)
-        ax.axvline(r + 0.5, color=CYCLE[6], linestyle=":", linewidth=1)
-        ax.text(r + 0.55, 3e-5, f"span of\nqueries: {r}", fontsize=7.5, va="top")
+        ax.axvline(
+            r + 0.5, color=CYCLE[6], linestyle=":", linewidth=1, label=f"span of the queries: {r}"
+        )
         ax.set(
             xlabel="number of the singular value",
             yscale="log",
@@ -189,8 +190,10 @@ def plot(config: Config, result: Result) -> Figure:
             title=f"n = {n}, T = {T}, d = {d}",
         )
         ax.set_xticks(range(1, d + 1))
-    axes[0].set_ylabel("singular value over the largest")
-    axes[0].legend(frameon=False, fontsize=7.5, loc="lower left", markerscale=3)
+        ax.set_ylabel("singular value over the largest")
+        # Below the points, on white: the line of the span runs behind it.
+        ax.set_ylim(1e-24, 10.0)
+        ax.legend(framealpha=1.0, edgecolor="none", fontsize=7.5, loc="lower left", markerscale=3)
     return figure
 
 

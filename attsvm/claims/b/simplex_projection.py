@@ -198,25 +198,27 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     figure, (left, right) = panels(2)
-    for scores, s, best, _ in _ends(config, result):
-        left.plot(best, s, "o", markersize=4, alpha=0.6, color=CYCLE[0])
+    for k, (scores, s, best, _) in enumerate(_ends(config, result)):
+        token, line = ("a token", "an instance") if k == 0 else ("", "")
+        left.plot(best, s, "o", markersize=4, alpha=0.6, color=CYCLE[0], label=token)
         penalties = np.geomspace(0.05, 20.0, 120)
         counts = [(_projection(scores / lam) > 0).sum() for lam in penalties]
-        right.plot(penalties, counts, color=CYCLE[1], linewidth=0.8, alpha=0.5)
-    left.plot([0, 1], [0, 1], color=CYCLE[6], linewidth=0.8, linestyle=":")
+        right.plot(penalties, counts, color=CYCLE[1], linewidth=0.8, alpha=0.5, label=line)
+    left.plot([0, 1], [0, 1], color=CYCLE[6], linewidth=0.8, linestyle=":", label="equal")
     left.set(
         xlabel="best attention: the projection of γ/(2λ)",
         ylabel=f"attention after {config['steps']} steps",
         title="Descent ends at the projection",
     )
-    right.axvline(1.0, color=CYCLE[6], linewidth=0.8, linestyle=":")
-    right.annotate("λ of the runs", (1.05, 0.03), xycoords=("data", "axes fraction"), fontsize=7.5)
+    right.axvline(1.0, color=CYCLE[6], linewidth=0.8, linestyle=":", label="λ of the runs")
     right.set(
         xscale="log",
         xlabel="λ",
         ylabel="tokens with attention",
-        title="One line an instance",
+        title="How many tokens the projection keeps",
     )
+    for ax in (left, right):
+        ax.legend(frameon=False, fontsize=7.5, loc="lower right")
     return figure
 
 

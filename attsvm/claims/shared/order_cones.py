@@ -101,6 +101,18 @@ class Orders:
         ends = (np.array(hi), np.array(lo), np.array(query), np.array(b))
         return Problem(keys, self.tokens.queries, *ends, _NONE, _NONE, _NONE, np.empty(0), width=T)
 
+    def holding(self, W: Floats, depth: float) -> list[tuple[int, ...]]:
+        """The choices whose tokens stand before the high ones by this depth at W."""
+        count = sum(map(len, self.low))
+        return [t for t in self.choices() if self.problem(t, 0.0).margins(W)[count:].min() >= depth]
+
+    def above_zero(self) -> bool:
+        """Whether W = 0, which every cone holds, has a smaller loss than the selection."""
+        scores = self.tokens.scores(self.v)
+        own = scores[np.arange(self.tokens.n), self.alpha]
+        even = float(np.logaddexp(0.0, -scores.mean(axis=1)).mean())
+        return even < float(np.logaddexp(0.0, -own).mean())
+
     def constant(self) -> float:
         """C of the module's docstring."""
         scores = self.tokens.scores(self.v)

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm.claims.shared.proof import selected
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
+from attsvm.training.path import Path
 
 
 class Spaced(NamedTuple):
@@ -94,6 +96,15 @@ def spaced(
     heads, W, K, Q = (np.stack([part[k] for part in parts]) for k in range(4))
     best = np.stack([Selection.best(t, v).indices for t, v in zip(stack, heads, strict=True)])
     return Spaced(stack, heads, best, {"W": W}, {"K": K, "Q": Q})
+
+
+def weights_at(path: Path, steps: Sequence[int]) -> Floats:
+    """W (R, B, ·, ·) at these steps; raises Unsupported for one that is not recorded."""
+    places = np.searchsorted(path.steps, steps)
+    found = path.steps[np.minimum(places, len(path.steps) - 1)]
+    if not np.array_equal(found, steps):
+        raise Unsupported(f"of the steps {list(steps)} only {found.tolist()} are near a record")
+    return path.matrices()[places]
 
 
 def picks(stack: Sequence[Tokens], W: Floats) -> Ints:
