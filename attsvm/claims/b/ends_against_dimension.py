@@ -391,8 +391,8 @@ CLAIM = Claim(
     "differ: of runs on W 18 % and 0.6 % of 500 are not local, published are 63 % and 17 %. The "
     "published bars fit runs that are undecided: after 1,000 steps, which the released "
     "code draws, some input has less than 0.999 of its attention on one token. With this reading, "
-    "which was found by trying, no bar differs. Most such runs do select locally optimal tokens, and "
-    "with more steps fewer do not. Exact arithmetic is not the cause: the published eps in the norm moves no run, the ridge "
-    "on the factors one in a hundred.",
+    "which was found by trying, no bar differs. Most such runs do select locally optimal tokens, "
+    "and with more steps fewer do not. Exact arithmetic is not the cause: the published eps in the "
+    "norm moves no run, the ridge on the factors one in a hundred.",
     reference="tarzanagh2023svm",
 )
