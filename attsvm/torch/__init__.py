@@ -1,0 +1,20 @@
+"""The optimizers of the theory for torch: `pip install 'attsvm[torch]'`.
+
+    optimizer = attsvm.torch.MirrorDescent(attsvm.torch.groups(model, p=1.1), lr=1e-3)
+
+They are torch.optim Optimizers: parameter groups, closures, schedulers, state_dict. Muon and Adam
+are torch's own (`torch.optim.Muon`, `torch.optim.AdamW`).
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("attsvm.torch needs torch: pip install 'attsvm[torch]'") from error
+
+from attsvm.torch.groups import groups
+from attsvm.torch.mirror import MirrorDescent
+from attsvm.torch.steepest import NormalizedGD, SteepestDescent
+
+__all__ = ["MirrorDescent", "NormalizedGD", "SteepestDescent", "groups"]
