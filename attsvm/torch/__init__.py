@@ -13,8 +13,8 @@ try:
 except ImportError as error:
     raise ImportError("attsvm.torch needs torch: pip install 'attsvm[torch]'") from error
 
-from attsvm.torch.groups import groups
 from attsvm.torch.mirror import MirrorDescent
+from attsvm.torch.parameters import groups
 from attsvm.torch.steepest import NormalizedGD, SteepestDescent
 
 __all__ = ["MirrorDescent", "NormalizedGD", "SteepestDescent", "groups"]
