@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 
-@dataclass(frozen=True, eq=False)
-class Projection:
+class Projection(NamedTuple):
     """x ↦ M x + b, M some rows of a weight (columns where `across`), b some of a bias.
 
     weight, bias: the parameters themselves, as the optimizer knows them.
