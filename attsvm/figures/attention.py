@@ -73,17 +73,22 @@ def _colours(layers: Sequence[str]) -> dict[str, Any]:
 
 
 def _ceiling(ax: Axes, heads: dict[tuple[str, int], list[Any]], colours: dict[str, Any]) -> None:
-    """The ceiling of each layer, dashed, where it is known; then the scale is logarithmic."""
-    known = False
-    for (layer, head), own in heads.items():
-        y = np.array([row.ceiling for row in own], dtype=float)
-        if head == 0 and np.isfinite(y).any():
-            known = True
-            x = [row.step for row in own]
-            ax.plot(x, y, color=colours[layer], linewidth=style.LINE, linestyle="dashed")
-    if known:
-        lowest = [r.largest for own in heads.values() for r in own if r.largest > 0]
-        ax.set_yscale("symlog", linthresh=max(min(lowest, default=1.0), 1e-2))
+    """The highest ceiling of each layer, dashed, where it is known; then the scale is logarithmic."""
+    tops: dict[str, dict[int, float]] = defaultdict(dict)
+    for (layer, _), own in heads.items():
+        for row in own:
+            if math.isfinite(row.ceiling):
+                tops[layer][row.step] = max(row.ceiling, tops[layer].get(row.step, 0.0))
+    for layer, top in tops.items():
+        ax.plot(
+            list(top),
+            list(top.values()),
+            color=colours[layer],
+            linewidth=style.LINE,
+            linestyle="dashed",
+        )
+    if tops:
+        ax.set_yscale("symlog", linthresh=1, linscale=0.5)
         ax.set_title("Largest logit (dashed: its ceiling)")
 
 

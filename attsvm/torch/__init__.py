@@ -14,6 +14,7 @@ try:
 except ImportError as error:
     raise ImportError("attsvm.torch needs torch: pip install 'attsvm[torch]'") from error
 
+from attsvm.torch.captures import Captured, capture
 from attsvm.torch.mirror import MirrorDescent
 from attsvm.torch.models import Attention
 from attsvm.torch.monitor import Monitor, Row
@@ -24,6 +25,7 @@ from attsvm.torch.steepest import NormalizedGD, SteepestDescent
 
 __all__ = [
     "Attention",
+    "Captured",
     "MirrorDescent",
     "Monitor",
     "NormalizedGD",
@@ -32,5 +34,6 @@ __all__ = [
     "Saturation",
     "SaturationWarning",
     "SteepestDescent",
+    "capture",
     "groups",
 ]

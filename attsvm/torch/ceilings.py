@@ -16,14 +16,15 @@ These bounds are elementary: a violation is a fault. Roundings of floats are cou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW, Optimizer
 
+from attsvm.ground.arrays import Floats
 from attsvm.torch.calls import Call, Projection
 from attsvm.torch.mirror import MirrorDescent
 from attsvm.torch.steepest import NormalizedGD, SteepestDescent
@@ -39,21 +40,37 @@ class Law(NamedTuple):
 
 
 SPECTRAL = -1.0
+_Lengths = tuple[float, float]  # Euclidean, sum of absolute entries
+
+
+class Part(NamedTuple):
+    """A part of a parameter, by heads: (H, rows, columns). name: what tells parts of one apart.
+
+    A step's norm on a part is at most that on the whole, in each of these norms.
+    """
+
+    parameter: Tensor
+    name: str
+    blocks: Tensor
 
 
 @dataclass
 class Radius:
-    """A parameter, the number of its group, and a bound on its norm to the law's power."""
+    """Bounds R (H,) on the norms of a part's blocks, to the law's power; group −1: never moved."""
 
     parameter: Tensor
     group: int
     p: float
-    R: float
+    R: Floats
     power: float = 1.0
 
-    def norm(self) -> float:
-        """The bound on the norm now."""
-        return _root(self.R, self.power, self.parameter)
+
+class Bound(NamedTuple):
+    """‖block‖_p of each head (H,): at most `now`, and `ever` at the present rates."""
+
+    p: float
+    now: Floats
+    ever: Floats
 
 
 class Radii:
@@ -61,7 +78,7 @@ class Radii:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self._kept: dict[int, Radius] = {}
+        self._kept: dict[tuple[int, str], Radius] = {}
         self._homes = {id(x): n for n, g in enumerate(optimizer.param_groups) for x in g["params"]}
         counts = [float(s["step"]) for s in optimizer.state.values() if "step" in s]
         self._steps = int(max(counts, default=0.0))
@@ -72,28 +89,17 @@ class Radii:
         """Listen to the optimizer no more."""
         self._handle.remove()
 
-    def follow(self, parameters: Iterable[Tensor]) -> None:
-        """Follow parameters from where they are, if they are not followed already."""
-        for x in parameters:
-            if id(x) in self._kept or not isinstance(x, torch.nn.Parameter):
-                continue
-            if id(x) not in self._homes:
-                if not x.requires_grad:  # else something else may move it
-                    self._kept[id(x)] = Radius(x, -1, 2.0, _norm(x, 2.0))
-                continue
-            n = self._homes[id(x)]
-            law = self._law(n, x)
-            if law is not None:
-                R = _norm(x, law.p) ** law.power
-                self._kept[id(x)] = Radius(x, n, law.p, R, law.power)
-
-    def of(self, x: Tensor) -> tuple[float, float, float] | None:
-        """(p, bound on the norm now, bound for ever at the present rates); None where unknown."""
-        one = self._kept.get(id(x))
-        if one is None:
-            return None
+    def of(self, part: Part) -> Bound | None:
+        """The bounds of a part, which is followed from its first use on; None where not known."""
+        x, key = part.parameter, (id(part.parameter), part.name)
+        if key not in self._kept:
+            made = self._started(part)
+            if made is None:
+                return None
+            self._kept[key] = made
+        one = self._kept[key]
         if one.group < 0:
-            return one.p, one.R, one.R
+            return Bound(one.p, one.R, one.R)
         law = self._law(one.group, x)
         if law is None or law.p != one.p:
             return None
@@ -101,8 +107,21 @@ class Radii:
         # The fixed point of R ← (kept R + add)(1 + slack).
         rest = 1 - law.kept * slack
         top = law.add * slack / rest if law.kept < 1 and rest > 0 else math.inf
-        ever = one.R if law.add == 0 else max(one.R, top)
-        return one.p, one.norm(), _root(ever, one.power, x)
+        ever = one.R if law.add == 0 else np.maximum(one.R, top)
+        rounded = 1 + torch.finfo(x.dtype).eps
+        return Bound(one.p, one.R ** (1 / one.power) * rounded, ever ** (1 / one.power) * rounded)
+
+    def _started(self, part: Part) -> Radius | None:
+        x = part.parameter
+        if not isinstance(x, torch.nn.Parameter):
+            return None
+        if id(x) not in self._homes:  # what wants gradients may be moved by something else
+            return None if x.requires_grad else Radius(x, -1, 2.0, _norms(part.blocks, 2.0))
+        law = self._law(self._homes[id(x)], x)
+        if law is None:
+            return None
+        R = _norms(part.blocks, law.p) ** law.power
+        return Radius(x, self._homes[id(x)], law.p, R, law.power)
 
     def _law(self, number: int, x: Tensor) -> Law | None:
         largest = self._largest or _adam(self.optimizer, 1)
@@ -117,16 +136,16 @@ class Radii:
                 continue
             law = self._law(one.group, one.parameter)
             if law is None or law.p != one.p or law.power != one.power:
-                one.R = math.inf
+                one.R = np.full_like(one.R, np.inf)
                 continue
             slack = _slack if one.power == 1.0 else _dual_slack
             moved = (law.kept * one.R + law.add) * (1 + slack(one.parameter))
             if one.power == 1.0:
-                # A sum is rounded to a number no further from it than the old weight is.
-                # (The direction of a step may itself be off by a few roundings.)
+                # A sum is rounded to a number no further from it than the old weight is. (The
+                # direction of a step may itself be off by a few roundings.)
                 still = one.R + 2.1 * (law.add + (1 - law.kept) * one.R)
-                moved = min(moved, still)
-            one.R = max(one.R, moved) if one.parameter.grad is None else moved
+                moved = np.minimum(moved, still)
+            one.R = np.maximum(one.R, moved) if one.parameter.grad is None else moved
 
 
 def law_of(optimizer: Optimizer, group: dict[str, Any], x: Tensor, adam: float) -> Law | None:
@@ -180,11 +199,14 @@ def _adam(optimizer: Optimizer, t: int) -> float:
     return top
 
 
-def _norm(x: Tensor, p: float) -> float:
-    wide = x.detach().double()
+def _norms(blocks: Tensor, p: float) -> Floats:
+    wide = blocks.detach().double()
     if p == SPECTRAL:
-        return float(torch.linalg.matrix_norm(wide.reshape(len(wide), -1), 2))
-    return float(torch.linalg.vector_norm(wide, ord=p))
+        found = torch.linalg.matrix_norm(wide, 2)
+    else:
+        found = torch.linalg.vector_norm(wide.reshape(len(wide), -1), ord=p, dim=1)
+    out: Floats = found.cpu().numpy()
+    return out
 
 
 def _slack(x: Tensor) -> float:
@@ -198,108 +220,112 @@ def _dual_slack(x: Tensor) -> float:
     return 8 * eps * math.sqrt(x.numel())
 
 
-def _root(R: float, power: float, x: Tensor) -> float:
-    return R ** (1 / power) * (1 + torch.finfo(x.dtype).eps)
-
-
 class Ceiling(NamedTuple):
-    """Bounds on every |scale · q·k| of a call: now, and for ever at these rates and inputs."""
+    """Bounds (H,) on every |scale · q·k| of a call: now, and for ever at these rates and inputs."""
 
-    now: float
-    ever: float
+    now: Floats
+    ever: Floats
 
 
 def ceiling_of(call: Call, radii: Radii | None) -> Ceiling | None:
     """The ceiling of a call's logits; None where the steps or the weights are not known."""
     if radii is None or call.inputs is None:
         return None
-    radii.follow(_parameters(call))
     x = _lengths(call.inputs[0])
     y = x if call.inputs[1] is call.inputs[0] else _lengths(call.inputs[1])
-    both = [_bound(call, radii, which, (x, y)) for which in (1, 2)]
-    if any(b is None for b in both):
+    both = _single(call, radii, x, y) if call.single is not None else _pair(call, radii, x, y)
+    if both is None:
         return None
     kind = call.inputs[0].dtype if call.q is None else call.q.dtype
     rounded = abs(call.scale) * (1 + 16 * torch.finfo(kind).eps) ** 2  # of q, k and their product
-    now, ever = (rounded * b for b in both if b is not None)
-    return Ceiling(now, ever)
+    return Ceiling(rounded * both[0], rounded * both[1])
 
 
-def _parameters(call: Call) -> list[Tensor]:
-    parts = [call.single, *call.extra_weights]
-    for M in (call.query, call.key):
-        if M is not None:
-            parts += [M.weight, M.bias]
-    return [x for x in parts if x is not None]
+_Both = tuple[Floats, Floats]  # now, ever
 
 
-_Lengths = tuple[float, float]
+def _single(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
+    """|y·W x| ≤ ‖W‖ |y| |x|."""
+    W = call.single
+    found = None if W is None else radii.of(Part(W, "whole", W.reshape(1, len(W), -1)))
+    if W is None or found is None:
+        return None
+    times = x[1] * y[1] if found.p == math.inf else x[0] * y[0] * _euclidean(found.p, W.numel())
+    return found.now * times, found.ever * times
 
 
-def _bound(
-    call: Call, radii: Radii, which: int, lengths: tuple[_Lengths, _Lengths]
-) -> float | None:
-    """A bound on |q·k| for inputs of these lengths; which: 1 for now, 2 for ever."""
-    x, y = lengths
-    if call.single is not None:
-        found = radii.of(call.single)
-        if found is None:
-            return None
-        p, R = found[0], found[which]
-        if p == math.inf:
-            return R * x[1] * y[1]
-        return _euclidean(p, call.single.numel()) * R * x[0] * y[0]
+def _pair(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
+    """|q·k| ≤ ‖q‖ ‖k‖, each by its projection; less where one matrix holds both."""
     if call.query is None or call.key is None:
         return None
-    q, k = (
-        _side(M, radii, which, heads)
-        for M, heads in ((call.query, call.heads), (call.key, call.key_heads or call.heads))
-    )
+    key_heads = call.key_heads or call.heads
+    q = _side(call.query, radii, call.heads, x)
+    k = _side(call.key, radii, key_heads, y)
     if q is None or k is None:
         return None
-    product = q.of(x) * k.of(y)
-    if call.query.weight is call.key.weight and q.joint and k.joint:
-        # Parts of one matrix of Frobenius norm R, and of one bias of norm r: a b ≤ (a² + b²)/2.
-        R, r = q.R, q.r
-        product = min(product, R * R * x[0] * y[0] / 2 + R * r * max(x[0], y[0]) + r * r / 2)
+    many = call.heads // key_heads
+    out = [a * np.repeat(b, many) for a, b in zip(q, k, strict=True)]
+    joint = _joint(call, radii, x[0], y[0])
+    if joint is not None:
+        out = [np.minimum(a, b) for a, b in zip(out, joint, strict=True)]
     for extra in call.extra_weights:
-        found = radii.of(extra)
+        found = radii.of(Part(extra, "extra", extra.reshape(call.heads, -1, 1)))
         if found is None:
             return None
-        entries = extra.numel() // call.heads
-        size = _euclidean(found[0], entries) * found[which]
-        product = max(product, q.of(x) * size)
-    return product
+        times = _euclidean(found.p, extra.numel() // call.heads)
+        sizes = found.now * times, found.ever * times
+        out = [np.maximum(a, b * c) for a, b, c in zip(out, q, sizes, strict=True)]
+    return out[0], out[1]
 
 
-class _Side(NamedTuple):
-    """‖M x + b‖ ≤ R |x| + r, |x| Euclidean, or the sum of entries where `sums`."""
-
-    R: float
-    r: float
-    sums: bool
-    joint: bool
-
-    def of(self, lengths: _Lengths) -> float:
-        return self.R * lengths[1 if self.sums else 0] + self.r
-
-
-def _side(M: Projection, radii: Radii, which: int, heads: int) -> _Side | None:
-    found = radii.of(M.weight)
+def _side(M: Projection, radii: Radii, heads: int, x: _Lengths) -> _Both | None:
+    """‖M x + b‖ ≤ ‖M‖ |x| + ‖b‖ for each head; entries at most R give ‖M x‖ ≤ √rows R |x|₁."""
+    blocks, b = M.matrix(heads), M.vector(heads)
+    found = radii.of(Part(M.weight, f"{M.rows} {heads}", blocks))
     if found is None:
         return None
-    p, R = found[0], found[which]
-    _, rows, columns = M.matrix(heads).shape
-    r, joint = 0.0, p != SPECTRAL and p <= 2
-    if M.bias is not None:
-        told = radii.of(M.bias)
+    _, rows, columns = blocks.shape
+    if found.p == math.inf:
+        times = math.sqrt(rows) * x[1]
+    else:
+        times = _euclidean(found.p, rows * columns) * x[0]
+    now, ever = found.now * times, found.ever * times
+    if b is not None and M.bias is not None:
+        told = radii.of(Part(M.bias, f"{M.bias_rows} {heads}", b[..., None]))
         if told is None:
             return None
-        r = _euclidean(told[0], rows) * told[which]
-        joint = joint and 0 < told[0] <= 2
-    if p == math.inf:
-        return _Side(math.sqrt(rows) * R, r, True, False)
-    return _Side(_euclidean(p, rows * columns) * R, r, False, joint)
+        times = _euclidean(told.p, rows)
+        now, ever = now + told.now * times, ever + told.ever * times
+    return now, ever
+
+
+def _joint(call: Call, radii: Radii, x: float, y: float) -> _Both | None:
+    """Of one matrix with blocks (W_Q, W_K) of Frobenius norm R and one bias with norm r:
+
+    |q·k| ≤ R² |x||y|/2 + R r max(|x|, |y|) + r²/2, because a b ≤ (a² + b²)/2.
+    """
+    Q, K = call.query, call.key
+    if Q is None or K is None or Q.weight is not K.weight or Q.bias is not K.bias:
+        return None
+    H = call.heads
+    if (call.key_heads or H) != H:
+        return None
+    blocks = torch.cat([Q.matrix(H), K.matrix(H)], dim=1)
+    R = radii.of(Part(Q.weight, f"joint {H}", blocks))
+    if R is None or not 0 < R.p <= 2:
+        return None
+    r = Bound(2.0, np.zeros(H), np.zeros(H))
+    a, b = Q.vector(H), K.vector(H)
+    if Q.bias is not None and a is not None and b is not None:
+        told = radii.of(Part(Q.bias, f"joint {H}", torch.cat([a, b], dim=1)[..., None]))
+        if told is None or not 0 < told.p <= 2:
+            return None
+        r = told
+
+    def both(R: Floats, r: Floats) -> Floats:
+        return R * R * (x * y / 2) + R * r * max(x, y) + r * r / 2
+
+    return both(R.now, r.now), both(R.ever, r.ever)
 
 
 def _euclidean(p: float, entries: int) -> float:

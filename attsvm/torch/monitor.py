@@ -190,7 +190,7 @@ class Monitor:
         ceiling = ceiling_of(call, self._radii)
         before = self._ceilings.get(call.layer)
         if before is not None and ceiling is not None:
-            ceiling = Ceiling(max(before.now, ceiling.now), max(before.ever, ceiling.ever))
+            ceiling = Ceiling(*map(np.maximum, before, ceiling))
         self._ceilings[call.layer] = ceiling
 
     def _write(self) -> list[Row]:
@@ -219,8 +219,8 @@ class Monitor:
                     math.nan if none else float((m >= self.target).mean()),
                     float(sizes[0, h]),
                     float(sizes[1, h]),
-                    math.nan if ceiling is None else ceiling.now,
-                    math.nan if ceiling is None else ceiling.ever,
+                    math.nan if ceiling is None else float(ceiling.now[h]),
+                    math.nan if ceiling is None else float(ceiling.ever[h]),
                     len(m),
                 )
                 made.append(row)
