@@ -73,7 +73,7 @@ def _colours(layers: Sequence[str]) -> dict[str, Any]:
 
 
 def _ceiling(ax: Axes, heads: dict[tuple[str, int], list[Any]], colours: dict[str, Any]) -> None:
-    """The highest ceiling of each layer, dashed, where it is known; then the scale is logarithmic."""
+    """The highest ceiling of each layer, dashed, where one is known, on a logarithmic scale."""
     tops: dict[str, dict[int, float]] = defaultdict(dict)
     for (layer, _), own in heads.items():
         for row in own:

@@ -1,0 +1,46 @@
+"""This torch model looks converged, is not proved to be, and here is the token that blocks it.
+
+Full-batch training as in torch_proved.py on other tokens. Every input gives all but 10⁻⁸ of its
+attention to one token. But at the margin of one of these tokens lies one with a better score: it is
+named, and when training goes on, it is the one that attention moves to.
+"""
+
+import torch
+
+import attsvm
+from attsvm.data import EXAMPLES
+from attsvm.torch import Attention, NormalizedGD, capture
+
+LR = 0.1
+arrays = EXAMPLES["sphere"](5, 5, 3, seed=35)
+X, z, y = (torch.as_tensor(arrays[name]) for name in ("X", "z", "y"))
+
+model = Attention(arrays["v"], shape=(3, 3))
+optimizer = NormalizedGD(model.parameters(), lr=LR)
+
+
+def train(steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        torch.nn.functional.softplus(-y * model(X, z)).mean().backward()
+        optimizer.step()
+
+
+train(1000)
+head = capture(model, (X, z), labels=y)
+found = attsvm.outcome(head.W, head.tokens, head.v, rule="ngd", lr=LR)
+print(f"{found.state}: the least attention on a selected token is 1 − {1 - found.sureness:.0e}")
+
+proof = attsvm.proof_of_convergence(head.tokens, head.W, head=head.v, rule="ngd", lr=LR)
+print(proof.message)
+for one in found.optimality.witnesses:
+    kept = found.selection[one.input]
+    print(
+        f"input {one.input}: token {one.token} is a tight neighbour of token {kept} and scores "
+        f"{-one.score_gap:.4f} more: it blocks the proof"
+    )
+
+train(1000)
+later = attsvm.outcome(capture(model, (X, z), labels=y).W, head.tokens, head.v)
+for one in found.optimality.witnesses:
+    print(f"1000 steps later input {one.input} attends to token {later.selection[one.input]}")
