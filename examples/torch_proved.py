@@ -1,8 +1,8 @@
 """This torch model has converged, and here is the proof.
 
 One layer of attention with one W and a fixed linear head, trained on its full batch by normalized
-gradient descent. `capture` reads tokens and W off the model as the optimizer sees them; what follows
-is as for arrays, and the proof can be checked again by anyone who has the file.
+gradient descent. `capture` reads tokens and W off the model as the optimizer sees them; what then
+follows is as for arrays, and the proof is checked again from its own witness.
 """
 
 import torch
