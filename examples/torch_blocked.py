@@ -2,8 +2,8 @@
 
 Full-batch training as in torch_proved.py on other tokens. Every input gives all but 10⁻⁸ of its
 attention to one token. But at the margin of one of these tokens lies one with a better score: it is
-named, and when training goes on, it is the one that attention moves to. (Goes on exactly: torch's
-own gradient is soon lost in the rounding of a softmax at 1, and the model then stands still.)
+named, and it is the one that attention moves to when training goes on. (By exact steps: torch's own
+gradient is soon nothing but the rounding of a softmax at 1.)
 """
 
 import torch

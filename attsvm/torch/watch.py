@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules import module as module_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from attsvm.torch.calls import Call
@@ -111,6 +112,8 @@ class Watch:
         """Close the watch, and leave everything as it was found."""
         for handle in self._handles:
             handle.remove()
+            # torch forgets to take the hook's number from this list.
+            module_hooks._global_forward_hooks_with_kwargs.pop(handle.id, None)
         self._handles = []
         _ignore(self)
         self._running = threading.local()
