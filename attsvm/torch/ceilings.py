@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +105,8 @@ class Radii:
         if law is None or law.p != one.p:
             return None
         slack = 1 + (_slack(x) if one.power == 1.0 else _dual_slack(x))
-        # The fixed point of R ← (kept R + add)(1 + slack).
+        # The fixed point of R ← (kept R + add)(1 + slack), with the largest steps still to come.
+        law = self._law(one.group, x, later=True) or law
         rest = 1 - law.kept * slack
         top = law.add * slack / rest if law.kept < 1 and rest > 0 else math.inf
         ever = one.R if law.add == 0 else np.maximum(one.R, top)
@@ -123,8 +125,10 @@ class Radii:
         R = _norms(part.blocks, law.p) ** law.power
         return Radius(x, self._homes[id(x)], law.p, R, law.power)
 
-    def _law(self, number: int, x: Tensor) -> Law | None:
+    def _law(self, number: int, x: Tensor, *, later: bool = False) -> Law | None:
         largest = self._largest or _adam(self.optimizer, 1)
+        if later:
+            largest = max(largest, _adam(self.optimizer, None))
         return law_of(self.optimizer, self.optimizer.param_groups[number], x, largest)
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -177,26 +181,34 @@ def law_of(optimizer: Optimizer, group: dict[str, Any], x: Tensor, adam: float) 
     return None
 
 
-def _adam(optimizer: Optimizer, t: int) -> float:
-    """The largest |m̂|/√v̂ that Adam's step t can have, over groups; 0 for other optimizers.
-
-    By Cauchy and Schwarz m_t² ≤ v_t (1−β₁)²/(1−β₂) Σ_{j<t} (β₁²/β₂)^j.
-    """
+def _adam(optimizer: Optimizer, t: int | None) -> float:
+    """The largest |m̂|/√v̂ that Adam's step t can have, or any step, over groups; 0 for others."""
     if type(optimizer) not in (Adam, AdamW):
         return 0.0
-    top = 0.0
-    for group in optimizer.param_groups:
-        b1, b2 = (float(b) for b in group["betas"])
-        if not b1**2 < b2:
-            continue
-        r = b1 * b1 / b2
-        total = (1 - r**t) / (1 - r)
-        corrected = math.sqrt(1 - b2**t) / (1 - b1**t)
-        # v is a sum of about 1/(1 − β₂) rounded terms.
-        rounded = 1 + 2.0**-23 * (2 + 1 / (1 - b2))
-        bound = (1 - b1) / math.sqrt(1 - b2) * math.sqrt(total) * corrected
-        top = max(top, bound * rounded)
-    return top
+    betas = [tuple(float(b) for b in group["betas"]) for group in optimizer.param_groups]
+    known = [(b1, b2) for b1, b2 in betas if b1**2 < b2]
+    update = _any_update if t is None else lambda b1, b2: _update(b1, b2, t)
+    return max((update(b1, b2) for b1, b2 in known), default=0.0)
+
+
+def _update(b1: float, b2: float, t: int) -> float:
+    """By Cauchy and Schwarz m_t² ≤ v_t (1−β₁)²/(1−β₂) Σ_{j<t} (β₁²/β₂)^j."""
+    r = b1 * b1 / b2
+    total = (1 - r**t) / (1 - r)
+    corrected = math.sqrt(1 - b2**t) / (1 - b1**t)
+    # v is a sum of about 1/(1 − β₂) rounded terms.
+    rounded = 1 + 2.0**-23 * (2 + 1 / (1 - b2))
+    return (1 - b1) / math.sqrt(1 - b2) * math.sqrt(total) * corrected * rounded
+
+
+@cache
+def _any_update(b1: float, b2: float) -> float:
+    """The largest `_update` of all t: one by one until β₁^t is below rounding, then the limit."""
+    last = 1 if b1 == 0 else math.ceil(-37 / math.log(b1))
+    first = max(_update(b1, b2, t) for t in range(1, last + 1))
+    rounded = 1 + 2.0**-23 * (2 + 1 / (1 - b2))
+    limit = (1 - b1) / math.sqrt((1 - b2) * (1 - b1 * b1 / b2)) * rounded
+    return max(first, limit * (1 + 1e-12))
 
 
 def _norms(blocks: Tensor, p: float) -> Floats:

@@ -44,7 +44,11 @@ NOT_SEEN = (
 )
 NOT_RUN = (
     "no forward of this model with gradients was seen before step(): give Monitor the module that "
-    "is called (of a compiled model the one that was compiled), or call monitor.look(batch)"
+    "is called, or call monitor.look(batch)"
+)
+COMPILED = (
+    "a compiled model runs without hooks: where monitor.due, call monitor.look(batch) before "
+    "monitor.step(); it runs the model once more as it was before it was compiled"
 )
 
 
@@ -86,6 +90,7 @@ class Monitor:
     queries: at most so many of a call are looked at. every: the longest way between two records, in
     steps. level: the attention from which a query counts as saturated. writer: an object with
     add_scalar(name, value, step), such as TensorBoard's SummaryWriter, written to at each record.
+    A compiled model has no hooks: call `look(batch)` where `due`.
 
     rows: what was recorded. warnings: the heads that were warned of (SaturationWarning, once each).
     """
@@ -112,6 +117,9 @@ class Monitor:
         self.level, self.every, self.queries, self.writer = level, every, queries, writer
         self._radii = None if optimizer is None else Radii(optimizer)
         self._model = getattr(model, "_orig_mod", model)
+        self._compiled = (
+            self._model is not model or getattr(model, "_compiled_call_impl", None) is not None
+        )
         self._reads = reads
         self._step = self._turn = 0
         self._next = 0
@@ -122,7 +130,8 @@ class Monitor:
         self._warned: set[tuple[str, int]] = set()
         self._closed = False
         self._watch = Watch(self._model, self._take, reads=reads)
-        self._watch.start()
+        if not self._compiled:  # hooks would have it compiled anew
+            self._watch.start()
 
     def __enter__(self) -> Monitor:
         return self
@@ -143,8 +152,11 @@ class Monitor:
         Raises Unsupported where a model's attention cannot be seen, with what to hand over.
         """
         if not self._watch.open:
+            if self._compiled and not self.rows:
+                self.close()
+                raise Unsupported(COMPILED)
             self._step += 1
-            if self._step >= self._next and not self._closed:
+            if self._step >= self._next and not (self._closed or self._compiled):
                 self._watch.start()
             return
         if self._found:
@@ -158,6 +170,11 @@ class Monitor:
             raise Unsupported(NOT_SEEN if ran else NOT_RUN)
         self._step += 1
 
+    @property
+    def due(self) -> bool:
+        """Whether the next forward is recorded; of a compiled model, whether to call `look`."""
+        return not self._closed and self._step >= self._next
+
     def look(self, *args: Any, **kwargs: Any) -> list[Row]:
         """The rows of one more forward without gradients, model(*args), as it stands; recorded."""
         kept = self._found, self._norms, self._ceilings
@@ -169,7 +186,7 @@ class Monitor:
         try:
             watch.start()
             torch.backends.mha.set_fastpath_enabled(False)
-            with torch.no_grad():
+            with torch.no_grad(), torch.compiler.set_stance("force_eager"):
                 self._model(*args, **kwargs)
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)
@@ -181,6 +198,8 @@ class Monitor:
             raise Unsupported(NOT_SEEN)
         rows = self._write()
         self._found, self._norms, self._ceilings = kept
+        if self._compiled:
+            self._next = _after(self._step, self.every)
         return rows
 
     def _take(self, call: Call) -> None:

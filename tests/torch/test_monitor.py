@@ -446,8 +446,24 @@ def test_rows_as_a_table_for_tensorboard_and_as_a_picture(tmp_path, monkeypatch)
         monitor.to_tensorboard(tmp_path)
 
 
-def test_a_compiled_model_is_followed_by_look():
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_compiled_model_is_followed_by_look(inside):
+    torch.manual_seed(0)
     model = Functional()
-    compiled = torch.compile(model, backend="eager")
-    with Monitor(compiled) as monitor:
-        assert [row.layer for row in monitor.look(torch.randn(1, 3, 12))] == ["Functional"] * 4
+    if inside:
+        model.compile(backend="eager")
+    called = model if inside else torch.compile(model, backend="eager")
+    x = torch.randn(1, 3, 12)
+    with Monitor(called, queries=ALL) as monitor:
+        for _ in range(12):
+            called(x)
+            if monitor.due:
+                monitor.look(x)
+            monitor.step()
+    raw = functional_logits(model, x)
+    check(monitor.rows[:4], raw, np.zeros_like(raw))
+    assert sorted({row.step for row in monitor.rows}) == [0, 1, 2, 3, 4, 5, 7, 9, 11]
+    monitor = Monitor(called)
+    called(x)
+    with pytest.raises(Unsupported, match=r"monitor\.look\(batch\)"):
+        monitor.step()
