@@ -15,6 +15,10 @@ import torch
 from torch import Tensor, nn
 
 
+# Keys of a call that are looked at, about.
+KEYS = 4096
+
+
 class Projection(NamedTuple):
     """x ↦ M x + b, M some rows of a weight (columns where `across`), b some of a bias.
 
@@ -167,11 +171,12 @@ def _additive(mask: Tensor, kind: torch.dtype) -> Tensor:
 def sample(size: tuple[int, int, int], most: int, turn: int, device: Any) -> tuple[Tensor, Tensor]:
     """(b (nb,), l (nb, m)): at most `most` queries, evenly over sequences and places.
 
-    At most `most`/16 sequences are opened, because each needs all its keys. turn: moves the choice
-    on from one record to the next. No random number is drawn: that would change the training.
+    Of long sequences few are opened, 16 queries in each, because each needs all its keys. turn:
+    moves the choice on from one record to the next. No random number is drawn: that would change
+    the training.
     """
-    B, L, _ = size
-    nb = max(1, min(B, most // 16))
+    B, L, S = size
+    nb = max(1, min(B, most // min(L, 16, most), max(4, KEYS // S)))
     m = max(1, min(L, most // nb))
     b = (torch.arange(nb, device=device) * B // nb + turn) % B
     start = (torch.arange(nb, device=device)[:, None] * 7 + turn * 3) % max(L // m, 1)
