@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-
 # Keys of a call that are looked at, about.
 KEYS = 4096
 
