@@ -57,13 +57,17 @@ class Part(NamedTuple):
 
 @dataclass
 class Radius:
-    """Bounds R (H,) on the norms of a part's blocks, to the law's power; group −1: never moved."""
+    """Bounds R (H,) on the norms of a part's blocks, to the law's power; group −1: never moved.
+
+    slack: what the roundings of a step may add, as a share.
+    """
 
     parameter: Tensor
     group: int
     p: float
     R: Floats
     power: float = 1.0
+    slack: float = 0.0
 
 
 class Bound(NamedTuple):
@@ -104,7 +108,7 @@ class Radii:
         law = self._law(one.group, x)
         if law is None or law.p != one.p:
             return None
-        slack = 1 + (_slack(x) if one.power == 1.0 else _dual_slack(x))
+        slack = 1 + one.slack
         # The fixed point of R ← (kept R + add)(1 + slack), with the largest steps still to come.
         law = self._law(one.group, x, later=True) or law
         rest = 1 - law.kept * slack
@@ -123,7 +127,8 @@ class Radii:
         if law is None:
             return None
         R = _norms(part.blocks, law.p) ** law.power
-        return Radius(x, self._homes[id(x)], law.p, R, law.power)
+        slack = _slack(x, dual=law.power != 1.0)
+        return Radius(x, self._homes[id(x)], law.p, R, law.power, slack)
 
     def _law(self, number: int, x: Tensor, *, later: bool = False) -> Law | None:
         largest = self._largest or _adam(self.optimizer, 1)
@@ -135,21 +140,26 @@ class Radii:
         """A step is about to be taken."""
         self._steps += 1
         self._largest = max(self._largest, _adam(optimizer, self._steps))
+        laws: dict[tuple[int, bool, torch.dtype], Law | None] = {}
         for one in self._kept.values():
             if one.group < 0:
                 continue
-            law = self._law(one.group, one.parameter)
+            x = one.parameter
+            key = one.group, x.ndim >= 2, x.dtype
+            if key not in laws:
+                laws[key] = self._law(one.group, x)
+            law = laws[key]
             if law is None or law.p != one.p or law.power != one.power:
                 one.R = np.full_like(one.R, np.inf)
                 continue
-            slack = _slack if one.power == 1.0 else _dual_slack
-            moved = (law.kept * one.R + law.add) * (1 + slack(one.parameter))
-            if one.power == 1.0:
+            slack = 1 + one.slack
+            moved = one.R * (law.kept * slack) + law.add * slack
+            if one.power == 1.0 and one.slack > 1e-3:
                 # A sum is rounded to a number no further from it than the old weight is. (The
                 # direction of a step may itself be off by a few roundings.)
                 still = one.R + 2.1 * (law.add + (1 - law.kept) * one.R)
                 moved = np.minimum(moved, still)
-            one.R = np.maximum(one.R, moved) if one.parameter.grad is None else moved
+            one.R = np.maximum(one.R, moved) if x.grad is None else moved
 
 
 def law_of(optimizer: Optimizer, group: dict[str, Any], x: Tensor, adam: float) -> Law | None:
@@ -221,14 +231,14 @@ def _norms(blocks: Tensor, p: float) -> Floats:
     return out
 
 
-def _slack(x: Tensor) -> float:
-    """What roundings of a step may add to a norm, as a share: those of sums of squares lead."""
-    return 8 * torch.finfo(x.dtype).eps * math.sqrt(x.numel())
+def _slack(x: Tensor, *, dual: bool) -> float:
+    """What roundings of a step may add to a norm, as a share: those of sums of squares lead.
 
-
-def _dual_slack(x: Tensor) -> float:
-    """The same for dual variables, which are kept in float32 or better."""
-    eps = min(torch.finfo(x.dtype).eps, torch.finfo(torch.float32).eps)
+    dual: of dual variables, which are kept in float32 or better.
+    """
+    eps = torch.finfo(x.dtype).eps
+    if dual:
+        eps = min(eps, torch.finfo(torch.float32).eps)
     return 8 * eps * math.sqrt(x.numel())
 
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from attsvm.errors import Unsupported
+from attsvm.ground.arrays import Floats
 from attsvm.ground.files import beside
 from attsvm.torch.calls import Call
 from attsvm.torch.ceilings import Ceiling, Radii, ceiling_of
@@ -216,33 +217,26 @@ class Monitor:
         """Turn what was seen into rows."""
         made: list[Row] = []
         for layer, parts in self._found.items():
-            largest, entropy, gap, odds = (
-                torch.cat(same, dim=1).double().cpu().numpy() for same in zip(*parts, strict=True)
-            )
+            seen = torch.cat([torch.stack(part) for part in parts], dim=2)
+            largest, entropy, gap, odds = seen.double().cpu().numpy()
             known, ceiling = self._norms[layer], self._ceilings[layer]
-            sizes = np.full((2, len(odds)), np.nan)
-            if known is not None:
-                sizes = np.stack([x.cpu().numpy() for x in known])
-            for h in range(len(odds)):
-                seen = np.isfinite(odds[h]) | np.isposinf(odds[h])
-                m = odds[h][seen]
-                none = len(m) == 0
-                row = Row(
-                    self._step,
-                    layer,
-                    h,
-                    math.nan if none else float(largest[h][seen].max()),
-                    math.nan if none else float(entropy[h][seen].mean()),
-                    math.nan if none else float(np.median(gap[h][seen])),
-                    math.nan if none else float(np.median(m)),
-                    math.nan if none else float((m >= self.target).mean()),
-                    float(sizes[0, h]),
-                    float(sizes[1, h]),
-                    math.nan if ceiling is None else float(ceiling.now[h]),
-                    math.nan if ceiling is None else float(ceiling.ever[h]),
-                    len(m),
-                )
-                made.append(row)
+            nothing = np.full(len(odds), np.nan)
+            sizes = (nothing, nothing) if known is None else [x.cpu().numpy() for x in known]
+            bounds = (nothing, nothing) if ceiling is None else ceiling
+            count = (~np.isnan(odds)).sum(axis=1)
+            few = np.where(count > 0, count, np.nan)
+            columns = (
+                np.fmax.reduce(largest, axis=1),
+                np.nansum(entropy, axis=1) / few,
+                _medians(gap, count),
+                _medians(odds, count),
+                (odds >= self.target).sum(axis=1) / few,
+                *sizes,
+                *bounds,
+            )
+            lists = [column.tolist() for column in columns]
+            for h, numbers in enumerate(zip(*lists, strict=True)):
+                made.append(Row._make((self._step, layer, h, *numbers, int(count[h]))))
         self._found, self._norms, self._ceilings = {}, {}, {}
         self._turn += 1
         self.rows += made
@@ -305,6 +299,15 @@ class Monitor:
         if not self.rows:
             raise Unsupported("nothing was recorded yet: there is nothing to draw")
         return attention_figure(self.rows, self.warnings, level=self.level)
+
+
+def _medians(x: Floats, count: Floats) -> Floats:
+    """The medians of rows with so many numbers each, the others nan."""
+    ordered = np.sort(x, axis=1)  # nan last
+    rows, last = np.arange(len(x)), np.maximum(count - 1, 0)
+    with np.errstate(invalid="ignore"):
+        out: Floats = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
+    return out
 
 
 def write_scalars(writer: Any, rows: Iterable[Row]) -> None:
