@@ -18,7 +18,7 @@ class Attention(nn.Module):
 
     >>> import torch
     >>> model = Attention([0.0, 1.0], shape=(2,))
-    >>> float(model(torch.eye(2, dtype=torch.float64)[None]))
+    >>> model(torch.eye(2, dtype=torch.float64)[None]).item()
     0.5
     """
 

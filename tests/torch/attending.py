@@ -1,9 +1,14 @@
 """Small models that attend, and their attention by plain formulas from weights and inputs."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from attsvm.torch import Monitor
+
+ALL = 10**6  # queries: every one
 
 
 class Functional(nn.Module):
@@ -114,3 +119,34 @@ def expected(raw, added, h, level=0.99):
         "queries": len(odds),
     }
     return found
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def recorded(model, *args, **kwargs):
+    """The rows of one forward with gradients, over every query."""
+    with Monitor(model, queries=ALL) as monitor:
+        model(*args, **kwargs)
+        monitor.step()
+    return monitor.rows
+
+
+def check(rows, raw, added):
+    """Raises unless the rows are what the logits (B, H, L, S) say."""
+    assert len(rows) == raw.shape[1]
+    for row in rows:
+        for name, value in expected(raw, added, row.head).items():
+            assert getattr(row, name) == pytest.approx(value, rel=2e-5, abs=2e-5), name
+
+
+def functional_logits(model, x):
+    """The logits of a Functional."""
+    if model.kind == "packed":
+        (W_q, W_k, _), (b_q, b_k, _) = model.c_attn.weight.chunk(3), model.c_attn.bias.chunk(3)
+    else:
+        W_q, W_k, b_q, b_k = (
+            getattr(m, part) for part in ("weight", "bias") for m in (model.q_proj, model.k_proj)
+        )
+    return logits_of(x, x, W_q, W_k, b_q, b_k, model.heads, model.options.get("scale"))

@@ -68,17 +68,28 @@ def measured(model, x, pairs):
             monitor.step()
         return time.process_time() - start
 
-    times = [[], [], []]
+    bare, idle, record = [], [], []
     for _ in range(2):
         step(None)
     for _ in range(pairs):
-        times[0].append(step(None))
+        bare.append(step(None))
         with Monitor(model, optimizer) as monitor:
-            times[2].append(step(monitor))
-            monitor._watch.stop()
-            monitor._next = 10
-            times[1].append(step(monitor))
-    return [statistics.median(t) for t in times]
+            record.append(step(monitor))
+    with Monitor(model, optimizer) as monitor:
+        step(monitor)
+        monitor._watch.stop()
+        monitor._next = 10**9
+        hooks = optimizer._optimizer_step_pre_hooks
+        kept = dict(hooks)
+        others = []
+        for _ in range(pairs):
+            hooks.update(kept)
+            idle.append(step(monitor))
+            hooks.clear()
+            others.append(step(None))
+        hooks.update(kept)
+    usual, more = statistics.median(bare), statistics.median(idle) - statistics.median(others)
+    return usual, usual + more, statistics.median(record)
 
 
 def records(steps, every=200):
