@@ -102,7 +102,11 @@ def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Me
         pi = (pi + total(theta * across)) * _GROW
         Pi = (Pi + total(theta * across * length)) * _GROW
         Theta = np.zeros(len(D))
-        smooth = np.minimum(smooth, _local(frame, D, theta))
+        # L_D takes longest: only where the rest of the inequality can hold.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = up(here.distance.hi**2) + float(square.hi) / room * 2 * D * Pi
+            can = (beta < 1) & (least <= D * D) & (margin.lo > 0).all(axis=1)
+        smooth[can] = np.minimum(smooth[can], _local(frame, D[can], theta))
         times = 2.0
     stiff = up(h * float(N.hi) * smooth * _GROW)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -204,6 +208,9 @@ def _local(frame: Frame, D: Floats, theta: Floats) -> Floats:
     G = frame.rows.gram(index)[index] - (column(slack) + 1.0) * (slack + 1.0) / active.square
     found = np.empty(len(D))
     for j, r in enumerate(root):
+        if j and D[j] == D[j - 1]:
+            found[j] = found[j - 1]
+            continue
         if not np.isfinite(r).all():
             found[j] = np.inf
             continue

@@ -110,12 +110,18 @@ def check_format(file: FilePath) -> None:
         raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
 
 
-def write_figure(figure: Figure, file: FilePath) -> None:
-    """Write the figure in one move: a whole file appears, or none."""
+def write_figure(figure: Figure, file: FilePath, *, title: str = "", about: str = "") -> None:
+    """Write the figure in one move: a whole file appears, or none.
+
+    title, about: what its metadata say of it: title and description of the Dublin Core in an SVG,
+    Title and Description of a PNG, Title and Subject of a PDF.
+    """
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    said = {"Title": title, "Subject" if file.suffix == ".pdf" else "Description": about}
+    kept = {name: words for name, words in said.items() if words}
     drawn = BytesIO()  # drawing takes a second or two, writing does not
     figure.savefig(
-        drawn, format=file.suffix[1:], dpi=style.DPI, metadata=undated.get(file.suffix, {})
+        drawn, format=file.suffix[1:], dpi=style.DPI, metadata=undated.get(file.suffix, {}) | kept
     )
     with beside(file) as target:
         target.write_bytes(drawn.getvalue())

@@ -11,10 +11,19 @@ from attsvm.errors import TooLarge
 # ends a process that takes the last of it without a word.
 HEADROOM = 0.8
 
+# How many processes like this one work at the same time.
+_sharers = 1
+
+
+def share_with(count: int) -> None:
+    """From here on this process plans with its part of what is free: 1/count."""
+    global _sharers
+    _sharers = max(count, 1)
+
 
 def available() -> float:
-    """Bytes that can be had without swapping; inf where the system does not say."""
-    return min(_of_the_machine(), _of_the_group())
+    """Bytes that this process can have without swapping; inf where the system does not say."""
+    return min(_of_the_machine(), _of_the_group()) / _sharers
 
 
 def _of_the_machine() -> float:
@@ -45,11 +54,14 @@ def _of_the_group(folder: Path = Path("/sys/fs/cgroup")) -> float:
     return float("inf")
 
 
-def require(need: float, what: str) -> None:
-    """Raises TooLarge, with both figures, unless `need` bytes are to be had with room to spare."""
+def require(need: float, what: str, *, use: str = "fewer inputs or features") -> None:
+    """Raises TooLarge, with both figures, unless `need` bytes are to be had with room to spare.
+
+    use: what would need less.
+    """
     free = available()
     if need > HEADROOM * free:
         raise TooLarge(
             f"{what} would need about {need / 1e9:.3g} GB of memory and {free / 1e9:.3g} GB are "
-            "free; use fewer inputs or features"
+            f"free; use {use}"
         )

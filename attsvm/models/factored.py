@@ -29,4 +29,4 @@ def factors(params: Blocks, D: Floats, z: Floats) -> Factors:
     return {"K": (D, np.matmul(z, params["Q"])), "Q": (z, np.matmul(D, params["K"]))}
 
 
-MODEL = Model("factored", shapes, matrix, chain, factors=factors, start="normal:0.1")
+MODEL = Model("factored", shapes, matrix, chain, factors=factors, start="normal:0.1", paired=True)

@@ -36,7 +36,8 @@ class Model:
     gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
     need queries of width one. start: where a run begins unless told otherwise. fused: W is the one
-    block, so that the fused kernel takes its steps.
+    block, so that the fused kernel takes its steps. paired: the blocks are K and Q with W = K Qᵀ,
+    which have a kernel of their own.
 
     factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
     of W's gradient becomes: D (B, n T, d) differences of keys, one per token, z (B, n, dq) queries,
@@ -53,6 +54,7 @@ class Model:
     factors: Callable[[Blocks, Floats, Floats], Factors] | None = None
     start: str = "zero"
     fused: bool = False
+    paired: bool = False
 
 
 def check_model(model: Model) -> None:

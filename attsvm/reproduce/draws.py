@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from attsvm.claims.claim import Claim, Config, can_redraw, redrawn
 from attsvm.errors import AttsvmError, Unsupported
+from attsvm.ground.memory import require
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,25 @@ def asked_configs(claims: Sequence[Claim], quick: bool, draws: Draws) -> dict[st
         raise Unsupported(
             f"{claims[0].id} has no random instances: leave out --instances and --first"
         )
+    if draws.instances is not None:
+        for claim in filter(can_redraw, claims):
+            _require_room(claim, claim.quick if quick else claim.full, draws.instances)
     return {claim.id: draws.config(claim, quick) for claim in claims}
+
+
+# Bytes of the objects that hold an instance, beside its numbers.
+_OBJECTS = 400.0
+
+
+def _require_room(claim: Claim, config: Config, instances: int) -> None:
+    """Raises TooLarge when so many instances, which a run holds at once, are beyond memory.
+
+    What is counted is the least that a claim needs: its instances. The records of its training are
+    counted by `attsvm.train`, before the first step.
+    """
+    shape = config.get("shape") or [config[name] for name in ("n", "T", "d") if name in config]
+    need = instances * (_OBJECTS + 8.0 * prod(shape if len(shape) == 3 else (0,)))
+    require(need, f"{instances} instances of {claim.id}", use="fewer --instances")
 
 
 def config_on_file(claim: Claim, record: dict[str, Any]) -> Config | None:

@@ -4,7 +4,7 @@ attsvm.json          the layout of the folder
 claims/ID.npz        what was measured
 claims/ID.json       the record: config, verdict, numbers; written last, so it vouches for all
 claims/ID.motion.json  the moving picture, where there is one
-figures/ID.svg, .png the pictures
+figures/ID.svg, .png the pictures; ID.narrow.svg has one panel below another
 results.json         every record
 report.html          the page
 """
@@ -28,6 +28,9 @@ from attsvm.ground.files import beside
 FORMAT = 1
 PAGE = "report.html"
 RESULTS = "results.json"
+# How the names of a claim's pictures end, that for a narrow screen last.
+NARROW = ".narrow.svg"
+PICTURES = (".svg", ".png", NARROW)
 # A record of a claim from outside the package has the file it was read from under this name.
 OUTSIDE = "from"
 # What a killed run left half-written is removed when it is older than this, in seconds.
@@ -125,6 +128,21 @@ def rerun_command(record: Record) -> str:
     """The command that runs the claim of a record."""
     source = f" --from {record[OUTSIDE]}" if OUTSIDE in record else ""
     return f"attsvm reproduce {record['id']}{source}"
+
+
+def proof_words(record: Record) -> str:
+    """How surely the solutions that the claim uses are proved."""
+    gap = record.get("gap")
+    if not isinstance(gap, int | float) or not math.isfinite(gap):
+        return "not certified"
+    return f"certified gap at most {gap:.1e}" if gap else "no solution is used"
+
+
+def judged_words(record: Record) -> str:
+    """The claim, its verdict, its config and how surely its solutions are proved, in one line."""
+    config = f"config {record['hash']}" if record.get("hash") else ""
+    words = (record["id"], record["verdict"], config, proof_words(record))
+    return " · ".join(str(word) for word in words if word)
 
 
 def _is_record(file: Path) -> bool:

@@ -25,10 +25,13 @@ from attsvm.ground.version import __version__
 from attsvm.reproduce.digests import DIGESTS, misfits
 from attsvm.reproduce.draws import config_on_file
 from attsvm.reproduce.folder import (
+    NARROW,
     OUTSIDE,
+    PICTURES,
     Record,
     Say,
     gather,
+    judged_words,
     opened,
     read_record,
     set_aside,
@@ -40,7 +43,8 @@ from attsvm.reproduce.replay import replayed
 # A record of a claim that had nothing to judge has this name, and no arrays.
 EMPTY = "empty"
 # What a record keeps when it is judged again.
-_ABOUT = ("config", "digest", "quick", "seconds", "cpu_seconds", DIGESTS, OUTSIDE)
+_TIMES = ("seconds", "cpu_seconds", "compile_seconds")
+_ABOUT = ("config", "digest", "quick", *_TIMES, DIGESTS, OUTSIDE)
 
 
 def judged(claim: Claim, config: Config, result: Result, about: dict[str, Any]) -> Record:
@@ -142,26 +146,25 @@ def judge(
 
 
 def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Record) -> None:
-    """Write the claim's picture as SVG and PNG, captioned, and its moving picture's data."""
-    from attsvm.figures.run import place_parts, write_figure
-    from attsvm.figures.style import QUIET, styled
+    """Write the claim's picture as SVG and PNG, its narrow form, and its moving picture's data.
 
+    What was judged stands in the metadata of the pictures, not in them.
+    """
+    from attsvm.figures.narrow import stack
+    from attsvm.figures.run import place_parts, write_figure
+    from attsvm.figures.style import styled
+    from attsvm.figures.ticks import plain_ticks
+
+    words = {"title": f"{claim.id}: {claim.title}", "about": judged_words(record)}
+    pictures = {kind: folder / "figures" / f"{claim.id}{kind}" for kind in PICTURES}
     with styled():
         figure = lawful_part(claim, "plot", claim.plot(config, result), "Figure")
-        gap = record["gap"]
-        known = isinstance(gap, float) and gap < float("inf")
-        proof = f"certified gap ≤ {gap:.1e}" if known else "not certified"
-        proof = "no solution used" if gap == 0.0 else proof
-        figure.text(
-            0.01,
-            0.012,
-            f"{claim.id} · {record['verdict']} · config {record['hash']} · {proof}",
-            fontsize=7.5,
-            color=QUIET,
-        )
+        plain_ticks(figure)
         place_parts(figure)
-        for kind in ("svg", "png"):
-            write_figure(figure, folder / "figures" / f"{claim.id}.{kind}")
+        for kind in (".svg", ".png"):
+            write_figure(figure, pictures[kind], **words)
+        stack(figure)
+        write_figure(figure, pictures[NARROW], **words)
     motion = folder / "claims" / f"{claim.id}.motion.json"
     if claim.motion is not None:
         moving = lawful_part(claim, "motion", claim.motion(config, result), "Motion")

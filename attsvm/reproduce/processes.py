@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 
 from attsvm.errors import BadTokens
+from attsvm.ground.memory import share_with
 
 Watch = Callable[[str, str], None]  # (name, state)
 
@@ -30,7 +31,9 @@ def in_processes(
     unset = [name for name in _THREADS if name not in os.environ]
     os.environ |= dict.fromkeys(unset, "1")  # read by the processes when they start
     running: dict[Future[str], str] = {}
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin)
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(jobs,)
+    )
     try:
         queue = list(names)
         while queue or running:
@@ -67,8 +70,12 @@ def _held_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin() -> None:
-    """Start a process of the pool: it ends with an interrupt, and with the one that started it."""
+def _begin(jobs: int) -> None:
+    """Start one of so many processes of the pool, which have the memory in common.
+
+    It ends with an interrupt, and with the process that started it.
+    """
+    share_with(jobs)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -8,7 +8,6 @@ killed run leaves nothing half-written and the next one goes on from there.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,12 @@ from typing import Any
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.claims.claim import BadClaim, Claim, Config, NothingInside
 from attsvm.ground.files import write_arrays
+from attsvm.ground.meter import timed
 from attsvm.reproduce.digests import DIGESTS, array_digests, misfits
 from attsvm.reproduce.draws import Draws, as_json, asked_configs
 from attsvm.reproduce.folder import (
     OUTSIDE,
+    PICTURES,
     Record,
     Say,
     full,
@@ -56,7 +57,8 @@ def reproduce_claims(
     watch(id, state) is told of every change; say(sentence) of files that had to be kept aside and
     of claims that broke. A record is {id, paper, title, statement, kind, trust, verdict,
     numbers, premises, reason, gap, seconds, config, …}; of a claim that broke, the verdict is
-    undecided and `error` says why.
+    undecided and `error` says why. seconds are of its run alone; compile_seconds went into
+    compiling its kernels, or loading compiled ones.
     """
     known = known_claims(source)
     chosen = [known[name] for name in chosen_ids(claims, known)]
@@ -102,11 +104,11 @@ def measure(
     about: dict[str, Any] = {"config": config, "digest": digest(claim), "quick": quick}
     if source is not None:
         about[OUTSIDE] = source
-    wall, cpu = time.perf_counter(), time.process_time()
     try:
-        result = recorded(claim, config)
-        about["seconds"] = time.perf_counter() - wall
-        about["cpu_seconds"] = time.process_time() - cpu
+        with timed() as took:
+            result = recorded(claim, config)
+        about["seconds"], about["cpu_seconds"] = took.run.wall, took.run.cpu
+        about["compile_seconds"] = took.compiling.wall
         write_arrays(place / "claims" / f"{name}.npz", result, force=True)
         about[DIGESTS] = array_digests(place / "claims" / f"{name}.npz")
         record = judged(claim, config, result, about)
@@ -118,8 +120,8 @@ def measure(
             record = empty(claim, config, about, error)
         else:
             record = broken(claim, config, about, error)
-        for kind in ("svg", "png"):  # the picture on file is of another run
-            (place / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
+        for kind in PICTURES:  # the picture on file is of another run
+            (place / "figures" / f"{name}{kind}").unlink(missing_ok=True)
         (place / "claims" / f"{name}.motion.json").unlink(missing_ok=True)
     write_json(place / "claims" / f"{name}.json", record)
     return "broken" if "error" in record else str(record["verdict"])
@@ -159,7 +161,7 @@ def _finished(folder: Path, claim: Claim, config: Config, say: Say) -> bool:
     if doubts:
         say(f"{claim.id}: {doubts[0]}; it is run again")
         return False
-    drawn = [folder / "figures" / f"{claim.id}.{kind}" for kind in ("svg", "png")]
+    drawn = [folder / "figures" / f"{claim.id}{kind}" for kind in PICTURES]
     if claim.motion is not None:
         drawn.append(folder / "claims" / f"{claim.id}.motion.json")
     if not all(file.exists() and file.stat().st_size for file in drawn):

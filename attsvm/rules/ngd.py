@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from attsvm.ground.arrays import Floats
 from attsvm.rules.rule import Rule
+from attsvm.rules.steps.ridge import with_ridge
 from attsvm.rules.steps.scaled import length, unit
 from attsvm.rules.steps.steepest import memoryless
 
@@ -15,10 +16,10 @@ def toward(G: Floats, log_scale: Floats) -> Floats:
     return unit(G, length(G), log_scale)
 
 
-def rule() -> Rule:
-    """Normalized gradient descent: every step has Frobenius norm η."""
+def rule(*, ridge: float = 0.0) -> Rule:
+    """Normalized gradient descent: every step has Frobenius norm η; ridge: λ of λ ‖x‖² more."""
     made = memoryless("ngd", toward, norm="frobenius")
-    return replace(made, clock=_clock, fused="ngd", limit="ngd")
+    return with_ridge(replace(made, clock=_clock, fused="ngd", limit="ngd"), ridge)
 
 
 def _clock(log_lr: Floats, log_norm: Floats) -> Floats:

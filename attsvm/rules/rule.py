@@ -71,7 +71,8 @@ class Rule:
     its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow moves on
     in one step; None for a rule that does not follow it. fused: which steps the fused kernels take
     for it, None for none. dual: (P, plain) of a rule that steps in the dual variable of ‖x‖_P^P/P,
-    by lr times the gradient where plain, else by dual length lr; None for others. limit: the rule
+    by lr times the gradient where plain, else by dual length lr; None for others. ridge: λ of a
+    rule that descends on the loss and λ ‖x‖² for every block x, 0 for others. limit: the rule
     of the table of limits that it stands for, None where nothing is known.
     """
 
@@ -86,6 +87,7 @@ class Rule:
     fused: Literal["gd", "ngd"] | None = None
     dual: tuple[float, bool] | None = None
     limit: str | None = None
+    ridge: float = 0.0
 
     def update(
         self, params: Blocks, gradient: Gradient, state: State, lr: Floats, loss: Floats, step: int

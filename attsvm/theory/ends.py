@@ -26,6 +26,7 @@ from attsvm.theory.limits.limit import Limit, limit_of, predict_case
 from attsvm.theory.limits.premises import Case
 from attsvm.theory.proofs import prover_of
 from attsvm.training.arguments import positive
+from attsvm.training.descent import pulled_back
 from attsvm.training.path import Path
 
 
@@ -92,7 +93,7 @@ def end_of_path(
         width=width,
         trained=form.trains_head,
         schedule=path.config.get("schedule"),
-        decay=path.config.get("decay"),
+        decay=pulled_back(path.config),
     )
     limit = _path_limit(path, case)
     return End(

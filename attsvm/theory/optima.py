@@ -93,9 +93,12 @@ def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius
     'local'
     """
     keep = Selection.of(tokens, keep)
-    alpha = keep.indices
-    gaps, tied = score_gaps(tokens, alpha, v)
-    certificate = solve(Problem.of(tokens, keep), norm)
+    return verdict_on(tokens, keep, v, solve(Problem.of(tokens, keep), norm))
+
+
+def verdict_on(tokens: Tokens, keep: Selection, v: Any, certificate: Certificate) -> Optimality:
+    """The verdict on one selection under the head v that this certificate of its problem gives."""
+    gaps, tied = score_gaps(tokens, keep.indices, v)
     present = tokens.present()
     rivals = present & ~keep.kept
     best = not bool((rivals & (tied | (gaps <= 0))).any())

@@ -21,6 +21,7 @@ from attsvm.models.model import Evaluation, Model
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.rules.steps.schedules import SCHEDULES
+from attsvm.training.descent import pulled_back
 from attsvm.training.path import Path, recorded
 
 # Attention below this on some top token: no proof is tried, none of the theorems reaches so far.
@@ -55,8 +56,8 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
 
     Raises Unsupported for what makes steps that no theorem covers.
     """
-    if float(config.get("decay") or 0.0):
-        raise Unsupported("no theorem of convergence covers weight decay")
+    if pulled_back(config):
+        raise Unsupported("no theorem of convergence covers weight decay or a ridge")
     schedule = config.get("schedule", "constant")
     if schedule not in SCHEDULES:
         raise Unsupported(

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
 from attsvm.models.gradient.steps import Log, State, Steps
 from attsvm.rules import Schedule
 from attsvm.rules.rule import Blocks
@@ -17,7 +18,7 @@ from attsvm.training.record import Record, grid
 
 
 class Kernel(Protocol):
-    """Steps of the one block W (B, d, dq), such as `fused.descend`."""
+    """Steps of W (B, d, dq), such as `fused.descend`, or of blocks below each other."""
 
     def __call__(self, steps: Steps, state: State, log: Log) -> bool:
         """Whether every instance stayed inside the range of floats."""
@@ -51,11 +52,10 @@ class FastSteps:
 
         It stops before the first call in which a number would leave the range of floats.
         """
-        ((name, block),) = params.items()
-        B, d = block.shape[:2]
+        B = len(next(iter(params.values())))
         fresh = record.top is None
         state = State(
-            np.array(block).reshape(B, d, -1),
+            _joined(params),
             np.array(np.broadcast_to(record.clock, B)),
             np.full((B, self.inputs), -1) if record.top is None else np.array(record.top),
             np.zeros((B, self.inputs), np.int64)
@@ -103,6 +103,23 @@ class FastSteps:
                 "top": tops[:done],
                 "sureness": sureness[:done],
             },
-            {name: weights[:done].reshape(done, *block.shape)},
+            _parted(weights[:done], params),
         )
-        return {name: state.W.reshape(block.shape)}, step
+        return _parted(state.W, params), step
+
+
+def _joined(params: Blocks) -> Floats:
+    """The blocks (B, ·, ·) below each other, in one array of its own; a vector is one column."""
+    return np.concatenate([x.reshape(*x.shape[:2], -1) for x in params.values()], axis=1)
+
+
+def _parted(joined: Floats, params: Blocks) -> Blocks:
+    """The blocks that `_joined` put below each other, from arrays (..., ·, ·)."""
+    out: Blocks = {}
+    first = 0
+    for name, block in params.items():
+        last = first + block.shape[1]
+        part = joined if joined.shape[-2] == block.shape[1] else joined[..., first:last, :].copy()
+        out[name] = part.reshape(*joined.shape[:-3], *block.shape)
+        first = last
+    return out

@@ -17,6 +17,15 @@ from attsvm.training.arguments import plain_options, positive, whole
 WORDS = ("rule", "lr", "schedule", "decay", "options", "seed", "init")
 
 
+def pulled_back(config: Mapping[str, Any]) -> float | None:
+    """The decay or the ridge of a run from its config, 0 without either, None if nothing is known.
+
+    Either keeps the norm from growing.
+    """
+    decay = config.get("decay")
+    return decay or float(config.get("options", {}).get("ridge", 0.0)) or decay
+
+
 @dataclass(frozen=True, eq=False)
 class Descent:
     """A rule with its step size η · schedule(t), its decay, and the seed of the starting point.

@@ -5,18 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.ground.arrays import Floats
+from attsvm.ground.memory import require
 from attsvm.models.model import Evaluation, log_norm
 from attsvm.rules import Schedule
 from attsvm.rules.rule import Blocks
 from attsvm.training.descent import Descent
 from attsvm.training.path import PER_DECADE, Path, recorded
-from attsvm.training.record import Record
+from attsvm.training.record import Record, grid
+
+# Bytes that are not worth a look at what is free.
+_SMALL = 1e8
 
 Stop = Callable[[int, Blocks, Evaluation], bool]
 Progress = Callable[[float], None]
@@ -64,6 +69,8 @@ def run(
     first = 0 if start is None else int(start.steps[-1])
     state = rule.init(params) if start is None else dict(start.state)
     record = Record(start)
+    if stop is None:
+        _require_room(task, first, steps)
     kept = _kept(task, descent, start)
     look = task.graded if rule.graded and task.graded is not None else task.look
     reached = first
@@ -107,6 +114,18 @@ def run(
         if progress is not None and step % 64 == 0:
             progress((step - first) / max(steps, 1))
     return record.path(*kept, state, diverged)
+
+
+def _require_room(task: Task, first: int, steps: int) -> None:
+    """Raises TooLarge unless all records of so many steps fit in memory."""
+    per_decade, last = task.facts.get("records", PER_DECADE), first + steps
+    count = len(grid(first, last, per_decade)) + (not recorded(last, per_decade))
+    entries = sum(prod(shape) for shape in task.shapes.values())
+    # A record: the blocks, top and sureness of every input, loss, gradient's norm and clock.
+    need = 8.0 * task.size * count * (entries + 2 * task.inputs + 3)
+    if need > _SMALL:
+        told = f"{count} records of {task.size} instances of {entries} parameters"
+        require(need, told, use="fewer instances or steps")
 
 
 def _kept(

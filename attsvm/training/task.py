@@ -14,13 +14,13 @@ from attsvm.heads import Head, head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
 from attsvm.models import model_of
-from attsvm.models.gradient import fused
+from attsvm.models.gradient import factored_steps, fused
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.joint import with_head
 from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
-from attsvm.training.ahead import FastSteps
+from attsvm.training.ahead import FastSteps, Kernel
 from attsvm.training.arguments import whole
 from attsvm.training.descent import Descent
 from attsvm.training.loop import Ahead, Task
@@ -100,19 +100,26 @@ def _fused(
     batch: Batch, model: Model, loss: Loss, head: Head | None, descent: Descent
 ) -> Ahead | None:
     """The fused kernel, where model, rule, loss and head are ones that it takes."""
-    if not isinstance(head, Linear) or not model.fused:
+    if not isinstance(head, Linear) or not (model.fused or model.paired):
         return None
     if descent.rule.fused is None or loss.code is None:
         return None
+    if descent.rule.ridge and not model.paired:
+        return None
     B, n, T, d = batch.keys.shape
+    dq = batch.queries.shape[2]
     v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])), order="C")
     given = fused.Instances(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code
     )
-    most = max(1, int(_CALL / (B * n * d * (4 * T + 3 * batch.queries.shape[2]))))
+    if model.paired:
+        kernel: Kernel = partial(factored_steps.descend, given, descent.rule.ridge)
+        work = 4 * T * d + 4 * min(d, dq) * (d + dq)
+    else:
+        kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
     return FastSteps(
-        partial(fused.descend, given),
-        most,
+        kernel,
+        max(1, int(_CALL / (B * n * work))),
         n,
         lr=descent.lr,
         normalized=descent.rule.fused == "ngd",

@@ -68,9 +68,10 @@ def test_all_claims_are_shown_first(page):
 def test_text_from_data_is_shown_as_text(page):
     title = "document.querySelector('[id=\"A.markup\"] h3').textContent"
     assert page.value(title) == EVIL
-    page.value("dispatchEvent(new Event('beforeprint'))")  # which draws what was not seen yet
+    for number in (0, 1):
+        show(page, number)
     assert page.value("document.querySelectorAll('figure.moving > svg').length") == 2
-    captions = "[...document.querySelectorAll('.moving figcaption')].map(e => e.textContent)"
+    captions = "[...document.querySelectorAll('.moving figcaption b')].map(e => e.textContent)"
     assert page.value(captions)[1] == f"Basins {EVIL}"
 
 
@@ -220,6 +221,49 @@ def test_the_print_shows_everything_and_no_controls(page):
     assert page.value(display % "article.claim") == ["block"] * 4
     assert page.value(display % "table.claims tbody tr") == ["table-row"] * 4
     assert set(page.value(display % ".control")) == {"none"}
+    assert set(page.value(display % "figure.moving")) == {"none"}, "the still picture is printed"
+    assert page.value(display % "figure.figure") == ["block"] * 4
+
+
+SEEN = "[...document.querySelectorAll('%s')].map(e => e.getClientRects().length > 0)"
+
+
+def test_no_still_picture_stands_beside_its_moving_twin(page):
+    still, moves = SEEN % "article.moves .figure", SEEN % "article.moves .moving"
+    assert page.value(still) == [False, False] and page.value(moves) == [True, True]
+    page.value("document.querySelector('button.still').click()")
+    assert page.value(still) == [True, False] and page.value(moves) == [False, True]
+    page.value("document.querySelector('button.still').click()")
+    assert page.value(still) == [False, False] and page.value(moves) == [True, True]
+    plain = "article.claim:not(.moves) .figure"
+    assert page.value(SEEN % plain) == [True, True]
+
+
+def test_a_phone_shows_verdicts_and_the_narrow_pictures(page):
+    """Nothing is wider than a phone, every verdict is in sight beside its claim, panels stacked."""
+    page.value("document.querySelector('button.still').click()")
+    wide, narrow = SEEN % ".figure .wide", SEEN % ".figure .narrow"
+    assert page.value(wide) == [True] and page.value(narrow) == [False]
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.ask("Emulation.setDeviceMetricsOverride", **size)
+    try:
+        assert page.value(wide) == [False] and page.value(narrow) == [True]
+        assert page.value("document.documentElement.scrollWidth") == 400
+        ends = (
+            "[...document.querySelectorAll('table.claims .badge, article.claim .badge, .tiles b')]"
+        )
+        seen = page.value(
+            f"{ends}.map(e => e.getBoundingClientRect()).map(b => b.width > 0 && b.right <= 400)"
+        )
+        assert len(seen) == 11 and all(seen)
+        lines = "[...document.querySelectorAll('table.claims tr .badge')]"
+        assert page.value(
+            f"{lines}.every(e => {{ const row = e.closest('tr'), name = row.querySelector('a');"
+            " return Math.abs(e.getBoundingClientRect().top - name.getBoundingClientRect().top)"
+            " < 12; })"
+        )
+    finally:
+        page.ask("Emulation.clearDeviceMetricsOverride")
 
 
 def test_contrast_is_enough(page):

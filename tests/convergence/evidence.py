@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm import Tokens, train
+from attsvm import train
+from attsvm.claims.shared.first_proofs import lipschitz
 from attsvm.convergence.front import prover
 from attsvm.convergence.proof import ConvergenceProof
 from tests.convergence.instances import Run, instance, runs, unit
@@ -59,15 +60,6 @@ TABLES = {
     "gd-long": Asked("sphere", rule="gd", lr=50.0, steps=60000),
     "gd-safe": Asked("sphere", rule="gd", safe=True, steps=60000),
 }
-
-
-def lipschitz(tokens: Tokens, v: Array) -> float:
-    """L_W = (1/n) Σ ‖v‖ ‖z‖² ‖X‖³ (‖v‖ ‖X‖/4 + 3), spectral norms of the tokens."""
-    out = 0.0
-    for X, z in zip(tokens.X, tokens.queries, strict=True):
-        size, head = np.linalg.norm(X, 2), np.linalg.norm(v)
-        out += head * (z @ z) * size**3 * (head * size / 4 + 3)
-    return float(out / tokens.n)
 
 
 def first_proof(run: Run) -> tuple[int, ConvergenceProof] | None:

@@ -1,6 +1,7 @@
 """--instances and --first: a claim on other draws, judged and audited with its own config."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from attsvm.claims import CLAIMS
 from attsvm.claims.claim import Finding, NothingInside, at_most, can_redraw, redrawn, seeds_of
 from attsvm.claims.shared.work import searched
 from attsvm.errors import Unsupported
+from attsvm.ground import memory
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made
 
@@ -86,6 +88,16 @@ def test_premises_that_leave_nothing_make_it_undecided_with_the_count(run):
 )
 def test_draws_that_cannot_be_are_refused(run, options):
     refused(run("reproduce", RANDOM, *options), options[0])
+
+
+def test_more_instances_than_memory_holds_are_refused_before_any_work(run, monkeypatch):
+    """No list of seeds is made and no folder: one sentence with both figures."""
+    monkeypatch.setattr(memory, "_of_the_machine", lambda: 2e9)
+    done = run("reproduce", RANDOM, "--instances", "9" * 13)
+    refused(done, f"{'9' * 13} instances of {RANDOM} would need", "2 GB are free", "--instances")
+    assert not Path("attsvm-report").exists()
+    refused(run("reproduce", RANDOM, "--instances", "5000000"), "would need about 2 GB")
+    assert run("reproduce", RANDOM, "--instances", "5").code == 0
 
 
 def test_draws_that_change_nothing_are_refused(run):

@@ -47,7 +47,7 @@ def test_records_are_kept(tmp_path, runs):
     ]  # fmt: skip
     assert json.loads((out / "results.json").read_text()) == records
     names = {path.name for path in out.rglob("*") if path.is_file()}
-    ends = ("json", "npz", "motion.json", "svg", "png")
+    ends = ("json", "npz", "motion.json", "svg", "png", "narrow.svg")
     assert names == {"attsvm.json", "results.json"} | {
         f"{name}.{end}" for name in (NAME, OTHER) for end in ends
     }
@@ -78,13 +78,14 @@ def test_a_broken_file_is_named_kept_and_made_again(tmp_path, runs, said, ending
     assert runs == [NAME, OTHER, NAME]
     assert said == [f"{file} cannot be read: kept aside as {file.name}.broken"]
     assert file.with_name(f"{file.name}.broken").read_bytes() == content
-    times = {"seconds": 0, "cpu_seconds": 0}
+    times = {"seconds": 0, "cpu_seconds": 0, "compile_seconds": 0}
     assert [{**r, **times} for r in after] == [{**r, **times} for r in before]
 
 
 def test_lost_pictures_are_drawn_without_a_run(tmp_path, runs):
     reproduce_claims([NAME], out=tmp_path)
-    lost = [tmp_path / "figures" / f"{NAME}.svg", claim_file(tmp_path, NAME, "motion.json")]
+    lost = [tmp_path / "figures" / f"{NAME}.{end}" for end in ("svg", "narrow.svg")]
+    lost.append(claim_file(tmp_path, NAME, "motion.json"))
     content = [file.read_bytes() for file in lost]
     for file in lost:
         file.unlink()

@@ -79,7 +79,7 @@ def test_they_are_run_judged_drawn_and_paged(run, file):
     assert done.code == 5 and "1 holds, 1 fails" in done.out
     folder = Path("attsvm-report")
     names = {path.name for path in folder.rglob("mine.*")}
-    ends = ("json", "npz", "svg", "png")
+    ends = ("json", "npz", "svg", "png", "narrow.svg")
     assert names == {f"mine.{name}.{end}" for name in ("one", "two") for end in ends}
     page = (folder / "report.html").read_text("utf-8")
     assert f"attsvm reproduce mine.one --from {source}" in page and "<h2 id=" in page

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from attsvm.errors import BadTokens
-from attsvm.reproduce.page.claim import KINDS, TRUST
+from attsvm.reproduce.page.claim import KINDS, LEAD, MEANING, TRUST, failure
 from attsvm.reproduce.page.document import PICTURES, write_page
-from attsvm.reproduce.page.figure import inline, picture
+from attsvm.reproduce.page.figure import Letters, inline, picture
 from tests.house.tree import PACKAGE, ROOT
-from tests.reproduce.folders import EVIL, PNG, SVG, made_up, record
+from tests.reproduce.folders import EVIL, PNG, SVG, TALL, made_up, record
 
 VOID = {"meta", "link", "input", "img", "br"}
 
@@ -101,11 +101,91 @@ def test_every_part_of_a_record_is_told(html):
     text = unescape(re.sub(r"<[^>]+>", " ", html))
     for words in (
         "3 of 4 instances", "0.99999", "≥ 0.9", "inf", KINDS["figure"],
-        TRUST["code"], "gap at most 1.0e-12", "not certified", "attsvm reproduce A.paths --quick",
+        TRUST["code"], "certified gap at most 1.0e-12", "not certified",
+        "attsvm reproduce A.paths --quick", "of running, without compiling",
         "Differs from what is published", "Max-Margin Token Selection", "Beyond the papers",
         "0.0.1", "No picture is on file.", "4.2 s",
     ):  # fmt: skip
         assert words in text, words
+
+
+def test_the_first_screen_says_what_is_meant(page):
+    """What this is, and every word of a verdict, before the first table."""
+    first = next(k for k, (tag, _) in enumerate(page.elements) if tag == "table")
+    tags = [tag for tag, _ in page.elements[:first]]
+    assert tags.count("dt") == 4 == len(MEANING) and LEAD in page.text["p"]
+    assert MEANING["fails"].endswith("not a fault of the run.")
+    assert [word for word in page.text["dd"][:4]] == list(MEANING.values())
+
+
+def test_the_verdict_stands_beside_what_is_known(html):
+    for _, rest in zip(range(4), html.split('<article class="claim')[1:], strict=True):
+        head = rest.split("</header>")[0]
+        assert re.search(r'class="badge \w+">.*</span> <span class="tag" title="[^"]+">code<', head)
+
+
+def test_what_fails_is_told_near_the_top(html):
+    """The statement, what was run, what was not met and why; a page without failures has none."""
+    part = html.split('id="failures"')[1].split("</section>")[0]
+    assert html.index('id="failures"') < html.index('id="claims"')
+    said = unescape(re.sub(r"<[^>]+>", " ", part))
+    for words in ("A.markup", "fails", "What is released", TRUST["code"], "What was run", EVIL):
+        assert words in said, words
+    assert "A.paths" not in said and "B.basins" not in said
+    assert said.count(EVIL) == 4, "statement, premises, reason and what differs"
+
+
+def test_a_missed_number_is_told_where_a_claim_fails():
+    rows = [
+        {"what": "cosine", "seen": 0.5, "asked": "≥ 0.9", "met": False},
+        {"what": "norm", "seen": 1.0, "asked": "≤ 2", "met": True},
+    ]
+    said = failure(record("A.x", verdict="fails", numbers=rows, kind="question"))
+    assert "<li>cosine: 0.5, asked ≥ 0.9</li>" in said and "norm" not in said
+    assert "What was asked" in said
+
+
+def test_a_page_without_failures_has_no_such_part(tmp_path):
+    folder = made_up(tmp_path)
+    (folder / "results.json").write_text(json.dumps([record("A.paths")]))
+    assert "failures" not in write_page(folder).read_text("utf-8").split("</style>")[1]
+
+
+def test_a_narrow_form_stands_beside_the_wide_one(html, tmp_path):
+    first, second = html.split('<article class="claim')[1:3]
+    assert 'class="wide"' in first and 'viewBox="0 0 36 72"' in first
+    assert 'class="narrow"' not in second, "a narrow form that is the wide one is left out"
+    folder = made_up(tmp_path)
+    (folder / "figures" / "A.paths.narrow.svg").write_text("<svg")
+    assert 'class="narrow"' not in picture(folder, "A.paths", prefix="f-", described="words")
+
+
+def test_letters_are_kept_once():
+    """Two pictures with the same letter share its shape; shapes that differ do not mix."""
+    letters = Letters()
+    other = TALL.replace("M 1 2 z", "M 3 4 z")
+    drawn = [
+        inline(svg, prefix=f"f{k}-", described="", letters=letters)
+        for k, svg in enumerate((TALL, TALL, other))
+    ]
+    assert all("M 1 2 z" not in one and "M 3 4 z" not in one for one in drawn)
+    used = [re.findall(r'href="#(letter-\d+)"', one) for one in drawn]
+    assert used == [["letter-0"], ["letter-0"], ["letter-1"]]
+    shapes = Page(letters.markup()).all("path")
+    assert [(a["id"], a["d"]) for a in shapes] == [("letter-0", "M 1 2 z"), ("letter-1", "M 3 4 z")]
+
+
+def test_a_moving_picture_has_a_way_to_the_still_one(page):
+    moves = [a["id"] for a in page.all("article") if "moves" in a["class"].split()]
+    assert moves == ["A.paths", "B.basins"]
+    assert [a["class"] for a in page.all("button") if a.get("class") == "still"] == ["still"] * 2
+
+
+def test_captions_say_what_was_judged(page):
+    assert (
+        "A.paths · holds · config 0123456789ab · certified gap at most 1.0e-12"
+        in (page.text["figcaption"])
+    )
 
 
 def test_only_times_differ_between_two_runs(tmp_path):
@@ -139,6 +219,7 @@ def test_a_style_asks_nothing_of_a_network(style):
 def test_a_large_picture_becomes_an_image(tmp_path):
     folder = made_up(tmp_path)
     kwargs = {"prefix": "f-", "described": "words"}
+    (folder / "figures" / "A.paths.narrow.svg").unlink()
     assert picture(folder, "A.paths", **kwargs).startswith("<svg")
     small = picture(folder, "A.paths", most=10, **kwargs)
     assert small.startswith('<img alt="words" src="data:image/png;base64,')

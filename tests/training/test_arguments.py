@@ -8,7 +8,8 @@ import pytest
 from attsvm import Tokens, train
 from attsvm.data import EXAMPLES
 from attsvm.data.sphere import sphere_arrays
-from attsvm.errors import AttsvmError, ConvergenceWarning, Unsupported
+from attsvm.errors import AttsvmError, ConvergenceWarning, TooLarge, Unsupported
+from attsvm.ground import memory
 from attsvm.theory.outcomes import outcome
 
 
@@ -118,3 +119,28 @@ def test_models_of_sentences_refuse_tokens():
     for model in ("next-token", "decoder", "joint-next-token"):
         with pytest.raises(Unsupported, match="trains on Sentences"):
             train(tokens, model=model, head=[1.0, 0.0, 0.0], steps=1)
+
+
+def test_records_beyond_memory_are_refused_before_the_first_step(monkeypatch):
+    """The records of thirty matrices, as many as one of them leaves."""
+    X = np.random.default_rng(0).standard_normal((30, 2, 3, 64))
+    stack = [Tokens(x, queries=x[:, 0], labels=np.ones(2)) for x in X]
+    heads, steps = np.ones((30, 64)), 10_001
+    count = len(train(stack[0], head=heads[0], steps=steps).steps)
+    size = count * 30 * (64 * 64 + 2 * 2 + 3) * 8 / 1e9
+    monkeypatch.setattr(memory, "_of_the_machine", lambda: 1e8)
+    said = f"{count} records of 30 instances of 4096 parameters would need about {size:.3g} GB"
+    with pytest.raises(TooLarge, match=said) as e:
+        train(stack, head=heads, steps=steps)
+    assert "use fewer instances or steps" in str(e.value)
+    path = train(stack, head=heads, steps=steps, stop=lambda step, params, found: step == 3)
+    assert path.steps[-1] == 3, "how far a run with a rule to stop goes is not known before"
+
+
+def test_processes_at_once_have_the_memory_in_common(monkeypatch):
+    monkeypatch.setattr(memory, "_of_the_machine", lambda: 1e9)
+    monkeypatch.setattr(memory, "_sharers", 1)
+    memory.require(5e8, "a thing")
+    memory.share_with(2)
+    with pytest.raises(TooLarge, match=r"a thing would need about 0\.5 GB of memory and 0\.5 GB"):
+        memory.require(5e8, "a thing")

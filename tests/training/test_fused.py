@@ -54,7 +54,7 @@ def plainly(tokens, **options):
     return train(tokens, stop=lambda step, params, found: False, **options)
 
 
-def same(one, two):
+def same(one, two, near=NEAR):
     """Both paths are one run, up to rounding."""
     assert one.config == two.config and one.diverged == two.diverged
     for name in ("steps", "top", "changed"):
@@ -62,11 +62,11 @@ def same(one, two):
     for name, block in two.weights.items():
         inner = tuple(range(2, block.ndim))
         off = np.abs(one.weights[name] - block).max(axis=inner)
-        assert (off <= NEAR * np.abs(block).max(axis=inner)).all()
-    assert_allclose(one.loss, two.loss, rtol=NEAR)
-    assert_allclose(one.sureness, two.sureness, rtol=NEAR)
+        assert (off <= near * np.abs(block).max(axis=inner)).all()
+    assert_allclose(one.loss, two.loss, rtol=near)
+    assert_allclose(one.sureness, two.sureness, rtol=near)
     for name in ("log_gradient", "clock"):
-        assert_allclose(getattr(one, name), getattr(two, name), rtol=NEAR, atol=NEAR)
+        assert_allclose(getattr(one, name), getattr(two, name), rtol=near, atol=near)
 
 
 def equal(one, two):

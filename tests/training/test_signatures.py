@@ -63,7 +63,11 @@ for kernel in gc.get_objects():
 @pytest.mark.parametrize(
     ("runs", "used"),
     [
-        (TOKENS, "fused._march attention._attend attention._pull terms._terms polar._resolve"),
+        (
+            TOKENS,
+            "fused._march factored_steps._march attention._attend attention._pull terms._terms "
+            "polar._resolve",
+        ),
         (SENTENCES, "attention_kernel._march choices.write_attention terms._outputs tree._climb"),
     ],
     ids=["tokens", "sentences"],

@@ -215,7 +215,11 @@ def plot(config: Config, result: Result) -> Figure:
             settings[clean, 0], seen["clean"][clean].mean(axis=1), "o-", color=CYCLE[j], label=title
         )
         right.plot(
-            100 * settings[noisy, 1], np.nanmean(seen["clean"][noisy], axis=1), "o-", color=CYCLE[j]
+            100 * settings[noisy, 1],
+            np.nanmean(seen["clean"][noisy], axis=1),
+            "o-",
+            color=CYCLE[j],
+            label=f"{title}; right label",
         )
         flipped = noisy[settings[noisy, 1] > 0]
         right.plot(
@@ -223,6 +227,7 @@ def plot(config: Config, result: Result) -> Figure:
             np.nanmean(seen["flipped"][flipped], axis=1),
             "s--",
             color=CYCLE[j],
+            label=f"{title}; flipped label",
         )
     level(left, 1e-3, "asked: 1e-3")
     left.set(
@@ -242,9 +247,10 @@ def plot(config: Config, result: Result) -> Figure:
         xlabel="flipped labels, per cent",
         ylim=(-0.02, 1.04),
         ylabel="share of inputs at their relevant token",
-        title="Right label —, flipped – –",
+        title="Flipped labels",
     )
     middle.legend(frameon=False, loc="lower left")
+    right.legend(frameon=False, fontsize=7.5, loc="center left")
     return figure
 
 

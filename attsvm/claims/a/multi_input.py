@@ -99,13 +99,21 @@ def plot(config: Config, result: Result) -> Figure:
     ray = best / np.linalg.norm(best)
     keys = np.asarray(tokens.keys)
     for i in range(tokens.n):
-        left.plot(keys[i, 1:, 0], keys[i, 1:, 1], ".", color=CYCLE[i], markersize=5)
-        left.plot(*keys[i, 0, :2], "*", color=CYCLE[i], markersize=10, label=f"input {i}, best ★")
+        left.plot(*keys[i, 0, :2], "*", color=CYCLE[i], markersize=10, label=f"input {i}, best")
+        left.plot(
+            keys[i, 1:, 0],
+            keys[i, 1:, 1],
+            ".",
+            color=CYCLE[i],
+            markersize=5,
+            label=f"input {i}, others",
+        )
     left.plot([0, 9 * ray[0]], [0, 9 * ray[1]], "k--", linewidth=1, label="certified direction")
     early = result["steps"] <= 200
     for b in range(result["p"].shape[1]):
         p = result["p"][:, b]
-        left.plot(p[early, 0], p[early, 1], color="#888888", linewidth=1)
+        name = "path of p, from each start" if b == 0 else None
+        left.plot(p[early, 0], p[early, 1], color="#888888", linewidth=1, label=name)
         cosines = p @ ray / np.maximum(np.linalg.norm(p, axis=1), 1e-300)
         right.loglog(
             result["steps"][1:],
@@ -114,7 +122,7 @@ def plot(config: Config, result: Result) -> Figure:
             label=f"from p₂ = {config['starts'][b]:g}",
         )
     left.set(xlim=(-2.5, 7), ylim=(-2.5, 4), xlabel="p₁", ylabel="p₂", title="First 200 steps")
-    left.legend(frameon=False, fontsize=7.5, loc="lower right")
+    left.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
     right.set(xlabel="step", ylabel="1 − cosine to the certified direction", title="Direction")
     right.legend(frameon=False, fontsize=7.5)
     return figure

@@ -85,13 +85,13 @@ def plot(config: Config, result: Result) -> Figure:
             result["steps"][1:],
             np.maximum(near[k, 1:], 1e-17),
             color=CYCLE[0],
-            label="W a against q" if k == 0 else None,
+            label="W a against q, each instance" if k == 0 else None,
         )
         axes.loglog(
             result["steps"][1:],
             np.maximum(form[k, 1:], 1e-17),
             color=CYCLE[1],
-            label="W against q aᵀ/‖a‖²" if k == 0 else None,
+            label="W against q aᵀ/‖a‖², each instance" if k == 0 else None,
         )
     level(axes, 1e-12, "asked: 1e-12")
     axes.set(xlabel="step", ylabel="relative distance", title="Weight and prompt, step for step")

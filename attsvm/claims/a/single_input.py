@@ -145,8 +145,18 @@ def plot(config: Config, result: Result) -> Figure:
     for b in range(result["p"].shape[1]):
         p = result["p"][early, b]
         t = config["ends"][b]
-        left.plot(p[:, 0], p[:, 1], color=CYCLE[t], linewidth=1.2)
-        left.plot(*p[0, :2], "o", color=CYCLE[t], markersize=4)
+        first = b == config["ends"].index(t)
+        name = f"path that ends at token {t}, from •" if first else None
+        left.plot(
+            p[:, 0],
+            p[:, 1],
+            "o-",
+            markevery=[0],
+            markersize=4,
+            color=CYCLE[t],
+            linewidth=1.2,
+            label=name,
+        )
     left.plot(keys[:, 0], keys[:, 1], "k^", markersize=5, label="tokens")
     left.set(xlim=(-2.5, 6), ylim=(-2, 6), xlabel="p₁", ylabel="p₂", title="First 200 steps")
     left.legend(frameon=False, fontsize=7.5)

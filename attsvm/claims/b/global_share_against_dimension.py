@@ -1,10 +1,9 @@
-"""B: the larger the dimension, the more runs end at the best tokens."""
+"""B: the share of runs that end at the best tokens, against d, n and T: v1, Figure 6."""
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,157 +16,256 @@ from attsvm.claims.claim import (
     at_least,
     at_most,
     equals,
+    noted,
     seeds_of,
 )
-from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.random_instances import best_problem, compact, standing
-from attsvm.claims.shared.work import solve_many, train
-from attsvm.ground.arrays import Floats
-from attsvm.norms import norm_of
-from attsvm.problem.tokens import Tokens
-from attsvm.theory.landscape import all_tight
+from attsvm.claims.shared.published import EPS
+from attsvm.claims.shared.published_shares import (
+    DIMENSIONS_6,
+    FIGURE_6,
+    INSTANCES,
+    LEVEL,
+    Cell,
+    apart,
+    listed,
+    rise,
+)
+from attsvm.claims.shared.spaced_instances import Spaced, picks, spaced, weights_at
+from attsvm.claims.shared.work import train
+from attsvm.ground.binomial import interval, most_spread, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PLACES = ("global", "local", "not yet")
+FAMILIES = ("W", "KQ")
+# A cell: n, T, d.
+Place = tuple[int, int, int]
 
 
-def _instances(config: Config, d: int) -> tuple[list[Tokens], Floats]:
-    pairs = [compact([*config["size"], d], seed) for seed in seeds_of(config)]
-    return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
+def _places(config: Config) -> list[Place]:
+    return [(n, T, d) for n, T in config["sizes"] for d in config["dimensions"]]
+
+
+def _drawn(config: Config, place: Place) -> Spaced:
+    return spaced(place, seeds_of(config), gap=config["gap"], start=config["start"])
+
+
+def _name(family: str, place: Place) -> str:
+    return ".".join(map(str, (family, *place)))
 
 
 def run(config: Config) -> Result:
-    """Normalized descent from W = 0 in every dimension, and the best tokens' problems."""
+    """Both families in every cell; factors with the published ridge as well in some cells."""
     out: Result = {}
-    for d in config["dimensions"]:
-        stack, heads = _instances(config, d)
-        path = train(stack, head=heads, lr=config["lr"], steps=config["steps"])
-        out[f"{d}.W"] = path.weights["W"][-1]
-        problems = [best_problem(t, v) for t, v in zip(stack, heads, strict=True)]
-        out |= saved_solutions(f"{d}.best", solve_many(problems))
+    for place in _places(config):
+        drawn = _drawn(config, place)
+        kinds: list[tuple[str, dict[str, Any]]] = [(family, {}) for family in FAMILIES]
+        if list(place) in config["ridge"]:
+            kinds.append(("KQ", {"options": {"ridge": EPS}}))
+        for family, more in kinds:
+            path = train(
+                drawn.stack,
+                lr=config["lr"],
+                steps=config["read"][-1],
+                **drawn.how(family),
+                **more,
+            )
+            name = _name(f"{family}+ridge" if more else family, place)
+            out[f"{name}.W"] = weights_at(path, config["read"])
     return out
 
 
-def _shares(config: Config, result: Result, d: int) -> tuple[dict[str, float], int, float]:
-    """Shares by where runs end and of all-tight instances; all-tight ones that end at other
-    tokens; the largest gap."""
-    stack, heads = _instances(config, d)
-    problems = [best_problem(t, v) for t, v in zip(stack, heads, strict=True)]
-    best = recertified(f"{d}.best", problems, "frobenius", result)
-    tight = [c.W is not None and all_tight(c) is True for c in best]
-    where = [standing(t, v, W)[0] for t, v, W in zip(stack, heads, result[f"{d}.W"], strict=True)]
-    count = Counter(w if w in ("global", "local") else "not yet" for w in where)
-    out = {place: count[place] / len(stack) for place in PLACES}
-    astray = sum(t and w == "local" for t, w in zip(tight, where, strict=True))
-    gap = worst_gap([c for c in best if c.status != "inseparable"])
-    return {**out, "all tight": sum(tight) / len(stack)}, astray, gap
+def _global(config: Config, result: Result, name: str, drawn: Spaced) -> list[list[bool]]:
+    """Whether each run stands at the best tokens, at each of the steps that are read."""
+    return [
+        (picks(drawn.stack, W) == drawn.best).all(axis=1).tolist()
+        for W in result[f"{name}.W"][: len(config["read"])]
+    ]
 
 
-def _errors(before: float, after: float, count: int) -> float:
-    """after − before over its standard error, of shares of `count` runs each; 0 when equal."""
-    error = np.sqrt((before * (1 - before) + after * (1 - after)) / count)
-    return 0.0 if before == after else float((after - before) / max(error, 1 / count))
+def _found(config: Config, result: Result) -> dict[str, list[list[bool]]]:
+    """What `_global` gives for every run of the result."""
+    out = {}
+    for place in _places(config):
+        drawn = _drawn(config, place)
+        for family in (*FAMILIES, "KQ+ridge"):
+            name = _name(family, place)
+            if f"{name}.W" in result:
+                out[name] = _global(config, result, name, drawn)
+    return out
+
+
+def cells(config: Config, found: dict[str, list[list[bool]]], read: int = -1) -> list[Cell]:
+    """Every cell with its published share, at the last of the steps that are read or another."""
+    out = []
+    for family in FAMILIES:
+        for n, T, d in _places(config):
+            ends = found[_name(family, (n, T, d))][read]
+            shares = FIGURE_6[family, n, T]
+            published = shares[DIMENSIONS_6.index(d)]
+            name = f"{family} n={n} T={T} d={d}"
+            out.append(Cell(name, sum(ends), len(ends), published))
+    return out
+
+
+def _paired(found: dict[str, list[list[bool]]], config: Config, n: int, T: int) -> float:
+    """The share of factors less that of W on the same instances of all d, in standard errors."""
+    ends = [
+        np.concatenate([found[_name(f, (n, T, d))][-1] for d in config["dimensions"]])
+        for f in FAMILIES
+    ]
+    apart_by = ends[1].astype(float) - ends[0]
+    return float(apart_by.sum() / max(np.sqrt((apart_by**2).sum()), 1.0))
 
 
 def check(config: Config, result: Result) -> Finding:
-    """The share of global ends and of all-tight instances rises to one with d."""
-    found = {d: _shares(config, result, d) for d in config["dimensions"]}
-    low, high = min(found), max(found)
-    ends = {d: found[d][0]["global"] for d in (low, high)}
-    tight = [shares["all tight"] for shares, _, _ in found.values()]
-    # Differences are judged by their standard error, that of two shares of so many runs. To one:
-    # at most one in twenty is short of it.
+    """Shares rise to one with d and fall with n; factors against W; every cell against v1."""
+    found = _found(config, result)
+    every = cells(config, found)
+    other = apart(every)
+    total, count = spread([cell.pair for cell in every])
+    last, low = config["dimensions"][-1], config["asked"]
+    rises, falls = [], []
+    for family in FAMILIES:
+        for n, T in config["sizes"]:
+            row = [found[_name(family, (n, T, d))][-1] for d in config["dimensions"]]
+            rises += [rise(after, before) for before, after in pairwise(row)]
+        counts = [n for n, T in config["sizes"] if T == 5]
+        for d in config["falls at"]:
+            row = [found[_name(family, (n, 5, d))][-1] for n in counts]
+            falls += [rise(few, many) for few, many in pairwise(row)]
+    ends = [cell.share for cell in every if cell.name.endswith(f"d={last}")]
+    what = f"Σ z² of the {count} cells with enough of both ends, against the published shares"
     tests: list[Test] = [
-        at_least(
-            "rise of the share of global ends, smallest to largest d, in standard errors",
-            _errors(ends[low], ends[high], config["seeds"]),
-            2.0,
-        ),
-        at_least("share of global ends at the largest d", ends[high], 0.95),
-        at_least(
-            "share of all-tight instances at the largest d", found[high][0]["all tight"], 0.95
-        ),
-        at_least(
-            "least rise of the share of all-tight instances from one d to the next, in "
-            "standard errors",
-            min(_errors(a, b, config["seeds"]) for a, b in pairwise(tight)),
-            -2.0,
-        ),
         equals(
-            "all-tight instances that end at other tokens than the best",
-            sum(astray for _, astray, _ in found.values()),
+            f"cells of {len(every)} that differ from the published share (Holm, {LEVEL:.0%})",
+            len(other),
             0,
         ),
-        at_most(
-            "largest certified gap",
-            max(gap for _, _, gap in found.values()),
-            norm_of("frobenius").tolerance,
+        at_most(what, total, round(most_spread(count, LEVEL), 1)) if count else noted(what, total),
+        at_least(f"least share at d = {last}", min(ends), low["last"]),
+        at_least(
+            "least rise of a share from one d to the next, in standard errors", min(rises), -3.0
+        ),
+        at_least(
+            f"least fall of a share from one n to the next at d = {config['falls at']}, in "
+            "standard errors",
+            min(falls),
+            low["fall"],
+        ),
+        at_least(
+            "factors over W at n = 5, T = 20, in standard errors",
+            _paired(found, config, 5, 20),
+            low["apart"],
+        ),
+        at_least(
+            "W over factors at n = 20, T = 5, in standard errors",
+            -_paired(found, config, 20, 5),
+            low["apart"],
         ),
     ]
+    tests += _notes(config, found, every)
+    seeds = len(seeds_of(config))
     premises = (
-        f"{config['seeds']} seeds in each of {len(found)} dimensions; ends that are undecided or "
-        "not locally optimal count as not yet"
+        f"{seeds} instances in each of {len(every)} cells against {INSTANCES} published ones, best "
+        f"scores ahead by {config['gap']:g}; a run ends where its attention is largest at step "
+        f"{config['read'][-1]}"
     )
-    gap = max(gap for _, _, gap in found.values())
-    return Finding(tuple(tests), premises, config["seeds"] * len(found), gap)
+    reason = "" if not other else f"Beyond chance: {listed(other)}."
+    return Finding(tuple(tests), premises, seeds * len(every), 0.0, reason)
+
+
+def _notes(config: Config, found: dict[str, list[list[bool]]], every: list[Cell]) -> list[Test]:
+    """How much the number of steps and the published ridge matter."""
+    out = []
+    for k, step in enumerate(config["read"][:-1]):
+        moved = [
+            abs(a.share - b.share) for a, b in zip(cells(config, found, k), every, strict=True)
+        ]
+        out.append(noted(f"largest change of a share from step {step} to the last", max(moved)))
+    for place in config["ridge"]:
+        ends = [found[_name(f, tuple(place))][-1] for f in ("KQ+ridge", "KQ")]
+        change = float(np.mean(ends[0]) - np.mean(ends[1]))
+        out.append(noted(f"share with the published ridge less that without at {place}", change))
+    return out
 
 
 def plot(config: Config, result: Result) -> Figure:
-    """Where runs end, stacked by share, and the share of all-tight instances, over d."""
+    """Our shares with 95 % intervals over d, the published ones as marks; one panel per family."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
-    figure, (ax,) = panels(1, figsize=(7.5, 4.6))
-    dims = config["dimensions"]
-    shares = [_shares(config, result, d)[0] for d in dims]
-    base = np.zeros(len(dims))
-    for k, place in enumerate(PLACES):
-        part = np.array([s[place] for s in shares])
-        ax.bar(
-            range(len(dims)),
-            part,
-            bottom=base,
-            width=0.62,
-            label=place,
-            color=(CYCLE[0], CYCLE[4], "#c8c8c8")[k],
+    found = _found(config, result)
+    figure, axes = panels(2)
+    names = {"W": "Descent on W", "KQ": "Descent on K and Q"}
+    for ax, family in zip(axes, FAMILIES, strict=True):
+        for k, (n, T) in enumerate(config["sizes"]):
+            x = np.array(config["dimensions"]) + 0.36 * (k - (len(config["sizes"]) - 1) / 2)
+            runs = [found[_name(family, (n, T, d))][-1] for d in config["dimensions"]]
+            share = np.array([np.mean(ends) for ends in runs])
+            low, high = np.array([interval(sum(ends), len(ends)) for ends in runs]).T
+            label = f"n = {n}, T = {T}"
+            ax.errorbar(
+                x, share, (share - low, high - share), color=CYCLE[k], fmt="o-", ms=3.5, lw=1.2,
+                elinewidth=1.0, label=label,
+            )  # fmt: skip
+            shares = [FIGURE_6[family, n, T][DIMENSIONS_6.index(d)] for d in config["dimensions"]]
+            ax.plot(x, shares, "_", color="#111111", ms=9, mew=1.6, zorder=5)
+        ax.plot([], [], "_", color="#111111", ms=9, mew=1.6, label="published")
+        ax.set(
+            xlabel="d (bars: 95 % intervals)",
+            title=names[family],
+            ylim=(-0.03, 1.03),
+            xticks=config["dimensions"],
         )
-        base += part
-    ax.plot(
-        range(len(dims)),
-        [s["all tight"] for s in shares],
-        "o-",
-        color=CYCLE[6],
-        label="all margins tight",
-    )
-    ax.set_xticks(range(len(dims)), [str(d) for d in dims])
-    n, T = config["size"]
-    ax.set(xlabel=f"d (n = {n}, T = {T})", ylabel="share of runs", title="Where runs end")
-    ax.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        ax.set_ylabel("share of runs at the best tokens")
+        ax.legend(frameon=False, fontsize=7.5, loc="lower right")
     return figure
 
 
+# Five in 100 are short of one at most, of 500 published ones 38 in the worst cell at d = 30. From
+# one n to the next and between W and factors the published shares are apart by 4 standard errors
+# of 100 instances and more.
 _FULL = {
-    "size": [4, 6],
-    "dimensions": [4, 8, 16, 32, 64, 256, 1024],
+    "sizes": [[5, 5], [10, 5], [20, 5], [5, 10], [5, 20]],
+    "dimensions": list(DIMENSIONS_6),
     "seeds": 100,
+    "start": 0,
+    "gap": 0.1,
     "lr": 0.1,
-    "steps": 2000,
+    "read": [1000, 2000],
+    "ridge": [[20, 5, 10], [20, 5, 20], [5, 20, 5]],
+    "falls at": [5, 10],
+    "asked": {"last": 0.9, "fall": 2.0, "apart": 2.0},
 }
 
 CLAIM = Claim(
     id="B.global-share-against-dimension",
     title="Large dimensions lead to the best tokens",
     kind="figure",
-    trust="as recalled",
-    statement="On random instances, the share of runs that end at the best token of every input "
-    "rises to one with the dimension, as does the share of instances whose margins are all tight, "
-    "where no other end is possible.",
+    trust="read",
+    statement="On random instances whose best scores are ahead by 0.1, the share of runs that end "
+    "at the best token of every input rises to one with d and falls with n, for descent on W and "
+    "on K and Q; factors get there more often than W where inputs are long, less often where there "
+    "are many. All 60 shares of v1, Figure 6, are met.",
     full=_FULL,
-    quick={**_FULL, "dimensions": [4, 16, 64, 1024], "seeds": 30},
+    quick={
+        **_FULL,
+        "sizes": [[5, 5], [20, 5], [5, 20]],
+        "dimensions": [5, 10, 20],
+        "seeds": 12,
+        "read": [511, 1000],
+        "ridge": [[20, 5, 10]],
+        "falls at": [10],
+        # At d = 20 factors are at 0.79 of 500 with n = 20: 12 of them stay above one half. That
+        # few cannot tell factors from W: only that it is not the other way round.
+        "asked": {"last": 0.5, "fall": 2.0, "apart": -2.0},
+    },
     run=run,
     check=check,
     plot=plot,
-    differs="The sizes of the published figure are not known to us; those here are our own.",
+    differs="The number of steps and the start are not stated in v1: 2,000 steps and entries "
+    "uniform in ±1/√d are those of the released code of the averaged runs. From step 1,000 on the "
+    "shares hardly move. All gradients here are exact; the published ridge of 2.2e-16 on the "
+    "factors changes no share by more than chance.",
     reference="tarzanagh2023svm",
 )

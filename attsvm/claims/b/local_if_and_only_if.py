@@ -12,6 +12,7 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals, noted, seeds_of
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.random_instances import drawn
+from attsvm.claims.shared.stated_cone import Stated, cone_as_stated, stated_runs, stated_tests
 from attsvm.claims.shared.work import solve_many, train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.norms import norm_of
@@ -163,7 +164,24 @@ def run(config: Config) -> Result:
         model="weight",
         records=config["records"],
     )
-    return {**found, "steps": steps, "W": W}
+    stated = _stated(config, found, best)
+    return {**found, "steps": steps, "W": W, **stated_runs(config, stated)}
+
+
+def _stated(config: Config, result: Result, best: list[Certificate]) -> Stated:
+    """The cones of v1 of the locally optimal selections that have one."""
+    out = Stated([], [], [])
+    local = _verdicts(config, result)
+    for seed, alpha, c, verdict in zip(result["seed"], result["choice"], best, local, strict=True):
+        if verdict is not True:
+            continue
+        pair = drawn(config["shape"], int(seed))
+        cone = cone_as_stated(*pair, alpha, c, edges=config["edges"], seed=config["start"])
+        if cone is not None:
+            out.pairs.append(pair)
+            out.choices.append(alpha)
+            out.cones.append(cone)
+    return out
 
 
 def _verdicts(config: Config, result: Result) -> list[bool | None]:
@@ -201,6 +219,7 @@ def check(config: Config, result: Result) -> Finding:
     best = _recertified(config, result)
     local = _verdicts(config, result)
     cones = _cones(config, result, best)
+    stated = _stated(config, result, best)
     target = result["best.W"]
     end = np.array([cosine(M, c) for M, c in zip(W[-1], best, strict=True)])
     same = np.array(
@@ -239,32 +258,55 @@ def check(config: Config, result: Result) -> Finding:
             max((at.radius for at, y in zip(cones, yes, strict=True) if y), default=0.0),
         ),
         noted("derived cone, least, degrees", float(edges[yes].min(initial=np.inf))),
+        *stated_tests(config, stated, result),
         at_most("largest certified gap", worst_gap(best), norm_of("frobenius").tolerance),
     )
     premises = (
         f"all {len(local)} feasible selections of {config['seeds']} instances: {int(yes.sum())} "
         f"locally optimal, started from the edge of their cones, {int(no.sum())} not, "
-        f"{len(local) - int(yes.sum() + no.sum())} undecided and not judged"
+        f"{len(local) - int(yes.sum() + no.sum())} undecided and not judged; {len(stated.cones)} "
+        f"of them have a tight token in every input, and so a cone in v1, {config['edges']} starts "
+        "on the edge of each"
     )
     return Finding(tests, premises, int(yes.sum() + no.sum()), worst_gap(best))
 
 
 def plot(config: Config, result: Result) -> Figure:
-    """1 − cosine to the own direction over the steps, one line a selection."""
+    """1 − cosine to the own direction over the steps, one line a selection; v1's R beside the
+    norms from which on its starts are proved."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
     local = _verdicts(config, result)
-    figure, axes = panels(2, sharey=True)
+    figure, axes = panels(3, figsize=(12.0, 4.2))
     best: Floats = result["best.W"]
     norms = np.linalg.norm(result["W"], axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
     away = np.maximum(1 - np.einsum("rbij,bij->rb", result["W"], best) / norms, 1e-9)
     steps = np.maximum(result["steps"], 0.5)
     kinds = (("Locally optimal", True, CYCLE[0]), ("Not locally optimal", False, CYCLE[1]))
-    for ax, (title, wanted, colour) in zip(axes, kinds, strict=True):
+    for ax, (title, wanted, colour) in zip(axes, kinds, strict=False):
         here = np.array([entry is wanted for entry in local])
         ax.loglog(steps[:, here], away[:, here], color=colour, linewidth=0.7, alpha=0.5)
-        ax.set(xlabel="step", title=f"{title}: {int(here.sum())} selections")
-    axes[0].set_ylabel("1 − cosine to the direction started from")
+        ax.set(
+            xlabel="step",
+            ylabel="1 − cosine to the direction started from",
+            ylim=(5e-10, 3.0),
+            title=f"{title}: {int(here.sum())} selections",
+        )
+    stated = _stated(config, result, _recertified(config, result))
+    if not stated.cones:
+        return figure
+    R, ours = np.array([c.radius for c in stated.cones]), result["stated.ours"]
+    ax = axes[2]
+    for k, label in enumerate(("start on the edge of v1's cone", "all starts of its angle")):
+        ax.loglog(R, ours[:, k], "os"[k], markersize=4, alpha=0.7, color=CYCLE[2 + k], label=label)
+    ends = np.array([R.min(), R.max()])
+    ax.loglog(ends, ends, color=CYCLE[6], linewidth=0.8, linestyle=":", label="equal")
+    ax.set(
+        xlabel="R of v1's Theorem 7",
+        ylabel="least ‖W‖ with a proof",
+        title="v1's radius beside what is proved",
+    )
+    ax.legend(frameon=False, fontsize=7.5, loc="best")
     return figure
 
 
@@ -278,18 +320,23 @@ _FULL = {
     "pace": 0.002,
     "steps": 5000,
     "records": 40,
+    "edges": 5,
+    "stated_lr": 0.05,
+    "stated_steps": 5000,
 }
 
 CLAIM = Claim(
     id="B.local-if-and-only-if",
     title="Directions that descent keeps are the locally optimal ones",
     kind="theorem",
-    trust="as recalled",
+    trust="read",
     statement="Descent on W started far out and in a cone around the max-margin direction of a "
-    "selection converges to that direction if the selection is locally optimal, and leaves it if "
-    "it is not. Cone and radius are derived here from the slack of the better-scoring tokens.",
+    "selection converges to that direction if the selection is locally optimal (v1, Theorem 7), "
+    "and leaves it if it is not. Judged in v1's cone with its printed μ and R, which ask for a "
+    "tight token in every input and leave the R of the direction open, and in one derived here "
+    "from the slack of the better-scoring tokens.",
     full=_FULL,
-    quick={**_FULL, "seeds": 8},
+    quick={**_FULL, "seeds": 6, "edges": 2, "stated_steps": 3000},
     run=run,
     check=check,
     plot=plot,

@@ -87,6 +87,7 @@ def check(config: Config, result: Result) -> Finding:
     worst = {norm: 0.0 for norm in NORMS}
     ratios = []
     wide: dict[int, float] = {}
+    means: dict[tuple[int, int], list[float]] = {}
     for cell in _cells(config):
         n, T, d = cell
         found = _found(config, cell, result)
@@ -104,6 +105,8 @@ def check(config: Config, result: Result) -> Finding:
             ratios.append(float(np.mean(ranks["frobenius"])) / min(n, d))
         if d == max(config["dimensions"]) and T == 5:
             wide[n] = float(np.mean(ranks["nuclear"]))
+        if d >= config["flat"]:
+            means.setdefault((n, T), []).append(float(np.mean(ranks["nuclear"])))
     tests = [
         equals("solutions of rank above min(n, d)", above, 0),
         # The published curve lies at min(n, d), read to a tenth of it.
@@ -125,6 +128,16 @@ def check(config: Config, result: Result) -> Finding:
         size = f"n = {n}, T = 5, d = {max(config['dimensions'])}"
         tests.append(
             equals(f"nuclear: mean rank at {size}", mean, config["ranks"][str(n)], within=0.6)
+        )
+    for (n, T), found_means in means.items():
+        # From d = 10 on min(n, d) is at least twice the rank and does not hold it down. Less than
+        # one rank is what is asked; the published curve at n = 15 rises by about 4 there.
+        tests.append(
+            at_most(
+                f"nuclear: range of the mean rank over d ≥ {config['flat']}, n = {n}, T = {T}",
+                max(found_means) - min(found_means) if len(found_means) > 1 else np.nan,
+                1.0,
+            )
         )
     tests += [
         noted("instances proved infeasible, counted apart", infeasible),
@@ -209,6 +222,7 @@ _FULL = {
     # d = 1 of the published grid is left out: tokens are ±1 there, and the best one is not unique.
     "dimensions": [2, 3, 4, 5, 10, 15, 20],
     "seeds": 60,
+    "flat": 10,
     "ranks": {"5": 2.4, "10": 3.6, "15": 4.6},
     "certified": 0.99,
 }
@@ -219,10 +233,10 @@ CLAIM = Claim(
     kind="figure",
     trust="image",
     statement="Solutions of the best-token problem have rank at most min(n, d). The Frobenius "
-    "solution has it nearly always; the nuclear one has a rank far below, which hardly depends "
-    "on d.",
+    "solution has it nearly always; the nuclear one has a rank far below, whose mean "
+    "changes by less than one from d = 10 on.",
     full=_FULL,
-    quick={**_FULL, "dimensions": [2, 5, 20], "seeds": 10},
+    quick={**_FULL, "dimensions": [2, 10, 20], "seeds": 10},
     run=run,
     check=check,
     plot=plot,

@@ -135,13 +135,16 @@ def plot(config: Config, result: Result) -> Figure:
     for b, c in enumerate(best):
         if c.W is None:
             continue
-        style = {"color": CYCLE[b % len(CYCLE)], "linewidth": 1.0, "alpha": 0.8}
+        name = f"instance {seeds_of(config)[b]}"
+        style = {"color": CYCLE[b % len(CYCLE)], "linewidth": 1.0, "alpha": 0.8, "label": name}
+        style["linestyle"] = ("-", "--", ":")[b // len(CYCLE) % 3]
         W = result["W"][b]
-        left.loglog(config["radii"], [max(1 - cosine(M, c), 1e-12) for M in W], ".-", **style)
-        right.loglog(config["radii"], [max(1 - share(M, c), 1e-9) for M in W], ".-", **style)
+        left.loglog(config["radii"], [max(1 - cosine(M, c), 1e-12) for M in W], marker=".", **style)
+        right.loglog(config["radii"], [max(1 - share(M, c), 1e-9) for M in W], marker=".", **style)
     name = f"radius over the least {config['norm']} norm"
     left.set(xlabel=name, ylabel="1 − correlation to the certified W", title="Direction")
     right.set(xlabel=name, ylabel="1 − certified margin share", title="Margin")
+    right.legend(frameon=False, fontsize=7, loc="lower left", ncols=2)
     return figure
 
 
@@ -161,7 +164,7 @@ FROBENIUS = Claim(
     title="Regularization path, Frobenius",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖W‖_F ≤ R, W_R/R tends to the Frobenius "
+    statement="Minimising the loss with ‖W‖_F ≤ R (v1, Theorem 2), W_R/R tends to the Frobenius "
     "max-margin direction of the best tokens as R grows, if they are unique and can be separated.",
     full=_FROBENIUS,
     quick={**_FROBENIUS, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
@@ -187,8 +190,8 @@ NUCLEAR = Claim(
     title="Regularization path, nuclear",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R, K Qᵀ/R tends to the set of "
-    "nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
+    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R (v1, Theorem 2), K Qᵀ/R tends to the set "
+    "of nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
     "separated.",
     full=_NUCLEAR,
     quick={**_NUCLEAR, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},

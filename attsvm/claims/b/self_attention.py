@@ -37,10 +37,10 @@ CLAIM = Claim(
     id="B.self-attention",
     title="The first token as query",
     kind="theorem",
-    trust="as recalled",
-    statement="With the first token of each input as its query, normalized descent on W ends at "
-    "the Frobenius max-margin solution of locally optimal tokens, as it does with queries of "
-    "their own.",
+    trust="read",
+    statement="The first token of an input may be its query (v1, Theorem 1; Theorem 7 holds for "
+    "any): normalized descent on W then ends at the Frobenius max-margin solution of locally "
+    "optimal tokens, as it does with queries of their own.",
     full=_FULL,
     quick={**_FULL, "seeds": 20},
     run=runner(_FAMILIES),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from attsvm.claims.beyond import (
+    basins_by_proof,
     factored_spectral,
     float_drift,
     logit_ceiling,
+    proved_runs,
     rules_against_norms,
     saturation_is_not_convergence,
 )
@@ -17,4 +19,6 @@ CLAIMS: dict[str, Claim] = {
     "beyond.saturation-is-not-convergence": saturation_is_not_convergence.CLAIM,
     "beyond.float-drift": float_drift.CLAIM,
     "beyond.logit-ceiling": logit_ceiling.CLAIM,
+    "beyond.proved-runs": proved_runs.CLAIM,
+    "beyond.basins-by-proof": basins_by_proof.CLAIM,
 }

@@ -97,7 +97,7 @@ def plot(config: Config, result: Result) -> Figure:
         xlabel="model: the weight, or factors of this width",
         ylim=(None, 1.02),
         ylabel="certified margin share",
-        title="Spectral descent (bars: medians)",
+        title="Spectral descent (dots: instances, bars: medians)",
     )
     figure.legend(loc="outside right center", frameon=False, title="norm")
     return figure

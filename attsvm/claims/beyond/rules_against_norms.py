@@ -99,7 +99,8 @@ def plot(config: Config, result: Result) -> Figure:
                 ha="center",
                 va="center",
                 fontweight=weight,
-                color="white" if table[i, j] < 0.8 else "black",
+                # Not the house's white and black, which a dark page turns round: cells stay.
+                color="#fefefe" if table[i, j] < 0.8 else "#010101",
             )
     axes.set_xticks(range(len(NORMS)), NORMS)
     axes.set_yticks(range(len(ROWS)), list(ROWS))

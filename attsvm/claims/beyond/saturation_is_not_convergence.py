@@ -212,7 +212,7 @@ def plot(config: Config, result: Result) -> Figure:
             alpha=0.5,
             linewidth=0,
         )
-    right.axhline(0.0, color="#888888", linewidth=0.8)
+    right.axhline(0.0, color="#888888", linewidth=0.8, label="neither leads")
     left.set(
         xlabel="iteration",
         ylabel="probability of the token that is left",

@@ -277,7 +277,7 @@ def plot(config: Config, result: Result) -> Figure:
     right.set(
         xlabel="update of the second stage",
         ylabel="entry of W_kq (linear within 0.1)",
-        title="Five tokens: 1 passes 3",
+        title="The example: token 1 passes token 3",
     )
     right.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

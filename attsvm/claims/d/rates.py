@@ -227,7 +227,13 @@ def plot(config: Config, result: Result) -> Figure:
                 linewidth=1,
                 label="each set" if b == 0 else None,
             )
-            right.loglog(one.steps[1:], one.apart[1:], color=CYCLE[0], linewidth=1)
+            right.loglog(
+                one.steps[1:],
+                one.apart[1:],
+                color=CYCLE[0],
+                linewidth=1,
+                label="each set" if b == 0 else None,
+            )
             t = np.array([one.steps[-1] / 4, one.steps[-1]])
             line = 1e3 * one.above[-1] * np.exp(one.rate * (t[1] - t))  # moved up, to be seen
             left.semilogy(

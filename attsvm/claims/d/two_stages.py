@@ -46,22 +46,46 @@ def run(config: Config) -> Result:
         ]
         out["first.steps"] = paths[0].steps
         out[f"{weights}.W_ov"] = np.stack([path.weights["W_ov"][:, 0] for path in paths], axis=1)
-    early, late = [], []
+    early, late, last = [], [], []
     for b, one in enumerate(data):
         path = train(one, model="decoder", weights="uniform", lr=lr, steps=config["early"])
         early.append(path.weights["W_ov"][-1, 0])
         head = out["uniform.W_ov"][-1, b]
         late.append(train(one, model="next-token", head=head, lr=eta, steps=config["steps"][1]))
+        start = {"W_kq": late[-1].weights["W_kq"][-1, 0]}
+        more = config["further"]
+        last.append(train(one, model="next-token", head=head, lr=eta, steps=more, init=start))
     return out | {
         "early.W_ov": np.stack(early),
         "second.steps": late[0].steps,
         "W_kq": np.stack([path.weights["W_kq"][:, 0] for path in late], axis=1),
+        "third.steps": last[0].steps,
+        "further.W_kq": np.stack([path.weights["W_kq"][:, 0] for path in last], axis=1),
     }
 
 
 def _straight(x: Floats | Ints, y: Floats) -> float:
     """R² of the straight line through y over x."""
     return float(np.corrcoef(x, y)[0, 1] ** 2)
+
+
+def _linear(steps: Ints, above: Floats, rate: float) -> dict[str, float]:
+    """How linear the decay of `above` (R,) is in the later half of the steps.
+
+    law: R² of the line through its log over t. rival: what that line leaves unexplained, as a share
+    of what one over log t, a power of t, does. ideal: its slope over the rate. local: the least
+    slope from record to record over the rate, anywhere. nan of what is not positive.
+    """
+    if not (above > 0).all():
+        return dict.fromkeys(("law", "rival", "ideal", "local"), np.nan)
+    late, logs = steps >= steps[-1] / 2, np.log(above)
+    slope, _, law = decay(steps, above, int(steps[late][0]))
+    return {
+        "law": law,
+        "rival": (1 - law) / (1 - _straight(np.log(steps[late]), logs[late])),
+        "ideal": slope / rate,
+        "local": float((-np.diff(logs[1:]) / np.diff(steps[1:])).min() / rate),
+    }
 
 
 def check(config: Config, result: Result) -> Finding:
@@ -72,6 +96,7 @@ def check(config: Config, result: Result) -> Finding:
     times, later = result["first.steps"], result["second.steps"]
     eta = step_size(config, 0), step_size(config, 1)
     U, M, Q = result["uniform.W_ov"], result["empirical.W_ov"], result["W_kq"]
+    F = result["further.W_kq"]
     seen: dict[str, list[float]] = {}
 
     def note(**values: float) -> None:
@@ -85,7 +110,11 @@ def check(config: Config, result: Result) -> Finding:
         gradual, apart = away(M[1:, b], first[b]), away(Q[1:, b], second[b])
         size = np.linalg.norm(Q[:, b], axis=(1, 2))
         above = rises(data[b], U[-1, b], Q[:, b])
-        slope, error, law = decay(later, above, config["late"])
+        far = rises(data[b], U[-1, b], F[1:, b])
+        steps = np.concatenate([later, later[-1] + result["third.steps"][1:]])
+        linear = _linear(steps, np.concatenate([above, far]), eta[1] / second[b].lower)
+        same = float(np.abs(F[0, b] - Q[-1, b]).max())
+        *_, shown = decay(later, above, config["late"])
         *_, line = decay(times, losses(looks["empirical"], M[:, b]), config["early"])
         note(
             step=float(
@@ -94,6 +123,8 @@ def check(config: Config, result: Result) -> Finding:
                         misstep(looks["uniform"], "W_ov", times, U[:, b], eta[0]),
                         misstep(looks["empirical"], "W_ov", times, M[:, b], eta[0]),
                         misstep(after, "W_kq", later, Q[:, b], eta[1]),
+                        misstep(after, "W_kq", result["third.steps"], F[:, b], eta[1]),
+                        same,
                     ]
                 )
             ),
@@ -110,12 +141,11 @@ def check(config: Config, result: Result) -> Finding:
             line=_straight(later, size),
             pace=float(size[-1] / (eta[1] * later[-1])),
             first=line,
-            law=law,
-            fall=float(np.diff(above).max()),
+            shown=shown,
+            fall=float(np.diff([*above, *far]).max()),
             above=float(above[-1]),
-            slope=slope,
-            error=error,
-            ideal=slope * second[b].lower / eta[1],
+            off=abs(linear["ideal"] - 1),
+            **linear,
         )
     gap = worst([*first, *second])
     if not judged:
@@ -124,6 +154,8 @@ def check(config: Config, result: Result) -> Finding:
     most = {name: float(np.max(values)) for name, values in seen.items()}
     least = {name: float(np.min(values)) for name, values in seen.items()}
     early, last = config["early"], int(later[-1])
+    end = last + config["further"]
+    half = end // 2
     tests = (
         at_most("largest error of a recorded step, in step sizes", most["step"], 1e-9),
         at_most("W_ov, uniform: largest 1 − cos at any step", most["turn"], 1e-9),
@@ -146,9 +178,15 @@ def check(config: Config, result: Result) -> Finding:
         noted("W_kq: median ‖W_kq‖/(ηt) at the end", middle["pace"]),
         at_most("W_kq: largest rise of L − L⋆ from record to record", most["fall"], 0.0),
         at_most(f"W_kq: largest L − L⋆ at step {last}", most["above"], 1e-8),
-        noted("W_kq: median slope −d log(L − L⋆)/dt, late", middle["slope"]),
-        noted("W_kq: its error", middle["error"]),
-        noted("W_kq: median R² of that line (.99 was asked before the run)", middle["law"]),
+        noted(f"W_kq: median R² of log(L − L⋆) over t, to step {last}", middle["shown"]),
+        at_least(f"W_kq: least R² of log(L − L⋆) over t, {half} to {end}", least["law"], 0.999),
+        at_most(
+            f"W_kq: unexplained by an exponential over that by a power of t, {half} to {end}",
+            most["rival"],
+            0.1,
+        ),
+        at_most("W_kq: largest |slope/(η/‖W_kq⋆‖) − 1| there", most["off"], 0.05),
+        at_least("W_kq: least slope at any step over η/‖W_kq⋆‖", least["local"], 0.95),
         noted("W_kq: median slope over η/‖W_kq⋆‖", middle["ideal"]),
         at_most("largest certified gap", gap, 1e-8),
     )
@@ -172,7 +210,8 @@ def rows(config: Config, result: Result) -> list[Row]:
         norm = np.linalg.norm(W, axis=(2, 3))
         name = f"{weights} weights"
         stage.append(Curves(steps, np.stack(above, 1), np.stack(apart, 1), norm, name, CYCLE[k]))
-    W = result["W_kq"]
+    W = np.concatenate([result["W_kq"], result["further.W_kq"][1:]])
+    later = np.concatenate([later, later[-1] + result["third.steps"][1:]])
     above = [rises(one, W_ov[b], W[:, b]) for b, one in enumerate(data)]
     apart = [away(W[:, b], best) for b, best in enumerate(second)]
     norm = np.linalg.norm(W, axis=(2, 3))
@@ -199,6 +238,7 @@ _FULL = {
     "count": 68,
     "rates": [0.2, 0.05],
     "steps": [2000, 4000],
+    "further": 8000,
     "early": 500,
     "late": 1000,
 }
@@ -207,11 +247,11 @@ CLAIM = Claim(
     id="D.two-stages",
     title="Both stages of next-token training",
     kind="figure",
-    trust="as recalled",
+    trust="read",
     statement="On realizable sentences over 20 orthonormal tokens, normalized descent on the "
     "collocations turns W_ov to its max-margin solution, and normalized descent on the sentences "
     "over the frozen W_ov turns W_kq to its own; both norms grow linearly and both losses fall to "
-    "their infimum.",
+    "their infimum at a linear rate, exponentially in the step.",
     full=_FULL,
     quick={**_FULL, "seeds": [0, 1]},
     run=run,
@@ -219,9 +259,11 @@ CLAIM = Claim(
     plot=plot,
     differs="Uniform weights of the collocations make W_ov exact in direction from the first step; "
     "a gradual curve, as published, needs other weights (here: how often a collocation is needed) "
-    "or other embeddings. L − L⋆ is not one straight line on a log axis within 4,000 steps: it "
-    "falls up to 7 times as fast as η/‖W_kq⋆‖ while the attention on wrong tokens is above 1/(the "
-    "decoder's gap of 20.5), until about step 3,000, and takes up that rate by about step 4,000 "
-    "(D.rates). The loss itself stops at the floor that the frozen decoder sets, 2.3e-8.",
+    "or other embeddings. L − L⋆ is no straight line on a log axis within the 4,000 steps of the "
+    "second stage: there a power of t fits better, since it falls up to 7 times as fast as "
+    "η/‖W_kq⋆‖ while the attention on wrong tokens is above 1/(the decoder's gap of 20.5), until "
+    "about step 3,000. The linear rate is judged from step 6,000 to 12,000. The loss itself stops "
+    "at the floor that the frozen decoder sets, 2.3e-8. Lengths and numbers of sentences and of "
+    "updates are not published, and the roots in the step sizes 0.2/√20 and 0.05/√20 are likely.",
     reference="huang2024nexttoken",
 )

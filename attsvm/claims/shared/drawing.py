@@ -16,19 +16,18 @@ CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#111
 
 
 def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure and its axes, row by row; room at the foot is left for the caption."""
+    """A figure and its axes, row by row."""
     size = options.pop("figsize", (SIZE[0], SIZE[1] * (1.0 if rows == 1 else 0.8 * rows)))
-    figure = Figure(figsize=size, dpi=DPI)
-    figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0.0, 0.05, 1.0, 0.95)))
+    figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine())
     grid = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [axes for line in grid for axes in line]
 
 
-def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str) -> None:
+def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str, linestyle: str = "-") -> None:
     """The median of y (R, B) over x (R,), with the middle half of the instances shaded."""
     low, middle, high = np.nanquantile(np.asarray(y), (0.25, 0.5, 0.75), axis=1)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(x, middle, color=colour, label=label)
+    axes.plot(x, middle, color=colour, label=label, linestyle=linestyle)
 
 
 def level(axes: Axes, y: float, text: str = "") -> None:

@@ -43,6 +43,16 @@ def recertified(
     ]
 
 
+def padded(name: str, count: int, result: Result) -> Result:
+    """The kept solutions under this name, so many of them: a missing one is a W that is unknown."""
+    out = {}
+    for part in ("W", "multipliers", "ties"):
+        kept = result[f"{name}.{part}"][:count]
+        more = np.zeros((count - len(kept), *kept.shape[1:]))
+        out[f"{name}.{part}"] = np.concatenate([kept, more + np.nan if part == "W" else more])
+    return out
+
+
 def worst_gap(certificates: Sequence[Certificate]) -> float:
     """The largest gap; infinite when one of the solutions is not certified at all."""
     return max((float(c.gap) for c in certificates), default=0.0)

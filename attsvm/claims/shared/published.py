@@ -15,6 +15,7 @@ import numpy as np
 
 from attsvm.data.random.torch_random import TorchRandom
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.heads import Head, head_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.problem.tokens import Tokens
 
@@ -45,28 +46,63 @@ def published_stack(seeds: Sequence[int]) -> tuple[list[Tokens], Floats]:
     return [tokens for tokens, _ in made], np.array([v for _, v in made])
 
 
-def plain_gradient(batch: Batch, heads: Floats, W: Floats) -> Floats:
+def plain_gradient(batch: Batch, head: Head, W: Floats) -> Floats:
     """∇L of the logistic loss (B, d, dq) at W (B, d, dq), by the formula above."""
     logits = np.einsum("bntd,bnd->bnt", batch.keys, np.einsum("bde,bne->bnd", W, batch.queries))
     s = np.exp(logits - logits.max(axis=2, keepdims=True))
     s /= s.sum(axis=2, keepdims=True)
-    score = np.einsum("bntd,bd->bnt", batch.values, heads) * batch.labels[:, :, None]
+    o = np.einsum("bnt,bntd->bnd", s, batch.values)
+    slope = head.gradient(o)
+    score = np.einsum("bntd,bnd->bnt", batch.values, slope) * batch.labels[:, :, None]
     f = (s * score).sum(axis=2, keepdims=True)
-    C = -s * (score - f) / (1 + np.exp(f)) / batch.keys.shape[1]
+    reads = f if head.linear else (head.value(o) * batch.labels)[:, :, None]
+    C = -s * (score - f) / (1 + np.exp(reads)) / batch.keys.shape[1]
     return np.einsum("bnd,bne->bde", np.einsum("bnt,bntd->bnd", C, batch.keys), batch.queries)
 
 
+def _normalized(G: Floats, eps: float = 0.0) -> Floats:
+    """Each matrix over its length and eps; 0 where it is 0."""
+    size = np.linalg.norm(G, axis=(1, 2), keepdims=True) + eps
+    return G / np.where(size > 0, size, 1.0)
+
+
 def plain_run(
-    tokens: Sequence[Tokens], heads: Floats, W: Floats, *, lr: float, marks: Ints, eps: float
+    tokens: Sequence[Tokens], heads: Floats | Head, W: Floats, *, lr: float, marks: Ints, eps: float
 ) -> Floats:
     """The weights (R, B, d, dq) of the published loop at the steps `marks`, from W (B, d, dq)."""
     batch = Batch.of(list(tokens))
+    head = head_of(heads, tokens[0].d)
     found = []
     wanted = set(marks.tolist())
     for step in range(int(marks[-1]) + 1):
         if step in wanted:
             found.append(W)
-        G = plain_gradient(batch, heads, W)
-        size = np.linalg.norm(G, axis=(1, 2), keepdims=True) + eps
-        W = W - lr * G / np.where(size > 0, size, 1.0)
+        W = W - lr * _normalized(plain_gradient(batch, head, W), eps)
     return np.stack(found)
+
+
+def factored_run(
+    tokens: Sequence[Tokens],
+    heads: Floats,
+    factors: tuple[Floats, Floats],
+    *,
+    lr: float,
+    marks: Ints,
+    ridge: float,
+) -> tuple[Floats, Floats]:
+    """K (R, B, d, m) and Q (R, B, dq, m) of the published loop on L(K Qᵀ) + ridge (‖K‖² + ‖Q‖²).
+
+    Each factor's gradient is normalized by itself.
+    """
+    batch = Batch.of(list(tokens))
+    head = head_of(heads, tokens[0].d)
+    (K, Q), found = factors, []
+    wanted = set(marks.tolist())
+    for step in range(int(marks[-1]) + 1):
+        if step in wanted:
+            found.append((K, Q))
+        G = plain_gradient(batch, head, K @ Q.swapaxes(1, 2))
+        turned = G.swapaxes(1, 2) @ K + 2 * ridge * Q
+        K = K - lr * _normalized(G @ Q + 2 * ridge * K)
+        Q = Q - lr * _normalized(turned)
+    return np.stack([K for K, _ in found]), np.stack([Q for _, Q in found])

@@ -40,6 +40,7 @@ from attsvm.solvers.front import solve
 from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.limits.premises import Case
 from attsvm.theory.measures import correlation
+from attsvm.training.descent import pulled_back
 from attsvm.training.path import Path
 
 # Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
@@ -233,7 +234,7 @@ def _limit(run: SentenceRun, found: Realizability) -> Limit:
         realizable=found,
         staged=_staged(run),
         schedule=config.get("schedule"),
-        decay=config.get("decay"),
+        decay=pulled_back(config),
     )
     return limit_of("next-token", config["rule"], stands_for, case, name="next-token")
 

@@ -202,7 +202,7 @@ def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed:
 
 def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
     """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
-    plain = descent.rule.fused is not None and not descent.decay
+    plain = descent.rule.fused is not None and not (descent.decay or descent.rule.ridge)
     if not lesson.frozen or not plain or not lesson.contexts.plain:
         return None
     contexts, lifts = lesson.contexts, None

@@ -47,23 +47,27 @@ SHARE = 16
 
 
 @njit(**INNER)
-def assemble(
-    part: Floats, height: Floats, slope: Floats, queries: Floats, shares: Floats, G: Floats
-) -> float:
-    """The exponent of the sum −Σ_i slope_i e^height_i part_i z_iᵀ over inputs; writes G (dq, d).
+def weigh(height: Floats, slope: Floats, shares: Floats) -> float:
+    """The largest height; writes what each input has of the sum, −slope_i e^(height_i − largest).
 
-    The sum is Gᵀ e^exponent. part (n, d), all finite; height (n,) is −inf for inputs that add
-    nothing; slope (n,): that of the loss, up to what is in height; queries (n, dq); shares (n,)
-    is room.
+    height (n,) is −inf for inputs that add nothing; slope (n,): that of the loss, up to what is in
+    height; shares (n,).
     """
-    n, d = part.shape
-    dq = queries.shape[1]
+    n = len(height)
     peak = -np.inf
     for i in range(n):
         peak = max(peak, height[i])
     for i in range(n):
         f = height[i] - peak
         shares[i] = -slope[i] * math.exp(f) if f > LEAST else 0.0
+    return peak
+
+
+@njit(**INNER)
+def gather(part: Floats, queries: Floats, shares: Floats, G: Floats) -> None:
+    """Writes Σ_i shares_i z_i part_iᵀ to G (dq, d), from part (n, d), all finite, z (n, dq)."""
+    n, d = part.shape
+    dq = queries.shape[1]
     # Four inputs at a time: each entry of G is then fetched once for four of them.
     for i in range(0, n - 3, 4):
         f0, f1, f2, f3 = shares[i], shares[i + 1], shares[i + 2], shares[i + 3]
@@ -92,6 +96,19 @@ def assemble(
                 f = shares[i] * queries[i, c]
                 for r in range(d):
                     G[c, r] += f * part[i, r]
+
+
+@njit(**INNER)
+def assemble(
+    part: Floats, height: Floats, slope: Floats, queries: Floats, shares: Floats, G: Floats
+) -> float:
+    """The exponent of the sum −Σ_i slope_i e^height_i part_i z_iᵀ over inputs; writes G (dq, d).
+
+    The sum is Gᵀ e^exponent. part (n, d), height, slope (n,), queries (n, dq): see `weigh` and
+    `gather`; shares (n,) is room.
+    """
+    peak = weigh(height, slope, shares)
+    gather(part, queries, shares, G)
     return peak
 
 

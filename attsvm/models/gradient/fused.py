@@ -131,8 +131,8 @@ def slope_of(code: int, x: float) -> tuple[float, float]:
 
 
 @njit(**INNER)
-def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> float:
-    """The largest entry of W (d, dq) in size; writes U = Wᵀ and what is known before a look."""
+def prepare(given: Instances, known: Known, seen: Seen, b: int) -> None:
+    """Writes what is known of instance b before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
     n, T, d = keys.shape
     dq = queries.shape[1]
@@ -151,10 +151,15 @@ def _begin(given: Instances, known: Known, seen: Seen, W: Floats, b: int) -> flo
         known.live[i] = query > 0.0
         for r in range(d):
             seen.part[i, r] = 0.0
+
+
+@njit(**INNER)
+def _load(W: Floats, U: Floats) -> float:
+    """The largest entry of W (d, dq) in size; writes U = Wᵀ."""
     reach = 0.0
-    for c in range(dq):
-        for r in range(d):
-            seen.U[c, r] = W[r, c]
+    for c in range(U.shape[0]):
+        for r in range(U.shape[1]):
+            U[c, r] = W[r, c]
             reach = max(reach, abs(W[r, c]))
     return reach
 
@@ -174,15 +179,14 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
 
 
 @njit(**INNER, inline="always")
-def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
+def look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
-    No entry of W is above reach. A top token that no rounding could have made the wrong one is kept
-    without asking again.
+    seen.w holds W z, and no entry of W is above reach. A top token that no rounding could have made
+    the wrong one is kept without asking again.
     """
     ahead, mass, w = seen.ahead, seen.mass, seen.w
     D, gap, present = known.D[i], known.gap[i], given.present[b, i]
-    combine(given.queries[b, i], seen.U, w)
     a = known.held[i]
     lead = total = 0.0
     if a >= 0:
@@ -229,8 +233,8 @@ def _look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: i
 
 
 @njit(**INNER)
-def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
-    """Writes the record of this number, all but log ‖g‖."""
+def note(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
+    """Writes the record of this number, all but log ‖g‖ and the parameters."""
     n = len(seen.margin)
     loss = 0.0
     for i in range(n):
@@ -239,9 +243,14 @@ def _write(given: Instances, seen: Seen, state: State, log: Log, b: int, row: in
         log.sureness[row, b, i] = seen.sure[i]
     log.columns[row, 0, b] = loss / n
     log.columns[row, 2, b] = state.clock[b]
-    for r in range(seen.U.shape[1]):
-        for c in range(seen.U.shape[0]):
-            log.weights[row, b, r, c] = seen.U[c, r]
+
+
+@njit(**INNER)
+def _save(U: Floats, W: Floats) -> None:
+    """Writes Uᵀ to W (d, dq)."""
+    for c in range(U.shape[0]):
+        for r in range(U.shape[1]):
+            W[r, c] = U[c, r]
 
 
 @njit(**INNER)
@@ -270,11 +279,13 @@ def _march(
     U, G = seen.U, seen.G
     dq, d = U.shape
     for b in range(begin, end):
-        reach = _begin(given, known, seen, state.W[b], b)
+        prepare(given, known, seen, b)
+        reach = _load(state.W[b], U)
         written = int(np.int64(0))  # a literal zero would be a type of its own
         for k in range(len(lr)):
             for i in range(n):
-                if not _look(given, known, seen, reach, b, i):
+                combine(given.queries[b, i], U, seen.w)
+                if not look(given, known, seen, reach, b, i):
                     return False
                 a = known.held[i]
                 if a != state.top[b, i]:
@@ -296,7 +307,8 @@ def _march(
             size = math.sqrt(size)
             log_size = -np.inf if size == 0.0 else math.log(size) + scale
             if written < len(log.at) and log.at[written] == k:
-                _write(given, seen, state, log, b, written)
+                note(given, seen, state, log, b, written)
+                _save(U, log.weights[written, b])
                 log.columns[written, 1, b] = log_size
                 written += 1
             if not lr[k] >= 0.0:  # a last look without a step
@@ -312,13 +324,11 @@ def _march(
                 passed -= log_size
             state.clock[b] = log_add(state.clock[b], passed)
             _step(U, G, f, lr[k] * decay)
-        for c in range(dq):
-            for r in range(d):
-                state.W[b, r, c] = U[c, r]
+        _save(U, state.W[b])
     return True
 
 
-def _memory(given: Instances) -> tuple[Known, Seen]:
+def room_of(given: Instances) -> tuple[Known, Seen]:
     """Room for one thread."""
     _, n, T, d = given.keys.shape
     dq, e = given.queries.shape[2], given.values.shape[3]
@@ -355,6 +365,6 @@ def descend(given: Instances, steps: Steps, state: State, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void."""
 
     def some(begin: int, end: int) -> bool:
-        return bool(_march(given, *_memory(given), steps, state, log, begin, end))
+        return bool(_march(given, *room_of(given), steps, state, log, begin, end))
 
     return all(in_shares(some, len(given.keys)))

@@ -1,7 +1,8 @@
 """What a kernel of many steps is given, what it changes and what it writes down.
 
-B instances of n inputs; W (B, d, dq) is the one block of parameters. Kernels take these as they
-are: `fused` for attention on Tokens, another one for sentences.
+B instances of n inputs; W (B, d, dq) is the one block of parameters, or several with one number
+of columns, the rows of one below those of another. Kernels take these as they are: `fused` and
+`factored_steps` for attention on Tokens, another one for sentences.
 """
 
 from __future__ import annotations

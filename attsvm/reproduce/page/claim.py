@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.references import REFERENCES
-from attsvm.reproduce.folder import Record, rerun_command
-from attsvm.reproduce.page.figure import LARGEST, picture
+from attsvm.reproduce.folder import Record, judged_words, proof_words, rerun_command
+from attsvm.reproduce.page.figure import LARGEST, Letters, picture
 
 VERDICTS = ("holds", "fails", "undecided")
 # Shape and word beside the colour, which not everybody sees.
@@ -31,17 +31,22 @@ TRUST = {
 }
 
 
-# What the first screen of a page says of its verdicts.
-MEANING = (
-    "attsvm trains one-layer attention exactly, solves the max-margin problem that theory names "
-    "for it with a certificate, and runs the statements of four papers, and questions of its own, "
-    "on fresh data.",
-    "A claim holds when every number asked of it, fixed before the run, is met on instances inside "
-    "its premises; it fails when one is not, and is undecided when no instance is inside. A claim "
-    "that fails is a finding about a statement, not a fault of the run. 'Differs' marks results "
-    "that hold, or fail, in another way than what is published. What a statement is known from "
-    "stands beside its verdict: one that is only recalled is a statement under test, and no "
-    "theorem is said to fail on its account.",
+# What the first screen of a page says: what this is, what the words mean, and what a failure is.
+LEAD = (
+    "attsvm trains one-layer attention exactly, solves with a certificate the max-margin problem "
+    "that theory names as its limit, and puts the statements of four papers, and questions of its "
+    "own, to the test on fresh data."
+)
+MEANING = {
+    "holds": "every number asked of it, fixed before the run, is met on instances inside its "
+    "premises.",
+    "fails": "one of them is not met. That is a finding about a statement, not a fault of the run.",
+    "undecided": "no instance is inside its premises, or it could not be run.",
+    "differs": "it holds, or fails, in another way than what is published.",
+}
+KNOWN_FROM = (
+    "What a statement is known from stands beside its verdict: one that is only recalled is a "
+    "statement under test, and no theorem is said to fail on its account."
 )
 
 
@@ -68,25 +73,43 @@ def seconds(value: object) -> str:
     return f'<span class="seconds">{shown}</span>'
 
 
-def article(folder: Path, record: Record, *, number: int, most: int = LARGEST) -> str:
+def trust(record: Record) -> str:
+    """What the statement is known from, as a small word that stands beside its verdict."""
+    mark = str(record.get("trust", ""))
+    said = TRUST.get(mark, "")
+    return f'<span class="tag" title="{text(said)}">{text(mark)}</span>' if mark else ""
+
+
+def article(
+    folder: Path,
+    record: Record,
+    *,
+    number: int,
+    most: int = LARGEST,
+    letters: Letters | None = None,
+) -> str:
     """The claim's part of the page.
 
     number: its place, which makes the names inside unique. most: characters of its picture, above
-    which a shorter form is taken.
+    which a shorter form is taken. letters: those that all pictures of the page share.
     """
     name, verdict = str(record["id"]), str(record["verdict"])
     described = f"{record['title']}: {verdict}"
-    drawn = picture(folder, name, prefix=f"f{number}-", described=described, most=most)
+    drawn = picture(
+        folder, name, prefix=f"f{number}-", described=described, most=most, letters=letters
+    )
+    moving = _moving(folder, record, number)
+    caption = f'<figcaption class="judged">{text(judged_words(record))}</figcaption>'
     parts = [
-        f'<article class="claim" id="{text(name)}" data-claim="{text(name)}" '
-        f'aria-labelledby="h{number}">',
-        f'<header><h3 id="h{number}">{text(record["title"])}</h3>{badge(verdict)}</header>',
+        f'<article class="claim{" moves" if moving else ""}" id="{text(name)}" '
+        f'data-claim="{text(name)}" aria-labelledby="h{number}">',
+        f'<header><h3 id="h{number}">{text(record["title"])}</h3>'
+        f'<p class="verdict">{badge(verdict)} {trust(record)}</p></header>',
         f'<p class="id"><a href="#{text(name)}">{text(name)}</a> · {text(kind_words(record))}'
-        f" · {text(record.get('trust', ''))}"
         f"{' · quick run' if record.get('quick') else ''} · {seconds(record.get('seconds'))}</p>",
         f'<p class="statement">{text(record.get("statement", ""))}</p>',
-        f'<figure class="figure">{drawn}</figure>',
-        _moving(folder, name, number),
+        moving,
+        f'<figure class="figure">{drawn}{caption}</figure>',
         _reason(record),
         _differs(record),
         _numbers(record, number),
@@ -96,6 +119,49 @@ def article(folder: Path, record: Record, *, number: int, most: int = LARGEST) -
         "</article>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _said(record: Record) -> str:
+    """What a failing statement is, by what it is known from."""
+    if record.get("kind") == "question":
+        return "What was asked"
+    words = {
+        "as recalled": "What is recalled",
+        "derived": "What follows",
+        "code": "What is released",
+    }
+    return words.get(str(record.get("trust")), "What was read")
+
+
+def failure(record: Record) -> str:
+    """What is said of a failing claim near the top: what was read, what was run, what was found."""
+    name, mark = str(record["id"]), str(record.get("trust", ""))
+    missed = "".join(
+        f"<li>{text(row.get('what', ''))}: {figure(row.get('seen'))}, "
+        f"asked {text(row.get('asked', ''))}</li>"
+        for row in record.get("numbers") or []
+        if row.get("met") is False
+    )
+    read = TRUST.get(mark, mark)
+    size = "small counts (quick)" if record.get("quick") else "full size"
+    facts = [
+        (_said(record), f"{text(record.get('statement', ''))} <i>{text(read)}</i>"),
+        ("What was run", f"{text(record.get('premises') or 'not known')}; {size}"),
+        ("What was not met", f"<ul>{missed}</ul>" if missed else ""),
+        ("What was found", text(record.get("reason") or "")),
+    ]
+    lines = "".join(f"<dt>{what}</dt><dd>{said}</dd>" for what, said in facts if said)
+    smallest = (
+        "<details><summary>The smallest instance, and how it differs from what is published"
+        f"</summary><p>{text(record['differs'])}</p></details>"
+        if record.get("differs")
+        else ""
+    )
+    return (
+        f'<li><p class="verdict"><a href="#{text(name)}">{text(name)}</a> '
+        f"{badge(record['verdict'])} {trust(record)} {text(kind_words(record))}</p>"
+        f'<dl class="facts">{lines}</dl>{smallest}</li>'
+    )
 
 
 def _reason(record: Record) -> str:
@@ -148,22 +214,14 @@ def figure(value: object) -> str:
 
 def _facts(record: Record) -> str:
     """Premises, what kind of statement it is, where it comes from, and how surely it is proved."""
-    gap = record.get("gap")
-    proof = (
-        "not certified"
-        if not isinstance(gap, int | float)
-        else "no solution is used"
-        if gap == 0
-        else f"gap at most {gap:.1e}"
-    )
     source = REFERENCES.get(str(record.get("reference")))
-    kind, trust = str(record.get("kind", "")), str(record.get("trust", ""))
+    kind, mark = str(record.get("kind", "")), str(record.get("trust", ""))
     facts: list[tuple[str, Any]] = [
         ("Premises", record.get("premises")),
         ("Instances judged", record.get("judged")),
-        ("Certified", proof),
+        ("Solutions", proof_words(record)),
         ("Kind", KINDS.get(kind, kind)),
-        ("Trust", TRUST.get(trust, trust)),
+        ("Trust", TRUST.get(mark, mark)),
         ("Source", f"{source.authors} ({source.year}), {source.title}" if source else ""),
     ]
     lines = "".join(
@@ -179,21 +237,24 @@ def _facts(record: Record) -> str:
     )
 
 
-def _moving(folder: Path, name: str, number: int) -> str:
-    """The moving picture's place and its data; nothing when there is none."""
-    file = folder / "claims" / f"{name}.motion.json"
+def _moving(folder: Path, record: Record, number: int) -> str:
+    """The moving picture's place and its data, and the way to the still one; nothing without it."""
+    file = folder / "claims" / f"{record['id']}.motion.json"
     if not file.exists():
         return ""
     try:
         motion = json.loads(file.read_text("utf-8"))
     except ValueError:
-        return '<p class="none">The moving picture on file cannot be read.</p>'
+        return ""  # the still picture is shown
     if not isinstance(motion, dict) or not motion.get("steps"):
         return ""
     data = script_json(_rounded(motion))
     return (
         f'<figure class="moving" data-motion="m{number}"><figcaption>'
-        f"{text(motion.get('title', ''))}</figcaption></figure>"
+        f"<b>{text(motion.get('title', ''))}</b> "
+        f'<span class="judged">{text(judged_words(record))}</span></figcaption></figure>'
+        '<p class="control"><button type="button" class="still" aria-pressed="false">'
+        "Still picture, all panels</button></p>"
         f'<script type="application/json" id="m{number}">{data}</script>'
     )
 

@@ -10,16 +10,19 @@ from attsvm.ground.version import __version__
 from attsvm.references import REFERENCES
 from attsvm.reproduce.folder import PAGE, Record, disk_space, read_results, write_text
 from attsvm.reproduce.page.claim import (
+    KNOWN_FROM,
+    LEAD,
     MARKS,
     MEANING,
     VERDICTS,
     article,
     badge,
+    failure,
     kind_words,
     seconds,
     text,
 )
-from attsvm.reproduce.page.figure import LARGEST
+from attsvm.reproduce.page.figure import LARGEST, Letters
 
 # Letter -> key of the paper in the bibliography.
 PAPERS = {
@@ -28,7 +31,7 @@ PAPERS = {
     "C": "julistiono2024mirror",
     "D": "huang2024nexttoken",
 }
-# Characters for all pictures together, so that the page stays easy to send.
+# Characters for all pictures of one width together, so that the page stays easy to send.
 PICTURES = 6_500_000
 # Words for the verdicts of several claims.
 _MANY = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
@@ -60,11 +63,14 @@ def render(folder: Path, records: list[Record]) -> str:
     papers = list(dict.fromkeys(str(record["paper"]) for record in records))
     numbered = list(enumerate(records))
     most = min(LARGEST, PICTURES // max(len(records), 1))
+    letters = Letters()
     sections = "\n".join(
         f'<section class="paper" aria-labelledby="p{place}"><h2 id="p{place}">'
         f"{_heading(paper)}</h2>\n"
         + "\n".join(
-            article(folder, r, number=k, most=most) for k, r in numbered if str(r["paper"]) == paper
+            article(folder, r, number=k, most=most, letters=letters)
+            for k, r in numbered
+            if str(r["paper"]) == paper
         )
         + "\n</section>"
         for place, paper in enumerate(papers)
@@ -89,8 +95,10 @@ def render(folder: Path, records: list[Record]) -> str:
 <div><p class="brand">attsvm</p><h1>What attention selects: the claims, run again</h1></div>
 <button type="button" id="theme" class="control" aria-pressed="false">Dark</button>
 </header>
+{letters.markup()}
 <main>
 {_summary(records, papers, counts)}
+{_failures(records)}
 {_table(records, papers)}
 {sections}
 </main>
@@ -154,15 +162,34 @@ def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> 
         if not quick
         else f"{quick} of {len(records)} quick"
     )
-    meaning = "".join(f"<p>{text(words)}</p>" for words in MEANING)
-    return f"""<section aria-labelledby="summary"><h2 id="summary">Summary</h2>
+    meaning = "".join(
+        f"<dt>{badge(word) if word in VERDICTS else _DIFFERS}</dt><dd>{text(words)}</dd>"
+        for word, words in MEANING.items()
+    )
+    return f"""<section aria-labelledby="summary"><h2 id="summary" class="aside">Summary</h2>
+<p class="lead">{text(LEAD)}</p>
 <ul class="tiles">{tiles}</ul>
-<p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running · \
-attsvm {text(", ".join(versions) or __version__)}</p>
-<div class="meaning">{meaning}</div>
+<p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running, without \
+compiling · attsvm {text(", ".join(versions) or __version__)}</p>
+<dl class="meaning">{meaning}</dl>
+<p class="known">{text(KNOWN_FROM)}</p>
 <div class="scroll"><table class="papers"><thead><tr><th scope="col">Paper</th>{heads}\
 <td></td></tr></thead><tbody>{"".join(lines)}</tbody></table></div>
 </section>"""
+
+
+_DIFFERS = '<span class="tag">differs</span>'
+
+
+def _failures(records: list[Record]) -> str:
+    """For each failing claim what was read, run and found; nothing when none fails."""
+    lines = [failure(record) for record in records if _verdict(record) == "fails"]
+    if not lines:
+        return ""
+    return (
+        '<section class="failures" aria-labelledby="failures"><h2 id="failures">What fails</h2>\n'
+        f'<ul class="failing">\n{chr(10).join(lines)}\n</ul></section>'
+    )
 
 
 def _table(records: list[Record], papers: list[str]) -> str:
@@ -174,18 +201,14 @@ def _table(records: list[Record], papers: list[str]) -> str:
         search = " ".join(
             str(record.get(part, "")) for part in ("id", "title", "statement", "reason", "differs")
         )
-        mark = (
-            ' <span class="tag" title="Differs from what is published">differs</span>'
-            if record.get("differs")
-            else ""
-        )
+        mark = f" {_DIFFERS}" if record.get("differs") else ""
         lines.append(
             f'<tr data-claim="{text(name)}" data-paper="{text(record["paper"])}" '
             f'data-verdict="{verdict}" data-kind="{text(kind_words(record))}" '
             f'data-search="{text(search.lower())}"><th scope="row"><a href="#{text(name)}">'
             f"{text(name)}</a></th><td>{text(record['title'])}{mark}</td>"
-            f"<td>{text(kind_words(record))}</td><td>{text(record.get('trust', ''))}</td>"
-            f"<td>{badge(record['verdict'])}</td>"
+            f"<td>{text(kind_words(record))}</td><td>{badge(record['verdict'])}</td>"
+            f"<td>{text(record.get('trust', ''))}</td>"
             f'<td class="number">{seconds(record.get("seconds"))}</td></tr>'
         )
     return f"""<section aria-labelledby="claims"><h2 id="claims" tabindex="-1">Claims</h2>
@@ -199,8 +222,8 @@ def _table(records: list[Record], papers: list[str]) -> str:
 <p role="status" aria-live="polite" id="count">{len(records)} claims</p>
 </form>
 <div class="scroll"><table class="claims"><thead><tr><th scope="col">Claim</th>\
-<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">Known from</th>\
-<th scope="col">Verdict</th>\
+<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">Verdict</th>\
+<th scope="col">Known from</th>\
 <th scope="col" class="number">Time</th></tr></thead>
 <tbody>
 {chr(10).join(lines)}

@@ -1,19 +1,21 @@
 """Pictures as parts of a page: SVG made safe to stand beside others, or PNG when it is too large.
 
 Only drawing elements and attributes that draw are let through; names of parts get a prefix, so
-that the clip paths of two pictures do not clash; the house colours become variables of the page,
-so that pictures turn dark with it.
+that the clip paths of two pictures do not clash; letters are kept once for the whole page; the
+house colours become variables of the page, so that pictures turn dark with it.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
 from attsvm.errors import BadTokens
+from attsvm.reproduce.folder import NARROW
 
 # Characters of an SVG above which the PNG is shown if it is shorter.
 LARGEST = 250_000
@@ -99,26 +101,79 @@ THEMED = {
 }
 
 
-def picture(folder: Path, name: str, *, prefix: str, described: str, most: int = LARGEST) -> str:
+class Letters:
+    """The shapes of letters that the pictures of a page have in common, each kept once."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def name(self, shape: str) -> str:
+        """The name on the page of a shape, given as the attributes of its path."""
+        return self.names.setdefault(shape, f"letter-{len(self.names)}")
+
+    def markup(self) -> str:
+        """The shapes as a part of the page that is not seen."""
+        paths = "".join(f'<path id="{name}"{shape}/>' for shape, name in self.names.items())
+        return f'<svg class="letters" aria-hidden="true"><defs>{paths}</defs></svg>'
+
+
+@dataclass(frozen=True)
+class _Names:
+    """How the names inside one picture are written on the page.
+
+    used: the names that something refers to. shared: names of letters -> their names on the page.
+    """
+
+    prefix: str
+    used: set[str]
+    shared: dict[str, str] = field(default_factory=dict)
+
+    def of(self, name: str) -> str:
+        """A name as the page has it."""
+        return self.shared.get(name, self.prefix + name)
+
+
+def picture(
+    folder: Path,
+    name: str,
+    *,
+    prefix: str,
+    described: str,
+    most: int = LARGEST,
+    letters: Letters | None = None,
+) -> str:
     """The HTML of a claim's picture: an inline SVG, an image, or a sentence when there is none.
 
     prefix: put before every name inside the SVG. described: what a screen reader says of it. most:
-    characters of an SVG; of one above this, the shorter of SVG and PNG is shown.
+    characters of an SVG; of one above this, the shorter of SVG and PNG is shown. letters: those of
+    the page. Where there is another form for a narrow screen, both are given, in elements of class
+    wide and narrow.
     """
-    drawn = _inlined(folder / "figures" / f"{name}.svg", prefix, described)
-    if drawn and len(drawn) <= most:
+    figures = folder / "figures"
+    drawn = _inlined(figures / f"{name}.svg", prefix, described, letters)
+    if not drawn or len(drawn) > most:
+        image = _image(figures / f"{name}.png", described)
+        kept = [part for part in (drawn, image) if part]
+        drawn = min(kept, key=len) if kept else '<p class="none">No picture is on file.</p>'
+    slim = figures / f"{name}{NARROW}"
+    if not slim.exists() or _same(slim, figures / f"{name}.svg"):
         return drawn
-    image = _image(folder / "figures" / f"{name}.png", described)
-    kept = [part for part in (drawn, image) if part]
-    return min(kept, key=len) if kept else '<p class="none">No picture is on file.</p>'
+    other = _inlined(slim, f"{prefix}n-", described, letters)
+    if not other or len(other) > max(most, LARGEST):
+        return drawn
+    return f'<div class="wide">{drawn}</div><div class="narrow">{other}</div>'
 
 
-def _inlined(svg: Path, prefix: str, described: str) -> str:
+def _same(first: Path, second: Path) -> bool:
+    return second.exists() and first.read_bytes() == second.read_bytes()
+
+
+def _inlined(svg: Path, prefix: str, described: str, letters: Letters | None) -> str:
     """The file as an inline SVG; nothing when it is missing, enormous or broken."""
     if not svg.exists() or svg.stat().st_size > 40 * LARGEST:
         return ""
     try:
-        return inline(svg.read_text("utf-8"), prefix=prefix, described=described)
+        return inline(svg.read_text("utf-8"), prefix=prefix, described=described, letters=letters)
     except (ElementTree.ParseError, BadTokens, UnicodeDecodeError):
         return ""
 
@@ -132,49 +187,60 @@ def _image(png: Path, described: str) -> str:
     return f'<img alt="{escape(described)}" src="data:image/png;base64,{coded}">'
 
 
-def inline(svg: str, *, prefix: str, described: str) -> str:
+def inline(svg: str, *, prefix: str, described: str, letters: Letters | None = None) -> str:
     """The SVG as a part of an HTML page, without anything that does not draw."""
     root = ElementTree.fromstring(svg)
     if _name(root.tag) != "svg":
         raise BadTokens("the picture's root is not svg")
-    used = set(_REFERENCE.findall(svg)) | set(re.findall(r'href="#([^"]+)"', svg))
+    names = _Names(prefix, set(_REFERENCE.findall(svg)) | set(re.findall(r'href="#([^"]+)"', svg)))
+    if letters is not None:
+        for node in root.iter():
+            if shape := _letter(node, names):
+                names.shared[node.attrib["id"]] = letters.name(shape)
     view = root.get("viewBox") or f"0 0 {root.get('width')} {root.get('height')}"
-    inside = "".join(_element(child, prefix, used) for child in root)
+    inside = "".join(_element(child, names) for child in root)
     return (
         f'<svg viewBox="{escape(view)}" role="img" aria-label="{escape(described)}">{inside}</svg>'
     )
 
 
-def _element(node: ElementTree.Element, prefix: str, used: set[str]) -> str:
+def _letter(node: ElementTree.Element, names: _Names) -> str:
+    """The attributes of a path that is the shape of a letter; nothing for any other element."""
+    if _name(node.tag) != "path" or set(node.attrib) != {"id", "d", "transform"}:
+        return ""
+    return "".join(_attribute(key, node.attrib[key], names) for key in ("d", "transform"))
+
+
+def _element(node: ElementTree.Element, names: _Names) -> str:
     """An element and what is inside it; nothing for one that does not draw."""
     name = _name(node.tag)
-    if name not in _ELEMENTS or name == "svg":
+    if name not in _ELEMENTS or name == "svg" or node.attrib.get("id") in names.shared:
         return ""
-    inside = "".join(_element(child, prefix, used) for child in node)
+    inside = "".join(_element(child, names) for child in node)
     if name in ("text", "tspan"):
         inside = escape(node.text or "") + inside
     if name in ("g", "defs") and not inside:
         return ""
     attributes = "".join(
-        part for key, value in node.attrib.items() if (part := _attribute(key, value, prefix, used))
+        part for key, value in node.attrib.items() if (part := _attribute(key, value, names))
     )
     if name == "g" and not attributes:
         return inside
     return f"<{name}{attributes}>{inside}</{name}>" if inside else f"<{name}{attributes}/>"
 
 
-def _attribute(key: str, value: str, prefix: str, used: set[str]) -> str:
+def _attribute(key: str, value: str, names: _Names) -> str:
     """One attribute, its references renamed; nothing for one that does not draw."""
     name = _name(key)
     if name not in _ATTRIBUTES:
         return ""
     if name == "id":
-        return f' id="{escape(prefix + value)}"' if value in used else ""
+        return f' id="{escape(names.of(value))}"' if value in names.used else ""
     if name == "href":
         if value.startswith("#"):
-            return f' href="{escape("#" + prefix + value[1:])}"'
+            return f' href="{escape("#" + names.of(value[1:]))}"'
         return f' href="{escape(value)}"' if value.startswith("data:image/png;base64,") else ""
-    text = _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value)
+    text = _REFERENCE.sub(lambda found: f"url(#{names.of(found[1])})", value)
     rest = _REFERENCE.sub("", value)
     if name not in ("transform", "gradientTransform") and ("(" in rest or "\\" in rest):
         return ""  # what calls a function may ask something of a network

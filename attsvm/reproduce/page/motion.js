@@ -205,12 +205,18 @@
     draw(frames - 1);
   };
 
-  // Drawn when first seen: a page of many pictures opens at once. All are drawn before printing.
+  // Drawn when first seen: a page of many pictures opens at once. The still one is printed.
   const places = new Set(document.querySelectorAll("figure.moving"));
   const begin = (place) => { if (places.delete(place)) start(place); };
   const watch = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) { watch.unobserve(entry.target); begin(entry.target); }
   }, { rootMargin: "600px" });
   for (const place of places) watch.observe(place);
-  addEventListener("beforeprint", () => [...places].forEach(begin));
+  for (const button of document.querySelectorAll("button.still")) {
+    button.addEventListener("click", () => {
+      const stands = button.closest("article").classList.toggle("stands");
+      button.setAttribute("aria-pressed", String(stands));
+      button.textContent = stands ? "Moving picture" : "Still picture, all panels";
+    });
+  }
 })();

@@ -45,9 +45,9 @@ _TWO = ("realizable", "orthonormal", "staged")
 
 _DESCENT = (
     "The norm diverges and the direction tends to the least-norm solution at locally optimal "
-    "tokens when started near it. When the other tokens of an input share one score the theorem, "
-    "as recalled, says so of the best tokens from any start; with several inputs far starts "
-    "contradict it (claim B.equal-scores-global)."
+    "tokens when started near it. When the other tokens of an input share one score the theorem "
+    "says so of the best tokens from any start; with one input that stands, with several some "
+    "starts are proved to end elsewhere (claim B.equal-scores-global)."
 )
 _MIRROR = (
     "Started near the least ℓp-norm solution of locally optimal tokens, the norm diverges and "

@@ -45,4 +45,19 @@ TAMPERED = {
          taken("factored spectral.decay.K", "factored spectral.free.K")),
         ("the solutions of other instances", rolled("best.max.W")),
     ),
+    "beyond.proved-runs": (
+        ("proofs one record before the first", changed(
+            "6x8x10 ngd 0.1.W", lambda a: a[[0, 0, 2, 3]])),
+        ("runs as proved that are not", changed("6x8x10 gd 50.proved", np.ones_like)),
+        ("the later weights of other instances", changed(
+            "6x8x10 ngd 1.W", lambda a: np.concatenate([a[:2], np.roll(a[2:], 1, axis=1)]))),
+        ("the solutions of other instances", rolled("6x8x10 ngd 0.02.best.W")),
+    ),
+    "beyond.basins-by-proof": (
+        ("every start as proved", changed("plane 100.proved", np.ones_like)),
+        ("no start as proved", changed("plane 100.proved", np.zeros_like)),
+        ("the paths backwards", backwards("slice 100.W")),
+        ("the ends of other starts", changed(
+            "plane 100.W", lambda a: np.concatenate([a[:-1], np.roll(a[-1:], 6, axis=1)]))),
+    ),
 }  # fmt: skip

@@ -16,7 +16,7 @@ def _lifted(place, value):
 
 TAMPERED = {
     "D.generalization-on-unseen": (
-        ("the attention trained on another set", taken("0.W_kq", "1.W_kq")),
+        ("the attention trained on another set", taken("0.later", "1.later")),
         ("a decoder whose outputs are those of the next token", rolled("0.W_ov")),
         ("the solution of another set", taken("0.best.W", "1.best.W")),
         ("a solution of twice the margin", changed("1.best.W", lambda W: 2 * W)),
