@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attsvm.torch import Attention, MirrorDescent, Monitor, NormalizedGD, SteepestDescent
-from attsvm.torch.ceilings import _adam
+from attsvm.torch.ceilings import Part, Radii, _adam
 from tests.torch.attending import Functional, logits_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::attsvm.torch.SaturationWarning")
@@ -132,6 +132,48 @@ def test_attained_by_one_w_on_one_pair(rule, decay):
         assert last.largest == pytest.approx(last.limit / lost, rel=1e-3)
 
 
+NORMS = {
+    "max": np.inf,
+    "adamw": np.inf,
+    "adam": np.inf,
+    "l1.5": 1.5,
+    "l3": 3,
+    "spectral": "spectral",
+}
+NORMS |= {"mirror 1.5": 1.5, "mirror 3": 3}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("rule", RULES)
+def test_norms_of_weights_stay_within_their_radius_and_the_first_step_reaches_it(rule, decay):
+    """Gradients that always push the weights out along themselves, in the norm of the rule."""
+    p = NORMS.get(rule, 2)
+    W = np.ones((2, 1, 6)) if p == np.inf else np.full((2, 1, 6), 0.5)
+    x = nn.Parameter(torch.as_tensor(W.reshape(2, 6), dtype=torch.float64))
+    if p == "spectral":
+        x = nn.Parameter(torch.eye(2, 6, dtype=torch.float64))
+    optimizer = RULES[rule]([x], weight_decay=0.0 if rule == "adam" else decay)
+    radii = Radii(optimizer)
+
+    def size():
+        M = x.detach().numpy()
+        return np.linalg.norm(M, 2) if p == "spectral" else np.linalg.norm(M.ravel(), p)
+
+    def bound():
+        return radii.of(Part(x, "whole", x.reshape(1, 2, 6)))
+
+    assert bound().now == pytest.approx(size(), rel=1e-12)
+    for step in range(30):
+        x.grad = -x.detach() if p == "spectral" else -torch.ones_like(x)
+        optimizer.step()
+        assert size() <= bound().now[0] <= bound().ever[0]
+        # Adam's first step, and every one of the other rules, is as long as it may be. (Of Adam's
+        # 2⁻²³/(1 − β₂) = 1.2e-4 of a step of 0.03 is left for roundings.)
+        if step == 0 or "adam" not in rule:
+            assert size() == pytest.approx(bound().now[0], rel=5e-6 if "adam" in rule else 1e-6)
+    radii.close()
+
+
 def test_adams_largest_update_is_a_bound_and_near():
     """The worst gradients for step t are those of equality in Cauchy and Schwarz."""
     b1, b2 = 0.9, 0.999
@@ -154,8 +196,6 @@ def test_a_resumed_adam_is_bounded_by_all_its_steps():
     for _ in range(50):
         x.grad = torch.ones(3)
         optimizer.step()
-    from attsvm.torch.ceilings import Radii
-
     found = Radii(optimizer)
     assert found._largest == max(_adam(optimizer, t) for t in range(1, 51))
 
