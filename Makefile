@@ -8,13 +8,13 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 CACHED := .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 
-.PHONY: run tour test test-slow bench check format docs clean
+.PHONY: run tour test test-slow test-extras bench check format docs clean
 
 # One thread per process: the tests run in several processes, and times are compared per thread.
-test test-slow bench: export OMP_NUM_THREADS := 1
-test test-slow bench: export OPENBLAS_NUM_THREADS := 1
-test test-slow bench: export MKL_NUM_THREADS := 1
-test test-slow bench: export NUMBA_NUM_THREADS := 1
+test test-slow test-extras bench: export OMP_NUM_THREADS := 1
+test test-slow test-extras bench: export OPENBLAS_NUM_THREADS := 1
+test test-slow test-extras bench: export MKL_NUM_THREADS := 1
+test test-slow test-extras bench: export NUMBA_NUM_THREADS := 1
 
 # A claim that fails (exit code 5) is a result and no fault of the run.
 run: $(READY)  ## run every claim at small size, judge and draw them, and write one page
@@ -30,6 +30,10 @@ test: check  ## the gate: format, lint, types, then every test that is not slow
 
 test-slow: $(READY)  ## the slow tests alone
 	$(BIN)/python -m pytest -q -n 2 -m slow
+
+test-extras: $(READY)  ## the tests of what is optional: torch
+	@$(PIP) --no-build-isolation -e '.[test,torch]'
+	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch
 
 bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate
 	@$(PIP) --no-build-isolation -e '.[bench,torch]'

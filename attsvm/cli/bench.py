@@ -9,16 +9,26 @@ from typing import Annotated
 import typer
 
 from attsvm.cli.parts.options import Json, app, print_json
+from attsvm.errors import Unsupported
 
 
 @app.command("bench", epilog="Example: attsvm bench --quick --json")
 def bench_command(
+    what: Annotated[
+        str | None, typer.Argument(metavar="[torch]", help="torch: steps of optimizers.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller works.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Works by name.")] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows.")] = Path("results"),
     as_json: Json = False,
 ) -> None:
-    """Measure attsvm beside other solvers, graded by the certificate."""
+    """Measure attsvm beside other solvers, graded by the certificate.
+
+    `attsvm bench torch` measures whole steps of torch optimizers instead: ours, SGD and AdamW.
+    """
+    if what is not None:
+        _optimizers(what, quick, bool(only), as_json)
+        return
     from attsvm.bench import run, table
 
     report = run(
@@ -31,3 +41,17 @@ def bench_command(
         print_json(report)
     else:
         print(table(report["rows"]))
+
+
+def _optimizers(what: str, quick: bool, only: bool, as_json: bool) -> None:
+    """The race of torch optimizers, printed."""
+    if what != "torch" or only:
+        raise Unsupported("bench takes no argument, or torch alone")
+    from attsvm.bench.optimizers import run, table
+
+    show = sys.stderr.isatty()
+    rows = run(quick=quick, progress=lambda line: print(line, file=sys.stderr) if show else None)
+    if as_json:
+        print_json({"status": "done", "rows": rows})
+    else:
+        print(table(rows))

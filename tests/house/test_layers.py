@@ -23,7 +23,7 @@ LAYERS = (
     ("theory",),
     ("language.training",),
     ("doors",),
-    ("figures", "bench", "estimator"),
+    ("figures", "bench", "estimator", "torch"),
     ("claims",),
     ("reproduce",),
     ("cli",),

@@ -90,6 +90,7 @@ MANY = {
     "attsvm.solvers.frobenius.semismooth._line_search",
     "attsvm.solvers.frobenius.semismooth.newton",
     "attsvm.theory.balls.paths.regpath",
+    "attsvm.torch.mirror.__init__",
     "attsvm.training.front.train",
 }
 

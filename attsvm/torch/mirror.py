@@ -1,0 +1,211 @@
+"""MirrorDescent: ℓP mirror descent as a torch optimizer, kept in the dual variable.
+
+    u ← s u − η g,    w = sign(u) |u|^(1/(P−1)),    s = (1 − η λ)^(P−1)
+
+u is state, in float32 beside weights of float32, bfloat16 and float16, in float64 beside float64.
+An update through w would stick where |w|^(P−1) is lost: at zeros, and nearly everywhere in
+bfloat16 for P near 1. Decoupled decay λ multiplies w by 1 − η λ, which is s on u. P = 2 is plain
+descent and keeps no u. The pure rule is attsvm/rules/mirror.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attsvm.errors import Unsupported
+from attsvm.torch.optimizer import Group, RuleOptimizer, flat, plain_memory
+
+# What the state of a parameter holds in the dual's precision, whatever the parameter's own is.
+_KEPT = ("dual", "momentum_buffer")
+# A weight is the one that the last step left when it is within so many roundings of it.
+_ROUNDINGS = 4
+
+
+class MirrorDescent(RuleOptimizer):
+    """ℓP mirror descent: on attention it leads to the entrywise ℓP max margin.
+
+    lr: the step size η in the dual variable. p: the exponent P > 1, also by group; 2 is SGD.
+    normalized: each gradient is divided by its own ℓQ norm, Q = P/(P − 1). momentum: as in
+    torch.optim.SGD, m ← μ m + g. weight_decay: decoupled, w ← (1 − η λ) w beside the step.
+    maximize: climb. foreach: move the tensors that no kernel takes together; chosen without it.
+    check_finite: refuse a step whose gradients are not finite, before anything is changed.
+
+    Weights that are changed from outside (a projection, another checkpoint) get their u anew;
+    changes through `.data` cannot be seen: call `forget()` after them.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        *,
+        p: float,
+        normalized: bool = False,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        check_finite: bool = True,
+    ) -> None:
+        self._left: dict[int, int] = {}
+        defaults = {
+            "lr": lr,
+            "p": p,
+            "normalized": normalized,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "check_finite": check_finite,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._left = {}
+
+    def forget(self) -> None:
+        """Look at every weight before the next step, and take u anew where it is another one."""
+        self._left.clear()
+
+    def _check_group(self, group: Group, number: int) -> None:
+        if not 1 < float(group["p"]) < float("inf"):
+            raise Unsupported(f"p is {float(group['p']):g}: it must be above 1 and finite")
+        super()._check_group(group, number)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state of the same shapes and exponents, the dual variables digit by digit."""
+        mine, theirs = self.param_groups, state_dict["param_groups"]
+        for number, (group, saved) in enumerate(zip(mine, theirs, strict=False)):
+            if saved.get("p") != group["p"]:
+                raise Unsupported(
+                    f"group {number} was saved with p = {saved.get('p')} and has p = "
+                    f"{group['p']:g}: dual variables of one exponent mean nothing for another"
+                )
+        places = list(chain.from_iterable(group["params"] for group in theirs))
+        params = list(chain.from_iterable(group["params"] for group in mine))
+        pairs = [(x, state_dict["state"].get(k, {})) for k, x in zip(places, params, strict=False)]
+        for x, kept in pairs:
+            for name in _KEPT:
+                if name in kept and kept[name].shape != x.shape:
+                    raise Unsupported(
+                        f"the saved {name} has shape {tuple(kept[name].shape)}, its parameter "
+                        f"{tuple(x.shape)}: the state is of another model"
+                    )
+        super().load_state_dict(state_dict)
+        for x, kept in pairs:
+            for name in _KEPT:
+                if name in kept:
+                    self.state[x][name] = kept[name].detach().to(x.device, _precision(x)).clone()
+        self.forget()
+
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+        lr, p, decay = float(group["lr"]), float(group["p"]), float(group["weight_decay"])
+        if lr * decay >= 1:
+            raise Unsupported(f"lr × weight_decay is {lr * decay:g}: it must be below 1")
+        toward = self._directions(group, params, gradients)
+        lr = -lr if group["maximize"] else lr
+        kept = 1 - abs(lr) * decay
+        if p == 2:
+            _plain(params, toward, lr, kept)
+            return
+        shrink = kept ** (p - 1)
+        others: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
+        for x, g in zip(params, toward, strict=True):
+            u = self._dual(x, p)
+            if plain_memory(x) and plain_memory(u) and plain_memory(g):
+                from attsvm.torch.threads import in_parts
+
+                in_parts(flat(u), flat(g), flat(x), lr=lr, shrink=shrink, p=p)
+                torch.autograd.graph.increment_version(x)
+            else:
+                for part, tensor in zip(others, (x, u, g), strict=True):
+                    part.append(tensor)
+        if others[0]:
+            _mirrored(*others, lr=lr, shrink=shrink, p=p, together=group["foreach"])
+        self._left |= {id(x): x._version for x in params}
+
+    def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
+        """What is taken off the dual variables, times the step size."""
+        if group["momentum"]:
+            for x, new in zip(params, g, strict=True):
+                state = self.state[x]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = new.detach().to(_precision(x), copy=True)
+                else:
+                    state["momentum_buffer"].mul_(group["momentum"]).add_(new)
+            g = [self.state[x]["momentum_buffer"] for x in params]
+        if group["normalized"]:
+            g = [_over_norm(new, group["p"] / (group["p"] - 1)) for new in g]
+        return g
+
+    def _dual(self, x: Tensor, p: float) -> Tensor:
+        """The dual variable of a parameter, anew where the weight is not what a step left."""
+        state = self.state[x]
+        if "dual" not in state:
+            state["dual"] = _power(x.detach().to(_precision(x)), p - 1)
+        elif self._left.get(id(x)) != x._version:
+            u = state["dual"]
+            expected = _power(u, 1 / (p - 1)).to(x.dtype)
+            off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
+            state["dual"] = torch.where(off, _power(x.detach().to(u.dtype), p - 1), u)
+        dual: Tensor = state["dual"]
+        return dual
+
+
+def _precision(x: Tensor) -> torch.dtype:
+    """The precision of a parameter's dual variable."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _power(x: Tensor, exponent: float) -> Tensor:
+    return torch.sign(x) * torch.abs(x) ** exponent
+
+
+def _over_norm(g: Tensor, q: float) -> Tensor:
+    """g over its ℓq norm, zero when g is; no square or power leaves the range of floats."""
+    wide = g.to(_precision(g))
+    top = wide.abs().max() if wide.numel() else wide.sum()
+    unit = wide / torch.where(top > 0, top, torch.ones_like(top))
+    size = torch.linalg.vector_norm(unit, ord=q)
+    return unit / torch.where(size > 0, size, torch.ones_like(size))
+
+
+def _plain(params: Sequence[Tensor], toward: Sequence[Tensor], lr: float, kept: float) -> None:
+    """w ← kept·w − lr·g for all tensors at once."""
+    if kept != 1:
+        torch._foreach_mul_(params, kept)
+    same = [g if g.dtype == x.dtype else g.to(x.dtype) for x, g in zip(params, toward, strict=True)]
+    torch._foreach_add_(params, same, alpha=-lr)
+
+
+def _mirrored(
+    params: list[Tensor],
+    duals: list[Tensor],
+    toward: list[Tensor],
+    *,
+    lr: float,
+    shrink: float,
+    p: float,
+    together: bool | None,
+) -> None:
+    """The step by torch's own operations, for tensors that no kernel takes."""
+    wide = [g.to(u.dtype) for u, g in zip(duals, toward, strict=True)]
+    e = 1 / (p - 1)
+    if together is False:
+        for x, u, g in zip(params, duals, wide, strict=True):
+            u.mul_(shrink).sub_(g, alpha=lr)
+            x.copy_(_power(u, e))
+        return
+    if shrink != 1:
+        torch._foreach_mul_(duals, shrink)
+    torch._foreach_add_(duals, wide, alpha=-lr)
+    new = torch._foreach_abs(duals)
+    torch._foreach_pow_(new, e)
+    torch._foreach_mul_(new, torch._foreach_sign(duals))
+    torch._foreach_copy_(params, new)

@@ -1,0 +1,125 @@
+"""What the optimizers share: the laws of their arguments, closures, and gradients that are read.
+
+A step is taken whole or not at all: sparse and complex gradients, and gradients with a NaN or an
+infinity in them, are refused by the name of their parameter before anything is changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from attsvm.errors import Unsupported
+
+Group = dict[str, Any]
+
+
+def plain_memory(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether a kernel can walk the tensor: dense, in order, in the processor's memory."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype == dtype
+        and x.layout == torch.strided
+        and x.is_contiguous()
+    )
+
+
+def flat(x: Tensor) -> Any:
+    """The tensor's memory as a flat array."""
+    return x.detach().numpy().reshape(-1)
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer that moves each parameter by a rule; a subclass says how in `_move`."""
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        for number, group in enumerate(self.param_groups):
+            self._check_group(group, number)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters with options of its own, checked as the first ones were."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        try:
+            self._check_group(group, len(self.param_groups) - 1)
+        except Unsupported:
+            self.param_groups.pop()
+            raise
+
+    def _check_group(self, group: Group, number: int) -> None:
+        """Raises Unsupported unless options and parameters are of the kinds that can be moved."""
+        for name, least in (("lr", 0.0), ("weight_decay", 0.0)):
+            value = float(group[name])
+            if not (math.isfinite(value) and value >= least):
+                raise Unsupported(f"{name} is {value:g}: it must be finite and not negative")
+        if not 0 <= float(group["momentum"]) < 1:
+            raise Unsupported(f"momentum is {group['momentum']:g}: it must lie in [0, 1)")
+        for place, x in enumerate(group["params"]):
+            if not x.is_floating_point():
+                kind = str(x.dtype).removeprefix("torch.")
+                raise Unsupported(
+                    f"{_name(group, number, place)} is of type {kind}: only real floating-point "
+                    "parameters can be moved"
+                )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient; with a closure, return what it returns."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        ready = [self._gradients(group, number) for number, group in enumerate(self.param_groups)]
+        for group, (params, gradients) in zip(self.param_groups, ready, strict=True):
+            if params:
+                self._move(group, params, gradients)
+        return loss
+
+    def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The parameters of a group that have a gradient, and the gradients, checked."""
+        params, gradients = [], []
+        for place, x in enumerate(group["params"]):
+            g = x.grad
+            if g is None:
+                continue
+            if g.is_sparse or g.layout != torch.strided:
+                raise Unsupported(
+                    f"the gradient of {_name(group, number, place)} is sparse: make it dense "
+                    "(an embedding with sparse=False) or give it to torch.optim.SparseAdam"
+                )
+            if group["check_finite"] and not _finite(g):
+                raise Unsupported(
+                    f"the gradient of {_name(group, number, place)} is not finite: the step is "
+                    "not taken, and nothing was changed"
+                )
+            params.append(x)
+            gradients.append(g)
+        return params, gradients
+
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+        """Move the parameters of a group by its rule."""
+        raise NotImplementedError
+
+
+def _finite(g: Tensor) -> bool:
+    if plain_memory(g):
+        from attsvm.torch.one_pass import all_finite
+
+        return bool(all_finite(flat(g).view(np.int32)))
+    return bool(torch.isfinite(g).all())
+
+
+def _name(group: Group, number: int, place: int) -> str:
+    """What a parameter is called: its own name where torch was told it."""
+    names = group.get("param_names")
+    if names:
+        return f"parameter {names[place]!r}"
+    shape = tuple(group["params"][place].shape)
+    return f"parameter {place} of group {number}, shape {shape}"
