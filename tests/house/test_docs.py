@@ -1,7 +1,9 @@
 """The pages: source blocks, names, files and links are those of the project as it is."""
 
+import ast
 import importlib
 import re
+from importlib.util import find_spec
 
 import pytest
 
@@ -41,6 +43,10 @@ def named(text: str) -> set[str]:
 def exists(dotted: str) -> bool:
     """Whether a dotted name leads somewhere: a module, or an attribute (or field) of one."""
     parts = dotted.split(".")
+    if parts[:2] == ["attsvm", "torch"] and not find_spec("torch"):  # what its door says it has
+        door = (ROOT / "attsvm/torch/__init__.py").read_text("utf-8")
+        listed = ast.literal_eval(door.split("__all__ = ")[1])
+        return all(part in listed for part in parts[2:3])
     for cut in range(len(parts), 0, -1):
         name = ".".join(parts[:cut])
         try:
