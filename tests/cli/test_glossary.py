@@ -13,7 +13,7 @@ from tests.cli.glossed import PAGE
 from tests.cli.test_sentences import GOOD, TIED
 
 # The left column of a table, and the matrices that stand before a word there.
-LABEL = re.compile(r"^│ ([^│]+?) +│", re.M)
+LABEL = re.compile(r"^│ (\S[^│]*?) +│", re.M)
 MATRIX = re.compile(r"^W_(?:ov|kq) | of W_kq$")
 LABELS = {MATRIX.sub("", word) for terms in SECTIONS.values() for word in terms} | set().union(
     *SECTIONS.values()

@@ -24,7 +24,7 @@ def split(text: str) -> list[str]:
         ("A Heading\n\nIt says so.", ["A Heading", "It says so"]),
         ("See e.g. this. Mr. Ek left.", ["See e.g. this", "Mr. Ek left"]),
         ("1. Source Code. 2. Terms.", ["1. Source Code", "2. Terms"]),
-        ("a) One. b. Two.", ["a) One", "b. Two"]),
+        ("A. One. B. Two.", ["A. One", "B. Two"]),
         ("By J. S. Bach. So it is.", ["By J. S. Bach", "So it is"]),
         ("It was I. You saw it.", ["It was I", "You saw it"]),
         ('He said "no." Then he left.', ['He said "no"', "Then he left"]),
