@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
+from attsvm.figures.comparison import comparison_picture
 from attsvm.figures.margins import certificate_picture, outcome_picture
 from attsvm.figures.optima import optima_picture, optimality_picture
 from attsvm.figures.run import path_picture
@@ -15,6 +16,7 @@ from attsvm.figures.ways import basin_picture, proof_picture, regpath_picture
 PICTURES: dict[str, Callable[..., Figure]] = {
     "basin": basin_picture,
     "certificate": certificate_picture,
+    "comparison": comparison_picture,
     "optima": optima_picture,
     "optimality": optimality_picture,
     "outcome": outcome_picture,

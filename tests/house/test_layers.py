@@ -22,7 +22,7 @@ LAYERS = (
     ("language",),
     ("theory",),
     ("language.training",),
-    ("doors",),
+    ("doors", "comparison"),
     ("figures", "bench", "estimator", "torch"),
     ("claims",),
     ("reproduce",),
