@@ -1,6 +1,7 @@
 """One small and, where it can be, one unwieldy instance of every public result."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -51,9 +52,14 @@ def ended() -> attsvm.Outcome:
 
 
 @cache
-def inseparable() -> attsvm.Outcome:
+def busy() -> attsvm.Outcome:
     tokens, v = large()
     return attsvm.outcome(long_path(), tokens, v)
+
+
+def inseparable() -> attsvm.Certificate:
+    tokens, v = large()
+    return attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.best(tokens, v)))
 
 
 @cache
@@ -64,8 +70,10 @@ def planar() -> tuple[attsvm.Tokens, Any]:
 
 @cache
 def proved() -> attsvm.ConvergenceProof:
-    tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    return attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1)
+    """A proof with a rate."""
+    tokens, v = planar()
+    run = attsvm.train(tokens, model="prompt", head=v, steps=2000)
+    return attsvm.proof_of_convergence(tokens, run.weights["p"][-1, 0], head=v, lr=0.1)
 
 
 @cache
@@ -154,7 +162,7 @@ MADE: dict[str, tuple[Callable[[], Any], ...]] = {
     "Answer": (lambda: attsvm.Answer(np.ones((90, 90)), np.ones(9000), np.ones(0)),),
     "Basin": (basin,),
     "Blocked": (lambda: Blocked(LONG + SCRIPT, (3, 4)),),
-    "Certificate": (best, lambda: best("nuclear"), lambda: inseparable().certificate),
+    "Certificate": (best, lambda: best("nuclear"), inseparable),
     "Check": (lambda: best().verify(), lambda: attsvm.Check(False, LONG, 1.0, 2.0, "exact")),
     "Columns": (lambda: solve_decoder(sentences(), attsvm.embedding_of(3)),),
     "Compared": (lambda: comparison().runs[0], lambda: comparison().runs[-1]),
@@ -163,8 +171,8 @@ MADE: dict[str, tuple[Callable[[], Any], ...]] = {
     "FinitePart": (lambda: finite_part(tied(), orders(tied())),),
     "Limit": (limit, long_limit),
     "Optima": (optima,),
-    "Optimality": (lambda: ended().optimality, crowded, lambda: inseparable().optimality),
-    "Outcome": (ended, inseparable),
+    "Optimality": (lambda: ended().optimality, crowded, lambda: busy().optimality),
+    "Outcome": (ended, lambda: replace(ended(), certificate=None, optimality=None), busy),
     "Path": (path, long_path),
     "Realizability": (lambda: realizability(sentences()), lambda: realizability(tied())),
     "Recheck": (lambda: proved().verify(), lambda: Recheck(False, LONG)),
