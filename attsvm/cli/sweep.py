@@ -172,11 +172,11 @@ def _dry_run(spec: Spec, folder: Path, engine: str, asked: Asked, as_json: bool)
 
 def _run(spec: Spec, folder: Path, how: dict[str, Any], as_json: bool) -> None:
     """Run what is left, and tell what came of it."""
-    from attsvm.cli.parts.sweeping import sweeping
+    from attsvm.cli.parts.sweeping import followed
     from attsvm.sweep import run_sweep
 
     try:
-        with sweeping() as (watch, say):
+        with followed() as (watch, say):
             swept = run_sweep(spec, folder, **how, watch=watch, say=say)
     except KeyboardInterrupt:
         stop(f"stopped: what is finished is kept; `attsvm sweep {folder}` goes on", 130)

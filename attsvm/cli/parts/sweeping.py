@@ -79,7 +79,7 @@ def spell(seconds: float) -> str:
 
 
 @contextmanager
-def sweeping() -> Iterator[tuple[Callable[[State], None], Callable[[str], None]]]:
+def followed() -> Iterator[tuple[Callable[[State], None], Callable[[str], None]]]:
     """What to tell of the state and what to say sentences with, on standard error."""
     meter = Meter()
     if not sys.stderr.isatty():
