@@ -88,8 +88,6 @@ class MirrorDescent(RuleOptimizer):
 
     def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
         lr, p, decay = float(group["lr"]), float(group["p"]), float(group["weight_decay"])
-        if lr * decay >= 1:
-            raise Unsupported(f"lr × weight_decay is {lr * decay:g}: it must be below 1")
         toward = self._directions(group, params, gradients)
         lr = -lr if group["maximize"] else lr
         kept = 1 - abs(lr) * decay

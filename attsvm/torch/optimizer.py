@@ -115,6 +115,9 @@ class RuleOptimizer(Optimizer):
 
     def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
         """The parameters of a group that have a gradient, and the gradients, checked."""
+        shrink = float(group["lr"]) * float(group["weight_decay"])
+        if not 0 <= shrink < 1:  # a schedule may have changed the rate since it was checked
+            raise Unsupported(f"lr × weight_decay is {shrink:g}: it must lie in [0, 1)")
         params, gradients = [], []
         for place, x in enumerate(group["params"]):
             g = x.grad

@@ -166,3 +166,18 @@ def test_a_shared_parameter_is_moved_once(name):
         optimizer.step()
         ends.append(first.weight.detach().clone())
     assert torch.equal(*ends)
+
+
+@every
+@pytest.mark.parametrize("lr", [3.0, -1.0, float("nan")])
+def test_a_rate_that_a_schedule_spoils_stops_every_group(name, lr):
+    """The second group's rate is at fault: the first has not moved either."""
+    model = made()
+    parts = [{"params": model[0].parameters()}, {"params": model[2].parameters()}]
+    optimizer = MAKERS[name](parts, weight_decay=0.5)
+    trained(model, optimizer, 0, 2)
+    before = [x.detach().clone() for x in model.parameters()]
+    optimizer.param_groups[1]["lr"] = lr
+    with pytest.raises(Unsupported, match="lr × weight_decay"):
+        trained(model, optimizer, 2, 3)
+    assert all(map(torch.equal, before, model.parameters()))
