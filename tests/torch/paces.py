@@ -1,6 +1,6 @@
 """Processor time of a training step of the usual networks, one thread: the table of docs/torch.md.
 
-    python -m tests.torch.paces
+python -m tests.torch.paces
 """
 
 import time
