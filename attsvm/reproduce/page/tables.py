@@ -24,8 +24,8 @@ _TRUSTED = (
     "`--seed`) and compares all their records, so that a result invented whole, digests and",
     "all, is noticed. The two agree to 1e-4 of the largest entry, to 1e-2 for searches and",
     "mirror descent, and to 5e-2 for factors and for rules and heads that leap (sign, spectral,",
-    "ReLU); on one processor they are nearly always equal. What does not fit is named, and the exit",
-    "code is 5.",
+    "ReLU); on one processor they are nearly always equal. What does not fit is named, and the",
+    "exit code is 5.",
 )
 
 
