@@ -52,6 +52,7 @@ docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list 
 	$(BIN)/python -m tests.house.included
 	$(BIN)/python -m tests.reproduce.listed
 	$(BIN)/python -m tests.cli.glossed
+	$(BIN)/python -m tests.cli.commanded
 
 clean:  ## remove what the tools left behind; the virtual environment stays
 	rm -rf $(CACHED) tour
