@@ -18,11 +18,12 @@ REGISTRIES = {
     "models": "MODELS SENTENCE_MODELS",
     "rules": "RULES",
     "bench.contestants": "CONTESTANTS",
+    "engines": "ENGINES",
 }
 
 
 # The functions users call, beside the plug-ins they call.
-DOORS = {"solvers": {"front", "given", "many", "sets"}}
+DOORS = {"solvers": {"front", "given", "many", "sets"}, "engines": {"front"}}
 
 
 def others(folder: str) -> set[str]:
