@@ -24,7 +24,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_site", "_static", "**/sg_execution_times.rst"]
+exclude_patterns = ["_site", "_static"]
 
 # Pages are Markdown; `code` is code in docstrings too.
 myst_enable_extensions = ["colon_fence"]
@@ -66,6 +66,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 0,
+    "write_computation_times": False,  # its page would load scripts from elsewhere
     "image_scrapers": ("matplotlib",),
     "image_srcset": ["2x"],
     "abort_on_example_error": True,
