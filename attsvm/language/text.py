@@ -47,7 +47,17 @@ def read_sentences(
     vocabulary: int | None = None,
     limit: int | None = None,
 ) -> Sentences:
-    """The sentences and collocations of a text file; arguments as in `reading`."""
+    """The sentences and collocations of a text file; arguments as in `reading`.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "text.txt"
+    ...     size = file.write_text("ant bee\\nbee ant\\nbee ant ant bee")
+    ...     data = read_sentences(file)
+    >>> data
+    Sentences(1 distinct of 1, 2 tokens, 2 collocations)
+    """
     found = reading(
         file, collocations=collocations, tokenizer=tokenizer, vocabulary=vocabulary, limit=limit
     )

@@ -22,7 +22,13 @@ from attsvm.training.path import Path
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
+    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d).
+
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = two_stages(data, steps=(200, 300))
+    >>> run.W_ov.shape, run.W_kq.shape, [int(x) for x in run.V.argmax(axis=1)]
+    ((3, 3), (3, 3), [1, 2, 0])
+    """
 
     sentences: Sentences
     E: Floats
