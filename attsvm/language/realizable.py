@@ -120,6 +120,32 @@ def realizability(
     return Realizability(tuple(told), counts, _exceptions(sentences, asked, best, times))
 
 
+def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = None) -> Bools:
+    """Whether a sentence has one optimal token, above all its others in the query's order (S,).
+
+    Of these sentences alone the orders have no cycle: they are realizable but for collocations that
+    share a follower. found_orders: `orders(sentences)`, when they are at hand.
+
+    >>> import attsvm
+    >>> lines = [[0, 1, 0], [1, 0, 0], [0, 1, 1], [2, 2, 3]]
+    >>> explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
+    [True, False, False, False]
+    """
+    asked = orders(sentences) if found_orders is None else found_orders
+    tokens, _ = sentences.distinct
+    best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
+    fine = best.sum(axis=1) == 1
+    component = np.full(sentences.vocabulary, -1, np.int64)
+    for query, order in asked.items():
+        component[order.tokens] = order.component
+        for s in np.flatnonzero(fine & (sentences.queries == query)):
+            own = component[tokens[s, best[s]][0]]
+            others = tokens[s, (tokens[s] >= 0) & ~best[s]]
+            fine[s] = not (component[others] == own).any()
+        component[order.tokens] = -1
+    return fine
+
+
 def _shared(sentences: Sentences) -> Ints:
     """The tokens that follow two others or more."""
     follows = sentences.follows[sentences.follows >= 0]

@@ -12,7 +12,7 @@ from tests.house.tree import PACKAGE
 REGISTRIES = {
     "norms": "NORMS",
     "solvers": "SOLVERS",
-    "data": "EXAMPLES SENTENCES TEXTS",
+    "data": "EXAMPLES SENTENCES TEXTS LABELLED",
     "losses": "LOSSES",
     "heads": "HEADS",
     "models": "MODELS SENTENCE_MODELS",

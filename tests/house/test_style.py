@@ -82,6 +82,7 @@ MANY = {
     "attsvm.doors.proof_of_convergence",
     "attsvm.doors.train",
     "attsvm.estimator.__init__",
+    "attsvm.language.text.read_sentences",
     "attsvm.language.training.front.train",
     "attsvm.reproduce.runs.reproduce_claims",
     "attsvm.solvers.frobenius.coordinate._epoch",

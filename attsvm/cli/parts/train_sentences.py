@@ -57,7 +57,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             file,
             collocations=asked["collocations"],
             vocabulary=asked["vocabulary"],
-            limit=asked["limit"],
+            **{name: asked[name] for name in ("limit", "prose", "lower", "strip", "shortest")},
         )
         E = embedding_of(
             data.vocabulary, asked["embedding"], dimension=asked["dimension"], seed=asked["seed"]
