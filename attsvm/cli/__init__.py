@@ -16,6 +16,7 @@ from attsvm.cli import (
     bench,
     certify,
     example,
+    fit,
     list,
     optima,
     report,
@@ -35,6 +36,7 @@ from attsvm.ground.version import __version__
 PANELS = {
     "Main commands": (solve, certify, optima, train, sentences),
     "To try it out": (example, tour),
+    "Real networks": (fit,),
     "The papers' claims": (list, show, reproduce, report),
     "This machine": (bench, warm),
 }
