@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import OUTPUT, Force, Glossary, Json, app, print_json
+from attsvm.cli.parts.options import (
+    OUTPUT,
+    Force,
+    Glossary,
+    Json,
+    Style,
+    app,
+    check_figure,
+    print_json,
+)
 from attsvm.cli.parts.sentence_options import (
     Lines,
     Lower,
@@ -19,7 +28,6 @@ from attsvm.cli.parts.sentence_options import (
     Strip,
 )
 from attsvm.errors import BadTokens
-from attsvm.ground.files import check_out
 from attsvm.ground.progress import working
 
 SHOWN = "What is shown"
@@ -77,6 +85,7 @@ def sentences_command(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    style: Style = "screen",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -89,11 +98,7 @@ def sentences_command(
     from attsvm.language.realizable import realizability
     from attsvm.language.text import reading
 
-    if figure is not None:
-        from attsvm.figures.run import check_format
-
-        check_out(figure, force=force)
-        check_format(figure)
+    check_figure(figure, style, force=force)
     start = time.perf_counter()
     with working(f"reading {file.name}"):
         found = reading(
@@ -130,9 +135,10 @@ def sentences_command(
 
         with working("drawing"):
             if query is None:
-                draw_orders(every, data, figure)
+                draw_orders(every, data, figure, look=style)
             else:
-                draw_order(next(iter(chosen.values())), data, figure, weights=column)
+                order = next(iter(chosen.values()))
+                draw_order(order, data, figure, weights=column, look=style)
     report["conclusion"] = conclusion(report)
     report["figure"] = None if figure is None else str(figure)
     report["seconds"] = time.perf_counter() - start

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import OUTPUT, Force, Glossary, Json, app, completed
+from attsvm.cli.parts.options import (
+    OUTPUT,
+    Force,
+    Glossary,
+    Json,
+    Style,
+    app,
+    check_figure,
+    completed,
+)
 from attsvm.cli.parts.sentence_options import (
     FLAGS,
     SENTENCES_ONLY,
@@ -44,21 +53,24 @@ File = Annotated[
     ),
 ]
 ModelName = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         "--model",
         metavar="NAME",
-        help=f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME.",
+        help=f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME. "
+        "Several models, rules or step sizes: all are trained and compared.",
+        show_default="weight",
         autocompletion=completed(*MODELS, *SENTENCE_MODELS),
         rich_help_panel=RUN,
     ),
 ]
 RuleName = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         "--rule",
         metavar="NAME",
-        help=f"{', '.join(RULES)}; or FILE.py:NAME, your own.",
+        help=f"{', '.join(RULES)}; or FILE.py:NAME, your own. Several: see --model.",
+        show_default="ngd",
         autocompletion=completed(*RULES),
         rich_help_panel=RUN,
     ),
@@ -108,16 +120,20 @@ Options = Annotated[
 def train_command(
     context: typer.Context,
     file: File,
-    model: ModelName = "weight",
-    rule: RuleName = "ngd",
+    model: ModelName = None,
+    rule: RuleName = None,
     options: Options = None,
     head: HeadName = None,
     lr: Annotated[
-        float,
+        list[float] | None,
         typer.Option(
-            "--lr", metavar="X", help="Step size; 0.05/√N on sentences.", rich_help_panel=STEPS
+            "--lr",
+            metavar="X",
+            help="Step size; 0.05/√N on sentences. Several: see --model.",
+            show_default="0.1",
+            rich_help_panel=STEPS,
         ),
-    ] = 0.1,
+    ] = None,
     steps: Annotated[
         int,
         typer.Option(
@@ -204,17 +220,23 @@ def train_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Save the path (.npz).", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Save the path (.npz); of several runs, a new folder of them.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(
             "--figure",
             metavar="FILE",
-            help="Draw the run (.svg, .png or .pdf).",
+            help="Draw the run, or the comparison (.svg, .png or .pdf).",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    style: Style = "screen",
     proof: Annotated[
         Path | None,
         typer.Option(
@@ -246,44 +268,69 @@ def train_command(
 ) -> None:
     """Train, then solve the predicted limit at the selected tokens and compare.
 
+    Several of --model, --rule or --lr are trained in all combinations and set side by side: the
+    margin share in every norm, the correlation, and since which step convergence is proved.
+
     Sentences: --model next-token trains the decoder and then attention over it, decoder the first
     stage alone, joint-next-token both matrices at once.
     """
     from attsvm.cli.parts.inputs import own_part
 
-    _check_outputs(out, figure, force=force)
+    chosen: dict[str, list[Any]] = {
+        "model": model or ["weight"],
+        "rule": rule or ["ngd"],
+        "lr": lr or [0.1],
+    }
+    several = max(map(len, chosen.values())) > 1
+    _check_outputs(out, figure, several=several, force=force)
+    check_figure(figure, style, force=force)
     if proof is not None:
         check_out(proof, force=force)
     if causal is not None and not sequence:
         raise Unsupported("--causal and --no-causal go with --sequence")
-    if not 0 < lr < math.inf:
-        raise Unsupported(f"--lr is {lr:g}: a step size is positive and finite")
+    for rate in chosen["lr"]:
+        if not 0 < rate < math.inf:
+            raise Unsupported(f"--lr is {rate:g}: a step size is positive and finite")
     given = {name for name in context.params if _given(context, name)}
-    parts = {"model": own_part(model, "model"), "rule": own_part(rule, "rule")}
-    parts["loss"] = own_part(loss, "loss")
-    if model in SENTENCE_MODELS:
+    asked = context.params | {name: words[0] for name, words in chosen.items()}
+    parts = {name: own_part(asked[name], name) for name in ("model", "rule", "loss")}
+    of_text = [name for name in chosen["model"] if name in SENTENCE_MODELS]
+    if of_text and several:
+        raise Unsupported(
+            f"--model {of_text[0]} trains on sentences: several runs are compared on tokens alone, "
+            "so give one --model, one --rule and one --lr"
+        )
+    if of_text:
         from attsvm.cli.parts.train_sentences import run_sentences
 
-        run_sentences({**context.params, "rule": parts["rule"]}, given)
+        run_sentences({**asked, "rule": parts["rule"]}, given)
         return
     for name in SENTENCES_ONLY & given:
         flag = FLAGS.get(name, name.replace("_", "-"))
         raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
+    if several:
+        from attsvm.cli.parts.train_several import run_several
+
+        run_several(asked, chosen, parts["loss"])
+        return
     from attsvm.cli.parts.train_tokens import run_tokens
 
-    run_tokens(context.params, given, parts)
+    run_tokens(asked, given, parts)
 
 
-def _check_outputs(out: Path | None, figure: Path | None, *, force: bool) -> None:
-    """Raises an error unless the path and the figure can be written."""
-    for target in (out, figure):
-        if target is not None:
-            check_out(target, force=force)
-    if figure is not None:
-        from attsvm.figures.run import check_format
+def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, force: bool) -> None:
+    """Raises an error unless the path, or the folder of several, can be written."""
+    if out is None:
+        return
+    if several:
+        from attsvm.ground.folders import check_folder
 
-        check_format(figure)
-    if out is not None and figure is not None and out.resolve() == figure.resolve():
+        if out.suffix == ".npz":
+            raise Unsupported(f"--out is {out}: several runs are saved as a folder, not as .npz")
+        check_folder(out, "comparison.json", force=force)
+    else:
+        check_out(out, force=force)
+    if figure is not None and out.resolve() == figure.resolve():
         raise Unsupported(f"--out and --figure both name {out}: give two names")
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.language.order import KINDS, Order, orders
 from attsvm.language.sentences import Sentences
 
@@ -43,7 +45,7 @@ class Fault:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Realizability:
+class Realizability(Result):
     """Whether data are realizable, and why not.
 
     reasons: the first DETAILS faults of each kind; counts: how many there are, by kind.
@@ -78,9 +80,16 @@ class Realizability:
         told = {kind: sum(fault.kind == kind for fault in self.reasons) for kind in self.counts}
         return {kind: n - told[kind] for kind, n in self.counts.items() if n > told[kind]}
 
-    def __repr__(self) -> str:
+    def _card(self) -> Card:
         said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
-        return f"Realizability({f'not: {said}' if said else 'realizable'})"
+        told = {
+            "kind": [fault.kind for fault in self.reasons],
+            "what is wrong": [fault.message for fault in self.reasons],
+        }
+        many = sum(self.counts.values())
+        return Card(
+            "Realizability", f"not: {said}" if said else "realizable", {}, told, many, brief=True
+        )
 
 
 def realizability(

@@ -8,6 +8,7 @@ import pytest
 
 from attsvm.cli import PANELS, app
 from attsvm.cli.parts import words
+from attsvm.figures.style import LOOKS
 from attsvm.heads import HEADS
 from attsvm.language.embedding import KINDS
 from attsvm.language.training.next_token import READOUTS
@@ -32,6 +33,7 @@ def test_names_in_help_are_those_of_the_registries():
     for names, registry in zip(listed, known, strict=True):
         assert names == tuple(registry)
     assert (words.READOUTS, words.WEIGHTS, words.EMBEDDINGS) == (READOUTS, WEIGHTS, KINDS)
+    assert words.STYLES == LOOKS
 
 
 def test_the_main_commands_come_first(run):

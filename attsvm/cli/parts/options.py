@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from attsvm.cli.parts.words import NORMS
+from attsvm.cli.parts.words import NORMS, STYLES
+from attsvm.errors import Unsupported
+from attsvm.ground.files import check_out
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
@@ -104,6 +106,16 @@ Out = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+Style = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        metavar="NAME",
+        help="Of the figure: screen, or paper, for a column of 3.25 inches.",
+        autocompletion=completed(*STYLES),
+        rich_help_panel=OUTPUT,
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Replace an existing output file.", rich_help_panel=OUTPUT),
@@ -141,6 +153,20 @@ def read_norm(text: str) -> Norm:
         return norm_of(text)
     found: Any = load_object(text, "a norm")
     return norm_of(found() if isinstance(found, type) else found)
+
+
+def check_figure(figure: Path | None, style: str, *, force: bool) -> None:
+    """Raises an error unless the figure can be written, in this style."""
+    if style not in STYLES:
+        raise Unsupported(f"--style is {style!r}: known are {', '.join(STYLES)}")
+    if figure is None:
+        if style != STYLES[0]:
+            raise Unsupported("--style is that of a figure: give --figure FILE as well")
+        return
+    check_out(figure, force=force)
+    from attsvm.figures.run import check_format
+
+    check_format(figure)
 
 
 def print_json(report: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ from attsvm.models import Model, model_of
 from attsvm.rules.steps.scaled import length
 from attsvm.theory.limits.limit import predict
 from attsvm.theory.outcomes import Outcome, outcome, settled
-from attsvm.theory.proofs import proved_since, until_proved
+from attsvm.theory.proofs import Since, proved_since, until_proved
+from attsvm.training.path import Path
 
 
 def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any]) -> None:
@@ -62,7 +63,7 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     if start is not None and resume is not None:
         check_start(start, parts, archive.tokens, read, file=resume)
     elif init == "file":
-        config["init"] = _start(archive, parts["model"])
+        config["init"] = start_in(archive, parts["model"])
     begin = time.perf_counter()
     with bar("training") as progress:
         path = train(
@@ -87,14 +88,10 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     if asked["figure"] is not None:
         from attsvm.figures.run import draw_run
 
-        draw_run(path, found, asked["figure"], proved=proved)
+        draw_run(path, found, asked["figure"], proved=proved, look=asked["style"])
     report = {
-        **describe_run(found),
-        "proved_since": None if proved is None else proved.step,
-        "steps": int(path.steps[-1]),
-        "diverged": path.diverged,
+        **describe_path(path, found, proved),
         "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
-        "fails": [premise.name for premise in found.limit.failing],
         "seconds": time.perf_counter() - begin,
     }
     if asked["as_json"]:
@@ -102,14 +99,19 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     else:
         title = f"{path.config['model']}, {path.config['rule']} on {file.name}"
         Console(markup=False).print(_table(report, title))
+    tell_divergence(path, "the run")
+    if found.certificate is not None:
+        leave(found.certificate)
+
+
+def tell_divergence(path: Path, name: str) -> None:
+    """Say on standard error where a run diverged, if it did."""
     if path.diverged >= 0:
         print(
-            f"attsvm: the run diverged at step {path.diverged} with lr {path.config['lr']:g}, and "
+            f"attsvm: {name} diverged at step {path.diverged} with lr {path.config['lr']:g}, and "
             "its path ends there; try a smaller --lr",
             file=sys.stderr,
         )
-    if found.certificate is not None:
-        leave(found.certificate)
 
 
 def _until(
@@ -147,7 +149,7 @@ def _until(
     return settled(archive.tokens, head, norm=norm, share=share, model=own)
 
 
-def _save_proof(found: Outcome, file: Path, *, force: bool) -> None:
+def _save_proof(found: Outcome, file: FilePath, *, force: bool) -> None:
     """Write the proof of the run's end, or what blocks it."""
     if found.proof is None:
         raise Unsupported(
@@ -157,7 +159,7 @@ def _save_proof(found: Outcome, file: Path, *, force: bool) -> None:
     found.proof.save(file, force=force)
 
 
-def _start(archive: Archive, model: str | Model) -> dict[str, Any]:
+def start_in(archive: Archive, model: str | Model) -> dict[str, Any]:
     """The starting point in the file, by block."""
     form = model_of(model)
     names = form.shapes(1, 1, 1, 1)
@@ -165,6 +167,17 @@ def _start(archive: Archive, model: str | Model) -> dict[str, Any]:
     if missing:
         raise BadTokens(f"the file has no array {missing[0]} to start {form.name} from")
     return {name: archive.arrays[f"{name}0"] for name in names}
+
+
+def describe_path(path: Path, found: Outcome, proved: Since | None) -> dict[str, Any]:
+    """What a report of a path and its end holds."""
+    return {
+        **describe_run(found),
+        "proved_since": None if proved is None else proved.step,
+        "steps": int(path.steps[-1]),
+        "diverged": path.diverged,
+        "fails": [premise.name for premise in found.limit.failing],
+    }
 
 
 def describe_run(found: Outcome) -> dict[str, Any]:
