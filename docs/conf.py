@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from _site import commands, docstrings, reference  # noqa: E402
+from _site import commands, docstrings, reference, sources  # noqa: E402
 from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
 from attsvm.ground.version import __version__  # noqa: E402
@@ -80,4 +80,4 @@ def setup(app):
     app.connect("config-inited", lambda app, config: commands.write(HERE / "api"))
     app.connect("autodoc-process-docstring", docstrings.reshape, priority=100)
     app.connect("autodoc-skip-member", docstrings.foreign)
-    app.connect("source-read", reference.without_empty_globs)
+    app.connect("source-read", sources.prepare)

@@ -129,19 +129,6 @@ def at_the_door(module, name):
     return name in attsvm.__all__ and getattr(attsvm, name) is getattr(module, name)
 
 
-def without_empty_globs(app, docname, source):
-    """Leave out of the home page's lists the patterns of pages that are not there."""
-    if docname == app.config.root_doc:
-        lines = source[0].splitlines()
-        kept = [line for line in lines if not empty_glob(line, Path(app.srcdir))]
-        source[0] = "\n".join([*kept, ""])
-
-
-def empty_glob(line, folder):
-    """Whether a line is a pattern such as `adding-*` that no page of the folder matches."""
-    return bool(re.fullmatch(r"[\w-]+\*", line)) and not list(folder.glob(f"{line}.md"))
-
-
 def save(path, text):
     """Write a file unless it has this text: an unchanged page is not built again."""
     if not path.exists() or path.read_text("utf-8") != text:

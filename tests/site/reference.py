@@ -8,9 +8,11 @@ from tests.house.tree import ROOT
 
 sys.path.append(str(ROOT / "docs"))
 
-from _site import reference
+from _site import docstrings, reference, sources
 
 import attsvm
+
+__all__ = ["docstrings", "public", "public_names", "reference", "sources"]
 
 
 def rooms() -> dict[str, object]:

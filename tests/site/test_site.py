@@ -1,5 +1,6 @@
 """The site: it builds without a warning, its links lead somewhere, nothing comes from afar."""
 
+import doctest
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.house.tree import ROOT
-from tests.site.reference import public_names
+from tests.site.reference import docstrings, public_names, sources
 
 pytest.importorskip("sphinx", reason="the site needs the extra docs")
 
@@ -49,8 +50,8 @@ def build(work: Path, *words: str) -> Path:
     """The folder of a site built from a copy of the sources."""
     for name in ("docs", "examples", "tools"):
         shutil.copytree(ROOT / name, work / name, ignore=MADE)
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
-        shutil.copy(ROOT / name, work)
+    for path in ROOT.glob("*.md"):
+        shutil.copy(path, work)
     done = subprocess.run(
         [sys.executable, "tools/site.py", "site", *words],
         cwd=work,
@@ -135,6 +136,12 @@ def test_every_example_of_the_gallery_has_a_picture(tmp_path):
     assert {f"sphx_glr_{name}_001.png" for name in shown} <= pictures
     for path in (site / "gallery").glob("*.html"):
         assert "Traceback" not in path.read_text("utf-8")
+
+
+def test_the_makers_of_pages_keep_their_examples():
+    for module in (docstrings, sources):
+        found = doctest.testmod(module)
+        assert found.attempted and not found.failed
 
 
 def test_a_bad_link_is_seen(tmp_path):
