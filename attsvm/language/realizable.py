@@ -101,6 +101,12 @@ def realizability(
     """Whether the sentences are realizable, with every fault counted and the first told.
 
     found_orders: `orders(sentences)`, when they are at hand.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
+    >>> found = realizability(data)
+    >>> found.realizable, {kind: n for kind, n in found.counts.items() if n}
+    (False, {'contradiction': 1, 'cycle': 1})
     """
     asked = orders(sentences) if found_orders is None else found_orders
     tokens, times = sentences.distinct

@@ -57,6 +57,13 @@ class Outcome(Table):
     asked for (None when there is neither); correlation and margin_share compare the final W with
     it; margin_share is certified: the run's margin is at least that share of the best. proof: that
     training converges from here, or what blocks it; None where no theorem covers the training.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    >>> path = attsvm.train(tokens, model="prompt", head=[0.2, 0.7], steps=500)
+    >>> found = attsvm.outcome(path, tokens, [0.2, 0.7])
+    >>> found.state, round(found.correlation, 3), found.limit.norm
+    ('converges', 0.998, 'frobenius')
     """
 
     selection: Ints
