@@ -38,8 +38,6 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
-if not find_spec("torch"):  # then attsvm.torch has its words, without what it inherits
-    autodoc_mock_imports = ["torch"]
 
 suppress_warnings = ["config.cache"]  # the order of the gallery is an object
 
