@@ -16,6 +16,7 @@ project = "attsvm"
 author = "attsvm contributors"
 release = version = __version__
 language = "en"
+smartquotes = False  # what is typed can be copied
 html_title = f"attsvm {__version__}"
 
 extensions = [
