@@ -178,7 +178,7 @@ class Comparison(Table):
         note = "*: the norm that theory names; proved: the step since which convergence is"
         if self.refused:
             note = "refused: " + "; ".join(f"{run.name}: {run.refused}" for run in self.refused)
-        return Card("Comparison", said, {}, table, note=note)
+        return Card("Comparison", said, {}, table, note=note, most=17)
 
 
 # States in few letters.

@@ -104,7 +104,10 @@ class Basin(Table):
             )
         else:
             said = f"no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g}"
-        held = {name: column[some] for name, column in self.columns().items()}
+        least = self.columns()["least_norm"]
+        # Of angles with one norm the widest says it all.
+        widest_of = [k for k in some.nonzero()[0] if k + 1 == len(least) or least[k + 1] > least[k]]
+        held = {name: column[widest_of] for name, column in self.columns().items()}
         facts = {"selection": self.selection, "norm of W^mm": self.norm}
         return Card("Basin", said, facts, held, brief=True)
 

@@ -80,16 +80,19 @@ class Realizability(Result):
         told = {kind: sum(fault.kind == kind for fault in self.reasons) for kind in self.counts}
         return {kind: n - told[kind] for kind, n in self.counts.items() if n > told[kind]}
 
-    def _card(self) -> Card:
+    @property
+    def headline(self) -> str:
+        """In a few words: realizable, or how many faults of each kind there are."""
         said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
+        return f"not: {said}" if said else "realizable"
+
+    def _card(self) -> Card:
         told = {
             "kind": [fault.kind for fault in self.reasons],
             "what is wrong": [fault.message for fault in self.reasons],
         }
         many = sum(self.counts.values())
-        return Card(
-            "Realizability", f"not: {said}" if said else "realizable", {}, told, many, brief=True
-        )
+        return Card("Realizability", self.headline, {}, told, many, brief=True)
 
 
 def realizability(

@@ -91,15 +91,16 @@ class Outcome(Table):
         best = self.certificate
         if best is None or best.W is None:
             return {"input": np.arange(len(self.selection)), "kept": self.selection}
-        rows, size = best.problem.rows, float(best.norm.value(self.W))
-        with np.errstate(all="ignore"):
-            own = best.problem.margins(self.W) * (best.lower / size)
+        rows = best.problem.rows
+        with np.errstate(all="ignore"):  # nan for a zero W, which has no direction
+            own = best.problem.margins(self.W) * (best.lower / np.float64(best.norm.value(self.W)))
+            least = best.margins * (best.lower / np.float64(best.upper))
         return {
             "input": rows[:, 0],
             "kept": rows[:, 1],
             "dropped": rows[:, 2],
             "share": own,
-            "best": best.margins * (best.lower / best.upper),
+            "best": least,
             "multiplier": best.multipliers,
         }
 

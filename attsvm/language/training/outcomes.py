@@ -120,7 +120,7 @@ class SentenceOutcome(Table):
     def _card(self) -> Card:
         norm = self.limit.norm or "no known norm"
         facts: dict[str, Any] = {
-            "sentences": repr(self.realizability),
+            "sentences": f"{self.run.data!r}, {self.realizability.headline}",
             "loss": self.loss,
             "above its infimum": self.excess,
             "limit": f"{self.limit.rule}: {norm} ({self.limit.word})",
