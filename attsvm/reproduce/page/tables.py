@@ -35,6 +35,8 @@ class Stated(Protocol):
     @property
     def id(self) -> str: ...
     @property
+    def real(self) -> bool: ...
+    @property
     def paper(self) -> str: ...
     @property
     def kind(self) -> str: ...
@@ -54,6 +56,7 @@ def claims_page(claims: Iterable[Stated]) -> str:
         "",
         f"{len(listed)} statements, each run, judged from what was saved, and drawn by",
         "`attsvm reproduce`. This page is written by `make docs` from the registry.",
+        *_real(sum(claim.real for claim in listed)),
         "",
         *_TRUSTED,
         "",
@@ -71,10 +74,21 @@ def claims_page(claims: Iterable[Stated]) -> str:
         lines += ["| claim | kind | known from | statement |", "|---|---|---|---|"]
         for claim in (claim for claim in listed if claim.paper == paper):
             said = cell(claim.statement)
+            said += " *Real data.*" if claim.real else ""
             said += " *Differs from what is published.*" if claim.differs else ""
             kind = kind_words({"kind": claim.kind, "trust": claim.trust})
             lines.append(f"| `{claim.id}` | {kind} | {claim.trust} | {said} |")
     return "\n".join(lines) + "\n"
+
+
+def _real(count: int) -> list[str]:
+    """How the claims on real data are run, where there are some."""
+    if not count:
+        return []
+    return [
+        f"{count} of them, marked *real data*, need torch or data sets and are run apart, by",
+        "`attsvm reproduce --real` ([real-data.md](real-data.md)).",
+    ]
 
 
 def verdict_table(records: Iterable[Record]) -> str:
