@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
+from attsvm.data.fashion import fashion_images
 from attsvm.data.reviews import review_lines
 from attsvm.errors import BadTokens
 
@@ -18,18 +19,24 @@ def _package(module: str, install: str) -> Callable[[], str]:
     return missing
 
 
-def _reviews() -> str:
-    try:
-        review_lines(1)
-    except BadTokens as error:
-        return str(error)
-    return ""
+def _data(look: Callable[[], object]) -> Callable[[], str]:
+    """What is missing when this data set is not found."""
+
+    def missing() -> str:
+        try:
+            look()
+        except BadTokens as error:
+            return str(error)
+        return ""
+
+    return missing
 
 
 # What a claim may need -> a function that says what is missing; empty when nothing is.
 NEEDS: dict[str, Callable[[], str]] = {
     "torch": _package("torch", "pip install 'attsvm[real]'"),
-    "reviews": _reviews,
+    "reviews": _data(lambda: review_lines(1)),
+    "fashion": _data(lambda: fashion_images((1, 1, 1))),
     "valence": _package("vaderSentiment", "pip install vaderSentiment"),
 }
 
