@@ -7,6 +7,7 @@ know again (the instances, their premises) is computed as usual.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from attsvm.claims.claim import Result
 from attsvm.claims.shared.late_steps import recorded_run, replayed_run
 from attsvm.claims.shared.ledger import LEDGER, OPEN, SOLVED, Doubt, Ledger, Piece
 from attsvm.doors import train as train_in_full
-from attsvm.ground.arrays import Bools
+from attsvm.ground.arrays import Bools, Floats
 from attsvm.language.sentences import Sentences
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
@@ -27,6 +28,8 @@ from attsvm.training.path import Path
 _T = TypeVar("_T")
 # A solution on file proves enough when its gap is at most so many times the norm's own tolerance.
 _SLACK = 100.0
+# Digits on file are taken for those of the certificate when they are so near, each by itself.
+_FILED = 1e-10
 
 
 def train(tokens: Tokens | Sequence[Tokens] | Sentences, **given: Any) -> Path:
@@ -142,7 +145,7 @@ def _from_file(ledger: Ledger, problem: Problem, norm: str | Norm) -> Certificat
     if _proves(found):
         ledger.proved.add((name, b))
         if piece not in (ledger.chosen or ()):
-            return found
+            return _as_filed(found, W, lam[: problem.m])
     fresh = front.solve(problem, norm)
     if _proves(fresh) not in ("", _proves(found)):
         raise Doubt(
@@ -150,6 +153,18 @@ def _from_file(ledger: Ledger, problem: Problem, norm: str | Norm) -> Certificat
             "it is solved for again"
         )
     return found
+
+
+def _as_filed(found: Certificate, W: Floats, multipliers: Floats) -> Certificate:
+    """The certificate with the digits on file where those differ by rounding alone.
+
+    Certifying scales the pair once more, which moves last digits; a run that starts from W and is
+    not stable would end elsewhere.
+    """
+    pairs = ((found.W, W), (found.multipliers, multipliers))
+    if any(a is None or not np.allclose(a, b, rtol=_FILED, atol=0.0) for a, b in pairs):
+        return found
+    return replace(found, W=W, multipliers=multipliers)
 
 
 def _proves(found: Certificate) -> str:

@@ -22,7 +22,7 @@ KINDS = {
     "question": "Question: nobody published it; what is judged is a guess of ours.",
 }
 TRUST = {
-    "read": "The statement was read in the paper's abstract or in a caption.",
+    "read": "The statement was read in the paper, its abstract, a caption or its slides.",
     "code": "The statement is what the authors' released code does.",
     "image": "The statement was read off the published picture.",
     "as recalled": "The statement is given as recalled; it was not read again.",
