@@ -8,10 +8,17 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.shared.image_networks import FULL, QUICK
-from attsvm.claims.shared.network_runs import all_runs, compared_runs, record_shape, run_count, sound
+from attsvm.claims.shared.network_runs import (
+    all_runs,
+    compared_runs,
+    record_shape,
+    run_count,
+    sound,
+)
 from attsvm.ground.arrays import Floats
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Read off a slide: at epochs 0, 100, …, 400, the sparsity and ‖W‖ in thousands.
@@ -39,6 +46,7 @@ def check(config: Config, result: Result) -> Finding:
     """Even at the start; falling from mark to mark while the weights grow, in every run."""
     method = config["judged"]
     spread, size = result[f"{method}.spread"][:, :, 0], result[f"{method}.size"]
+    maps = result[f"{method}.maps"]
     falls, grows = np.diff(_marks(spread), axis=1), np.diff(_marks(size), axis=1)
     tests: list[Test] = [
         *sound(config, result),
@@ -46,8 +54,8 @@ def check(config: Config, result: Result) -> Finding:
         at_most("largest change of spread from mark to mark", falls.max(), 0.0),
         at_least("least growth of ‖W‖ from mark to mark", grows.min(), 0.0),
         # A map shows the share of the first token's attention that is on patches.
-        at_most("largest sum of a map", float(result[f"{method}.maps"].sum(axis=3).max()), 1 + 1e-6),
-        at_least("least entry of a map", float(result[f"{method}.maps"].min()), 0.0),
+        at_most("largest sum of a map", float(maps.sum(axis=3).max()), 1 + 1e-6),
+        at_least("least entry of a map", float(maps.min()), 0.0),
     ]
     for name in config["methods"]:
         for k, epoch in enumerate(_EPOCHS):
@@ -63,8 +71,8 @@ def check(config: Config, result: Result) -> Finding:
     shown = " / ".join(f"{x:.2f}" for x in _marks(spread).mean(axis=0))
     sizes = " / ".join(f"{x:.1f}" for x in _marks(size).mean(axis=0))
     reason = (
-        f"Spread {shown} (published .99 / .605 / .47 / .25 / .21 over 400 epochs), ‖W‖ {sizes}: the "
-        "shapes are compared, not the values, which are of another network, data and length."
+        f"Spread {shown} (published .99 / .605 / .47 / .25 / .21 over 400 epochs), ‖W‖ {sizes}: "
+        "the shapes are compared, not the values, which are of another network, data and length."
     )
     fit = config["fit"]
     premises = (
@@ -77,48 +85,50 @@ def check(config: Config, result: Result) -> Finding:
 
 def plot(config: Config, result: Result) -> Figure:
     """Spread and ‖W‖ over training beside the published points, and maps of sample images."""
-    from matplotlib.figure import Figure as New
+    from attsvm.claims.shared.drawing import CYCLE, panels
 
-    from attsvm.claims.shared.drawing import CYCLE
-    from attsvm.figures.style import DPI, SIZE
-
-    figure = New(figsize=(SIZE[0], SIZE[1] * 1.9), dpi=DPI, layout="constrained")
-    rows = figure.subfigures(2, 1, height_ratios=(1.1, 1.0))
-    left, right = rows[0].subplots(1, 2)
+    figure, (left, right, maps, other) = panels(2, rows=2)
     share = np.linspace(0, 1, record_shape(config)[0])
-    at = np.linspace(0, 1, _MARKS)
     for k, method in enumerate(config["methods"]):
         name = method if method[0].isalpha() else f"p = {method}"
-        for axes, values in ((left, result[f"{method}.spread"][:, :, 0]), (right, result[f"{method}.size"])):
+        for axes, part in ((left, "spread"), (right, "size")):
+            values = result[f"{method}.{part}"]
+            values = values[:, :, 0] if part == "spread" else values
             for row in values:
                 axes.plot(share, row, color=CYCLE[k], alpha=0.35, linewidth=0.8)
             axes.plot(share, values.mean(axis=0), color=CYCLE[k], label=name)
+    at = np.linspace(0, 1, _MARKS)
     left.plot(at, _SPARSITY, "s--", color="0.35", markersize=4, label="published")
-    left.set(xlabel="share of training", ylabel="spread of attention", ylim=(0, 1.05), title="Spread")
+    left.set(xlabel="share of training", ylabel="spread of attention", title="Spread")
+    left.set_ylim(0, 1.05)
     left.legend(fontsize=6.5)
     right.set(xlabel="share of training", ylabel="‖W‖", title="Size of the attention weights")
-    right.set_yscale("log")
-    _draw_maps(rows[1], config, result)
+    right.set_ylim(0, None)
+    for axes, method in ((maps, config["judged"]), (other, "1.1")):
+        name = method if method[0].isalpha() else f"p = {method}"
+        _draw_maps(axes, result[f"{method}.maps"][0])
+        axes.set(xlabel="quarters of training", ylabel="test image", title=f"Maps under {name}")
     return figure
 
 
-def _draw_maps(part, config: Config, result: Result) -> None:  # type: ignore[no-untyped-def]
-    """The first token's attention on the patches of sample images, by mark of training."""
-    maps = result[f"{config['judged']}.maps"][0]
+def _draw_maps(axes: Axes, maps: Floats) -> None:
+    """The first token's attention on the patches of sample images, by mark of training.
+
+    maps: (records, images, patches); each is drawn by its own largest entry.
+    """
     side = int(np.sqrt(maps.shape[2]))
     places = np.linspace(0, len(maps) - 1, _MARKS).round().astype(int)
-    count = min(config["images"], 3)
-    grid = part.subplots(count, _MARKS)
+    count, step = maps.shape[1], side + 1
+    whole = np.full((count * step - 1, _MARKS * step - 1), np.nan)
     for i in range(count):
         for k, place in enumerate(places):
-            axes = grid[i][k]
-            axes.imshow(maps[place, i].reshape(side, side), cmap="Blues", vmin=0)
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.grid(False)
-            if i == 0:
-                axes.set_title(f"{k}/{_MARKS - 1} of training", fontsize=7)
-            axes.set_xlabel(f"image {i + 1}", fontsize=6.5)
+            one = maps[place, i].reshape(side, side)
+            whole[i * step : i * step + side, k * step : k * step + side] = one / one.max()
+    axes.imshow(whole, cmap="Blues", vmin=0, vmax=1)
+    middle = (side - 1) / 2
+    axes.set_xticks(middle + step * np.arange(_MARKS), [str(k) for k in range(_MARKS)])
+    axes.set_yticks(middle + step * np.arange(count), [str(i + 1) for i in range(count)])
+    axes.grid(False)
 
 
 CLAIM = Claim(
@@ -134,8 +144,8 @@ CLAIM = Claim(
     check=check,
     plot=plot,
     differs="Fashion-MNIST and a small network in place of CIFAR-10, for fewer epochs. The formula "
-    "is not on the slide: ‖s‖₁²/‖s‖₂² by the number of tokens is as recalled; W is K_hᵀ Q_h over all "
-    "heads and layers.",
+    "is not on the slide: ‖s‖₁²/‖s‖₂² by the number of tokens is as recalled; W is K_hᵀ Q_h over "
+    "all heads and layers.",
     needs=("torch", "fashion"),
     runs=all_runs,
     reference="tarzanagh2023maxmargin",

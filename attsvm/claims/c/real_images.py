@@ -21,7 +21,7 @@ from attsvm.claims.shared.network_runs import (
     sound,
     weight_shapes,
 )
-from attsvm.claims.shared.weight_counts import above, counted, histograms, sparser
+from attsvm.claims.shared.weight_counts import above, counted, histograms, same_norms, sparser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ def check(config: Config, result: Result) -> Finding:
     """ℓ1.1 within two points of Adam, and fewer entries of K, Q and V above the level."""
     methods = list(config["methods"])
     accuracy = {m: result[f"{m}.right"].mean(axis=1) for m in methods}
-    tests: list[Test] = [*sound(config, result)]
+    tests: list[Test] = [*sound(config, result), *same_norms(config, result)]
     apart = float(accuracy["1.1"].mean() - accuracy["Adam"].mean())
     tests.append(at_least("1.1 less Adam, mean test accuracy", apart, -config["within"]))
     tests += sparser(config, result, "1.1", "Adam")
@@ -51,7 +51,9 @@ def check(config: Config, result: Result) -> Finding:
         reached = accuracy_at(result, method, config["matched"])
         tests += mean_and_sd(f"{method}: test accuracy at training {config['matched']:g}", reached)
         tests.append(noted(f"{method}: rate chosen", float(result[f"rate.{method}"])))
-        tests.append(noted(f"{method}: runs that collapse", float(result[f"{method}.collapsed"].sum())))
+        tests.append(
+            noted(f"{method}: runs that collapse", float(result[f"{method}.collapsed"].sum()))
+        )
     tests += counted(config, result, methods)
     said = ", ".join(f"{_name(m)} {100 * accuracy[m].mean():.1f} %" for m in methods)
     counts = "; ".join(
@@ -106,8 +108,8 @@ CLAIM = Claim(
     check=check,
     plot=plot,
     differs="Fashion-MNIST and two layers of width 32 in place of CIFAR-10 and six of width 512; "
-    "three initial networks each in place of one run; rates are tuned alike; plain gradient descent "
-    "is beside them.",
+    "three initial networks each in place of one run; rates are tuned alike; plain gradient "
+    "descent is beside them.",
     needs=("torch", "fashion"),
     runs=all_runs,
     reference="julistiono2024mirror",

@@ -19,7 +19,7 @@ from attsvm.claims.claim import (
     seeds_of,
 )
 from attsvm.claims.shared.mirror_runs import norm_name
-from attsvm.claims.shared.proof import recertified, saved_solutions, selected, worst_gap
+from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.work import solve, train
 from attsvm.data.reviews import labelled_reviews
 from attsvm.ground.arrays import Floats
@@ -72,9 +72,10 @@ def sentences(config: Config, seed: int) -> tuple[Tokens, Floats]:
     for i, words in enumerate(taken):
         X[i, : len(words)] = vectors[[number[word] for word in words]]
         mask[i, : len(words)] = True
-    v = draw.standard_normal(d)
+    v: Floats = draw.standard_normal((d,))
+    v = v / np.linalg.norm(v)
     queries = X[np.arange(n), mask.sum(axis=1) - 1]
-    return Tokens(X, queries=queries, labels=signs, mask=mask), v / np.linalg.norm(v)
+    return Tokens(X, queries=queries, labels=signs, mask=mask), v
 
 
 def run(config: Config) -> Result:
@@ -108,35 +109,32 @@ def cosines(config: Config, result: Result) -> tuple[Floats, float]:
             for q in exponents:
                 found = recertified(f"{seed}.{p}.{q}", [problem], norm_name(q), result)
                 gap = max(gap, worst_gap(found))
-                best = found[0].W
-                known = best is not None and np.isfinite(found[0].gap)
-                size = np.linalg.norm(W) * np.linalg.norm(best) if known else np.nan
-                rows.append(np.vdot(W, best) / size if known else np.nan)
+                rows.append(cosine(W, found[0]) if np.isfinite(found[0].gap) else np.nan)
     shape = (len(seeds_of(config)), len(exponents), len(exponents))
     return np.array(rows, dtype=np.float64).reshape(shape), gap
 
 
 def check(config: Config, result: Result) -> Finding:
     """Each run at its own solution, and further from those of other exponents."""
-    cosine, gap = cosines(config, result)
+    matrix, gap = cosines(config, result)
     exponents = list(config["lr"])
     tests: list[Test] = []
     for k, p in enumerate(exponents):
-        own, others = cosine[:, k, k], np.delete(cosine[:, k], k, axis=1)
+        own, others = matrix[:, k, k], np.delete(matrix[:, k], k, axis=1)
         asked = config["least"]["below 1.5" if float(p) < 1.5 else "from 1.5"]
         tests += [
             at_least(f"p = {p}: least cosine to its own solution", own.min(), asked),
             at_most(f"p = {p}: largest cosine to another, less its own", _excess(own, others), 0.0),
         ]
         tests += [
-            noted(f"p = {p}: mean cosine to ℓ{q}", cosine[:, k, j].mean())
+            noted(f"p = {p}: mean cosine to ℓ{q}", matrix[:, k, j].mean())
             for j, q in enumerate(exponents)
         ]
     tests.append(at_most("largest certified gap", gap, norm_of("l3").tolerance))
     count = len(seeds_of(config))
     premises = (
         f"{count} draws of {config['sentences']} Rotten Tomatoes sentences with random word "
-        f"vectors, separable at the tokens selected in every run; {cosine.size} solutions"
+        f"vectors, separable at the tokens selected in every run; {matrix.size} solutions"
     )
     return Finding(tuple(tests), premises, count, gap)
 
@@ -149,8 +147,8 @@ def plot(config: Config, result: Result) -> Figure:
     """The matrix of mean cosines, run by solution; and each row as a line."""
     from attsvm.claims.shared.drawing import CYCLE, panels
 
-    cosine, _ = cosines(config, result)
-    mean, exponents = cosine.mean(axis=0), list(config["lr"])
+    matrix, _ = cosines(config, result)
+    mean, exponents = matrix.mean(axis=0), list(config["lr"])
     figure, (left, right) = panels(2)
     left.imshow(mean, cmap="Blues", vmin=min(0.4, mean.min()), vmax=1.3)
     places = range(len(exponents))

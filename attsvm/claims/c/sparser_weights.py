@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, Test, noted
 from attsvm.claims.shared.network_fits import LETTERS
 from attsvm.claims.shared.network_runs import (
     compared_runs,
+    known_mean,
     paired,
     record_shape,
     run_count,
@@ -17,7 +16,7 @@ from attsvm.claims.shared.network_runs import (
     weight_shapes,
 )
 from attsvm.claims.shared.text_networks import FULL, QUICK, text_runs
-from attsvm.claims.shared.weight_counts import above, counted, histograms, sparser
+from attsvm.claims.shared.weight_counts import above, counted, histograms, same_norms, sparser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +32,7 @@ def run(config: Config) -> Result:
 
 def check(config: Config, result: Result) -> Finding:
     """Fewer entries above the level under ℓ1.1 than under gradient descent, for K, Q and V."""
-    tests = [*sound(config, result), *_norms(config, result)]
+    tests: list[Test] = [*sound(config, result), *same_norms(config, result)]
     tests += sparser(config, result, "1.1", "2")
     said = []
     for other, when, words in (
@@ -44,12 +43,12 @@ def check(config: Config, result: Result) -> Finding:
         parts = []
         for letter in LETTERS:
             counts = [above(result, m, letter, config["level"], when) for m in ("1.1", other)]
-            mean, low, high = paired(*counts)
+            _, low, high = paired(*counts)
             tests += [
                 noted(f"{letter}: 1.1 less {other}, {words}: from", low),
                 noted(f"{letter}: 1.1 less {other}, {words}: to", high),
             ]
-            parts.append(f"{letter} {np.nanmean(counts[0]):.0f} and {np.nanmean(counts[1]):.0f}")
+            parts.append(f"{letter} {known_mean(counts[0]):.0f} and {known_mean(counts[1]):.0f}")
         said.append(f"{words}: {', '.join(parts)}")
     tests += counted(config, result, list(config["methods"]))
     size = config["fit"]["layers"] * config["fit"]["width"] ** 2
@@ -59,20 +58,6 @@ def check(config: Config, result: Result) -> Finding:
     )
     reason = f"Entries above the level, ℓ1.1 and gradient descent, {'; '.join(said)}."
     return Finding(tuple(tests), premises, len(config["models"]), 0.0, reason)
-
-
-def _norms(config: Config, result: Result) -> list:
-    """That the weights on file have the norms that the records of the runs end with."""
-    worst = 0.0
-    for method in config["methods"]:
-        records = result[f"{method}.records"]
-        last = np.isfinite(records[:, :, 0]).sum(axis=1) - 1
-        ends = records[np.arange(len(records)), last]
-        for k, letter in enumerate(LETTERS):
-            W = result[f"{method}.{letter}"].astype(np.float64)
-            size = np.sqrt((W**2).reshape(len(W), -1).sum(axis=1))
-            worst = max(worst, float(np.abs(size / ends[:, 6 + k] - 1).max()))
-    return [at_least("weights with the norms of their records, less rounding", 1e-4 - worst, 0.0)]
 
 
 def plot(config: Config, result: Result) -> Figure:

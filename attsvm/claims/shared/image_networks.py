@@ -1,4 +1,4 @@
-"""What the claims on trained image networks share: one config, so that they look at the same runs."""
+"""What claims on trained image networks share: one config, so that they look at the same runs."""
 
 from __future__ import annotations
 

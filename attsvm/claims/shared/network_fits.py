@@ -134,9 +134,7 @@ class _Watcher:
 
     def _right(self, network: Network) -> Floats:
         with self.torch.no_grad():
-            parts = [
-                network(x).argmax(dim=1) for x in self.torch.split(self.inputs(), 256)
-            ]
+            parts = [network(x).argmax(dim=1) for x in self.torch.split(self.inputs(), 256)]
         return (self.torch.cat(parts) == self.y).double().numpy()
 
     def looked(self, network: Network) -> Result:

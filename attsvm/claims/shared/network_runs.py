@@ -1,16 +1,15 @@
 """Networks trained on real data by several methods: rates tuned alike, then the runs compared.
 
 A config has `fit` (the fields of a Plan that all share), `tuning` (what tuning changes in it),
-`methods` (what a method changes), `rates` of each method, `tuning_models` and `models` (seeds of the
-initial networks and of the order of the data), `look`, `images` and `matched` (see network_fits).
-Every method has as many rates, and each is tried from the same initial networks. A method without
-rates takes that of the method which `same_rate` names.
+`methods` (what a method changes), `rates` of each method, `tuning_models` and `models` (seeds of
+the initial networks and of the order of the data), `look`, `images` and `matched` (see
+network_fits). Every method has as many rates, and each is tried from the same initial networks. A
+method without rates takes that of the method which `same_rate` names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from attsvm.claims.shared.stored import Run, done, on_file
 from attsvm.claims.shared.work import measured, recalled
 from attsvm.ground.arrays import Floats
 
+# A difference is beyond chance when its interval is on one side of 0 by more than rounding.
+BEYOND = 1e-6
 # Student's t for a two-sided interval of 95 %, by degrees of freedom; 1.96 beyond.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _VALID = COLUMNS.index("valid_accuracy")
@@ -136,9 +137,12 @@ def column(result: Result, method: str, name: str) -> Floats:
 
 
 def chosen_accuracy(result: Result, method: str) -> Floats:
-    """The test accuracy (networks,) at the record that validation chooses, from the records."""
-    valid, test = (column(result, method, f"{part}_accuracy") for part in ("valid", "test"))
-    place = np.nanargmax(np.nan_to_num(valid, nan=-1.0), axis=1)
+    """The test accuracy (networks,) at the record that validation chooses, from the records.
+
+    The initial network is not among those to choose from; of equal ones it is the first.
+    """
+    valid, test = (column(result, method, f"{part}_accuracy")[:, 1:] for part in ("valid", "test"))
+    place = np.nan_to_num(valid, nan=-1.0).argmax(axis=1)
     return np.take_along_axis(test, place[:, None], axis=1)[:, 0]
 
 
@@ -181,9 +185,14 @@ def paired(one: Floats, other: Floats) -> tuple[float, float, float]:
 def mean_and_sd(name: str, values: Floats) -> list[Test]:
     """The mean and the standard deviation of what is known of these values, noted."""
     known = values[np.isfinite(values)]
-    mean = known.mean() if known.size else np.nan
     sd = known.std(ddof=1) if known.size > 1 else np.nan
-    return [noted(f"{name}, mean", mean), noted(f"{name}, sd", sd)]
+    return [noted(f"{name}, mean", known_mean(values)), noted(f"{name}, sd", sd)]
+
+
+def known_mean(values: Floats) -> float:
+    """The mean of what is known of these values; nan when nothing is."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else float("nan")
 
 
 def sound(config: Config, result: Result) -> list[Test]:
@@ -210,5 +219,3 @@ def run_count(config: Config) -> str:
     tuning = sum(len(tuning_runs(config, method)) for method in config["methods"])
     finals = len(config["methods"]) * len(config["models"])
     return f"{finals} runs compared and {tuning} to choose rates, this many and no more"
-
-

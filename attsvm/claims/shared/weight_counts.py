@@ -8,14 +8,14 @@ import numpy as np
 
 from attsvm.claims.claim import Config, Result, Test, at_most, noted
 from attsvm.claims.shared.network_fits import LETTERS
-from attsvm.claims.shared.network_runs import mean_and_sd, paired
+from attsvm.claims.shared.network_runs import BEYOND, known_mean, mean_and_sd, paired
 from attsvm.ground.arrays import Floats
 
 
 def above(result: Result, method: str, letter: str, level: float, when: str = "") -> Floats:
     """How many |entries| of a matrix are above the level, in each run; nan where it is unknown."""
     W = np.abs(result[f"{method}.{when}{letter}"].reshape(len(result[f"{method}.{letter}"]), -1))
-    return np.where(np.isnan(W).any(axis=1), np.nan, (W > level).sum(axis=1))
+    return np.where(np.isnan(W).any(axis=1), np.nan, (level < W).sum(axis=1))
 
 
 def spread(result: Result, method: str, letter: str, when: str = "") -> Floats:
@@ -30,9 +30,23 @@ def sparser(config: Config, result: Result, one: str, other: str) -> list[Test]:
     for letter in LETTERS:
         counts = [above(result, m, letter, config["level"]) for m in (one, other)]
         mean, _, high = paired(*counts)
-        out.append(at_most(f"{letter}: {one} less {other}, upper end of 95 %", high, 0.0))
+        out.append(at_most(f"{letter}: {one} less {other}, upper end of 95 %", high, -BEYOND))
         out.append(noted(f"{letter}: {one} less {other}, mean", mean))
     return out
+
+
+def same_norms(config: Config, result: Result) -> list[Test]:
+    """That the weights on file have the norms that the records of the runs end with."""
+    worst = 0.0
+    for method in config["methods"]:
+        records = result[f"{method}.records"]
+        last = np.isfinite(records[:, :, 0]).sum(axis=1) - 1
+        ends = records[np.arange(len(records)), last]
+        for k, letter in enumerate(LETTERS):
+            W = result[f"{method}.{letter}"].astype(np.float64)
+            size = np.sqrt((W**2).reshape(len(W), -1).sum(axis=1))
+            worst = max(worst, float(np.abs(size / ends[:, 6 + k] - 1).max()))
+    return [at_most("norms of weights away from their records", worst, 1e-4)]
 
 
 def counted(config: Config, result: Result, methods: list[str]) -> list[Test]:
@@ -43,9 +57,7 @@ def counted(config: Config, result: Result, methods: list[str]) -> list[Test]:
             for letter in LETTERS:
                 counts = above(result, method, letter, config["level"], when)
                 out += mean_and_sd(f"{method}: {letter} above the level, {words}", counts)
-                known = spread(result, method, letter, when)
-                known = known[np.isfinite(known)]
-                share = known.mean() if known.size else np.nan
+                share = known_mean(spread(result, method, letter, when))
                 out.append(noted(f"{method}: {letter} spread, {words}", share))
     return out
 
