@@ -61,7 +61,7 @@ FULL: Config = {
     "models": [0, 1, 2, 3, 4],
     "look": 300,
     "images": 0,
-    "matched": 0.85,
+    "matched": 0.8,
     # As far beyond the bound 1/√width of the initial weights as the published 0.06 is beyond
     # that of width 384.
     "level": 0.208,
