@@ -170,8 +170,8 @@ def plot(config: Config, result: Result) -> Figure:
 _FULL = {
     "seeds": 3,
     "sentences": 150,
-    "words": [6, 10],
-    "d": 40,
+    "words": [5, 8],
+    "d": 32,
     # Steps are normalized in the dual variable u, and W grows like (η t)^{1/(p − 1)}.
     "lr": {"1.1": 0.2, "1.5": 0.3, "2": 1.0, "3": 30.0},
     "steps": 8000,

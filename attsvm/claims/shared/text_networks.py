@@ -23,7 +23,7 @@ FULL: Config = {
     "fit": {
         "task": "text",
         "source": "imdb",
-        "train_count": 12_000,
+        "train_count": 8000,
         "valid_count": 1000,
         "test_count": 2500,
         "length": 64,
@@ -38,7 +38,7 @@ FULL: Config = {
         "measured": 1500,
         "stop_accuracy": 0.995,
     },
-    "tuning": {"train_count": 4000, "test_count": 1000, "epochs": 20, "records": 1},
+    "tuning": {"train_count": 4000, "test_count": 1000, "epochs": 12, "records": 1},
     "methods": {
         "1.1": {"optimizer": "mirror", "p": 1.1},
         "1.5": {"optimizer": "mirror", "p": 1.5},
