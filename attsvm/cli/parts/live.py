@@ -76,7 +76,7 @@ class Board:
             table.add_column(head, justify="right" if head == "seconds" else "left", no_wrap=True)
         for name in ordered[:room]:
             state = self.state[name]
-            table.add_row(name, f"[{_COLOURS.get(state, '')}]{state}[/]", self.seconds(name))
+            table.add_row(name, f"[{_COLOURS.get(state, 'cyan')}]{state}[/]", self.seconds(name))
         return table
 
 
