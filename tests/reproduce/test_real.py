@@ -64,7 +64,9 @@ def made_claims(monkeypatch):
     monkeypatch.setitem(CLAIMS, NAME, made())
     for name in (REAL, OTHER):
         claim = made(name, **given)
-        monkeypatch.setitem(CLAIMS, name, type(claim)(**{**vars(claim), "run": total, "runs": runs}))
+        monkeypatch.setitem(
+            CLAIMS, name, type(claim)(**{**vars(claim), "run": total, "runs": runs})
+        )
     TOLD.clear()
 
 

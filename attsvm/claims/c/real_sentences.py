@@ -170,11 +170,11 @@ def plot(config: Config, result: Result) -> Figure:
 _FULL = {
     "seeds": 3,
     "sentences": 150,
-    "words": [5, 8],
-    "d": 32,
+    "words": [6, 10],
+    "d": 40,
     # Steps are normalized in the dual variable u, and W grows like (η t)^{1/(p − 1)}.
-    "lr": {"1.1": 0.2, "1.5": 0.3, "2": 1.0, "3": 30.0},
-    "steps": 8000,
+    "lr": {"1.1": 0.3, "1.5": 0.3, "2": 1.0, "3": 30.0},
+    "steps": 12_000,
     "least": {"below 1.5": 0.98, "from 1.5": 0.99},
 }
 
