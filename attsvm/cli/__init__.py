@@ -24,6 +24,7 @@ from attsvm.cli import (
     sentences,
     show,
     solve,
+    sweep,
     tour,
     train,
     warm,
@@ -38,6 +39,7 @@ PANELS = {
     "To try it out": (example, tour),
     "Real networks": (fit,),
     "The papers' claims": (list, show, reproduce, report),
+    "Many instances": (sweep,),
     "This machine": (bench, warm),
 }
 _PANEL = {

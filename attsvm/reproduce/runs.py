@@ -19,26 +19,16 @@ from attsvm.claims.shared.stored import storing
 from attsvm.errors import Unsupported
 from attsvm.ground.files import write_arrays
 from attsvm.ground.meter import timed
+from attsvm.ground.records import Say, full, no_space, write_json
+from attsvm.ground.sources import code_digest
 from attsvm.reproduce.digests import DIGESTS, array_digests, misfits
 from attsvm.reproduce.draws import Draws, as_json, asked_configs
-from attsvm.reproduce.folder import (
-    OUTSIDE,
-    PICTURES,
-    Record,
-    Say,
-    full,
-    gather,
-    no_space,
-    prepared,
-    read_record,
-    write_json,
-)
+from attsvm.reproduce.folder import OUTSIDE, PICTURES, Record, gather, prepared, read_record
 from attsvm.reproduce.judging import broken, draw, empty, judged, saved_arrays
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import recorded
 from attsvm.reproduce.single_runs import do_runs, seconds_of, store_of
-from attsvm.reproduce.sources import code_digest
 
 
 def reproduce_claims(

@@ -13,9 +13,9 @@ from pathlib import Path
 from attsvm.claims.claim import Claim, Config
 from attsvm.claims.shared.stored import SECONDS, Run, Store, done, on_file, storing
 from attsvm.ground.files import load_arrays
-from attsvm.reproduce.folder import Say, full
+from attsvm.ground.records import Say, full
+from attsvm.ground.sources import code_digest
 from attsvm.reproduce.processes import Watch, in_processes
-from attsvm.reproduce.sources import code_digest
 
 
 def store_of(folder: Path) -> Store:

@@ -26,7 +26,7 @@ LAYERS = (
     ("doors", "comparison"),
     ("figures", "bench", "estimator", "torch"),
     ("claims",),
-    ("reproduce",),
+    ("reproduce", "sweep"),
     ("cli",),
     ("__init__", "__main__"),
 )
