@@ -16,6 +16,7 @@ project = "attsvm"
 author = "attsvm contributors"
 release = version = __version__
 language = "en"
+smartquotes = False  # what is typed can be copied
 html_title = f"attsvm {__version__}"
 
 extensions = [
@@ -38,8 +39,6 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
-if not find_spec("torch"):  # then attsvm.torch has its words, without what it inherits
-    autodoc_mock_imports = ["torch"]
 
 suppress_warnings = ["config.cache"]  # the order of the gallery is an object
 
@@ -48,6 +47,8 @@ html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_show_copyright = False
+pygments_dark_style = "monokai"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {

@@ -28,5 +28,5 @@ for rule, lr in rules.items():
     print(f"{rule:12s} {limit.norm:10s} {limit.status:12s} share {share[-1]:.3f}")
     axes.semilogx(path.steps[1:], share[1:], label=f"{rule} in {limit.norm}")
 axes.set(xlabel="step", ylabel="share of the largest margin", ylim=(0, 1.02))
-axes.legend(loc="lower right")
+axes.legend(loc="upper left")
 plt.show()

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import attsvm
+from _site.docstrings import quiet
 
 # The order of the gallery; what is not named here comes last.
 GALLERY = [
@@ -113,8 +114,8 @@ def room(name):
     """The lines of a module's page: its own words, then its public names."""
     try:
         module = importlib.import_module(name)
-    except ImportError as error:
-        return [f"This page is made where the extra is installed: {error}."]
+    except (ImportError, attsvm.AttsvmError) as error:
+        return [f"This page is made where the extra is installed: {quiet(str(error))}."]
     known = KNOWN_AS.get(name, name)
     own = [n for n in public(module) if not at_the_door(module, n)]
     others = [f":py:obj:`attsvm.{n}`" for n in public(module) if at_the_door(module, n)]
