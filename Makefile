@@ -31,9 +31,9 @@ test: check  ## the gate: format, lint, types, then every test that is not slow
 test-slow: $(READY)  ## the slow tests alone
 	$(BIN)/python -m pytest -q -n 2 -m slow
 
-test-extras: $(READY)  ## the tests of what is optional: torch
-	@$(PIP) --no-build-isolation -e '.[test,torch]'
-	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch
+test-extras: $(READY)  ## the tests of what is optional: torch, dask, slurm, parquet
+	@$(PIP) --no-build-isolation -e '.[test,torch,dask,slurm,parquet]'
+	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/engines
 
 bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate
 	@$(PIP) --no-build-isolation -e '.[bench,torch]'

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from attsvm.data.contextual import contextual_arrays
+from attsvm.data.digits import digit_images
+from attsvm.data.fashion import fashion_images
 from attsvm.data.joint import joint_relaxed, joint_tight
+from attsvm.data.labelled import Labelled
 from attsvm.data.multi_input import multi_input_arrays, multi_input_planar
+from attsvm.data.own_text import text_of_csv
 from attsvm.data.path_picture import path_picture_1, path_picture_2
-from attsvm.data.reviews import review_lines
+from attsvm.data.reviews import labelled_reviews, review_lines
 from attsvm.data.sentences import cyclic, realizable
 from attsvm.data.single_input import single_input_global, single_input_local
 from attsvm.data.sphere import sphere_arrays
@@ -40,3 +44,11 @@ SENTENCES: dict[str, Callable[..., list[list[int]]]] = {
 
 # Real texts by name: lines of words, from packages that are installed apart.
 TEXTS: dict[str, Callable[..., list[list[str]]]] = {"reviews": review_lines}
+
+# Labelled texts and images by name, in three parts; own-text takes a file.
+LABELLED: dict[str, Callable[..., Labelled]] = {
+    "reviews": labelled_reviews,
+    "own-text": text_of_csv,
+    "fashion": fashion_images,
+    "digits": digit_images,
+}

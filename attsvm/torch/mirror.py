@@ -10,7 +10,6 @@ descent and keeps no u. The pure rule is attsvm/rules/mirror.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -176,7 +175,7 @@ def _over_norm(g: Tensor, q: float) -> Tensor:
     return unit / torch.where(size > 0, size, torch.ones_like(size))
 
 
-def _plain(params: Sequence[Tensor], toward: Sequence[Tensor], lr: float, kept: float) -> None:
+def _plain(params: list[Tensor], toward: list[Tensor], lr: float, kept: float) -> None:
     """w ← kept·w − lr·g for all tensors at once."""
     if kept != 1:
         torch._foreach_mul_(params, kept)

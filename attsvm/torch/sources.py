@@ -156,7 +156,8 @@ def _projections(q: Tensor, k: Tensor, seen: Mapping[str, Seen]) -> dict[str, An
         close = 1e-4 if x.dtype in (torch.float32, torch.float64) else 2e-2
         if not torch.allclose(by_head, lengths, rtol=close, atol=close * 1e-2):
             return {}
-        weight, bias = found.module.weight, getattr(found.module, "bias", None)
+        weight: Any = found.module.weight
+        bias: Any = getattr(found.module, "bias", None)
         across = type(found.module).__name__ == "Conv1D"  # weights (in, out)
         made.append(Projection(weight, bias, part, part, across))
     inputs = (ends[0][0].x, ends[1][0].x, ends[1][0].x)
@@ -175,9 +176,10 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     H, E = module.num_heads, module.embed_dim
     B, L, S = x.shape[0], x.shape[1], y.shape[1]
     bias = module.in_proj_bias
-    if module.in_proj_weight is not None:
-        query = Projection(module.in_proj_weight, bias, slice(E), slice(E))
-        key = Projection(module.in_proj_weight, bias, slice(E, 2 * E), slice(E, 2 * E))
+    packed: Tensor | None = module.in_proj_weight
+    if packed is not None:
+        query = Projection(packed, bias, slice(E), slice(E))
+        key = Projection(packed, bias, slice(E, 2 * E), slice(E, 2 * E))
     else:
         query = Projection(module.q_proj_weight, bias, bias_rows=slice(E))
         key = Projection(module.k_proj_weight, bias, bias_rows=slice(E, 2 * E))

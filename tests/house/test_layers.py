@@ -13,6 +13,7 @@ from tests.house.tree import modules
 # without a ring, and units of every layer above it in this table.
 LAYERS = (
     ("errors", "references", "ground"),
+    ("engines",),
     ("norms",),
     ("problem",),
     ("certificate",),
@@ -35,7 +36,7 @@ LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 APART = (("solvers", "rules"),)
 
 # Not needed to solve a problem from Python, so not loaded by `import attsvm`.
-HEAVY = ("torch", "matplotlib", "cvxpy", "sklearn", "typer", "rich")
+HEAVY = ("torch", "matplotlib", "cvxpy", "sklearn", "typer", "rich", "distributed", "submitit")
 
 
 def unit_of(module: str) -> str:

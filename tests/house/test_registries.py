@@ -12,17 +12,18 @@ from tests.house.tree import PACKAGE
 REGISTRIES = {
     "norms": "NORMS",
     "solvers": "SOLVERS",
-    "data": "EXAMPLES SENTENCES TEXTS",
+    "data": "EXAMPLES SENTENCES TEXTS LABELLED",
     "losses": "LOSSES",
     "heads": "HEADS",
     "models": "MODELS SENTENCE_MODELS",
     "rules": "RULES",
     "bench.contestants": "CONTESTANTS",
+    "engines": "ENGINES",
 }
 
 
 # The functions users call, beside the plug-ins they call.
-DOORS = {"solvers": {"front", "given", "many", "sets"}}
+DOORS = {"solvers": {"front", "given", "many", "sets"}, "engines": {"front"}}
 
 
 def others(folder: str) -> set[str]:

@@ -106,10 +106,14 @@ def settled(wanted: Callable[[Floats], Floats], start: Floats) -> Floats:
 
     def apart(u: Floats) -> tuple[Floats, Floats, float]:
         x, aim = size * u, wanted((size * u).reshape(start.shape)).ravel()
-        here, there = float(np.linalg.norm(x)), float(np.linalg.norm(aim))
-        if not (here > 0 and 0 < there < np.inf):
+        tops = [float(np.abs(a).max(initial=0.0)) for a in (x, aim)]
+        if not all(0 < top < np.inf for top in tops):
             return u, np.zeros_like(u), 0.0
-        return x / here, aim / there, float(np.log(here) - np.log(there))
+        # Over the largest entry: the square of an entry can be beyond floats.
+        near = [a / top for a, top in zip((x, aim), tops, strict=True)]
+        norms = [float(np.linalg.norm(a)) for a in near]
+        here, there = (np.log(top) + np.log(r) for top, r in zip(tops, norms, strict=True))
+        return near[0] / norms[0], near[1] / norms[1], float(here - there)
 
     first = start.ravel() / size
     steep = 1 + abs(apart(first * (1 + STEP))[2] - apart(first)[2]) / STEP

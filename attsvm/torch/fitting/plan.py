@@ -1,0 +1,171 @@
+"""Plan: everything that decides a training run, as plain numbers and words."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from attsvm.errors import Unsupported
+from attsvm.ground.files import check_in
+
+TASKS = ("text", "images")
+DTYPES = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained, on what, and how; two runs of one plan on one thread are equal bit by bit.
+
+    task: text or images. data: the name of a set (attsvm.data.LABELLED); source: which reviews.
+    train_count, valid_count, test_count: at most so many inputs; all without. width, layers,
+    heads, hidden, dropout, biases: sizes of the transformer; length, vocabulary: of text; patch: of
+    images. optimizer: one of `OPTIMIZERS` or steepest:NORM. p: the exponent of mirror descent, 1.1
+    without. lr: the rate, one that suits the optimizer without. embedding_lr: by how much the rate
+    of the embeddings is larger. batch, epochs: inputs of a step, rounds over the data. records: how
+    often an epoch is measured. seed: of the initial network and of the order of the data.
+    stop_accuracy: stop at this training accuracy. patience: stop after so many records without a
+    better validation accuracy. measured: training inputs that are measured. dtype: of the weights.
+    """
+
+    task: str = "text"
+    data: str = "reviews"
+    source: str = "rotten_tomatoes"
+    train_count: int | None = None
+    valid_count: int | None = None
+    test_count: int | None = None
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
+    hidden: int = 128
+    dropout: float = 0.0
+    biases: bool = True
+    length: int = 64
+    vocabulary: int = 8000
+    patch: int = 7
+    optimizer: str = "adamw"
+    p: float | None = None
+    lr: float | None = None
+    embedding_lr: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    batch: int = 32
+    epochs: int = 5
+    records: int = 1
+    seed: int = 0
+    stop_accuracy: float | None = None
+    patience: int | None = None
+    measured: int = 2000
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_kind(field.name, str(field.type), getattr(self, field.name))
+        for name, known in (("task", TASKS), ("dtype", DTYPES)):
+            if getattr(self, name) not in known:
+                raise Unsupported(f"{name} is {getattr(self, name)!r}: it is {' or '.join(known)}")
+        for name in _AT_LEAST_ONE:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise Unsupported(f"{name} is {value}: it must be at least 1")
+        if not 0 <= self.seed < 2**31:
+            raise Unsupported(f"seed is {self.seed}: it must lie in [0, 2³¹)")
+        if self.lr is not None and not self.lr > 0:
+            raise Unsupported(f"lr is {self.lr:g}: it must be above 0")
+        if not self.embedding_lr > 0:
+            raise Unsupported(f"embedding_lr is {self.embedding_lr:g}: it must be above 0")
+        if self.stop_accuracy is not None and not 0 < self.stop_accuracy <= 1:
+            raise Unsupported(f"stop_accuracy is {self.stop_accuracy:g}: it must lie in (0, 1]")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON has it."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """The plan as one line of JSON."""
+        return json.dumps(self.to_dict())
+
+
+_AT_LEAST_ONE = (
+    *("train_count", "valid_count", "test_count", "width", "layers", "heads", "hidden", "length"),
+    *("vocabulary", "patch", "batch", "epochs", "records", "patience", "measured"),
+)
+# What a task has other than Plan says.
+_OF_TASK: dict[str, dict[str, Any]] = {
+    "text": {},
+    "images": {"data": "fashion", "train_count": 10_000, "valid_count": 2000, "test_count": 5000},
+}
+
+
+def plan_of(task: str, given: Mapping[str, Any] | None = None, *, where: str = "a plan") -> Plan:
+    """The usual plan of a task with these changes. Raises Unsupported for an unknown name.
+
+    >>> plan_of("images", {"optimizer": "mirror", "p": 1.1}).data
+    'fashion'
+    """
+    if task not in TASKS:
+        raise Unsupported(f"task is {task!r}: it is {' or '.join(TASKS)}")
+    changes = dict(given or {})
+    names = [field.name for field in fields(Plan)]
+    for name in changes:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
+            raise Unsupported(f"{where} has no {name!r}: did you mean {near!r}?")
+    if changes.setdefault("task", task) != task:
+        raise Unsupported(f"{where} is for {changes['task']!r}, and {task!r} was asked for")
+    return replace(Plan(), **(_OF_TASK[task] | changes))
+
+
+def read_plan(file: str | Path, task: str | None = None, **changes: Any) -> Plan:
+    """The plan in a TOML file, with these changes; the names in it are those of Plan."""
+    file = Path(file)
+    check_in(file, "a .toml file")
+    try:
+        found = tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Unsupported(f"{file} cannot be read as TOML ({error})") from error
+    task = task or found.get("task", "text")
+    if not isinstance(task, str):
+        raise Unsupported(f"task is {task!r}: it is {' or '.join(TASKS)}")
+    return plan_of(task, found | changes, where=str(file))
+
+
+def differences(one: Plan, other: Mapping[str, Any]) -> list[str]:
+    """How a plan differs from a saved one, `name is x, was y`."""
+    mine = one.to_dict()
+    names = dict.fromkeys((*mine, *other))
+    return [
+        f"{name} is {mine.get(name)!r}, was {other.get(name)!r}"
+        for name in names
+        if mine.get(name) != other.get(name)
+    ]
+
+
+def _check_kind(name: str, kind: str, value: Any) -> None:
+    """Raises Unsupported unless a field holds what its annotation says, numbers finite."""
+    if value is None:
+        if "None" in kind:
+            return
+        raise Unsupported(f"{name} is missing: it must be {_SAID[kind]}")
+    base = kind.removesuffix(" | None")
+    right = {
+        "str": isinstance(value, str),
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, int | float) and not isinstance(value, bool),
+    }[base]
+    if not right or (base == "float" and not math.isfinite(value)):
+        raise Unsupported(f"{name} is {value!r}: it must be {_SAID[base]}")
+
+
+_SAID = {
+    "str": "a word",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a finite number",
+}

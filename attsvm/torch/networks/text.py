@@ -1,0 +1,52 @@
+"""TextClassifier: a small transformer on numbered words."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.torch.networks.network import Network, Sizes
+
+# The spread of a new embedding's entries.
+_SPREAD = 0.1
+
+
+class TextClassifier(Network):
+    """Classes of texts: word and position embeddings, a transformer, a head on the first token.
+
+    vocabulary: how many numbers there are; 0 fills up short texts and is not looked at. length:
+    the most words of a text, the first token not counted.
+
+    >>> import torch
+    >>> made = TextClassifier(10, length=4, classes=2, sizes=Sizes(width=8, heads=2))
+    >>> batch = torch.tensor([[2, 5, 6, 0], [2, 7, 8, 9]])
+    >>> made(batch).shape, [tuple(a.shape) for a in made.attention(batch)]
+    (torch.Size([2, 2]), [(2, 2, 4, 4), (2, 2, 4, 4)])
+    """
+
+    def __init__(
+        self, vocabulary: int, *, length: int, classes: int, sizes: Sizes | None = None
+    ) -> None:
+        sizes = sizes or Sizes()
+        super().__init__(sizes, classes)
+        if vocabulary < 1 or length < 1:
+            raise Unsupported("vocabulary and length are numbers of at least 1")
+        self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
+        self.places = nn.Embedding(length + 1, sizes.width)
+        with torch.no_grad():
+            for table in (self.words, self.places):
+                table.weight.mul_(_SPREAD)
+
+    def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Tokens of numbered words (B, L), L at most length + 1, and which are words."""
+        if batch.ndim != 2 or not 0 < batch.shape[1] <= self.places.num_embeddings:
+            raise BadTokens(
+                f"the batch has shape {tuple(batch.shape)}: it must be texts × at most "
+                f"{self.places.num_embeddings} numbers, [cls] with them"
+            )
+        x = self.words(batch) + self.places.weight[: batch.shape[1]]
+        # No row is without a token: [cls] is one even where a batch has padding in its place.
+        there = batch != 0
+        there[:, 0] = True
+        return x, None if bool(there.all()) else there[:, None, None, :]
