@@ -51,7 +51,7 @@ class Block:
 
 
 def slices(statement: Statement) -> list[tuple[dict[str, int], str, int, int]]:
-    """(sizes, level, first, count) of all blocks of the kind `every`, the fewest instances first."""
+    """(sizes, level, first, count) of all blocks of the kind `every`, the fewest first."""
     space = statement.space
     cells = [
         (space.count(sizes, LEVELS[level]), k, level, sizes)

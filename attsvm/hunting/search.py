@@ -106,9 +106,9 @@ class _Hunter:
         if value > tally.best:
             tally.best, tally.where = value, plain(drawn)
         if value > statement.tolerance and not self.done:
-            if statement.confirm is None:
-                tally.found = plain(drawn)
-            elif tally.doubtful < _DOUBTS and statement.checked(instance).proved:
+            if statement.confirm is None or (
+                tally.doubtful < _DOUBTS and statement.checked(instance).proved
+            ):
                 tally.found = plain(drawn)
             else:
                 tally.doubtful += 1
@@ -128,9 +128,7 @@ class _Hunter:
         return self._cells[shapes]
 
 
-def _climb(
-    statement: Statement, block: Block, rng: np.random.Generator, hunter: _Hunter
-) -> None:
+def _climb(statement: Statement, block: Block, rng: np.random.Generator, hunter: _Hunter) -> None:
     """Local search: change one entry, or two, and go on from there unless the violation falls."""
     here, value, stuck = None, -np.inf, _PATIENCE
     for _ in range(block.count):
@@ -150,9 +148,7 @@ def _climb(
             stuck += 1
 
 
-def _changed(
-    statement: Statement, block: Block, drawn: Drawn, rng: np.random.Generator
-) -> Drawn:
+def _changed(statement: Statement, block: Block, drawn: Drawn, rng: np.random.Generator) -> Drawn:
     """The instance with one or two entries drawn again."""
     out = {name: array.copy() for name, array in drawn.items()}
     fields = {f.name: f for f in statement.space.fields}

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from math import prod
 from random import Random
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 
@@ -38,9 +40,15 @@ def require_hypothesis() -> None:
 
 
 def _settings(**more: Any) -> Any:
-    from hypothesis import HealthCheck, settings
+    from hypothesis import HealthCheck, Verbosity, settings
 
-    return settings(deadline=None, suppress_health_check=list(HealthCheck), **more)
+    return settings(
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+        **more,
+    )
 
 
 def guided(
@@ -93,10 +101,10 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
     Stands: the premises hold, the violation is positive, and where there is an exact check it
     confirms. After so many seconds it stays with what it has.
     """
-    from hypothesis import Phase, find
+    from hypothesis import Phase, given
+    from hypothesis import seed as seeded
     from hypothesis import strategies as st
     from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
-    from hypothesis.errors import NoSuchExample
 
     space = statement.space
     letters = _letters(space, drawn)
@@ -110,9 +118,7 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
         keep = {
             letter: [choose(st.booleans()) for _ in range(size)] for letter, size in letters.items()
         }
-        whole = {
-            f.name: _array(choose, drawn[f.name].shape, tables[f.name]) for f in space.fields
-        }
+        whole = {f.name: _array(choose, drawn[f.name].shape, tables[f.name]) for f in space.fields}
         sizes = {letter: sum(stays) for letter, stays in keep.items()}
         if sizes not in space.choices:
             return None
@@ -121,37 +127,39 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
     end = time.monotonic() + seconds
     best = [drawn]
 
-    def stands(part: Drawn | None) -> bool:
+    # A seed takes the database away unless settings come after it.
+    database = InMemoryExampleDatabase()
+    rules = _settings(max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink))
+
+    @rules
+    @seeded(seed)
+    @given(parts())
+    def stands(part: Drawn | None) -> None:
         if part is None or time.monotonic() > end:
-            return False
+            return
         found = confirmed(statement, part)
-        good = found is not None and (found.proved or statement.confirm is None)
-        if good:
+        if found is not None and (found.proved or statement.confirm is None):
             best[0] = part
-        return good
+            raise _Stands
 
     choices: list[Any] = [True for size in letters.values() for _ in range(size)]
     for f in space.fields:
         choices += [tables[f.name].index(float(x)) for x in drawn[f.name].ravel()]
-    database = InMemoryExampleDatabase()
-    database.save(_KEY, choices_to_bytes(choices))
-    try:
-        return find(  # type: ignore[return-value]
-            parts(),
-            stands,
-            settings=_settings(
-                max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink)
-            ),
-            random=Random(seed),
-            database_key=_KEY,
-        )
-    except NoSuchExample:
-        return best[0]
+    # What lies under the key itself is taken to be shrunk already.
+    stands._hypothesis_internal_database_key = _KEY
+    database.save(_KEY + b".secondary", choices_to_bytes(choices))
+    with suppress(_Stands, SkipTest):
+        stands()
+    return best[0]
+
+
+class _Stands(Exception):
+    """Tells Hypothesis that an instance breaks the statement."""
 
 
 def _letters(space: Space, drawn: Drawn) -> dict[str, int]:
     """The size of each letter in a drawn instance."""
-    out = {}
+    out: dict[str, int] = {}
     for f in space.fields:
         pairs = zip(f.axes, drawn[f.name].shape, strict=True)
         out |= {axis: size for axis, size in pairs if isinstance(axis, str)}

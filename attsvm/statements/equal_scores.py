@@ -14,10 +14,8 @@ def premises(one: Instance) -> bool:
 
 
 LINES = (
-    "from attsvm.claims.shared.plain_descent import smoothness",
     "tokens = attsvm.Tokens(X, labels=y)",
-    "lr = 1 / smoothness(tokens, v)",
-    "proof = attsvm.proof_of_convergence(tokens, p0, head=v, rule='gd', lr=lr)",
+    "proof = attsvm.proof_of_convergence(tokens, p0, head=v, rule='gd', lr=0.01)",
     "print(proof.selection, attsvm.Selection.best(tokens, v).indices, proof.message)",
 )
 FIELDS = (

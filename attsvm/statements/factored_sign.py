@@ -29,14 +29,15 @@ def gauge(W: Floats) -> float:
     """The least Σ c with W = Σ c_a a over the sign outer products a, c ≥ 0."""
     atoms = _atoms(*W.shape)
     found = linprog(np.ones(len(atoms)), A_eq=atoms.reshape(len(atoms), -1).T, b_eq=W.ravel())
-    return float(found.fun)
+    return float(np.asarray(found.fun))
 
 
 def least_gauge(problem: Problem) -> float:
     """The least gauge of a W that meets every margin."""
     atoms = _atoms(*problem.shape)
     rows = np.stack([problem.margins(a) for a in atoms], axis=1)
-    return float(linprog(np.ones(len(atoms)), A_ub=-rows, b_ub=-problem.b).fun)
+    found = linprog(np.ones(len(atoms)), A_ub=-rows, b_ub=-problem.b)
+    return float(np.asarray(found.fun))
 
 
 def premises(one: Instance) -> bool:

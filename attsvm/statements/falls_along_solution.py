@@ -27,7 +27,7 @@ STATEMENT = Statement(
     violation=rise_along,
     confirm=confirm_rise,
     lines=(
-        "best = attsvm.solve(attsvm.Problem.of(t := attsvm.Tokens(X), attsvm.Selection.best(t, v)))",
+        "best = attsvm.solve(attsvm.Problem.of(attsvm.Tokens(X), (X @ v).argmax(axis=1)))",
         "s = np.exp(X @ p0) / np.exp(X @ p0).sum(axis=1, keepdims=True)",
         "f = (s * (X @ v)).sum(axis=1)",
         "print(-np.einsum('n,nt,ntd,d->', 1 / (1 + np.exp(f)), s * (X @ v - f[:, None]), X,"

@@ -38,7 +38,7 @@ def violation(one: Instance) -> float:
 def confirm(one: Instance) -> Confirmation:
     """Both squared norms, tight tokens and scores in rationals."""
     best, (_, alpha) = best_tokens(one), _shortest(one)
-    if best is None or (alpha == best).all():
+    if best is None or alpha == tuple(best.tolist()):
         return Confirmation(False, "rationals", "no other selection is locally optimal")
     own, other = exact_solution(one, best), exact_solution(one, alpha)
     if own is None or other is None:

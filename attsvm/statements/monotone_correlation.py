@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Context, Decimal, localcontext
+from itertools import pairwise
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def correlations(one: Instance) -> list[float]:
 def violation(one: Instance) -> float:
     """The largest fall in one step."""
     found = correlations(one)
-    falls = [a - b for a, b in zip(found, found[1:], strict=False)]
+    falls = [a - b for a, b in pairwise(found)]
     return max(falls, default=-1.0)
 
 
@@ -72,7 +73,7 @@ def _walk(one: Instance, D: Matrix, steps: int, digits: int) -> list[Decimal]:
 def confirm(one: Instance) -> Confirmation:
     """The fall in 60 and in 90 digits, W^mm in rationals."""
     found = correlations(one)
-    falls = [a - b for a, b in zip(found, found[1:], strict=False)]
+    falls = [a - b for a, b in pairwise(found)]
     best = best_tokens(one)
     exact = None if best is None else exact_solution(one, best)
     if exact is None or not falls or max(falls) <= 0:

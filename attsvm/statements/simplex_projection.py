@@ -74,9 +74,7 @@ STATEMENT = Statement(
     says="One input of orthonormal tokens, head v·o − λ‖o‖²: if τ gap_τ/2 > λ > gap_1, the best "
     "attention has between 2 and τ nonzeros (v1, Lemma 6).",
     kind="theorem",
-    space=Space(
-        {"T": (2, 6)}, (Field("v", ("T",)), Field("penalty", (1,))), make=_make
-    ),
+    space=Space({"T": (2, 6)}, (Field("v", ("T",)), Field("penalty", (1,))), make=_make),
     premises=premises,
     violation=violation,
     confirm=confirm,

@@ -26,6 +26,8 @@ LAYERS = (
     ("doors",),
     ("figures", "bench", "estimator", "torch"),
     ("claims",),
+    ("statements",),
+    ("hunting",),
     ("reproduce",),
     ("cli",),
     ("__init__", "__main__"),
