@@ -14,7 +14,7 @@ from attsvm.engines.front import Failure
 from attsvm.errors import Unsupported
 from attsvm.hunting.folder import Folder
 from attsvm.hunting.outcome import Found, Hunt
-from attsvm.hunting.search import Tally, arrays, confirmed, found_statement, search, search_block
+from attsvm.hunting.search import Tally, arrays, confirmed, found_statement, search_block, tally_of
 from attsvm.hunting.shrinking import require_hypothesis, shrunk
 from attsvm.statements import Confirmation, Statement
 from attsvm.statements.statement import check_statement
@@ -54,7 +54,7 @@ def hunt(
     _check(seconds, instances, seed)
     if isinstance(statement, Statement):
         made, name = check_statement(statement, statement.name), statement.name
-        work: Callable[[int], Tally] = partial(search, made, seed)
+        work: Callable[[int], Tally] = partial(tally_of, made, seed)
     else:
         made, name = found_statement(statement), statement
         work = partial(search_block, statement, seed)

@@ -52,10 +52,10 @@ def found_statement(reference: str) -> Statement:
 
 def search_block(reference: str, seed: int, index: int) -> Tally:
     """The tally of one block, in whatever process it is asked for."""
-    return search(found_statement(reference), seed, index)
+    return tally_of(found_statement(reference), seed, index)
 
 
-def search(statement: Statement, seed: int, index: int) -> Tally:
+def tally_of(statement: Statement, seed: int, index: int) -> Tally:
     """The tally of one block of a hunt; it ends at the first instance that is found."""
     block = block_at(statement, index)
     hunter = _Hunter(statement, block, Tally(index))
