@@ -48,9 +48,10 @@ format: $(READY)  ## rewrite the files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## refresh the source blocks in the pages under docs/, and the list of claims
+docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the glossary
 	$(BIN)/python -m tests.house.included
 	$(BIN)/python -m tests.reproduce.listed
+	$(BIN)/python -m tests.cli.glossed
 
 clean:  ## remove what the tools left behind; the virtual environment stays
 	rm -rf $(CACHED) tour

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
+    from attsvm.comparison import Comparison, compare
     from attsvm.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
     from attsvm.doors import outcome, proof_of_convergence, train
     from attsvm.heads.head import Head
@@ -59,6 +60,7 @@ _HOMES = {
     "Basin": "convergence",
     "Certificate": "certificate",
     "Check": "certificate.verify",
+    "Comparison": "comparison",
     "ConvergenceProof": "convergence",
     "Head": "heads.head",
     "Limit": "theory.limits.limit",
@@ -83,6 +85,7 @@ _HOMES = {
     "Witness": "theory.optima",
     "basin": "convergence",
     "certify": "solvers.given",
+    "compare": "comparison",
     "embedding_of": "language.embedding",
     "local_optima": "theory.optima",
     "norm_of": "norms",
@@ -123,6 +126,8 @@ __all__ = [
     "Path",
     "outcome",
     "Outcome",
+    "compare",
+    "Comparison",
     "proof_of_convergence",
     "proofs_of_convergence",
     "ConvergenceProof",

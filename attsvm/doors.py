@@ -182,7 +182,8 @@ def outcome(
         for name, given in of_tokens.items():
             if given is not None:
                 raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
-        from attsvm.language.training.outcomes import SentenceRun, sentence_outcome
+        from attsvm.language.training.outcomes import sentence_outcome
+        from attsvm.language.training.runs import SentenceRun
         from attsvm.language.training.stages import Stages as BothStages
 
         if not isinstance(run, Path | BothStages):

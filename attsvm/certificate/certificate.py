@@ -15,18 +15,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import Inseparable, NotConverged
 from attsvm.ground.arrays import Floats
+from attsvm.ground.card import Card
 from attsvm.ground.lazy import lazy
+from attsvm.ground.result import Table, draw
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
 
@@ -39,7 +43,7 @@ _LEAST = 1e-305
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Certificate:
+class Certificate(Table):
     """What is known about the least norm of a problem, and the pair that shows it.
 
     W (d, dq): worst margin 1, up to rounding, and within `reach`, in Frobenius norm, of a matrix
@@ -174,13 +178,27 @@ class Certificate:
 
         return load(path, norm=norm)
 
-    def __repr__(self) -> str:
-        return f"Certificate({self.message})"
+    def columns(self) -> dict[str, Any]:
+        """The rows as a table: margins first, then ties.
 
-    def _repr_html_(self) -> str:
-        from attsvm.certificate.table import certificate_table
+        kind, input, kept and dropped token (−1 where there is none), right-hand side b, the margin
+        Δᵀ W z (nan without a W), its multiplier, and whether it is tight.
+        """
+        from attsvm.certificate.table import row_columns
 
-        return certificate_table(self)
+        return row_columns(self)
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The margins over their right-hand sides, least first; the rows that support W marked.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("certificate", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        from attsvm.certificate.table import certificate_card
+
+        return certificate_card(self)
 
 
 class Shown(NamedTuple):

@@ -1,28 +1,48 @@
-"""What a notebook shows of a result."""
+"""A certificate as a table: what a notebook shows of it, and its rows."""
 
 from __future__ import annotations
 
-import html
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from attsvm.ground.card import Card
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
 
 
-def certificate_table(certificate: Certificate) -> str:
-    """The certificate as an HTML table; everything in it is escaped."""
-    p, upper = certificate.problem, certificate.upper if np.isfinite(certificate.upper) else None
-    shape = f"{p.shape[0]} × {p.shape[1]}, rank {certificate.rank}"
-    cells = [
-        ("status", certificate.status),
-        ("norm", certificate.norm.name),
-        ("lower", f"{certificate.lower:.12g}"),
-        ("upper", "none" if upper is None else f"{upper:.12g}"),
-        ("gap", f"{certificate.gap:.1e}" if np.isfinite(certificate.gap) else "unknown"),
-        ("rows", f"{p.m} margins, {p.ties} ties"),
-        ("W", shape),
-    ]
-    rows = "".join(f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in cells)
-    return f"<table><caption>attsvm certificate</caption>{rows}</table>"
+def certificate_card(certificate: Certificate) -> Card:
+    """What is shown of a certificate."""
+    p = certificate.problem
+    finite = np.isfinite(certificate.upper)
+    facts = {
+        "status": certificate.status,
+        "norm": certificate.norm.name,
+        "lower": f"{certificate.lower:.12g}",
+        "upper": f"{certificate.upper:.12g}" if finite else "none",
+        "gap": f"{certificate.gap:.1e}" if np.isfinite(certificate.gap) else "unknown",
+        "rows": f"{p.m:,} margins, {p.ties:,} ties",
+        "W": f"{p.shape[0]} × {p.shape[1]}"
+        + ("" if certificate.W is None else f", rank {certificate.rank}"),
+    }
+    return Card("Certificate", certificate.message, facts, brief=True)
+
+
+def row_columns(certificate: Certificate) -> dict[str, Any]:
+    """The rows of a certificate, margins and then ties, as columns of a table."""
+    p, verdict = certificate.problem, certificate.tight
+    names = np.concatenate([p.rows, p.tie_rows]).reshape(-1, 3)
+    margins = np.full(p.m, np.nan) if certificate.W is None else certificate.margins
+    ties = np.full(p.ties, np.nan) if certificate.W is None else p.tie_values(certificate.W)
+    tight = np.select([verdict.tight, verdict.loose], ["tight", "loose"], "undecided")
+    return {
+        "kind": ["margin"] * p.m + ["tie"] * p.ties,
+        "input": names[:, 0],
+        "kept": names[:, 1],
+        "dropped": names[:, 2],
+        "b": np.concatenate([p.b, p.c]),
+        "margin": np.concatenate([margins, ties]),
+        "multiplier": np.concatenate([certificate.multipliers, certificate.tie_multipliers]),
+        "tight": [*tight.tolist(), *["tie"] * p.ties],
+    }

@@ -23,6 +23,8 @@ from attsvm.certificate.bounds import margin_error
 from attsvm.certificate.rank import independence
 from attsvm.certificate.scale import exponent, length
 from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.norms.norm import UNIT
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ _EXACT = 60
 _ROUNDED = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class Tight:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tight(Result):
     """A verdict on each margin (m,): exactly one of tight, loose, undecided is True.
 
     `radius` is the Frobenius distance within which the solution is known; `how` says what the
@@ -57,9 +59,11 @@ class Tight:
         """The indices of the surely tight margins."""
         return self.tight.nonzero()[0]
 
-    def __repr__(self) -> str:
+    def _card(self) -> Card:
         counts = [int(a.sum()) for a in (self.tight, self.loose, self.undecided)]
-        return f"Tight({counts[0]} tight, {counts[1]} loose, {counts[2]} undecided; {self.how})"
+        said = f"{counts[0]} tight, {counts[1]} loose, {counts[2]} undecided; {self.how}"
+        facts = {"tight rows": self.rows, "radius": self.radius, "how": self.how}
+        return Card("Tight", said, facts, brief=True)
 
 
 def tight_rows(certificate: Certificate) -> Tight:

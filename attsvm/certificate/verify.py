@@ -17,6 +17,8 @@ from attsvm.certificate.exact.bounds import (
 )
 from attsvm.certificate.exact.farkas import exact_infeasibility, proves, residual
 from attsvm.errors import Unsupported
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.norms.exact.rational import float_above, float_below
 from attsvm.norms.norm import UNIT
 
@@ -32,8 +34,8 @@ _RESIDUAL = 8 * UNIT
 _LARGEST = 40_000_000
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Result):
     """The verdict of a recomputation: whether the claims hold, why not, and the bounds found.
 
     lower and upper are floats on the safe side of what was recomputed (inf where there is none).
@@ -47,6 +49,11 @@ class Check:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def _card(self) -> Card:
+        said = "holds" if self.ok else f"does not hold: {self.reason}"
+        facts = {"lower": self.lower, "upper": self.upper, "arithmetic": self.arithmetic}
+        return Card("Check", f"{said}; {self.arithmetic} arithmetic", facts, brief=True)
 
 
 def compare(claim: Certificate, again: Certificate) -> Check:

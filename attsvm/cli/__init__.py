@@ -16,7 +16,11 @@ from attsvm.cli import (
     bench,
     certify,
     example,
+<<<<<<< HEAD
     hunt,
+=======
+    fit,
+>>>>>>> main
     list,
     optima,
     report,
@@ -28,10 +32,11 @@ from attsvm.cli import (
     train,
     warm,
 )
-from attsvm.cli.parts.options import app, print_json, stop
+from attsvm.cli.parts.options import Command, app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.ground.version import __version__
 
+<<<<<<< HEAD
 # Loading a module adds its command; the help page lists them in this order, others last.
 COMMANDS = (
     solve,
@@ -51,6 +56,25 @@ COMMANDS = (
 )
 _ORDER = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 app.registered_commands.sort(key=lambda command: (*_ORDER, command.name).index(command.name))
+=======
+# Loading a module adds its command; the help page lists them by panel in this order, others last.
+PANELS = {
+    "Main commands": (solve, certify, optima, train, sentences),
+    "To try it out": (example, tour),
+    "Real networks": (fit,),
+    "The papers' claims": (list, show, reproduce, report),
+    "This machine": (bench, warm),
+}
+_PANEL = {
+    module.__name__.rpartition(".")[2]: panel
+    for panel, modules in PANELS.items()
+    for module in modules
+}
+app.registered_commands.sort(key=lambda command: (*_PANEL, command.name).index(command.name))
+for _command in app.registered_commands:
+    _command.cls = Command
+    _command.rich_help_panel = _PANEL.get(str(_command.name), "Others")
+>>>>>>> main
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]

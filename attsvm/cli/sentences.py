@@ -8,57 +8,106 @@ from typing import Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import Force, Json, app, print_json
+from attsvm.cli.parts.options import (
+    OUTPUT,
+    Force,
+    Glossary,
+    Json,
+    Style,
+    app,
+    check_figure,
+    print_json,
+)
+from attsvm.cli.parts.sentence_options import (
+    Lines,
+    Lower,
+    Pairs,
+    Prose,
+    Shortest,
+    Size,
+    Strip,
+)
 from attsvm.errors import BadTokens
-from attsvm.ground.files import check_out
 from attsvm.ground.progress import working
 
+SHOWN = "What is shown"
 
-@app.command("sentences", epilog="Example: attsvm sentences text.txt --collocations bigrams --json")
+
+@app.command("sentences", epilog="Example: attsvm sentences text.txt --prose --lower --json")
 def sentences_command(
-    file: Annotated[Path, typer.Argument(help="Text file, one sentence per line, its label last.")],
-    collocations: Annotated[
-        str | None,
-        typer.Option("--collocations", help="File of two-token lines, or bigrams, or copy."),
-    ] = None,
-    vocabulary: Annotated[
-        int | None,
-        typer.Option("--vocabulary", min=1, help="Number of tokens; of words the most frequent."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Read only so many lines.")
-    ] = None,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Text file, one sentence per line, its label last; or --prose."
+        ),
+    ],
+    collocations: Pairs = None,
+    vocabulary: Size = None,
+    limit: Lines = None,
+    prose: Prose = False,
+    lower: Lower = False,
+    strip: Strip = False,
+    shortest: Shortest = None,
     query: Annotated[
-        str | None, typer.Option("--query", help="Show the order of this token in full.")
+        str | None,
+        typer.Option(
+            "--query",
+            metavar="TOKEN",
+            help="Show the order of this token in full.",
+            rich_help_panel=SHOWN,
+        ),
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option("--length", min=2, help="Count what is decided up to this many tokens."),
+        typer.Option(
+            "--length",
+            min=2,
+            metavar="N",
+            help="Count what is decided up to this many tokens.",
+            rich_help_panel=SHOWN,
+        ),
     ] = None,
     ties: Annotated[
-        bool, typer.Option("--ties", help="Take several labels and cycles as ties; count them.")
+        bool,
+        typer.Option(
+            "--ties",
+            help="Take several labels and cycles as ties; count them.",
+            rich_help_panel=SHOWN,
+        ),
     ] = False,
+    glossary: Glossary = False,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the orders to this .svg, .png or .pdf.")
+        Path | None,
+        typer.Option(
+            "--figure",
+            metavar="FILE",
+            help="Draw the orders to this .svg, .png or .pdf.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
+    style: Style = "screen",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query."""
     from attsvm.cli.parts import sentence_sections as sections
+    from attsvm.cli.parts.sentence_conclusion import conclusion
     from attsvm.cli.parts.sentence_tables import show_sentences
     from attsvm.language.order import orders
+    from attsvm.language.prose import Cleaning
     from attsvm.language.realizable import realizability
     from attsvm.language.text import reading
 
-    if figure is not None:
-        from attsvm.figures.run import check_format
-
-        check_out(figure, force=force)
-        check_format(figure)
+    check_figure(figure, style, force=force)
     start = time.perf_counter()
     with working(f"reading {file.name}"):
-        found = reading(file, collocations=collocations, vocabulary=vocabulary, limit=limit)
+        found = reading(
+            file,
+            collocations=collocations,
+            vocabulary=vocabulary,
+            limit=limit,
+            cleaning=Cleaning(prose=prose, lower=lower, strip=strip, shortest=shortest),
+        )
     data = found.sentences
     with working(f"comparing the tokens of {data.size} sentences"):
         every = orders(data)
@@ -73,7 +122,7 @@ def sentences_command(
         # The sections of the report: each is a part of the object and of the tables below.
         report: dict[str, Any] = {
             **sections.facts(file, found, every),
-            **sections.finding(data, finding),
+            **sections.finding(data, finding, every),
             "kinds": sections.kind_counts(data, every),
             "ties": sections.tie_counts(data, every, finding) if ties else None,
             "orders": sections.order_rows(data, chosen, full=query is not None),
@@ -86,9 +135,11 @@ def sentences_command(
 
         with working("drawing"):
             if query is None:
-                draw_orders(every, data, figure)
+                draw_orders(every, data, figure, look=style)
             else:
-                draw_order(next(iter(chosen.values())), data, figure, weights=column)
+                order = next(iter(chosen.values()))
+                draw_order(order, data, figure, weights=column, look=style)
+    report["conclusion"] = conclusion(report)
     report["figure"] = None if figure is None else str(figure)
     report["seconds"] = time.perf_counter() - start
     if as_json:

@@ -2,89 +2,117 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from attsvm.cli.parts import summary
-from attsvm.cli.parts.archive import Archive
-from attsvm.cli.parts.inputs import (
-    KEPT,
-    check_start,
-    own_part,
-    read_head,
-    read_options,
-    read_run,
-    read_start,
+from attsvm.cli.parts.options import (
+    OUTPUT,
+    Force,
+    Glossary,
+    Json,
+    Style,
+    app,
+    check_figure,
+    completed,
 )
-from attsvm.cli.parts.options import Force, Json, app, leave, print_json
 from attsvm.cli.parts.sentence_options import (
+    FLAGS,
     SENTENCES_ONLY,
     Both,
     Dimension,
     FirstRate,
     FirstSteps,
     Lines,
+    Lower,
     Pairs,
+    Prose,
     Readout,
+    Shortest,
     Size,
+    Strip,
     Ties,
     Unseen,
     Vectors,
     Weights,
 )
-from attsvm.cli.parts.train_sentences import run_sentences
-from attsvm.doors import train
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.cli.parts.words import HEADS, LOSSES, MODELS, RULES, SCHEDULES, SENTENCE_MODELS
+from attsvm.errors import Unsupported
 from attsvm.ground.files import check_out
-from attsvm.ground.progress import bar
-from attsvm.heads import HEADS, Head, head_of
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS, SENTENCE_MODELS, Model, model_of
-from attsvm.rules import RULES
-from attsvm.rules.steps.scaled import length
-from attsvm.rules.steps.schedules import SCHEDULES
-from attsvm.theory.limits.limit import predict
-from attsvm.theory.outcomes import Outcome, outcome, settled
-from attsvm.theory.proofs import proved_since, until_proved
+
+RUN, STEPS, END = "The run", "Its steps", "Start and end"
+SELF = "Self-attention"
 
 File = Annotated[
     Path,
     typer.Argument(
-        help="Problem file (.npz with X, and z, y, v, …); for next-token a text of sentences."
+        metavar="FILE",
+        help="Problem file (.npz with X, y, and z, v, …); for next-token a text of sentences.",
     ),
 ]
 ModelName = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
         "--model",
-        help=f"One of {', '.join(MODELS)}; of sentences: "
-        f"{', '.join(SENTENCE_MODELS)}; or FILE.py:NAME.",
+        metavar="NAME",
+        help=f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME. "
+        "Several models, rules or step sizes: all are trained and compared.",
+        show_default="weight",
+        autocompletion=completed(*MODELS, *SENTENCE_MODELS),
+        rich_help_panel=RUN,
     ),
 ]
 RuleName = Annotated[
-    str, typer.Option("--rule", help=f"One of {', '.join(RULES)}; or FILE.py:NAME, your own.")
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="NAME",
+        help=f"{', '.join(RULES)}; or FILE.py:NAME, your own. Several: see --model.",
+        show_default="ngd",
+        autocompletion=completed(*RULES),
+        rich_help_panel=RUN,
+    ),
 ]
 HeadName = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help=f"One of {', '.join(HEADS)}: from v, V, penalty of the file, or drawn by the seed; "
-        "or FILE.py:NAME.",
+        metavar="NAME",
+        help=f"{', '.join(HEADS)}: from v, V, penalty of the file, or drawn by the seed; or "
+        "FILE.py:NAME.",
+        autocompletion=completed(*HEADS),
+        rich_help_panel=RUN,
+    ),
+]
+LossName = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help=f"{', '.join(LOSSES)}; or FILE.py:NAME.",
+        autocompletion=completed(*LOSSES),
+        rich_help_panel=RUN,
     ),
 ]
 Start = Annotated[
-    str, typer.Option("--init", help="zero, normal:STD, uniform, file (p0, W0, K0, Q0, v0).")
+    str,
+    typer.Option(
+        "--init",
+        metavar="START",
+        help="zero, normal:STD, uniform, file (p0, W0, K0, Q0, v0).",
+        rich_help_panel=END,
+    ),
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Option of the rule, NAME=VALUE; may be given several times."),
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="Option of the rule; may be given several times.",
+        rich_help_panel=RUN,
+    ),
 ]
 
 
@@ -92,58 +120,139 @@ Options = Annotated[
 def train_command(
     context: typer.Context,
     file: File,
-    model: ModelName = "weight",
-    rule: RuleName = "ngd",
+    model: ModelName = None,
+    rule: RuleName = None,
     options: Options = None,
     head: HeadName = None,
-    lr: Annotated[float, typer.Option("--lr", help="Step size; 0.05/√N on sentences.")] = 0.1,
+    lr: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--lr",
+            metavar="X",
+            help="Step size; 0.05/√N on sentences. Several: see --model.",
+            show_default="0.1",
+            rich_help_panel=STEPS,
+        ),
+    ] = None,
     steps: Annotated[
-        int, typer.Option("--steps", min=0, help="Number of steps; 4000 on sentences.")
+        int,
+        typer.Option(
+            "--steps",
+            min=0,
+            metavar="N",
+            help="Number of steps; 4000 on sentences.",
+            rich_help_panel=STEPS,
+        ),
     ] = 2000,
-    loss: Annotated[
-        str, typer.Option("--loss", help=f"One of {', '.join(LOSSES)}; or FILE.py:NAME.")
-    ] = "logistic",
+    loss: LossName = "logistic",
     seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the starting point and of a drawn head.")
+        int,
+        typer.Option(
+            "--seed",
+            min=0,
+            metavar="N",
+            help="Seed of the starting point and of a drawn head.",
+            rich_help_panel=END,
+        ),
     ] = 0,
     init: Start = "default",
     width: Annotated[
-        int | None, typer.Option("--width", min=1, help="Columns of the factors.")
+        int | None,
+        typer.Option(
+            "--width", min=1, metavar="N", help="Columns of the factors.", rich_help_panel=RUN
+        ),
     ] = None,
     schedule: Annotated[
-        str, typer.Option("--schedule", help=f"One of {', '.join(SCHEDULES)}.")
+        str,
+        typer.Option(
+            "--schedule",
+            metavar="NAME",
+            help=f"{' or '.join(SCHEDULES)}.",
+            autocompletion=completed(*SCHEDULES),
+            rich_help_panel=STEPS,
+        ),
     ] = "constant",
-    decay: Annotated[float, typer.Option("--decay", help="Decoupled weight decay.")] = 0.0,
+    decay: Annotated[
+        float,
+        typer.Option("--decay", metavar="X", help="Decoupled weight decay.", rich_help_panel=STEPS),
+    ] = 0.0,
     queries: Annotated[
         str | None,
-        typer.Option("--queries", help="Self-attention: first or last, that token is the query."),
+        typer.Option(
+            "--queries",
+            metavar="WHICH",
+            help="first or last: that token is the query.",
+            autocompletion=completed("first", "last"),
+            rich_help_panel=SELF,
+        ),
     ] = None,
     sequence: Annotated[
-        bool, typer.Option("--sequence", help="Self-attention: every position of X (S, L, d).")
+        bool,
+        typer.Option(
+            "--sequence", help="Every position of X (S, L, d) is a query.", rich_help_panel=SELF
+        ),
     ] = False,
     causal: Annotated[
         bool | None,
         typer.Option(
-            "--causal/--no-causal", help="With --sequence: tokens up to the query, or all."
+            "--causal/--no-causal",
+            help="With --sequence: tokens up to the query, or all.",
+            rich_help_panel=SELF,
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", help="End at this certified margin share; or proved: at a proof."),
+        typer.Option(
+            "--until",
+            metavar="SHARE",
+            help="End at this certified margin share; or proved: at a proof.",
+            rich_help_panel=END,
+        ),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="Go on from a saved path, --steps further.")
+        Path | None,
+        typer.Option(
+            "--resume",
+            metavar="FILE",
+            help="Go on from a saved path, --steps further.",
+            rich_help_panel=END,
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Save the path (.npz).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Save the path (.npz); of several runs, a new folder of them.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the run (.svg, .png or .pdf).")
+        Path | None,
+        typer.Option(
+            "--figure",
+            metavar="FILE",
+            help="Draw the run, or the comparison (.svg, .png or .pdf).",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
+    style: Style = "screen",
     proof: Annotated[
-        Path | None, typer.Option("--proof", help="Save the proof of convergence (.npz).")
+        Path | None,
+        typer.Option(
+            "--proof",
+            metavar="FILE",
+            help="Save the proof of convergence (.npz).",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     collocations: Pairs = None,
     vocabulary: Size = None,
     limit: Lines = None,
+    prose: Prose = False,
+    lower: Lower = False,
+    strip: Strip = False,
+    shortest: Shortest = None,
     decoder_lr: FirstRate = None,
     decoder_steps: FirstSteps = None,
     readout: Readout = "softmax",
@@ -153,111 +262,75 @@ def train_command(
     ties: Ties = False,
     add_collocations: Both = False,
     unseen: Unseen = None,
+    glossary: Glossary = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train, then solve the predicted limit at the selected tokens and compare.
 
+    Several of --model, --rule or --lr are trained in all combinations and set side by side: the
+    margin share in every norm, the correlation, and since which step convergence is proved.
+
     Sentences: --model next-token trains the decoder and then attention over it, decoder the first
     stage alone, joint-next-token both matrices at once.
     """
-    _check_outputs(out, figure, force=force)
+    from attsvm.cli.parts.inputs import own_part
+
+    chosen: dict[str, list[Any]] = {
+        "model": model or ["weight"],
+        "rule": rule or ["ngd"],
+        "lr": lr or [0.1],
+    }
+    several = max(map(len, chosen.values())) > 1
+    _check_outputs(out, figure, several=several, force=force)
+    check_figure(figure, style, force=force)
     if proof is not None:
         check_out(proof, force=force)
     if causal is not None and not sequence:
         raise Unsupported("--causal and --no-causal go with --sequence")
-    if not 0 < lr < np.inf:
-        raise Unsupported(f"--lr is {lr:g}: a step size is positive and finite")
+    for rate in chosen["lr"]:
+        if not 0 < rate < math.inf:
+            raise Unsupported(f"--lr is {rate:g}: a step size is positive and finite")
     given = {name for name in context.params if _given(context, name)}
-    parts = {"model": own_part(model, "model"), "rule": own_part(rule, "rule")}
-    parts["loss"] = own_part(loss, "loss")
-    if model in SENTENCE_MODELS:
-        run_sentences({**context.params, "rule": parts["rule"]}, given)
+    asked = context.params | {name: words[0] for name, words in chosen.items()}
+    parts = {name: own_part(asked[name], name) for name in ("model", "rule", "loss")}
+    of_text = [name for name in chosen["model"] if name in SENTENCE_MODELS]
+    if of_text and several:
+        raise Unsupported(
+            f"--model {of_text[0]} trains on sentences: several runs are compared on tokens alone, "
+            "so give one --model, one --rule and one --lr"
+        )
+    if of_text:
+        from attsvm.cli.parts.train_sentences import run_sentences
+
+        run_sentences({**asked, "rule": parts["rule"]}, given)
         return
     for name in SENTENCES_ONLY & given:
-        flag = name.replace("_", "-")
+        flag = FLAGS.get(name, name.replace("_", "-"))
         raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
-    archive = read_run(file, queries=queries, sequence=sequence, causal=causal is not False)
-    config: dict[str, Any] = {
-        **parts,
-        "options": read_options(options or []),
-        "lr": lr,
-        "seed": seed,
-        "init": init,
-        "width": width,
-        "schedule": schedule,
-        "decay": decay,
-    }
-    start = None
-    if resume is not None:
-        config["init"] = "given" if init == "file" else init
-        said = {name: config[name] for name in KEPT if name in given}
-        start, parts = read_start(resume, said)
-        seed = start.config["seed"]
-    read = read_head(archive, head, model=parts["model"], seed=seed)
-    if start is not None and resume is not None:
-        check_start(start, parts, archive.tokens, read, file=resume)
-    elif init == "file":
-        config["init"] = _start(archive, parts["model"])
-    begin = time.perf_counter()
-    with bar("training") as progress:
-        path = train(
-            archive.tokens,
-            head=head if read is None else read,
-            steps=steps,
-            start=start,
-            progress=progress,
-            stop=None if until is None else _until(archive, parts, read, until, start, config),
-            **(config if start is None else parts),
-        )
-    if out is not None:
-        path.save(out, force=force)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
-        found = outcome(path, archive.tokens, read)
-    proved = None
-    if found.proof is not None and found.proof.proved:
-        own = parts["model"] if isinstance(parts["model"], Model) else None
-        proved = proved_since(path, archive.tokens, read, model=own)
-    if proof is not None:
-        _save_proof(found, proof, force=force)
-    if figure is not None:
-        from attsvm.figures.run import draw_run
+    if several:
+        from attsvm.cli.parts.train_several import run_several
 
-        draw_run(path, found, figure, proved=proved)
-    report = {
-        **describe_run(found),
-        "proved_since": None if proved is None else proved.step,
-        "steps": int(path.steps[-1]),
-        "diverged": path.diverged,
-        "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
-        "fails": [premise.name for premise in found.limit.failing],
-        "seconds": time.perf_counter() - begin,
-    }
-    if as_json:
-        print_json(report)
+        run_several(asked, chosen, parts["loss"])
+        return
+    from attsvm.cli.parts.train_tokens import run_tokens
+
+    run_tokens(asked, given, parts)
+
+
+def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, force: bool) -> None:
+    """Raises an error unless the path, or the folder of several, can be written."""
+    if out is None:
+        return
+    if several:
+        from attsvm.ground.folders import check_folder
+
+        if out.suffix == ".npz":
+            raise Unsupported(f"--out is {out}: several runs are saved as a folder, not as .npz")
+        check_folder(out, "comparison.json", force=force)
     else:
-        title = f"{path.config['model']}, {path.config['rule']} on {file.name}"
-        Console(markup=False).print(_table(report, title))
-    if path.diverged >= 0:
-        print(
-            f"attsvm: the run diverged at step {path.diverged} with lr {path.config['lr']:g}, and "
-            "its path ends there; try a smaller --lr",
-            file=sys.stderr,
-        )
-    if found.certificate is not None:
-        leave(found.certificate)
-
-
-def _check_outputs(out: Path | None, figure: Path | None, *, force: bool) -> None:
-    """Raises an error unless the path and the figure can be written."""
-    for target in (out, figure):
-        if target is not None:
-            check_out(target, force=force)
-    if figure is not None:
-        from attsvm.figures.run import check_format
-
-        check_format(figure)
-    if out is not None and figure is not None and out.resolve() == figure.resolve():
+        check_out(out, force=force)
+    if figure is not None and out.resolve() == figure.resolve():
         raise Unsupported(f"--out and --figure both name {out}: give two names")
 
 
@@ -265,110 +338,3 @@ def _given(context: typer.Context, name: str) -> bool:
     """Whether an option stands on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def _until(
-    archive: Archive,
-    parts: dict[str, Any],
-    head: Any,
-    until: str,
-    start: Any,
-    config: dict[str, Any],
-) -> Any:
-    """What ends the run early: a proof that it converges, or a certified locally optimal selection
-    with this margin share."""
-    if until == "proved":
-        if head is None or (isinstance(head, Head) and head.vector is None):
-            raise Unsupported("--until proved needs a fixed linear head")
-        said = config if start is None else start.config
-        form = model_of(parts["model"])
-        return until_proved(archive.tokens, head, {**said, "loss": parts["loss"]}, model=form)
-    try:
-        share = float(until)
-    except ValueError as error:
-        raise Unsupported(f"--until is {until!r}: it is a margin share, or proved") from error
-    limit = predict(parts["model"], parts["rule"])
-    norm = limit.norm
-    if norm is None or head is None:
-        said = f"{limit.model}, {limit.rule}"
-        raise Unsupported(f"--until needs a fixed head and a predicted norm: not {said}")
-    if isinstance(head, Head):
-        raise Unsupported(f"--until needs a linear head: the limit under {head.name} is not known")
-    if not 0 < share < 1:
-        raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
-    own = parts["model"] if isinstance(parts["model"], Model) else None
-    return settled(archive.tokens, head, norm=norm, share=share, model=own)
-
-
-def _save_proof(found: Outcome, file: Path, *, force: bool) -> None:
-    """Write the proof of the run's end, or what blocks it."""
-    if found.proof is None:
-        raise Unsupported(
-            "--proof: no theorem of convergence covers this run; one covers weight and prompt "
-            "models with a fixed linear head, rules gd, ngd, mirror:P, nmirror:P, no weight decay"
-        )
-    found.proof.save(file, force=force)
-
-
-def _start(archive: Archive, model: str | Model) -> dict[str, Any]:
-    """The starting point in the file, by block."""
-    form = model_of(model)
-    names = form.shapes(1, 1, 1, 1)
-    missing = [f"{name}0" for name in names if f"{name}0" not in archive.arrays]
-    if missing:
-        raise BadTokens(f"the file has no array {missing[0]} to start {form.name} from")
-    return {name: archive.arrays[f"{name}0"] for name in names}
-
-
-def describe_run(found: Outcome) -> dict[str, Any]:
-    """What a report of a run holds."""
-    best = found.certificate
-    with np.errstate(over="ignore"):
-        norm = length(found.W[None])[0]
-    return {
-        "status": "optimal" if best is None else best.status,
-        "selection": found.selection.tolist(),
-        "state": found.state,
-        "sureness": summary.number(found.sureness),
-        "last_change": found.changed,
-        "loss": summary.number(found.loss),
-        "log10_gradient_norm": summary.number(found.log10_gradient),
-        "log_flow_time": summary.number(found.log_time),
-        "limit": summary.describe_limit(found.limit),
-        "correlation": summary.number(found.correlation),
-        "margin_share": summary.number(found.margin_share),
-        "W": found.W.tolist(),
-        "norm": summary.number(norm),
-        "certificate": None if best is None else summary.describe(best),
-        "proof": None if found.proof is None else found.proof.to_dict(),
-    }
-
-
-def _table(report: dict[str, Any], title: str) -> Table:
-    """The report for a reader."""
-    table = Table(title=title, show_header=False)
-    for key in (
-        "selection",
-        "state",
-        "sureness",
-        "last_change",
-        "steps",
-        "loss",
-        "log10_gradient_norm",
-        "correlation",
-        "margin_share",
-        "seconds",
-    ):
-        value = report[key]
-        if value is not None:
-            table.add_row(key, f"{value:.8g}" if isinstance(value, float) else str(value))
-    summary.limit_rows(table, report["limit"])
-    best = report["certificate"]
-    if best is not None:
-        table.add_row("certificate", best["message"])
-    proof = report["proof"]
-    if proof is not None:
-        table.add_row("convergence", proof["message"])
-        if report["proved_since"] is not None:
-            table.add_row("proved since step", str(report["proved_since"]))
-    return table

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,16 @@ from attsvm.convergence.prover import Prover, whole_log2
 from attsvm.convergence.rows import Rows
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints, detached
+from attsvm.ground.card import Card
 from attsvm.ground.interval import Interval, up
+from attsvm.ground.result import Table, draw
 from attsvm.losses import Loss
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.rules import RuleLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Angles and radii of the grids, and how finely norms are found.
 _ANGLES = np.concatenate([np.geomspace(1e-3, 0.2, 25), np.linspace(0.22, 1.5, 33)])
@@ -36,7 +41,7 @@ _HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Basin:
+class Basin(Table):
     """Cones and tubes that hold every run started in them.
 
     selection (n,), direction W^mm (d, dq) and its norm; angles (g,) in radians and the least norms
@@ -71,15 +76,31 @@ class Basin:
         wide = self.norms[self.angles >= angle]
         return float(wide.min(initial=np.inf))
 
-    def __repr__(self) -> str:
+    def columns(self) -> dict[str, Any]:
+        """Angles in degrees, and the norms from which on a start within each is held."""
+        least = [self.least_norm(float(angle)) for angle in self.angles]
+        return {"angle": np.degrees(self.angles), "least_norm": np.array(least)}
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The least norm at which a start is held, over its angle to the max-margin direction.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("basin", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
         some = np.isfinite(self.norms)
-        if not some.any():
-            return f"Basin(no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g})"
-        widest = np.degrees(self.angles[some].max())
-        return (
-            f"Basin(cones up to {widest:.3g}° wide, from norm {self.norms[some].min():.3g} on; "
-            f"{self.rule}, steps up to {self.lr:g})"
-        )
+        if some.any():
+            widest = np.degrees(self.angles[some].max())
+            said = (
+                f"cones up to {widest:.3g}° wide, from norm {self.norms[some].min():.3g} on; "
+                f"{self.rule}, steps up to {self.lr:g}"
+            )
+        else:
+            said = f"no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g}"
+        held = {name: column[some] for name, column in self.columns().items()}
+        facts = {"selection": self.selection, "norm of W^mm": self.norm}
+        return Card("Basin", said, facts, held, brief=True)
 
 
 @np.errstate(all="ignore")

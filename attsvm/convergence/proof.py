@@ -11,16 +11,20 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result, Table, draw
 from attsvm.problem.tokens import Tokens
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attsvm.convergence.verify import Recheck
 
 Theorem = Literal["tube", "cone", "level", "power cone"]
 
 
-@dataclass(frozen=True, eq=False)
-class Blocked:
+@dataclass(frozen=True, eq=False, repr=False)
+class Blocked(Result):
     """What stands in the way of a proof: a sentence, and where there is one the row (input, token).
 
     norm: about the ‖W‖ at which the proof would succeed, if W kept its offset from the limit's ray;
@@ -31,9 +35,13 @@ class Blocked:
     row: tuple[int, int] | None = None
     norm: float = float("nan")
 
+    def _card(self) -> Card:
+        facts = {} if self.row is None else {"input, token": self.row}
+        return Card("Blocked", self.reason, facts | {"norm": self.norm}, brief=True)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConvergenceProof:
+class ConvergenceProof(Table):
     """Whether the exact iteration from W keeps its selection for ever and tends to W^mm, proved.
 
     theorem: "tube" (with a rate), "cone", "level" (plain descent at the best tokens), "power cone"
@@ -163,8 +171,31 @@ class ConvergenceProof:
             "message": self.message,
         }
 
-    def __repr__(self) -> str:
-        return f"ConvergenceProof({self.message})"
+    def columns(self) -> dict[str, Any]:
+        """The constants of the theorem: name and value."""
+        names = list(self.constants)
+        return {"constant": names, "value": [float(self.constants[name]) for name in names]}
+
+    def plot(self, *, steps: int | None = None, ax: Any = None, style: str = "screen") -> Figure:
+        """What is proved of 1 − corr over so many more steps; raises Unsupported without a rate.
+
+        steps: a hundred times those that double the height unless given. ax: axes to draw into, in
+        their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("proof", self, steps=steps, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        facts = {
+            "theorem": "none" if self.theorem is None else self.theorem,
+            "selection": self.selection,
+            "rule": f"{self.rule}, lr {self.lr:g}, loss {self.loss}",
+            "1 − corr at most": float(self.bound()),
+            "longest step": self.longest_step,
+            "steps in floats": self.float_steps,
+        }
+        if self.theorem is None:
+            facts = {name: facts[name] for name in ("theorem", "selection", "rule")}
+        return Card(type(self).__name__, self.message, facts, self.columns(), brief=True)
 
 
 def _number(x: Any) -> float | None:

@@ -24,6 +24,8 @@ from attsvm.convergence.rounding import float_steps
 from attsvm.convergence.rows import Rows, TokenPull
 from attsvm.errors import AttsvmError
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.losses import loss_of
 from attsvm.rules import rule_of
 
@@ -35,8 +37,8 @@ _ROUNDING = ("over", "tilt", "wide")
 _NEAR, _NEAR_AXIS = 1e-8, 1e-3
 
 
-@dataclass(frozen=True)
-class Recheck:
+@dataclass(frozen=True, repr=False)
+class Recheck(Result):
     """Whether the claims of a proof hold, and if not why not."""
 
     ok: bool
@@ -44,6 +46,9 @@ class Recheck:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def _card(self) -> Card:
+        return Card("Recheck", "holds" if self.ok else f"does not hold: {self.reason}", brief=True)
 
 
 def verify_proof(proof: ConvergenceProof) -> Recheck:

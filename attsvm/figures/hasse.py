@@ -32,8 +32,11 @@ _WORD, _LINE, _LINES = 16, 24, 4
 _PAD, _GAP = 0.06, 0.14
 # Inches: a line of text or a sign, between rows, around the picture.
 _TEXT, _DROP, _EDGE = 0.17, 0.55, 0.25
-# Inches. A wider row has its words turned; no diagram by weights is higher, no row of them wider.
-_WIDEST, _HIGHEST, _PAGE = 10.0, 12.0, 14.0
+# Inches, on a screen and in print. A wider row has its words turned; no row of diagrams is wider.
+_WIDEST = {"screen": 10.0, "paper": 2.9}
+_PAGE = {"screen": 14.0, "paper": 3.15}
+# Inches. No diagram by weights is higher.
+_HIGHEST = 12.0
 
 # Kind: its sign, the colours of its frame and ground. What a line says: its dashes.
 _KINDS = {
@@ -53,7 +56,14 @@ _LEGEND = {
 }
 
 
-def draw_order(order: Order, sentences: Sentences, file: FilePath, *, weights: Any = None) -> None:
+def draw_order(
+    order: Order,
+    sentences: Sentences,
+    file: FilePath,
+    *,
+    weights: Any = None,
+    look: str = "screen",
+) -> None:
     """Write the Hasse diagram of one order, in one move, in the format of the file's ending.
 
     A box stands as deep as the longest path from the top; with weights u (N,), the query's column
@@ -66,25 +76,37 @@ def draw_order(order: Order, sentences: Sentences, file: FilePath, *, weights: A
         raise BadTokens(
             f"weights {u.shape} must be {order.vocabulary} finite numbers, one per token"
         )
-    with style.styled():
-        _page([_diagram(order, sentences, u, MOST)], [], file)
+    with style.styled(look):
+        _page([_diagram(order, sentences, u, MOST, _WIDEST[look])], [], file, look)
 
 
 def draw_orders(
-    orders: Mapping[int, Order], sentences: Sentences, file: FilePath, *, most: int = 6
+    orders: Mapping[int, Order],
+    sentences: Sentences,
+    file: FilePath,
+    *,
+    most: int = 6,
+    look: str = "screen",
 ) -> None:
-    """Write the diagrams of the `most` queries with most tokens in relation, side by side."""
+    """Write the diagrams of the `most` queries with most tokens in relation, side by side.
+
+    In print words are turned and diagrams stand below one another to keep to a column; a diagram
+    of many boxes is wider than one still.
+    """
     check_format(file)
     if most < 1 or not orders:
         raise BadTokens(f"{len(orders)} orders with most = {most}: there must be one to draw")
     ranked = sorted(orders.values(), key=lambda order: (-len(order.tokens), order.query))
     note = f"{most} of {len(ranked)} queries, those with most tokens in relation"
-    with style.styled():
-        drawn = [_diagram(order, sentences, None, MOST_BESIDE) for order in ranked[:most]]
-        _page(drawn, [note] if len(ranked) > most else [], file)
+    with style.styled(look):
+        wide = _WIDEST[look]
+        drawn = [_diagram(order, sentences, None, MOST_BESIDE, wide) for order in ranked[:most]]
+        _page(drawn, [note] if len(ranked) > most else [], file, look)
 
 
-def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) -> Diagram:
+def _diagram(
+    order: Order, sentences: Sentences, u: Floats | None, most: int, widest: float
+) -> Diagram:
     """One order, laid out and made of artists."""
     from matplotlib.patches import FancyBboxPatch, PathPatch
     from matplotlib.path import Path
@@ -104,7 +126,7 @@ def _diagram(order: Order, sentences: Sentences, u: Floats | None, most: int) ->
     if u is not None:
         height = np.array([u[group].mean() for group in groups])
         row = np.unique(np.round(-2 * height), return_inverse=True)[1]  # margins are 1: two rows
-    turned = (np.bincount(row, size[:, 0] + _GAP) > _WIDEST)[row]
+    turned = (np.bincount(row, size[:, 0] + _GAP) > widest)[row]
     size[turned] = size[turned, ::-1]
     tall = np.array([size[row == r, 1].max() for r in range(row.max(initial=-1) + 1)])
     size[turned, 1] = tall[row[turned]]
@@ -251,7 +273,7 @@ def _lines(texts: list[str], first: str = "bold") -> list[Any]:
     ]
 
 
-def _page(diagrams: list[Diagram], notes: list[str], file: FilePath) -> None:
+def _page(diagrams: list[Diagram], notes: list[str], file: FilePath, look: str) -> None:
     """Write diagrams in rows, the legend below."""
     from matplotlib.figure import Figure
     from matplotlib.transforms import Affine2D
@@ -259,7 +281,7 @@ def _page(diagrams: list[Diagram], notes: list[str], file: FilePath) -> None:
     legend = notes + [line for key, line in _LEGEND.items() if any(key in d[2] for d in diagrams)]
     corners, x, y, deep = [], 0.0, 0.0, 0.0
     for _, (wide, high), _ in diagrams:
-        if x and x + wide > _PAGE:
+        if x and x + wide > _PAGE[look]:
             x, y, deep = 0.0, y - deep - _DROP, 0.0
         corners.append((x, y))
         x, deep = x + wide + 2 * _DROP, max(deep, high)
@@ -267,9 +289,10 @@ def _page(diagrams: list[Diagram], notes: list[str], file: FilePath) -> None:
     ends = [c[0] + frame[0] for c, (_, frame, _) in zip(corners, diagrams, strict=True)]
     right = max(ends + [_width(line) for line in legend])
     bottom = y - len(legend) * _TEXT
-    figure = Figure(figsize=(right + 2 * _EDGE, -bottom + 2 * _EDGE))
+    edge = _EDGE if look == "screen" else 0.05
+    figure = Figure(figsize=(right + 2 * edge, -bottom + 2 * edge))
     ax = figure.add_axes((0, 0, 1, 1), frameon=False, xticks=[], yticks=[])
-    ax.set(xlim=(-_EDGE, right + _EDGE), ylim=(bottom - _EDGE, _EDGE))
+    ax.set(xlim=(-edge, right + edge), ylim=(bottom - edge, edge))
     drawn = [*(artists for artists, _, _ in diagrams), _lines(legend, "normal")]
     for artists, corner in zip(drawn, [*corners, (0.0, y)], strict=True):
         for artist in artists:

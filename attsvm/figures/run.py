@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from attsvm.errors import Unsupported
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.figures import style
+from attsvm.figures.picture import finish, sheet
 from attsvm.ground.files import beside
 from attsvm.theory import measures
 from attsvm.theory.outcomes import DECIDED, Outcome
@@ -38,6 +38,7 @@ def draw_run(
     *,
     instance: int = 0,
     proved: Since | None = None,
+    look: str = "screen",
 ) -> None:
     """Write the picture of one instance's run, in one move, in the format of the file's ending.
 
@@ -45,44 +46,75 @@ def draw_run(
     gradient in powers of ten. Middle: attention on the top token of each input, with the last
     change of the selection. Right: distance of direction and of margin from the predicted limit.
     proved: the first record with a proof of convergence; its step is marked, and what is proved of
-    the distance from there on is drawn beside what is measured.
+    the distance from there on is drawn beside what is measured. look: "screen" or "paper".
     """
     check_format(file)
-    with style.styled():
-        write_figure(picture(path, found, instance=instance, proved=proved), file)
+    with style.styled(look):
+        write_figure(picture(path, found, instance=instance, proved=proved, look=look), file)
+
+
+def path_picture(
+    path: Path, *, found: Outcome | None = None, instance: int = 0, look: str = "screen"
+) -> Figure:
+    """The picture of a path: with its outcome that of a run, else with the norms of its blocks."""
+    if not 0 <= instance < path.size:
+        raise BadTokens(f"instance is {instance}: the path has instances 0 to {path.size - 1}")
+    if found is not None and not isinstance(found, Outcome):
+        raise BadTokens(f"found is {type(found).__name__}: give the Outcome of the path")
+    with style.styled(look):
+        if found is not None:
+            return picture(path, found, instance=instance, look=look)
+        figure, grid = sheet(look, columns=3, size=(10.0, 4.0))
+        axes = grid.ravel()
+        _loss(axes[0], path, instance)
+        _attention(axes[1], path, int(path.changed[instance].max(initial=0)), style.QUIET, instance)
+        _norms(axes[2], path, instance)
+        for ax in axes:
+            step_axis(ax, int(path.steps[-1]))
+    return finish(figure, look)
 
 
 def picture(
-    path: Path, found: Outcome, *, instance: int = 0, proved: Since | None = None
+    path: Path,
+    found: Outcome,
+    *,
+    instance: int = 0,
+    proved: Since | None = None,
+    look: str = "screen",
 ) -> Figure:
-    """The figure that `draw_run` writes."""
-    figure = Figure(figsize=(10.0, 4.0), layout=ConstrainedLayoutEngine(wspace=0.07))
+    """The figure that `draw_run` writes; in print what the headline says is left to the caption."""
+    figure, grid = sheet(look, columns=3, size=(10.0, 4.0))
+    axes = grid.ravel()
     since = _since(path, found, instance) if proved is None else proved.step
     if proved is None and found.state == "converges":
         since = None  # proved at the end; since when was not asked
-    figure.suptitle(
-        _headline(path, found, since),
-        x=0.01,
-        ha="left",
-        weight="bold",
-        fontsize=style.HEADING,
-        color=_STATE[found.state] if path.diverged < 0 else _STATE["saturated"],
-    )
-    axes = figure.subplots(1, 3)
+    if look == "screen":
+        figure.suptitle(
+            _headline(path, found, since),
+            x=0.01,
+            ha="left",
+            weight="bold",
+            fontsize=style.HEADING,
+            color=_STATE[found.state] if path.diverged < 0 else _STATE["saturated"],
+        )
     _loss(axes[0], path, instance)
-    _attention(axes[1], path, found, instance)
+    _attention(axes[1], path, found.changed, _STATE[found.state], instance)
     _limit(axes[2], path, found, instance, proved)
-    last = max(int(path.steps[-1]), 1)
     for ax in axes:
-        # Logarithmic from step 1; step 0 takes a tenth of the width, so that labels stay apart.
-        ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * np.log10(last), 0.1))
-        ax.set_xlim(0, last * 1.1)
-        ax.set_xlabel("step")
+        step_axis(ax, int(path.steps[-1]))
         if since is not None:
             ax.axvspan(since, ax.get_xlim()[1], color=_STATE[found.state], alpha=0.07, linewidth=0)
         if proved is not None and ax is not axes[2]:
             ax.axvline(proved.step, color=_STATE["converges"], linewidth=style.LINE)
-    return figure
+    return finish(figure, look)
+
+
+def step_axis(ax: Axes, last: int) -> None:
+    """Logarithmic from step 1; step 0 takes a tenth of the width, so that labels stay apart."""
+    last = max(last, 1)
+    ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * np.log10(last), 0.1))
+    ax.set_xlim(0, last * 1.1)
+    ax.set_xlabel("step")
 
 
 def _since(path: Path, found: Outcome, b: int) -> int | None:
@@ -151,19 +183,30 @@ def _loss(ax: Axes, path: Path, b: int) -> None:
     twin.spines["right"].set_visible(True)
 
 
-def _attention(ax: Axes, path: Path, found: Outcome, b: int) -> None:
+def _norms(ax: Axes, path: Path, b: int) -> None:
+    for k, (name, block) in enumerate(path.weights.items()):
+        with np.errstate(over="ignore"):
+            size = np.linalg.norm(block[:, b].reshape(len(path.steps), -1), axis=1)
+        ax.plot(path.steps, size, label=f"‖{name}‖", linewidth=style.LINE * 1.4, **style.curve(k))
+    ax.set_title("What is trained")
+    ax.set_ylabel("Frobenius norm")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, loc="upper left")
+
+
+def _attention(ax: Axes, path: Path, changed: int | None, colour: str, b: int) -> None:
     least = path.sureness[:, b].min(axis=1)
     ax.plot(path.steps, path.sureness[:, b], color=style.QUIET, linewidth=0.7, alpha=0.7)
     ax.plot(path.steps, least, color=style.INK, linewidth=style.LINE * 1.4)
-    if found.changed:
-        ax.axvline(found.changed, color=_STATE[found.state], linewidth=style.LINE, linestyle=":")
+    if changed:
+        ax.axvline(changed, color=colour, linewidth=style.LINE, linestyle=":")
         # The word stands on the side of the line that has more room.
-        late = np.log1p(found.changed) > 0.5 * np.log1p(path.steps[-1])
+        late = np.log1p(changed) > 0.5 * np.log1p(path.steps[-1])
         ax.annotate(
             "last change",
-            (found.changed, 0.0),
+            (changed, 0.0),
             (-4 if late else 4, 5),
-            color=_STATE[found.state],
+            color=colour,
             textcoords="offset points",
             ha="right" if late else "left",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},

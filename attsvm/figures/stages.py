@@ -9,11 +9,15 @@ from pathlib import Path as FilePath
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attsvm.figures import style
+from attsvm.figures.picture import sheet
 from attsvm.figures.run import check_format, write_figure
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.language.training.outcomes import SentenceOutcome, excesses, sentence_outcome
+from attsvm.language.training.runs import SentenceRun
+from attsvm.language.training.stages import Stages
+from attsvm.theory.measures import bregman
 
 # Distances below this are rounding: they are named, not drawn.
 _FLOOR = 1e-14
@@ -44,19 +48,48 @@ class Row:
     curves: tuple[Curves, ...]
 
 
-def draw_stages(rows: Sequence[Row], headline: str, file: FilePath) -> None:
-    """Write the picture in one move, in the format of the file's ending."""
+def draw_stages(found: SentenceOutcome, file: FilePath, *, look: str = "screen") -> None:
+    """Write the picture of a run on sentences, in one move, in the format of the file's ending."""
     check_format(file)
-    with style.styled():
-        write_figure(picture(rows, headline), file)
+    figure = sentences_picture(found, look=look)
+    with style.styled(look):
+        write_figure(figure, file)
 
 
-def picture(rows: Sequence[Row], headline: str) -> Figure:
-    """The figure that `draw_stages` writes: three panels per row."""
+def stages_picture(both: Stages, *, look: str = "screen") -> Figure:
+    """The picture of both stages, each beside the solution of its own problem."""
+    return sentences_picture(sentence_outcome(SentenceRun.of(both, both.sentences)), look=look)
+
+
+def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure:
+    """Loss, direction and norm of each matrix that was trained on sentences."""
+    run, rows = found.run, []
+    for name, path in (("W_ov", run.decoder), ("W_kq", run.attention)):
+        if path is None:
+            continue
+        W = path.weights[name][:, 0]
+        with np.errstate(all="ignore"):
+            apart = np.asarray(bregman(W, found.certificates[name].W, 2.0))
+            size = np.linalg.norm(W, axis=(1, 2))
+        above, said = path.loss[:, 0], "loss"
+        if name == "W_kq" and found.floor is not None and path is not run.decoder:
+            above, said = excesses(run, path, found.floor), "L − L⋆"
+        curves = Curves(path.steps, above[:, None], apart[:, None], size[:, None])
+        rows.append(Row(name, said, (curves,)))
+    paths = [path for path in (run.decoder, run.attention) if path is not None]
+    steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for path in paths))
+    headline = f"{run.model}, {paths[-1].config['rule']}: {steps} steps"
+    with style.styled(look):
+        return picture(rows, headline, look=look)
+
+
+def picture(rows: Sequence[Row], headline: str, *, look: str = "screen") -> Figure:
+    """Three panels per row, per column in print, where the headline is left to the caption."""
     size = (10.0, 0.6 + 2.9 * len(rows))
-    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.05, hspace=0.08))
-    figure.suptitle(headline, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
-    grid = figure.subplots(len(rows), 3, squeeze=False)
+    figure, grid = sheet(look, rows=len(rows), columns=3, size=size, across=len(rows))
+    grid = grid.T if look == "paper" else grid
+    if look == "screen":
+        figure.suptitle(headline, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
     for axes, row in zip(grid, rows, strict=True):
         draw_row(list(axes), row)
     return figure

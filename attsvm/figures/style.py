@@ -7,6 +7,8 @@ from typing import Any
 
 import matplotlib.style
 
+from attsvm.errors import Unsupported
+
 # Inches. Pages show the picture about 1000 pixels wide: at 100 to the inch a point is 1.4 pixels.
 SIZE = (10.0, 4.6)
 DPI = 200
@@ -38,6 +40,24 @@ RING = 11.0
 LINE = 1.1
 ARROW = 2.0
 
+# What tells curves apart without colour: dashes that differ also where lines are thin.
+DASHES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 1.5)),
+    (0, (1, 1.2)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (9, 2)),
+    (0, (2, 3)),
+)
+# Grounds from dark to light, so that neighbours differ in grey too.
+CURVES = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+# Inches: the usual width of a column of a paper, and the height of one of its panels, alone and
+# beside another.
+COLUMN, PANEL, SMALL = 3.25, 1.9, 1.5
+LOOKS = ("screen", "paper")
+
 _SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # shipped with matplotlib, so the same on every machine
     "font.size": TEXT,
@@ -62,12 +82,50 @@ _SETTINGS: dict[str, Any] = {
     "savefig.facecolor": "white",
     "svg.fonttype": "path",  # text keeps its place where the font is missing
     "svg.hashsalt": "attsvm",  # the same names of parts in every run
+    "pdf.fonttype": 42,  # fonts as they are: publishers refuse the other kind
+}
+# In print: eight points everywhere, finer lines, titles that do not shout.
+_PAPER: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            "font.size",
+            "axes.titlesize",
+            "axes.labelsize",
+            "xtick.labelsize",
+            "ytick.labelsize",
+            "legend.fontsize",
+        ),
+        8.0,
+    ),
+    "axes.titleweight": "normal",
+    "axes.titlepad": 4.0,
+    "axes.linewidth": 0.6,
+    "axes.labelpad": 2.0,
+    "legend.handlelength": 2.2,
+    "legend.labelspacing": 0.25,
+    "savefig.dpi": 300,
 }
 
 
-def styled() -> AbstractContextManager[None]:
-    """A context in which figures are built and saved in this style, whatever the user's own is."""
-    return matplotlib.style.context(["default", _SETTINGS])
+def styled(look: str = "screen") -> AbstractContextManager[None]:
+    """A context in which figures are built and saved in this style, whatever the user's own is.
+
+    look: "screen", or "paper" for a column of print.
+    """
+    check_look(look)
+    more = [_PAPER] if look == "paper" else []
+    return matplotlib.style.context(["default", _SETTINGS, *more])
+
+
+def curve(k: int) -> dict[str, Any]:
+    """Colour and dashes of curve number k: they differ in grey as well."""
+    return {"color": CURVES[k % len(CURVES)], "linestyle": DASHES[k % len(DASHES)]}
+
+
+def check_look(look: str) -> None:
+    """Raises Unsupported unless there is such a style."""
+    if look not in LOOKS:
+        raise Unsupported(f"unknown style {look!r}: known are {', '.join(LOOKS)}")
 
 
 def colour(norm: str) -> str:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from attsvm.language.sentences import Sentences
     from attsvm.language.text import read_sentences
     from attsvm.language.training.front import train
-    from attsvm.language.training.outcomes import SentenceOutcome, SentenceRun, sentence_outcome
+    from attsvm.language.training.outcomes import SentenceOutcome, sentence_outcome
     from attsvm.language.training.proofs import SentenceProof
+    from attsvm.language.training.runs import SentenceRun
     from attsvm.language.training.stages import Stages, two_stages
 
 # Name -> the module of this folder that it lives in.
@@ -35,7 +36,7 @@ _HOMES = {
     "Realizability": "realizable",
     "SentenceOutcome": "training.outcomes",
     "SentenceProof": "training.proofs",
-    "SentenceRun": "training.outcomes",
+    "SentenceRun": "training.runs",
     "Sentences": "sentences",
     "Stages": "training.stages",
     "embedding_of": "embedding",

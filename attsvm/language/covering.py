@@ -12,7 +12,8 @@ Theory: [huang2024nexttoken].
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -85,9 +86,7 @@ def coverage(
     decided = (ahead > accuracy) & (ahead >= gap - accuracy)
     lengths = range(2, length + 1) if up_to else (length,)
     total = sum(order.vocabulary ** (L - 1) for L in lengths)
-    counts = [
-        sum(_fillings(beats, order.query, L) for L in lengths) for beats in (decided, _above(order))
-    ]
+    counts = [_fillings(beats, order.query, lengths) for beats in (decided, _above(order))]
     return Coverage(total, *counts)
 
 
@@ -182,14 +181,14 @@ def _above(order: Order) -> Bools:
     return whole
 
 
-def _fillings(beats: Bools, query: int, length: int) -> int:
+def _fillings(beats: Bools, query: int, lengths: Iterable[int]) -> int:
     """How many fillings before the query have a token that beats all the others (N, N)."""
-    free = length - 1
     below = beats.sum(axis=1)
-    found = 0
-    for x, a in enumerate(map(int, below)):
-        if x == query:
-            found += (a + 1) ** free
-        elif beats[x, query]:
-            found += (a + 1) ** free - a**free
-    return found
+    a = int(below[query])
+    # Tokens that beat the query, counted by how many tokens they beat.
+    others = np.flatnonzero(beats[:, query] & (np.arange(len(beats)) != query))
+    winners = Counter(below[others].tolist())
+    return sum(
+        (a + 1) ** free + sum(n * ((b + 1) ** free - b**free) for b, n in winners.items())
+        for free in (length - 1 for length in lengths)
+    )

@@ -22,6 +22,8 @@ import numpy as np
 
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.language.order import Order
 from attsvm.language.realizable import quoted
 from attsvm.language.sentences import Sentences
@@ -32,8 +34,8 @@ _ROUNDS = 100
 _SETTLED = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class FinitePart:
+@dataclass(frozen=True, eq=False, repr=False)
+class FinitePart(Result):
     """W (N, N): θ in the column of each query, 0 outside components of several tokens.
 
     floor: the infimum of the loss; entropy: that of the label given the context, below it;
@@ -45,6 +47,15 @@ class FinitePart:
     entropy: float
     residual: float
     components: int
+
+    def _card(self) -> Card:
+        facts = {
+            "infimum of the loss": self.floor,
+            "entropy of the label": self.entropy,
+            "residual": self.residual,
+            "W": str(self.W.shape),
+        }
+        return Card("FinitePart", f"{self.components} components of several tokens", facts)
 
 
 def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart:

@@ -22,6 +22,8 @@ import numpy as np
 from attsvm.certificate import Certificate, certify
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.language.embedding import embedding_of, orthonormal
 from attsvm.language.graph_solver import solve_graph
 from attsvm.language.order import Order
@@ -33,7 +35,7 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Columns:
+class Columns(Result):
     """A solution W that falls apart into columns, each with a certificate of its own.
 
     pieces: the certificates; times: how many columns each stands for. The squares of the columns'
@@ -91,8 +93,9 @@ class Columns:
         total = float(np.sqrt(np.dot(self.times, np.square(np.divide(values, unit))))) * unit
         return total * (1 - slack if down else 1 + slack)
 
-    def __repr__(self) -> str:
-        return f"Columns({self.message})"
+    def _card(self) -> Card:
+        facts = {"status": self.status, "lower": self.lower, "upper": self.upper, "gap": self.gap}
+        return Card("Columns", self.message, facts | {"W": str(self.W.shape)}, brief=True)
 
 
 def decoder_problem(sentences: Sentences, E: Floats) -> Problem:

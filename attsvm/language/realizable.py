@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.language.order import KINDS, Order, orders
 from attsvm.language.sentences import Sentences
 
@@ -43,7 +45,7 @@ class Fault:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Realizability:
+class Realizability(Result):
     """Whether data are realizable, and why not.
 
     reasons: the first DETAILS faults of each kind; counts: how many there are, by kind.
@@ -78,9 +80,16 @@ class Realizability:
         told = {kind: sum(fault.kind == kind for fault in self.reasons) for kind in self.counts}
         return {kind: n - told[kind] for kind, n in self.counts.items() if n > told[kind]}
 
-    def __repr__(self) -> str:
+    def _card(self) -> Card:
         said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
-        return f"Realizability({f'not: {said}' if said else 'realizable'})"
+        told = {
+            "kind": [fault.kind for fault in self.reasons],
+            "what is wrong": [fault.message for fault in self.reasons],
+        }
+        many = sum(self.counts.values())
+        return Card(
+            "Realizability", f"not: {said}" if said else "realizable", {}, told, many, brief=True
+        )
 
 
 def realizability(
@@ -112,6 +121,32 @@ def realizability(
     sizes = (not known, len(shared), len(none), len(several), len(torn), len(cyclic))
     counts = dict(zip(FAULTS, map(int, sizes), strict=True))
     return Realizability(tuple(told), counts, _exceptions(sentences, asked, best, times))
+
+
+def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = None) -> Bools:
+    """Whether a sentence has one optimal token, above all its others in the query's order (S,).
+
+    Of these sentences alone the orders have no cycle: they are realizable but for collocations that
+    share a follower. found_orders: `orders(sentences)`, when they are at hand.
+
+    >>> import attsvm
+    >>> lines = [[0, 1, 0], [1, 0, 0], [0, 1, 1], [2, 2, 3]]
+    >>> explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
+    [True, False, False, False]
+    """
+    asked = orders(sentences) if found_orders is None else found_orders
+    tokens, _ = sentences.distinct
+    best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
+    fine = best.sum(axis=1) == 1
+    component = np.full(sentences.vocabulary, -1, np.int64)
+    for query, order in asked.items():
+        component[order.tokens] = order.component
+        for s in np.flatnonzero(fine & (sentences.queries == query)):
+            own = component[tokens[s, best[s]][0]]
+            others = tokens[s, (tokens[s] >= 0) & ~best[s]]
+            fine[s] = not (component[others] == own).any()
+        component[order.tokens] = -1
+    return fine
 
 
 def _shared(sentences: Sentences) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import beside, check_in, check_out
 from attsvm.ground.memory import require
 from attsvm.language.numbering import INFERRED
+from attsvm.language.prose import Cleaning, Numbered, prose_sentences
 from attsvm.language.sentences import Sentences
 
 Tokenizer = Callable[[str], Sequence[Any]]
@@ -29,7 +30,9 @@ class Reading:
 
     left_out_words: distinct words beyond the vocabulary; left_out_tokens: their occurrences;
     left_out_lines: lines with too few words left to be what they were, a sentence or a collocation;
-    left_out_collocations: lines of the collocations' file with such a word.
+    left_out_collocations: lines of the collocations' file with such a word; skipped: lines or
+    sentences of prose that were too short; mode: how followers were found, "bigrams" or "copy", or
+    None where they are written.
     """
 
     sentences: Sentences
@@ -37,6 +40,8 @@ class Reading:
     left_out_tokens: int = 0
     left_out_lines: int = 0
     left_out_collocations: int = 0
+    skipped: int = 0
+    mode: str | None = None
 
 
 def read_sentences(
@@ -46,10 +51,31 @@ def read_sentences(
     tokenizer: Tokenizer | None = None,
     vocabulary: int | None = None,
     limit: int | None = None,
+    prose: bool = False,
+    lower: bool = False,
+    strip: bool = False,
+    shortest: int | None = None,
 ) -> Sentences:
-    """The sentences and collocations of a text file; arguments as in `reading`."""
+    """The sentences and collocations of a text file.
+
+    prose: a running text, read by its sentences instead of its lines; lower: words in lower case;
+    strip: no punctuation at the ends of words; shortest: skip lines or sentences of fewer tokens.
+    The others are as in `attsvm.language.reading`.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "text.txt"
+    >>> _ = file.write_text("The cat sat on the mat. The dog sat,\\ntoo. Why?")
+    >>> read_sentences(file, prose=True, lower=True, strip=True)
+    Sentences(2 distinct of 2, 7 tokens, 5 collocations)
+    """
+    cleaning = Cleaning(prose=prose, lower=lower, strip=strip, shortest=shortest)
     found = reading(
-        file, collocations=collocations, tokenizer=tokenizer, vocabulary=vocabulary, limit=limit
+        file,
+        collocations=collocations,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        limit=limit,
+        cleaning=cleaning,
     )
     return found.sentences
 
@@ -61,6 +87,7 @@ def reading(
     tokenizer: Tokenizer | None = None,
     vocabulary: int | None = None,
     limit: int | None = None,
+    cleaning: Cleaning | None = None,
 ) -> Reading:
     """The sentences and collocations of a text file, and what was left out of it.
 
@@ -72,15 +99,24 @@ def reading(
     vocabulary: of numbers, its size N; of words, how many of the most frequent are kept (the first
     seen among equals). The others are left out of the lines as if they were not written; lines
     that get shorter than a sentence are left out whole (a sentence does not become a collocation).
-    limit: the number of lines read, blank ones not counted.
+    limit: the number of lines, or sentences of prose, that are kept.
+    cleaning: prose, lower case, punctuation, the shortest line; nothing of it by default. In prose
+    collocations are "bigrams" unless they are given.
     """
+    clean = Cleaning() if cleaning is None else cleaning
     for name, number in (("vocabulary", vocabulary), ("limit", limit)):
         if number is not None and number < 1:
             raise BadTokens(f"{name} is {number}: it must be at least 1")
     source = Path(file)
     if limit is None and source.is_file():  # a word of six letters takes about 70 bytes in a list
         require(12.0 * source.stat().st_size, source.name)
-    lines = list(_lines(source, tokenizer, limit))
+    skips = Skips()
+    lines = list(_lines(source, tokenizer, clean, limit, skips))
+    if not lines and skips.number:
+        raise BadTokens(
+            f"{source} has no {'sentence' if clean.prose else 'line'} of {clean.least} or more "
+            f"tokens: {skips.number} are shorter"
+        )
     if not lines:
         said = "holds only blank lines" if source.stat().st_size else "is empty"
         raise BadTokens(f"{source} {said}: write one sentence a line, its label last")
@@ -88,22 +124,26 @@ def reading(
         if len(line) < 2:
             raise BadTokens(
                 f"line {number} of {source} has one token: a sentence is two or more tokens and a "
-                "label, a collocation two tokens"
+                "label, a collocation two tokens; skip such lines with --shortest 2, or read a "
+                "running text with --prose"
             )
+    if clean.prose and collocations is None:
+        collocations = "bigrams"
     mode = collocations if isinstance(collocations, str) and collocations in INFERRED else None
     listed = Path(collocations) if collocations is not None and mode is None else None
-    pairs = [] if listed is None else list(_pairs(listed, tokenizer))
+    pairs = [] if listed is None else list(_pairs(listed, tokenizer, clean))
     if _whole_numbers(lines, source):
         if listed is not None and not _whole_numbers(pairs, listed):
             raise BadTokens(
                 f"{listed} holds words and {source} token numbers: write both as numbers"
             )
-        return Reading(_sentences(lines, pairs, mode, vocabulary))
+        return Reading(_sentences(lines, pairs, mode, vocabulary), skipped=skips.number, mode=mode)
     lines = [(number, [_word(w, number) for w in line]) for number, line in lines]
     pairs = [(number, [_word(w, number) for w in pair]) for number, pair in pairs]
     if vocabulary is None:
-        return Reading(_sentences(lines, pairs, mode, None))
-    return _most_frequent(lines, pairs, mode, vocabulary)
+        return Reading(_sentences(lines, pairs, mode, None), skipped=skips.number, mode=mode)
+    found = _most_frequent(lines, pairs, mode, vocabulary)
+    return replace(found, skipped=skips.number, mode=mode)
 
 
 def _sentences(
@@ -148,22 +188,47 @@ def _most_frequent(
     )
 
 
-def _lines(file: Path, tokenizer: Tokenizer | None, limit: int | None = None) -> Iterator[Line]:
-    """(number, tokens) of the lines of a text file that are not blank, counted from 1."""
+@dataclass
+class Skips:
+    """How many lines were too short."""
+
+    number: int = 0
+
+
+def _lines(
+    file: Path,
+    tokenizer: Tokenizer | None,
+    clean: Cleaning,
+    limit: int | None = None,
+    skips: Skips | None = None,
+) -> Iterator[Line]:
+    """(number, tokens) of the lines, or sentences of prose, that are not blank or too short."""
+    found = 0
+    texts = _texts(file)
+    for number, text in prose_sentences(texts, str(file)) if clean.prose else texts:
+        split = text.split() if tokenizer is None else _tokens(text, tokenizer, number)
+        tokens = clean.words(split)
+        if not tokens:
+            continue
+        if len(tokens) < clean.least:
+            if skips is not None:
+                skips.number += 1
+            continue
+        if found == limit:
+            return
+        found += 1
+        yield number, tokens
+
+
+def _texts(file: Path) -> Iterator[Numbered]:
+    """(number, text) of the lines of a text file, counted from 1."""
     check_in(file, "a text file, one sentence a line")
-    found = number = 0
+    number = 0
     with file.open("rb") as stream:
         for block in stream:
             for raw in block.splitlines():  # CR, LF and both end a line
                 number += 1
-                text = _text(raw, number, file)
-                tokens = text.split() if tokenizer is None else _tokens(text, tokenizer, number)
-                if not tokens:
-                    continue
-                if found == limit:
-                    return
-                found += 1
-                yield number, tokens
+                yield number, _text(raw, number, file)
 
 
 def _text(raw: bytes, number: int, file: Path) -> str:
@@ -193,10 +258,10 @@ def _tokens(text: str, tokenizer: Tokenizer, number: int) -> list[Any]:
     return list(tokens)
 
 
-def _pairs(file: Path, tokenizer: Tokenizer | None) -> Iterator[Line]:
+def _pairs(file: Path, tokenizer: Tokenizer | None, clean: Cleaning) -> Iterator[Line]:
     """The lines x n(x) of a file of collocations; raises BadTokens for two followers."""
     first: dict[Any, Line] = {}
-    for number, pair in _lines(file, tokenizer):
+    for number, pair in _lines(file, tokenizer, replace(clean, prose=False, shortest=None)):
         if len(pair) != 2:
             raise BadTokens(
                 f"line {number} of {file} has {len(pair)} tokens: a collocation is a token and the "

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import Bools, Ints, rectangular, vector, whole
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.problem.tokens import Tokens
 from attsvm.problem.weights import Weights, top_tokens, whole_instance
 
@@ -32,8 +34,8 @@ class Attended(Protocol):
     def places(self) -> int: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Result):
     """The kept tokens of each input: `kept` (n, T) booleans, and where the choice came from."""
 
     kept: Bools
@@ -154,6 +156,13 @@ class Selection:
             raise BadSelection(f"input {i} keeps several tokens; this needs exactly one")
         first: Ints = self.kept.argmax(axis=1)
         return first
+
+    def _card(self) -> Card:
+        n, T = self.kept.shape
+        said = f"{int(self.kept.sum()):,} of {n:,} × {T:,} tokens kept, by {self.origin}"
+        chosen = [row.nonzero()[0].tolist() for row in self.kept[:12]]
+        table = {"input": range(len(chosen)), "kept tokens": chosen}
+        return Card("Selection", said, {}, table, rows=n)
 
 
 def _check_rows(kept: Bools) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, NotConverged
 from attsvm.ground.arrays import Bools, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
@@ -49,8 +51,8 @@ def relaxed(tokens: Tokens, keep: Kept, *, norm: str | Norm = "frobenius") -> Pr
     return Problem.of(tokens, keep, b=support_inputs(tokens, keep, norm=norm).astype(float))
 
 
-@dataclass(frozen=True, eq=False)
-class SetChoice:
+@dataclass(frozen=True, eq=False, repr=False)
+class SetChoice(Result):
     """The best of the convex problems 'one member of each kept set wins'.
 
     winners (n,), the certificate of their problem, and `lower`: a bound below the least norm
@@ -69,6 +71,15 @@ class SetChoice:
     def gap(self) -> float:
         """upper/lower − 1 over all choices."""
         return self.certificate.upper / self.lower - 1 if self.lower > 0 else np.inf
+
+    def _card(self) -> Card:
+        facts = {
+            "winners": self.winners,
+            "norm at most": self.certificate.upper,
+            "over all choices at least": self.lower,
+            "solved": f"{self.solved:,} problems for {self.total:,} choices",
+        }
+        return Card("SetChoice", self.certificate.message, facts)
 
 
 def solve_sets(

@@ -11,12 +11,14 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
 from attsvm.norms import Norm
 from attsvm.problem.problem import SMALLEST_ROW, Problem
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Result):
     """An untrusted pair: W (d, dq), multipliers λ (m,) and tie multipliers μ (l,).
 
     `proof` says that the solver takes (λ, μ) for a proof that no W exists. Nothing here is
@@ -27,6 +29,11 @@ class Answer:
     multipliers: Floats
     tie_multipliers: Floats
     proof: bool = False
+
+    def _card(self) -> Card:
+        W = "no W" if self.W is None else f"W {self.W.shape}"
+        said = f"{W}, {len(self.multipliers):,} multipliers, {len(self.tie_multipliers):,} of ties"
+        return Card("Answer", said, {"said to prove that no W exists": self.proof}, brief=True)
 
 
 def any_norm(norm: Norm) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints, vector
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result, Table, draw
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import Largest, Power, Sum
 from attsvm.problem.problem import Problem
@@ -30,6 +32,9 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
 from attsvm.solvers.frobenius.stacked import gram
 from attsvm.solvers.front import solve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
 # Score differences below this many units of rounding are ties.
@@ -40,17 +45,21 @@ MOST = 10_000_000
 _AT_ONCE = 100_000
 
 
-@dataclass(frozen=True)
-class Witness:
+@dataclass(frozen=True, repr=False)
+class Witness(Result):
     """A tight neighbour that decides: input, token, and γ_kept − γ_token."""
 
     input: int
     token: int
     score_gap: float
 
+    def _card(self) -> Card:
+        said = f"token {self.token} of input {self.input}, score gap {self.score_gap:.6g}"
+        return Card("Witness", said, brief=True)
 
-@dataclass(frozen=True, eq=False)
-class Optimality:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Optimality(Table):
     """Whether a selection is globally or locally optimal, and what shows it.
 
     kind is "infeasible" when it is proved exactly that no W selects these tokens, "undecided" when
@@ -80,6 +89,37 @@ class Optimality:
             "neither": f"a tight neighbour scores at least as high as the kept token: {said}{more}",
             "undecided": f"it is not known whether better-scoring tokens are tight: {said}{more}",
         }[self.kind]
+
+    def columns(self) -> dict[str, Any]:
+        """A row per tight neighbour, and per one that may be: least score gap first.
+
+        input, token, γ_kept − γ_token, whether it is one of the witnesses that decide.
+        """
+        decides = set(self.witnesses)
+        every = sorted({*self.neighbours, *decides}, key=lambda w: (w.score_gap, w.input, w.token))
+        return {
+            "input": [w.input for w in every],
+            "token": [w.token for w in every],
+            "score_gap": [w.score_gap for w in every],
+            "decides": [w in decides for w in every],
+        }
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The score gaps of the tight neighbours, least first: none may be 0 or below.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("optimality", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        facts = {
+            "globally optimal": self.globally,
+            "locally optimal": self.locally,
+            "least score gap": self.score_gap,
+            "tight neighbours": len(self.neighbours),
+            "certificate": self.certificate.message,
+        }
+        return Card("Optimality", f"{self.kind}: {self.message}", facts, self.columns())
 
 
 def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius") -> Optimality:
@@ -161,8 +201,8 @@ def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
     return gaps, np.abs(gaps) <= _TIE * size
 
 
-@dataclass(frozen=True, eq=False)
-class Optima:
+@dataclass(frozen=True, eq=False, repr=False)
+class Optima(Table):
     """Every feasible selection of a small problem and the locally optimal ones among them.
 
     total: number of selections; choices (K, n) the feasible ones with their least norms (K,);
@@ -179,11 +219,41 @@ class Optima:
     solves: int
     infeasible: int
 
-    def __repr__(self) -> str:
-        return (
-            f"Optima({self.total} selections, {len(self.choices)} feasible, "
-            f"{sum(bool(o.locally) for _, o in self.local)} locally optimal)"
+    def columns(self) -> dict[str, Any]:
+        """A row per feasible selection, least norm first.
+
+        The selection, its least norm, whether it is globally and locally optimal (None: not
+        decided), and the least score gap over its tight neighbours (nan where it is not known).
+        """
+        return self._rows(len(self.choices))
+
+    def _rows(self, most: int) -> dict[str, Any]:
+        verdicts, best = dict(self.local), tuple(self.best.tolist())
+        order = np.argsort(self.least, kind="stable")[:most]
+        chosen = [tuple(int(t) for t in self.choices[k]) for k in order]
+        found = [verdicts.get(alpha) for alpha in chosen]
+        return {
+            "selection": chosen,
+            "least_norm": self.least[order],
+            "global": [alpha == best for alpha in chosen],
+            "local": [False if one is None else one.locally for one in found],
+            "score_gap": [np.nan if one is None else one.score_gap for one in found],
+        }
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The least norm of every feasible selection, least first; optimal ones marked.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("optima", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        said = (
+            f"{self.total} selections, {len(self.choices)} feasible, "
+            f"{sum(bool(o.locally) for _, o in self.local)} locally optimal"
         )
+        facts = {"globally optimal": self.best, "problems solved": self.solves}
+        return Card("Optima", said, facts, self._rows(10), rows=len(self.choices), brief=True)
 
 
 def local_optima(

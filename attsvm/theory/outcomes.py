@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from attsvm.certificate import Certificate
 from attsvm.convergence import ConvergenceProof
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Table, draw
 from attsvm.models import MODELS, Model
 from attsvm.models.model import Evaluation
 from attsvm.norms import Norm, norm_of
@@ -36,13 +38,16 @@ from attsvm.theory.limits.limit import Limit
 from attsvm.theory.optima import Optimality, optimality
 from attsvm.training.path import Path, recorded
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 State = Literal["undecided", "saturated", "at a locally optimal selection", "converges", "unknown"]
 # Attention on the top token from which an input counts as decided.
 DECIDED = 1 - 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome(Table):
     """The end of one instance's run, or a W of one's own, against its predicted limit.
 
     changed and log_time are of a run alone: None and nan for a W of one's own. loss and
@@ -68,6 +73,57 @@ class Outcome:
     correlation: float
     margin_share: float
     proof: ConvergenceProof | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """A row per margin of the selection: the run's beside the best possible.
+
+        input, kept and dropped token; share: the run's margin over its norm, in units of the best
+        least margin (at least `margin_share` in every row); best: the same of the certified W; and
+        the multiplier. Without a certificate: input and kept token alone.
+        """
+        best = self.certificate
+        if best is None or best.W is None:
+            return {"input": np.arange(len(self.selection)), "kept": self.selection}
+        rows, size = best.problem.rows, float(best.norm.value(self.W))
+        with np.errstate(all="ignore"):
+            own = best.problem.margins(self.W) * (best.lower / size)
+        return {
+            "input": rows[:, 0],
+            "kept": rows[:, 1],
+            "dropped": rows[:, 2],
+            "share": own,
+            "best": best.margins * (best.lower / best.upper),
+            "multiplier": best.multipliers,
+        }
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """Every margin of the run beside that of the certified solution, least first.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("outcome", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        best = self.certificate
+        facts: dict[str, Any] = {
+            "selection": self.selection,
+            "least attention": f"{self.sureness:.8f}",
+            "loss": self.loss,
+            "log10 of gradient": self.log10_gradient,
+        }
+        if self.changed is not None:
+            facts["last change"] = f"step {self.changed:,}"
+        norm = self.limit.norm or "no known norm"
+        facts["limit"] = f"{self.limit.model}, {self.limit.rule}: {norm} ({self.limit.word})"
+        if best is not None:
+            facts["correlation"] = self.correlation
+            facts["margin share"] = f"{self.margin_share:.6g} of the best in {best.norm.name} norm"
+            facts["certificate"] = best.message
+        if self.optimality is not None:
+            facts["optimality"] = f"{self.optimality.kind}: {self.optimality.message}"
+        if self.proof is not None:
+            facts["convergence"] = self.proof.message
+        return Card("Outcome", self.state, facts)
 
 
 def outcome(

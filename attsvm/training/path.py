@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.card import Card
+from attsvm.ground.result import Table, draw
 from attsvm.models import SENTENCE_MODELS, Model, SentenceModel, model_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Records per decade of steps.
 PER_DECADE = 48
@@ -20,7 +25,7 @@ _KEPT = ("log_gradient", "top", "sureness", "clock", "changed")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Path:
+class Path(Table):
     """A run of B instances, recorded at steps (R,).
 
     weights: each block (R, B, ...); loss (R, B); log_gradient (R, B) the log of the gradient's
@@ -154,12 +159,53 @@ class Path:
             diverged=int(arrays[f"{front}diverged"]),
         )
 
-    def __repr__(self) -> str:
+    def columns(self) -> dict[str, Any]:
+        """A row per record and instance.
+
+        step, instance, loss, log10 of the gradient's norm, the least attention on a top token, log
+        of the flow time, and the Frobenius norm of each block.
+        """
+        records, size = self.loss.shape
+        with np.errstate(over="ignore"):
+            norms = {
+                f"norm_{name}": np.linalg.norm(block.reshape(records * size, -1), axis=1)
+                for name, block in self.weights.items()
+            }
+        return {
+            "step": np.repeat(self.steps, size),
+            "instance": np.tile(np.arange(size), records),
+            "loss": self.loss.ravel(),
+            "log10_gradient": self.log_gradient.ravel() / np.log(10),
+            "least_attention": self.sureness.min(axis=2).ravel(),
+            "log_flow_time": self.clock.ravel(),
+            **norms,
+        }
+
+    def plot(self, found: Any = None, *, instance: int = 0, style: str = "screen") -> Figure:
+        """Loss and gradient, attention on the top tokens, and the norm of what is trained.
+
+        found: the Outcome of the run; then the last panel is the way to the limit, as in the
+        picture of `attsvm train --figure`. style: "screen", or "paper" for a column.
+        """
+        return draw("path", self, found=found, instance=instance, style=style)
+
+    def _card(self) -> Card:
         c = self.config
-        return (
-            f"Path({c['model']}, {c['rule']}, {self.size} instances, "
-            f"{int(self.steps[-1])} steps, {len(self.steps)} records)"
+        said = (
+            f"{c['model']}, {c['rule']}, {self.size} instances, "
+            f"{int(self.steps[-1])} steps, {len(self.steps)} records"
         )
+        blocks = ", ".join(f"{k} {block.shape[2:]}" for k, block in self.weights.items())
+        facts = {
+            "lr": c.get("lr"),
+            "loss at the end": self.loss[-1],
+            "selection": self.selection[0],
+            "least attention": float(self.sureness[-1].min(initial=1.0)),
+            "blocks": blocks,
+        }
+        if self.diverged >= 0:
+            said += f"; diverged at step {self.diverged}"
+        return Card("Path", said, facts, brief=True)
 
 
 def _config(text: str, file: str) -> dict[str, Any]:

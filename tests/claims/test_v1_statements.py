@@ -76,6 +76,21 @@ def test_no_point_of_the_cone_is_shorter_and_low_losses_need_large_margins():
     assert inside > 20 and lower > 0
 
 
+def test_an_empty_cone_has_no_least_norm():
+    tokens, v = drawn([2, 4, 3], 0)
+    orders = orders_of(tokens, v, np.array([0, 0]))
+    keys = np.asarray(tokens.keys)
+    # No W of norm 1 can part two tokens by more than the longest difference times the query.
+    most = max(
+        np.linalg.norm(keys[i, s] - keys[i, t]) * np.linalg.norm(tokens.queries[i])
+        for i in range(2)
+        for s in range(4)
+        for t in range(4)
+    )
+    for choice in orders.choices():
+        assert least_in_cone(orders, choice, 1.001 * most, "frobenius") == np.inf
+
+
 def test_exact_optimum_beats_every_other_attention():
     scores = [Fraction(x) for x in (7, 5, 4, 0)]
     for penalty in (Fraction(1, 2), Fraction(1), Fraction(3), Fraction(20)):

@@ -141,7 +141,7 @@ def test_a_size_that_does_not_fit_in_memory(run, tmp_path):
 def test_a_missing_file(run):
     refused(run("solve", "nowhere.npz"), "nowhere.npz does not exist")
     refused(run("solve", "n" * 300), "too long")
-    refused(run("solve"), "file")
+    refused(run("solve"), "FILE")
 
 
 @pytest.fixture

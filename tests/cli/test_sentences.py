@@ -170,7 +170,7 @@ def test_refusals(run, text, tmp_path, content, words, said):
 def test_files_that_are_none(run, tmp_path):
     refused(run("sentences", "nowhere.txt"), "nowhere.txt does not exist")
     refused(run("sentences", tmp_path), "is a folder", "text file")
-    refused(run("sentences"), "file")
+    refused(run("sentences"), "FILE")
     os.mkfifo("pipe")
     refused(run("sentences", "pipe"), "pipe is not a regular file")
     refused(run("sentences", "n" * 300), "too long")

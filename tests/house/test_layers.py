@@ -23,7 +23,7 @@ LAYERS = (
     ("language",),
     ("theory",),
     ("language.training",),
-    ("doors",),
+    ("doors", "comparison"),
     ("figures", "bench", "estimator", "torch"),
     ("claims",),
     ("statements",),

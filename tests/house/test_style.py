@@ -74,6 +74,7 @@ def test_a_kept_rule_is_let_pass(source):
 # Doors that users call by keyword, and the large Frobenius solver's kernels.
 MANY = {
     "attsvm.cli.hunt.hunt_command",
+    "attsvm.cli.fit.fit_command",
     "attsvm.cli.reproduce.reproduce_command",
     "attsvm.cli.sentences.sentences_command",
     "attsvm.cli.solve.solve_command",
@@ -83,6 +84,7 @@ MANY = {
     "attsvm.doors.proof_of_convergence",
     "attsvm.doors.train",
     "attsvm.estimator.__init__",
+    "attsvm.language.text.read_sentences",
     "attsvm.language.training.front.train",
     "attsvm.reproduce.runs.reproduce_claims",
     "attsvm.solvers.frobenius.coordinate._epoch",

@@ -124,7 +124,7 @@ def test_the_watcher_sees_every_step():
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     plan, data = small(), texts()
     fitted(plan, data, folder=tmp_path)
-    with pytest.raises(AttsvmError, match="resume it"):
+    with pytest.raises(AttsvmError, match="go on with it"):
         fitted(plan, data, folder=tmp_path)
     with pytest.raises(AttsvmError, match="batch is 8, was 16; seed is 3, was 0"):
         fitted(replace(plan, seed=3, batch=8), data, folder=tmp_path, resume=True)

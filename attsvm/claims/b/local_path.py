@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,23 +20,23 @@ from attsvm.claims.claim import (
     at_most,
     equals,
     noted,
-    seeds_of,
+)
+from attsvm.claims.shared.cone_cases import (
+    Case,
+    epsilon_of,
+    every_selection,
+    followed_cases,
+    separable,
 )
 from attsvm.claims.shared.order_cones import (
     INSIDE,
-    Orders,
     least_in_cone,
     least_loss,
-    locally,
-    orders_of,
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.random_instances import drawn
 from attsvm.claims.shared.work import recalled, searched, solve, solve_many
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
-from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,76 +45,13 @@ if TYPE_CHECKING:
 _BELOW = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One selection in one norm: its orders, its certificate, and what that decides.
-
-    local: whether it is locally optimal, None where open; covered: whether each input with tokens
-    of higher score has a tight one; depth: the largest ε of a cone that W^mm_α lies in.
-    """
-
-    orders: Orders
-    best: Certificate
-    local: bool | None
-    covered: bool
-    depth: float
-
-
-def _problems(config: Config) -> list[tuple[Orders, Problem]]:
-    """All T^n selections of every instance."""
-    n, T, _ = config["shape"]
-    out = []
-    for seed in seeds_of(config):
-        tokens, v = drawn(config["shape"], seed)
-        for alpha in product(range(T), repeat=n):
-            keep = Selection.of(tokens, list(alpha))
-            out.append((orders_of(tokens, v, np.array(alpha)), Problem.of(tokens, keep)))
-    return out
-
-
-def _cases(made: list[tuple[Orders, Problem]], found: list[Certificate]) -> list[Case]:
-    """What the certificates decide, of the selections that can be separated."""
-    out = []
-    for (orders, _), c in zip(made, found, strict=True):
-        if c.W is None:
-            continue
-        local, covered = locally(c, orders)
-        size = float(c.norm.value(c.W))
-        out.append(Case(orders, c, local, covered, orders.depth(np.asarray(c.W)) / size))
-    return out
-
-
-def _picks(config: Config, cases: list[Case]) -> list[Case]:
-    """The selections whose paths are followed: of each instance the first so many that are locally
-    optimal and not the best tokens, and as many that are not and have lower tokens to stand before
-    the higher ones."""
-    out: list[Case] = []
-    counts: dict[tuple[int, bool], int] = {}
-    for case in cases:
-        orders = case.orders
-        if case.local is None or not orders.wrong or not all(len(low) for low in orders.low):
-            continue
-        if case.local and not (case.covered and case.depth > 0):
-            continue
-        key = (id(orders.tokens), case.local)
-        counts[key] = counts.get(key, 0) + 1
-        if counts[key] <= config["paths"]:
-            out.append(case)
-    return out
-
-
-def _epsilon(config: Config, case: Case) -> float:
-    """Half the depth of W^mm_α where it has one, the ε of the config elsewhere."""
-    return case.depth / 2 if case.local else float(config["epsilon"])
-
-
 def _path(config: Config, case: Case, V: Floats, choices: list[tuple[int, ...]]) -> Floats:
     """The W (radii, d, dq) of least loss found in these convex cones, from the direction of V."""
     norm, out = case.best.norm, []
     for times in config["radii"]:
         start = times * V
         ends = [
-            least_loss(case.orders, t, _epsilon(config, case), start, norm.name) for t in choices
+            least_loss(case.orders, t, epsilon_of(config, case), start, norm.name) for t in choices
         ]
         out.append(min(ends, key=case.orders.loss))
     return np.stack(out)
@@ -124,11 +61,11 @@ def run(config: Config) -> Result:
     """All selections in each norm; then the least norm in the cone and the path of the picks."""
     out: Result = {}
     for norm in config["norms"]:
-        made = _problems(config)
+        made = every_selection(config)
         found = solve_many([p for _, p in made], norm)
         out |= saved_solutions(f"{norm}.every", found)
-        for k, case in enumerate(_picks(config, _cases(made, found))):
-            epsilon, shape = _epsilon(config, case), case.best.problem.shape
+        for k, case in enumerate(followed_cases(config, separable(made, found))):
+            epsilon, shape = epsilon_of(config, case), case.best.problem.shape
             V = np.asarray(case.best.W)
             choices = case.orders.holding(V, epsilon * float(case.best.norm.value(V)))
             if not case.local:
@@ -139,12 +76,14 @@ def run(config: Config) -> Result:
                     size = float(searched(ask, _number, {"size": ()})["size"]) * (1 - _BELOW)
                     # The check certifies it again.
                     name = f"{norm}.{k}.{len(sizes)}.size"
-                    size = float(recalled(name, size if np.isfinite(size) else 0.0))
+                    size = float(recalled(name, size))
                     sizes.append(size)
-                    certified.append(solve(case.orders.problem(t, epsilon * size), norm))
+                    certified.append(solve(case.orders.at_size(t, epsilon, size), norm))
                     out |= saved_solutions(f"{norm}.{k}.{len(sizes) - 1}", certified[-1:])
                 out[f"{norm}.{k}.sizes"] = np.array(sizes)
-                least = int(np.argmin([c.upper for c in certified]))
+                if not np.isfinite(sizes).any():  # no W is in the cone, and no path
+                    continue
+                least = _least(sizes, certified)
                 V = np.asarray(certified[least].W)
                 choices = case.orders.choices()[least : least + 1]
             walk = partial(_path, config, case, V, choices)
@@ -155,6 +94,32 @@ def run(config: Config) -> Result:
 
 def _number(size: float) -> Result:
     return {"size": np.array(size)}
+
+
+def _least(sizes: Sequence[float] | Floats, found: Sequence[Certificate]) -> int:
+    """The cone with the W of least norm, among those that are not empty."""
+    norms = [np.inf if np.isinf(N) else c.upper for N, c in zip(sizes, found, strict=True)]
+    return int(np.argmin(norms))
+
+
+def _ways(
+    config: Config, norm: str, k: int, case: Case, result: Result
+) -> tuple[list[float], list[Certificate]]:
+    """The least norm that is certified in each choice's cone, inf where it is empty, 0 where
+    nothing is; and the certificates."""
+    sizes, epsilon = result[f"{norm}.{k}.sizes"], epsilon_of(config, case)
+    norms: list[float] = []
+    found: list[Certificate] = []
+    for j, t in enumerate(case.orders.choices()):
+        N = float(sizes[j])
+        problem = case.orders.at_size(t, epsilon, N)
+        found += recertified(f"{norm}.{k}.{j}", [problem], norm, result)
+        if np.isinf(N):
+            proved = found[-1].lower > 1
+        else:  # the least norm grows less than its argument: from lower ≥ N no smaller one fits
+            proved = found[-1].lower >= N > 0
+        norms.append(N if proved else (np.inf if found[-1].proof == "exact" else 0.0))
+    return norms, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,18 +141,11 @@ class Followed:
 def _followed(config: Config, norm: str, k: int, case: Case, result: Result) -> Followed:
     """One path against the bound that is derived for it, at the radii where that holds."""
     orders, value = case.orders, norm_of(norm).value
-    epsilon, size = _epsilon(config, case), float(case.best.upper)
+    epsilon, size = epsilon_of(config, case), float(case.best.upper)
     least, V = size, np.asarray(case.best.W)
     if not case.local:
-        sizes, ways = result[f"{norm}.{k}.sizes"], []
-        for j, t in enumerate(orders.choices()):
-            N = float(sizes[j])
-            problem = orders.problem(t, epsilon * N)
-            (c,) = recertified(f"{norm}.{k}.{j}", [problem], norm, result)
-            # The least norm grows less than its argument: from lower ≥ N no smaller one fits.
-            ways.append((N if c.lower >= N > 0 else (np.inf if c.proof == "exact" else 0.0), c))
-        least = min(N for N, _ in ways)
-        V = np.asarray(min((c for _, c in ways), key=lambda c: c.upper).W)
+        norms, found = _ways(config, norm, k, case, result)
+        least, V = min(norms), np.asarray(found[_least(norms, found)].W)
     W = result[f"{norm}.{k}.path"]
     shares, below, outside, higher = [], 0, 0, 0
     for times, M in zip(config["radii"], W, strict=True):
@@ -198,18 +156,22 @@ def _followed(config: Config, norm: str, k: int, case: Case, result: Result) -> 
         if orders.least_radius(epsilon) <= R:
             below += shares[-1] < 1 - orders.constant() * least / R - 2 * _BELOW
             higher += orders.loss(M) > orders.loss(reference) + 1e-9
-    found = (np.array(shares), below, outside, higher)
-    return Followed(case, size, least, V, W, *found)
+    return Followed(case, size, least, V, W, np.array(shares), below, outside, higher)
 
 
 def _judged(config: Config, result: Result) -> dict[str, tuple[list[Case], list[Followed], int]]:
-    """The cases of every norm, the followed paths, and how many are not on file."""
+    """The cases of every norm, the followed paths, and how many are not on file.
+
+    A pick whose cones are all empty has no path.
+    """
     out = {}
     for norm in config["norms"]:
-        made = _problems(config)
-        cases = _cases(made, recertified(f"{norm}.every", [p for _, p in made], norm, result))
+        made = every_selection(config)
+        cases = separable(made, recertified(f"{norm}.every", [p for _, p in made], norm, result))
         paths, lost = [], 0
-        for k, case in enumerate(_picks(config, cases)):
+        for k, case in enumerate(followed_cases(config, cases)):
+            if _all_empty(config, norm, k, case, result):
+                continue
             if _on_file(norm, k, case, result):
                 paths.append(_followed(config, norm, k, case, result))
             else:
@@ -218,18 +180,29 @@ def _judged(config: Config, result: Result) -> dict[str, tuple[list[Case], list[
     return out
 
 
+def _all_empty(config: Config, norm: str, k: int, case: Case, result: Result) -> bool:
+    """Whether every cone of a selection that is not locally optimal is proved to be empty."""
+    if case.local or not _solved(norm, k, case, result):
+        return False
+    return min(_ways(config, norm, k, case, result)[0]) == np.inf
+
+
 def _on_file(norm: str, k: int, case: Case, result: Result) -> bool:
     """Whether the path of a pick and the solutions in its cones are there."""
-    name = f"{norm}.{k}"
-    if case.local or f"{name}.path" not in result:
-        return f"{name}.path" in result
-    choices = case.orders.choices()
-    if len(result.get(f"{name}.sizes", ())) != len(choices):
+    here = f"{norm}.{k}.path" in result
+    return here if case.local else here and _solved(norm, k, case, result)
+
+
+def _solved(norm: str, k: int, case: Case, result: Result) -> bool:
+    """Whether the solutions in the cones of a pick are there."""
+    name, choices = f"{norm}.{k}", case.orders.choices()
+    sizes = result.get(f"{name}.sizes", np.empty(0))
+    if len(sizes) != len(choices):
         return False
     rows = [case.orders.problem(t, 0.0).m for t in choices]
     return all(
         result[f"{name}.{j}.multipliers"].shape == (1, m)
-        and not np.isnan(result[f"{name}.{j}.W"]).any()
+        and (np.isinf(sizes[j]) or not np.isnan(result[f"{name}.{j}.W"]).any())
         for j, m in enumerate(rows)
     )
 
@@ -314,7 +287,7 @@ def check(config: Config, result: Result) -> Finding:
 
 def _far_enough(config: Config, path: Followed) -> bool:
     """Whether the last radius is beyond R₀."""
-    epsilon = _epsilon(config, path.case)
+    epsilon = epsilon_of(config, path.case)
     return path.case.orders.least_radius(epsilon) <= _size(path) * (1 + 1e-9)
 
 

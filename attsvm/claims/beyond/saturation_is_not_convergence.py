@@ -235,7 +235,7 @@ _FULL = {
     "steps": 20_000,
     "judged_at": 2000,  # Thousands: two of them.
     "sure": 1 - 5e-7,
-    "long": 2000,
+    "long": 1000,
 }
 
 CLAIM = Claim(
@@ -243,8 +243,8 @@ CLAIM = Claim(
     title="Saturated attention is not convergence",
     kind="question",
     trust="measured",
-    statement="A run can hold probability 1.000000 for thousands of iterations on tokens that are "
-    "certified not locally optimal, and then leave them; every run ends at tokens that are "
+    statement="A run can hold probability 1.000000 for over a thousand iterations on tokens that "
+    "are certified not locally optimal, and then leave them; every run ends at tokens that are "
     "certified locally optimal.",
     full=_FULL,
     quick={**_FULL, "seeds": [0, 1, 2, 3, 4, 5, 6, 7, 37, 39], "watched": 1, "steps": 9000},

@@ -230,7 +230,7 @@ _FULL = {
     "group": 3,
     "copies": 10,
     "judged": "normalized, η ~ t^−½",
-    "least": 0.99,
+    "least": 0.98,
     "excess": 1e-3,
     "runs": {
         "normalized, η ~ t^−½": {"rule": "ngd", "lr": 0.5, "schedule": "sqrt", "steps": 100_000},

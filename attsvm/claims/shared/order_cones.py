@@ -89,17 +89,27 @@ class Orders:
             for i, (a, low) in enumerate(zip(self.alpha, self.low, strict=True))
         )
 
-    def problem(self, choice: tuple[int, ...], depth: float) -> Problem:
-        """Margins 1 over the low tokens, and `depth` of the chosen ones over the high tokens."""
+    def problem(self, choice: tuple[int, ...], depth: float, *, margin: float = 1.0) -> Problem:
+        """Margins over the low tokens, and `depth` of the chosen ones over the high tokens.
+
+        With depth ε and margin 0 a least norm above 1 says that the cone of the choice is empty: a
+        W in it of norm 1 would do.
+        """
         T, rows = self.tokens.T, []
         for i, low in enumerate(self.low):
-            rows += [(i * T + int(self.alpha[i]), i * T + int(t), i, 1.0) for t in low]
+            rows += [(i * T + int(self.alpha[i]), i * T + int(t), i, margin) for t in low]
         for i, t in zip(self.wrong, choice, strict=True):
             rows += [(i * T + t, i * T + int(tau), i, depth) for tau in self.high[i]]
         hi, lo, query, b = zip(*rows, strict=True)
         keys = np.asarray(self.tokens.keys).reshape(-1, self.tokens.d)
         ends = (np.array(hi), np.array(lo), np.array(query), np.array(b))
         return Problem(keys, self.tokens.queries, *ends, _NONE, _NONE, _NONE, np.empty(0), width=T)
+
+    def at_size(self, choice: tuple[int, ...], epsilon: float, size: float) -> Problem:
+        """The problem that certifies a norm in the choice's cone; inf: that the cone is empty."""
+        if np.isinf(size):
+            return self.problem(choice, epsilon, margin=0.0)
+        return self.problem(choice, epsilon * size)
 
     def holding(self, W: Floats, depth: float) -> list[tuple[int, ...]]:
         """The choices whose tokens stand before the high ones by this depth at W."""
@@ -168,7 +178,10 @@ def least_in_cone(orders: Orders, choice: tuple[int, ...], epsilon: float, norm:
     """The N with N = least norm of `problem(choice, ε N)`, from below; inf where there is none.
 
     The least norm grows with N and its ratio to N falls: rounds from below rise to the fixed point.
+    The ratio falls to the least norm of depth ε and margin 0: there is none where that is above 1.
     """
+    if solve(orders.problem(choice, epsilon, margin=0.0), norm).lower > 1:
+        return np.inf
     size = solve(orders.problem(choice, 0.0), norm).upper
     for _ in range(_FIXED):
         if not np.isfinite(size):

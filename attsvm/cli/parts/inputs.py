@@ -5,6 +5,8 @@ Everything is checked here, before the first step, so that a refusal leaves noth
 
 from __future__ import annotations
 
+import codecs
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 from typing import Any
@@ -41,6 +43,23 @@ FAMILIES = ("model", "rule", "loss")
 KEPT = ("model", "rule", "options", "loss", "lr", "seed", "init", "width", "schedule", "decay")
 # A run evaluated again at its end gives the recorded loss but for rounding.
 _SAME = 1e-9
+
+
+def refuse_text(path: FilePath) -> None:
+    """Raises BadTokens when a file is a text, with the model that takes one."""
+    if not path.is_file() or zipfile.is_zipfile(path):
+        return
+    with path.open("rb") as stream:
+        start = stream.read(4096)
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
+    except UnicodeDecodeError:
+        return
+    if text.strip() and all(c.isprintable() or c.isspace() for c in text):
+        raise BadTokens(
+            f"{path} is not an .npz file but a text: train on its sentences with --model "
+            "next-token, and on prose with --prose --ties besides"
+        )
 
 
 def read_run(

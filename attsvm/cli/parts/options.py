@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from attsvm.cli.parts import summary
+from attsvm.cli.parts.words import NORMS, STYLES
+from attsvm.errors import Unsupported
+from attsvm.ground.files import check_out
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
@@ -18,23 +22,123 @@ if TYPE_CHECKING:
 # The problems a file can pose.
 PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
 
+# The panel of a help page that several commands share.
+OUTPUT = "Output"
+
+
+def _untyped(params: list[Any]) -> list[Any]:
+    """The parameters; in help, flags stand without a type."""
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag:
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose flags stand in its help without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters of the command, `--help` among them."""
+        return _untyped(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The program itself, its flags like those of a command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters of the program, `--help` among them."""
+        return _untyped(super().get_params(ctx))
+
+
 app = typer.Typer(
-    add_completion=False,
+    cls=Group,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Which tokens softmax attention selects, and how surely: certified max-margin directions.",
+    epilog="Start with: attsvm example multi-input --out tokens.npz, then attsvm solve tokens.npz",
 )
-File = Annotated[Path, typer.Argument(help="Problem file (.npz with X, and z, y, v, alpha, …).")]
+
+
+def completed(*words: str) -> Callable[[str], list[str]]:
+    """A function that completes the beginning of one of these words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+File = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Problem file (.npz with X, and z, y, v, alpha, …)."),
+]
 NormName = Annotated[
     str,
     typer.Option(
-        "--norm", help="frobenius, nuclear, spectral, max, l1, lP such as l1.75, or FILE.py:NAME."
+        "--norm",
+        metavar="NAME",
+        help="frobenius, nuclear, spectral, max, l1, lP such as l1.75, or FILE.py:NAME.",
+        autocompletion=completed(*NORMS),
     ),
 ]
-Kind = Annotated[str, typer.Option("--problem", help=f"One of {', '.join(PROBLEMS)}.")]
-Tol = Annotated[float | None, typer.Option("--tol", help="Certified relative gap asked for.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Write the result to this .npz file.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--problem",
+        metavar="NAME",
+        help=f"One of {', '.join(PROBLEMS)}.",
+        autocompletion=completed(*PROBLEMS),
+    ),
+]
+Tol = Annotated[
+    float | None, typer.Option("--tol", metavar="X", help="Certified relative gap asked for.")
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="One JSON object on standard output.", rich_help_panel=OUTPUT),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Write the result to this .npz file.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Style = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        metavar="NAME",
+        help="Of the figure: screen, or paper, for a column of 3.25 inches.",
+        autocompletion=completed(*STYLES),
+        rich_help_panel=OUTPUT,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace an existing output file.", rich_help_panel=OUTPUT),
+]
+
+
+def _glossary(wanted: bool) -> None:
+    if wanted:
+        from attsvm.cli.parts.glossary import show_glossary
+
+        show_glossary()
+        raise typer.Exit
+
+
+Glossary = Annotated[
+    bool,
+    typer.Option(
+        "--glossary",
+        callback=_glossary,
+        is_eager=True,
+        help="Explain the words of the report, and leave.",
+    ),
+]
 
 # Something that was run did not hold, could not be run, or is not what a rerun makes.
 FAILED = 5
@@ -51,8 +155,24 @@ def read_norm(text: str) -> Norm:
     return norm_of(found() if isinstance(found, type) else found)
 
 
+def check_figure(figure: Path | None, style: str, *, force: bool) -> None:
+    """Raises an error unless the figure can be written, in this style."""
+    if style not in STYLES:
+        raise Unsupported(f"--style is {style!r}: known are {', '.join(STYLES)}")
+    if figure is None:
+        if style != STYLES[0]:
+            raise Unsupported("--style is that of a figure: give --figure FILE as well")
+        return
+    check_out(figure, force=force)
+    from attsvm.figures.run import check_format
+
+    check_format(figure)
+
+
 def print_json(report: dict[str, Any]) -> None:
     """Print one JSON object; infinities and NaN are null."""
+    from attsvm.cli.parts import summary
+
     print(json.dumps(summary.finite(report), allow_nan=False))
 
 
@@ -62,6 +182,8 @@ def show(report: dict[str, Any], as_json: bool, title: str) -> None:
         print_json(report)
         return
     from rich.console import Console
+
+    from attsvm.cli.parts import summary
 
     Console(markup=False).print(summary.certificate_table(report, title))
 

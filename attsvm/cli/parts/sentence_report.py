@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from attsvm.cli.parts import summary
 from attsvm.ground.files import write_arrays
 from attsvm.language.problems import Columns
-from attsvm.language.training.outcomes import SentenceOutcome, SentenceRun, excesses
-from attsvm.theory.measures import bregman
+from attsvm.language.training.outcomes import SentenceOutcome
+from attsvm.language.training.runs import SentenceRun
 
 
 def describe_run(found: SentenceOutcome) -> dict[str, Any]:
@@ -70,28 +69,6 @@ def save_run(run: SentenceRun, file: FilePath, *, force: bool) -> None:
         arrays |= {f"decoder.{key}": array for key, array in run.decoder.arrays().items()}
         arrays["W_ov"] = run.ends["W_ov"]
     write_arrays(file, arrays, force=force)
-
-
-def draw_run(found: SentenceOutcome, file: FilePath) -> None:
-    """Draw loss, direction and norm, a row of panels for each matrix."""
-    from attsvm.figures.stages import Curves, Row, draw_stages
-
-    run, rows = found.run, []
-    for name, path in (("W_ov", run.decoder), ("W_kq", run.attention)):
-        if path is None:
-            continue
-        W = path.weights[name][:, 0]
-        with np.errstate(all="ignore"):
-            apart = np.asarray(bregman(W, found.certificates[name].W, 2.0))
-            size = np.linalg.norm(W, axis=(1, 2))
-        above, said = path.loss[:, 0], "loss"
-        if name == "W_kq" and found.floor is not None and path is not run.decoder:
-            above, said = excesses(run, path, found.floor), "L − L⋆"
-        curves = Curves(path.steps, above[:, None], apart[:, None], size[:, None])
-        rows.append(Row(name, said, (curves,)))
-    paths = [path for path in (run.decoder, run.attention) if path is not None]
-    steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for path in paths))
-    draw_stages(rows, f"{run.model}, {paths[-1].config['rule']}: {steps} steps", file)
 
 
 def run_table(report: dict[str, Any], title: str) -> Table:

@@ -19,7 +19,7 @@ from attsvm.language.embedding import embedding_of
 from attsvm.language.finite import entropy, finite_part
 from attsvm.language.order import KINDS, Order, orders
 from attsvm.language.problems import Columns, solve_attention, solve_decoder
-from attsvm.language.realizable import Realizability
+from attsvm.language.realizable import Realizability, explained
 from attsvm.language.sentences import Sentences
 from attsvm.language.text import Reading
 
@@ -60,12 +60,18 @@ def facts(file: Path, found: Reading, every: Mapping[int, Order]) -> dict[str, A
             "lines": found.left_out_lines,
             "collocations": found.left_out_collocations,
         },
+        "skipped": found.skipped,
+        "followers": found.mode or "written",
+        "ordered_queries": sum(bool(len(order.tokens)) for order in every.values()),
     }
 
 
-def finding(data: Sentences, finding: Realizability) -> dict[str, Any]:
-    """Whether the data are realizable, and why not."""
+def finding(data: Sentences, finding: Realizability, every: Mapping[int, Order]) -> dict[str, Any]:
+    """Whether the data are realizable, how many sentences are, and why not."""
+    none = ~data.optimal.any(axis=1)
     return {
+        "explained": int(data.counts[explained(data, every)].sum()),
+        "without_optimal": int(data.counts[none].sum()),
         "status": "realizable" if finding.realizable else "not-realizable",
         "faults": finding.counts,
         "reasons": [

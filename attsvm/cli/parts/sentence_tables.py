@@ -57,14 +57,20 @@ def show_sentences(report: dict[str, Any]) -> None:
         console.print(f"{u:9.5f}  {some}{more}", soft_wrap=True)
     if report["figure"] is not None:
         console.print(f"figure: {_plain(report['figure'])}", soft_wrap=True)
+    console.print(f"\nConclusion: {report['conclusion']}")
+    console.print("What the words mean: attsvm sentences --glossary", style="dim")
 
 
 def _table(report: dict[str, Any]) -> Table:
     """The file and what was found, a line each."""
     table = Table(title=f"sentences of {_plain(Path(report['file']).name)}", show_header=False)
     table.add_row("sentences", f"{report['sentences']} ({report['distinct']} distinct)")
-    for key in ("vocabulary", "collocations", "queries"):
-        table.add_row(key, str(report[key]))
+    table.add_row("vocabulary", str(report["vocabulary"]))
+    made = "" if report["followers"] == "written" else f" ({report['followers']})"
+    table.add_row("collocations", f"{report['collocations']}{made}")
+    table.add_row("queries", str(report["queries"]))
+    if report["skipped"]:
+        table.add_row("skipped", f"{report['skipped']} too short")
     left = report["left_out"]
     if any(left.values()):
         table.add_row(

@@ -8,7 +8,7 @@ from typing import Any
 from attsvm.language.order import Order
 from attsvm.language.problems import Columns
 from attsvm.language.shifts import draw_unseen
-from attsvm.language.training.outcomes import SentenceRun
+from attsvm.language.training.runs import SentenceRun
 from attsvm.language.unseen import agreement, logit_accuracy, predicted, trained
 
 

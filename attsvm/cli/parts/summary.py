@@ -169,6 +169,10 @@ def certificate_table(report: dict[str, Any], title: str) -> Table:
         if report.get(key) is not None:
             value = report[key]
             table.add_row(key, f"{value:.12g}" if isinstance(value, float) else str(value))
+    check = report.get("exact")
+    if check is not None:
+        said = "holds" if check["ok"] else f"fails: {check['reason']}"
+        table.add_row("exact check", f"ran in rational arithmetic: {said}")
     W = report["W"]
     if W is not None and len(W) * len(W[0]) <= 64:
         table.add_row("W", "\n".join("  ".join(f"{x: .6f}" for x in row) for row in W))

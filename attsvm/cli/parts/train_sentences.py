@@ -17,7 +17,6 @@ from attsvm.cli.parts.options import print_json
 from attsvm.cli.parts.sentence_options import check_options
 from attsvm.cli.parts.sentence_report import (
     describe_run,
-    draw_run,
     message,
     run_table,
     save_run,
@@ -32,7 +31,8 @@ from attsvm.language.realizable import Realizability, realizability
 from attsvm.language.sentences import Sentences
 from attsvm.language.text import read_sentences
 from attsvm.language.training.front import train
-from attsvm.language.training.outcomes import SentenceRun, sentence_outcome
+from attsvm.language.training.outcomes import sentence_outcome
+from attsvm.language.training.runs import SentenceRun
 from attsvm.language.training.stages import two_stages
 
 # Step sizes times √N and steps, by stage: those of the published experiment.
@@ -57,7 +57,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             file,
             collocations=asked["collocations"],
             vocabulary=asked["vocabulary"],
-            limit=asked["limit"],
+            **{name: asked[name] for name in ("limit", "prose", "lower", "strip", "shortest")},
         )
         E = embedding_of(
             data.vocabulary, asked["embedding"], dimension=asked["dimension"], seed=asked["seed"]
@@ -83,8 +83,10 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
         )
     if asked["figure"] is not None:
+        from attsvm.figures.stages import draw_stages
+
         with np.errstate(over="ignore", invalid="ignore"):
-            draw_run(end, asked["figure"])
+            draw_stages(end, asked["figure"], look=asked["style"])
     if asked["as_json"]:
         print_json(report)
     else:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm.convergence import ConvergenceProof
-from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.card import Card
 from attsvm.ground.lazy import lazy
+from attsvm.ground.result import Table, draw
 from attsvm.language.contexts import Contexts
-from attsvm.language.embedding import embedding_of, orthonormal
+from attsvm.language.embedding import orthonormal
 from attsvm.language.finite import FinitePart, finite_part
 from attsvm.language.floor import excess, floors
 from attsvm.language.order import Order, orders
@@ -29,11 +30,8 @@ from attsvm.language.problems import (
     solve_decoder,
 )
 from attsvm.language.realizable import Realizability, realizability
-from attsvm.language.sentences import Sentences
 from attsvm.language.training.proofs import proof_of_run
-from attsvm.language.training.stages import Stages
-from attsvm.language.training.task import Lesson, decoder_of
-from attsvm.models import sentence_model_of
+from attsvm.language.training.runs import SentenceRun
 from attsvm.norms import Norm, norm_of
 from attsvm.rules.steps.scaled import length
 from attsvm.solvers.front import solve
@@ -43,101 +41,15 @@ from attsvm.theory.measures import correlation
 from attsvm.training.descent import pulled_back
 from attsvm.training.path import Path
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 # Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
 PART = 1 << 22
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceRun:
-    """What was trained, and on what.
-
-    decoder: the path of W_ov, attention: that of W_kq, one path where both were trained at once;
-    None for what was not trained. frozen: the decoder W_ov (N, d) under a run of attention alone.
-    """
-
-    data: Sentences
-    E: Floats
-    model: str
-    decoder: Path | None
-    attention: Path | None
-    uniform: bool = False
-    mass: bool = False
-    frozen: Floats | None = None
-
-    @classmethod
-    def of(
-        cls, path: Path | Stages, data: Sentences, head: Any = None, embedding: Any = "orthonormal"
-    ) -> SentenceRun:
-        """The run of a path, or of both stages, on these sentences.
-
-        head, embedding: as they were given to `train`.
-        """
-        if isinstance(path, Stages):
-            head, embedding, path = path.decoder, path.E, path.attention
-        config = path.config
-        form = sentence_model_of(config["model"])
-        asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
-        E = embedding_of(data.vocabulary, embedding)
-        lesson = Lesson.of(data, head=head, embedding=E, **asked)
-        alone = form.attends and not form.decodes and not lesson.mass
-        frozen = decoder_of(head, E) if alone else None
-        if config.get("data", lesson.trace) != lesson.trace:
-            raise BadTokens(
-                "the run was on other sentences, or with another embedding or decoder: give the "
-                "same ones"
-            )
-        decoder = path if form.decodes else head if isinstance(head, Path) else None
-        return cls(
-            data,
-            E,
-            form.name,
-            decoder,
-            path if form.attends else None,
-            lesson.uniform,
-            lesson.mass,
-            frozen,
-        )
-
-    @property
-    def last(self) -> Path:
-        """The path of the last stage."""
-        path = self.decoder if self.attention is None else self.attention
-        if path is None:
-            raise Unsupported("the run has no path")
-        return path
-
-    @property
-    def joint(self) -> bool:
-        """Whether both matrices were trained at once."""
-        return self.decoder is not None and self.decoder is self.attention
-
-    @property
-    def contexts(self) -> Contexts:
-        """The arrays of the sentences, with the weights of the run."""
-        share = np.full(self.data.size, 1 / max(self.data.size, 1)) if self.uniform else None
-        return Contexts.of(self.data, self.E, weights=share)
-
-    @property
-    def ends(self) -> dict[str, Floats]:
-        """The trained matrices at the end, by name."""
-        out = {}
-        if self.attention is not None:
-            out["W_kq"] = self.attention.weights["W_kq"][-1, 0]
-        if self.decoder is not None:
-            out["W_ov"] = self.decoder.weights["W_ov"][-1, 0]
-        return out
-
-    @property
-    def V(self) -> Floats:
-        """What each token adds to the output's logits, E W_ovᵀ (N, N), by the decoder in use."""
-        W_ov = self.ends.get("W_ov", self.frozen)
-        if W_ov is None:
-            raise Unsupported("the readout mass has no decoder")
-        return self.E @ W_ov.T
-
-
-@dataclass(frozen=True, eq=False)
-class SentenceOutcome:
+@dataclass(frozen=True, eq=False, repr=False)
+class SentenceOutcome(Table):
     """The end of a run on sentences; what is not known is None.
 
     certificates, norm, correlation, margin_share: of each trained matrix by its name, W_kq and
@@ -174,6 +86,45 @@ class SentenceOutcome:
         steps that shrink; and for more than a few thousand rows.
         """
         return proof_of_run(self.run)
+
+    def columns(self) -> dict[str, Any]:
+        """A row per trained matrix: its norm, how near it is to its solution, and the bounds."""
+        names = list(self.certificates)
+        best = list(self.certificates.values())
+        shares = [self.margin_share[name] for name in names]
+        return {
+            "matrix": names,
+            "norm": [self.norm[name] for name in names],
+            "correlation": [self.correlation[name] for name in names],
+            "margin_share": [np.nan if share is None else share for share in shares],
+            "status": [one.status for one in best],
+            "lower": [one.lower for one in best],
+            "upper": [one.upper for one in best],
+            "gap": [one.gap for one in best],
+        }
+
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Loss, direction and norm, a row of panels for each trained matrix.
+
+        style: "screen", or "paper" for a column.
+        """
+        return draw("sentences", self, style=style)
+
+    def _card(self) -> Card:
+        norm = self.limit.norm or "no known norm"
+        facts: dict[str, Any] = {
+            "sentences": repr(self.realizability),
+            "loss": self.loss,
+            "above its infimum": self.excess,
+            "limit": f"{self.limit.rule}: {norm} ({self.limit.word})",
+        }
+        if self.decoder_loss is not None:
+            facts["loss of the decoder"] = self.decoder_loss
+        if self.top_optimal is not None:
+            facts["most attended is optimal"] = f"{100 * self.top_optimal:.4g} %"
+        steps = f"{int(self.run.last.steps[-1]):,} steps"
+        said = f"{self.run.model}, {self.run.last.config['rule']}, {steps}: {self.status}"
+        return Card("SentenceOutcome", said, facts, self.columns())
 
 
 def sentence_outcome(

@@ -39,7 +39,7 @@ from attsvm.rules import RuleLike, rule_of
 from attsvm.theory.proofs import covered_step
 
 if TYPE_CHECKING:
-    from attsvm.language.training.outcomes import SentenceRun
+    from attsvm.language.training.runs import SentenceRun
 
 _NONE = np.empty(0, np.int64)
 # Tokens of sentences up to which a proof is tried at the end of a run.

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.card import Card
+from attsvm.ground.result import Table, draw
 from attsvm.language.embedding import embedding_of
 from attsvm.language.sentences import Sentences
 from attsvm.language.training.front import train
 from attsvm.rules import RuleLike
 from attsvm.training.path import Path
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True, eq=False)
-class Stages:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stages(Table):
     """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
 
     sentences: Sentences
@@ -43,6 +48,40 @@ class Stages:
     def V(self) -> Floats:
         """What each token adds to the output's logits, E W_ovᵀ (N, N)."""
         return self.E @ self.W_ov.T
+
+    def columns(self) -> dict[str, Any]:
+        """A row per record, the decoder's first: stage, step, loss, log10 of the gradient's norm,
+        the least attention (largest output of the decoder), and the norm of the trained matrix."""
+        both = (("decoder", "W_ov", self.decoder), ("attention", "W_kq", self.attention))
+        parts = []
+        for stage, name, path in both:
+            own = path.columns()
+            parts.append(
+                {
+                    "stage": np.repeat(stage, len(own["step"])),
+                    **{key: own[key] for key in ("step", "loss", "log10_gradient")},
+                    "least_attention": own["least_attention"],
+                    "norm": own[f"norm_{name}"],
+                }
+            )
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Loss, direction and norm of each matrix, a row a stage; both problems are solved for it.
+
+        style: "screen", or "paper" for a column.
+        """
+        return draw("stages", self, style=style)
+
+    def _card(self) -> Card:
+        paths = {"decoder": self.decoder, "attention": self.attention}
+        facts = {
+            name: f"{int(path.steps[-1]):,} steps of {path.config['rule']} with lr "
+            f"{path.config['lr']:.4g}, loss {path.loss[-1, 0]:.6g}"
+            for name, path in paths.items()
+        }
+        facts["W_ov"], facts["W_kq"] = f"{self.W_ov.shape}", f"{self.W_kq.shape}"
+        return Card("Stages", f"both stages on {self.sentences!r}", facts)
 
 
 def two_stages(

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, numbers
+from attsvm.ground.card import Card
+from attsvm.ground.result import Table, draw
 from attsvm.losses import Loss
 from attsvm.models import Model, model_of
 from attsvm.norms import Norm
@@ -32,9 +34,12 @@ from attsvm.theory.balls.ball import aimed
 from attsvm.theory.balls.sweep import Asked, Point, Setting, points_along, setting_of
 from attsvm.theory.measures import correlation, margin_share
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegPath:
+class RegPath(Table):
     """Minimisers of the loss in balls of radii (R,), first to last.
 
     weights: each block (R, ...); second (R,): the radius of v in joint models (nan otherwise);
@@ -70,12 +75,35 @@ class RegPath:
         """The effective W at each radius (R, 1, d, dq)."""
         return model_of(self.model).matrix(self.weights)[:, None]
 
-    def __repr__(self) -> str:
-        return (
-            f"RegPath({self.model}, {self.norm.name}, radii {self.radii[0]:g} to "
+    def columns(self) -> dict[str, Any]:
+        """A row per radius."""
+        return {
+            "radius": self.radii,
+            "loss": self.loss,
+            "log_excess": self.log_excess,
+            "correlation": self.correlation,
+            "margin_share": self.share,
+            "residual": self.residual,
+            "size": self.size,
+            "log_penalty": self.log_penalty,
+            "origin": list(self.origin),
+        }
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """Distance of direction and of margin from the max-margin solution, over the radius.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("regpath", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        said = (
+            f"{self.model}, {self.norm.name}, radii {self.radii[0]:g} to "
             f"{self.radii[-1]:g}, correlation {self.correlation[-1]:.6f}, "
-            f"share {self.share[-1]:.6f}, residual {self.residual.max():.1e})"
+            f"share {self.share[-1]:.6f}, residual {self.residual.max():.1e}"
         )
+        shown = ("radius", "loss", "correlation", "margin_share", "residual")
+        return Card("RegPath", said, {}, {name: self.columns()[name] for name in shown}, brief=True)
 
 
 def regpath(

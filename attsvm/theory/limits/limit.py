@@ -13,6 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from attsvm.errors import Unsupported
+from attsvm.ground.card import Card
+from attsvm.ground.result import Table
 from attsvm.language.sentences import Sentences
 from attsvm.losses import Loss, loss_of
 from attsvm.models import MODELS as LISTED
@@ -34,8 +36,8 @@ _PLAIN = {"mirror": "gd", "nmirror": "ngd"}
 _MARKS = {True: "holds", False: "fails", None: "not checked"}
 
 
-@dataclass(frozen=True)
-class Limit:
+@dataclass(frozen=True, repr=False)
+class Limit(Table):
     """What is known of the limit of a model trained by a rule.
 
     norm: the name of the norm in which the margin becomes largest, None when none is known;
@@ -86,6 +88,28 @@ class Limit:
         if theorem and self.unchecked:
             return f"{self.status} if: {'; '.join(p.name for p in self.unchecked)}"
         return self.status
+
+    def columns(self) -> dict[str, Any]:
+        """A row per premise: its name, whether it holds (None: not checked), whether the statement
+        needs it, and what the data say."""
+        return {
+            "premise": [p.name for p in self.premises],
+            "holds": [p.holds for p in self.premises],
+            "needed": [p.needed for p in self.premises],
+            "detail": [p.detail for p in self.premises],
+        }
+
+    def _card(self) -> Card:
+        said = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.word})"
+        facts = {"status": self.status, "statement": self.statement}
+        if self.references:
+            facts["references"] = ", ".join(self.references)
+        shown = {
+            "premise": [p.name for p in self.premises],
+            "here": [_MARKS[p.holds] for p in self.premises],
+            "what the data say": [p.detail for p in self.premises],
+        }
+        return Card("Limit", said, facts, shown)
 
     def __str__(self) -> str:
         first = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.word})"

@@ -10,6 +10,16 @@ from __future__ import annotations
 from attsvm.torch.fitting.front import data_of, fitted
 from attsvm.torch.fitting.history import Fit, Record
 from attsvm.torch.fitting.optimizers import OPTIMIZERS
-from attsvm.torch.fitting.plan import Plan, plan_of, read_plan
+from attsvm.torch.fitting.plan import Plan, plan_of, read_plan, read_settings
 
-__all__ = ["OPTIMIZERS", "Fit", "Plan", "Record", "data_of", "fitted", "plan_of", "read_plan"]
+__all__ = [
+    "OPTIMIZERS",
+    "Fit",
+    "Plan",
+    "Record",
+    "data_of",
+    "fitted",
+    "plan_of",
+    "read_plan",
+    "read_settings",
+]

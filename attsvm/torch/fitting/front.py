@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -46,23 +47,23 @@ def data_of(
     plan: Plan, *, file: str | Path | None = None, data_dir: str | Path | None = None
 ) -> Labelled:
     """The data that a plan names. file: a CSV of one's own for data = "own-text"."""
-    counts = (plan.train_count, plan.valid_count, plan.test_count)
+    check_optimizer(plan)
     if plan.data not in LABELLED:
         raise Unsupported(f"data is {plan.data!r}: known are {', '.join(LABELLED)}")
-    given: dict[str, Any] = {}
-    if plan.task == "text":
-        given["words"] = plan.length
-    if plan.data == "own-text":
-        if file is None:
-            raise Unsupported("own-text needs a file: --data FILE.csv with columns text and label")
-        return LABELLED[plan.data](file, counts, **given)
-    if file is not None:
+    loader = LABELLED[plan.data]
+    takes = inspect.signature(loader).parameters
+    if "file" in takes and file is None:
+        raise Unsupported(f"{plan.data} needs a file: --data FILE.csv with columns text and label")
+    if file is not None and "file" not in takes:
         raise Unsupported(f"data is {plan.data!r} and a file was given: own-text reads it")
-    if plan.data == "reviews":
-        given["source"] = plan.source
-    if plan.data != "digits":
-        given["data_dir"] = data_dir
-    return LABELLED[plan.data](counts, **given)
+    given = {
+        "file": file,
+        "counts": (plan.train_count, plan.valid_count, plan.test_count),
+        "source": plan.source,
+        "words": plan.length,
+        "data_dir": data_dir,
+    }
+    return loader(**{name: value for name, value in given.items() if name in takes})
 
 
 def fitted(
@@ -84,8 +85,9 @@ def fitted(
     file = None if folder is None else Path(folder) / NAME
     if file is not None:
         if file.exists() and not resume:
-            raise Unsupported(f"{file} exists: resume it, or name another folder")
-        file.parent.mkdir(parents=True, exist_ok=True)
+            raise Unsupported(
+                f"{file} exists: go on with it (--resume, resume=True), or name another folder"
+            )
     elif resume:
         raise Unsupported("a run is resumed from a folder: name it")
     with torch.random.fork_rng(devices=[]):
@@ -95,6 +97,8 @@ def fitted(
         if file is not None and resume and file.exists():
             load(state, plan, digest, file)
         run = _Run(plan, given, state, watch)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
         while run.stopped is None:
             run.stretch()
             if file is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch.optim import SGD, Adam, AdamW, Muon, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from attsvm.errors import Unsupported
 from attsvm.torch.fitting.plan import Plan
@@ -73,6 +73,10 @@ def _adamw(plan: Plan, parts: list[Group], options: dict[str, Any]) -> list[Opti
 
 def _muon(plan: Plan, parts: list[Group], options: dict[str, Any]) -> list[Optimizer]:
     """Muon for the matrices inside the network, AdamW at a tenth of its rate for all else."""
+    try:
+        from torch.optim import Muon
+    except ImportError as error:
+        raise Unsupported("this torch has no Muon: it has from 2.9 on") from error
     inner = [part for part in _plain(parts) if part["inner"]]
     outer = [part | {"lr": part["lr"] * 0.1} for part in _plain(parts) if not part["inner"]]
     return [
@@ -119,6 +123,8 @@ def check_optimizer(plan: Plan) -> None:
     entry = named(plan.optimizer)
     if plan.p is not None and "p" not in entry.takes:
         raise Unsupported(f"p is for mirror and nmirror: {plan.optimizer} has none")
+    if plan.p is not None and not plan.p > 1:
+        raise Unsupported(f"p is {plan.p:g}: it must be above 1")
     if plan.momentum and "momentum" not in entry.takes:
         raise Unsupported(f"{plan.optimizer} has averages of its own and takes no momentum")
 

@@ -55,7 +55,7 @@ class Plan:
     momentum: float = 0.0
     weight_decay: float = 0.0
     batch: int = 32
-    epochs: int = 5
+    epochs: int = 10
     records: int = 1
     seed: int = 0
     stop_accuracy: float | None = None
@@ -86,9 +86,10 @@ class Plan:
         """The plan as JSON has it."""
         return asdict(self)
 
-    def to_json(self) -> str:
-        """The plan as one line of JSON."""
-        return json.dumps(self.to_dict())
+    def to_toml(self) -> str:
+        """The plan as a TOML file has it; what is None is left out, and read as None."""
+        said = {name: value for name, value in self.to_dict().items() if value is not None}
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items())
 
 
 _AT_LEAST_ONE = (
@@ -121,18 +122,23 @@ def plan_of(task: str, given: Mapping[str, Any] | None = None, *, where: str = "
     return replace(Plan(), **(_OF_TASK[task] | changes))
 
 
-def read_plan(file: str | Path, task: str | None = None, **changes: Any) -> Plan:
-    """The plan in a TOML file, with these changes; the names in it are those of Plan."""
+def read_settings(file: str | Path) -> dict[str, Any]:
+    """What a TOML file says of a plan, by name."""
     file = Path(file)
     check_in(file, "a .toml file")
     try:
-        found = tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Unsupported(f"{file} cannot be read as TOML ({error})") from error
-    task = task or found.get("task", "text")
+
+
+def read_plan(file: str | Path, **changes: Any) -> Plan:
+    """The plan in a TOML file, with these changes; the names in it are those of Plan."""
+    found = read_settings(file) | changes
+    task = found.get("task", "text")
     if not isinstance(task, str):
         raise Unsupported(f"task is {task!r}: it is {' or '.join(TASKS)}")
-    return plan_of(task, found | changes, where=str(file))
+    return plan_of(task, found, where=str(file))
 
 
 def differences(one: Plan, other: Mapping[str, Any]) -> list[str]:

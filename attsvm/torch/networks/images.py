@@ -6,10 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.networks.network import Network, Sizes
-
-# The spread of a new embedding's entries.
-_SPREAD = 0.1
+from attsvm.torch.networks.network import SPREAD, Network, Sizes
 
 
 class ImageClassifier(Network):
@@ -39,7 +36,7 @@ class ImageClassifier(Network):
         self.cls = nn.Embedding(1, sizes.width)
         with torch.no_grad():
             for table in (self.places, self.cls):
-                table.weight.mul_(_SPREAD)
+                table.weight.mul_(SPREAD)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of images (B, height, width), row by row of patches; none is hidden."""

@@ -17,6 +17,9 @@ from torch.nn import functional as F
 
 from attsvm.errors import Unsupported
 
+# The spread of a new embedding's entries: small, so that plain descent moves them.
+SPREAD = 0.02
+
 
 class Sizes(NamedTuple):
     """width: entries of a token. hidden: of the layer between. biases: of every linear map."""

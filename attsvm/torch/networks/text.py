@@ -6,10 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.networks.network import Network, Sizes
-
-# The spread of a new embedding's entries.
-_SPREAD = 0.1
+from attsvm.torch.networks.network import SPREAD, Network, Sizes
 
 
 class TextClassifier(Network):
@@ -36,7 +33,7 @@ class TextClassifier(Network):
         self.places = nn.Embedding(length + 1, sizes.width)
         with torch.no_grad():
             for table in (self.words, self.places):
-                table.weight.mul_(_SPREAD)
+                table.weight.mul_(SPREAD)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of numbered words (B, L), L at most length + 1, and which are words."""

@@ -1,0 +1,193 @@
+"""Card: what a reader is shown of a result, as text for a terminal and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+# A screen: no text of a result is longer or wider.
+LINES, WIDTH = 24, 100
+# Lines of a headline and of one fact, rows of a table, and values of a list that are shown.
+_HEAD, _FACT, _ROWS, _VALUES = 5, 2, 8, 12
+# Characters that a cell of a table in a terminal keeps when others need room.
+_CELL = 16
+
+
+@dataclass(frozen=True)
+class Card:
+    """A name, one sentence, facts by name, and the first rows of a table, if it has one.
+
+    table: columns by name, of one length; rows: how many rows there are in all, where more than
+    the table holds; note: what else a reader may want to know, after everything else; brief: as
+    text only the sentence is shown, so that a list of such results can be read.
+    """
+
+    name: str
+    headline: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    note: str = ""
+    brief: bool = False
+
+    @property
+    def length(self) -> int:
+        """How many rows there are in all."""
+        own = len(next(iter(self.table.values()), ()))
+        return own if self.rows is None else self.rows
+
+    @property
+    def shown(self) -> list[list[str]]:
+        """The first rows, each cell as text."""
+        cells = [[said(value) for value in column[:_ROWS]] for column in self.table.values()]
+        return [list(row) for row in zip(*cells, strict=True)]
+
+
+def said(value: Any) -> str:
+    """A value as a reader wants it: six digits, a long list cut, on one line.
+
+    >>> said(0.123456789), said([1, 2, 3]), said(None), said(True), said(range(1000))
+    ('0.123457', '1, 2, 3', 'not known', 'yes', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … (1,000)')
+    """
+    if value is None:
+        return "not known"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, float | np.floating):
+        return "not known" if np.isnan(value) else f"{float(value):.6g}"
+    if isinstance(value, int | np.integer):
+        return f"{int(value):,}"
+    if isinstance(value, str):
+        return _line(value)
+    if isinstance(value, np.ndarray):
+        value = value.ravel()
+    if isinstance(value, Sequence | np.ndarray):
+        words = ", ".join(said(one).replace(",", "") for one in value[:_VALUES])
+        return words if len(value) <= _VALUES else f"{words}, … ({len(value):,})"
+    return _line(str(value))
+
+
+def _line(text: str) -> str:
+    """The text on one line: breaks and tabs are blanks, what cannot be printed a mark."""
+    words = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+
+
+def as_text(card: Card) -> str:
+    """The card within one screen.
+
+    >>> print(as_text(Card("Sum", "done", {"steps": 2000, "share": 0.99})))
+    Sum(done)
+      steps  2,000
+      share  0.99
+    """
+    head = f"{card.name}({_line(card.headline)})"
+    lines = _wrapped(head, "", "  ", _HEAD)
+    if card.brief:
+        return "\n".join(lines)
+    wide = max((len(name) for name in card.facts), default=0)
+    for name, value in card.facts.items():
+        start = f"  {name:<{wide}}  "
+        lines += _wrapped(said(value), start, " " * len(start), _FACT)
+    table = _text_table(card)
+    note = _wrapped(_line(card.note), "  ", "  ", _FACT) if card.note else []
+    room = LINES - len(table) - len(note)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], "  …"]
+    return "\n".join([*lines, *table, *note])
+
+
+def _wrapped(text: str, first: str, later: str, most: int) -> list[str]:
+    """The text in at most so many lines of the screen's width."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=later,
+        max_lines=most,
+        placeholder=" …",
+    ) or [first.rstrip()]
+
+
+def _text_table(card: Card) -> list[str]:
+    """The first rows as lines; long cells are cut, columns that have no room left out."""
+    rows = card.shown
+    if not rows:
+        return []
+    cells = [list(card.table), *rows]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+    room = WIDTH - 2
+    while sum(widths) + 2 * len(widths) > room and max(widths) > _CELL:
+        widths[widths.index(max(widths))] -= 1
+    fit = len(widths)
+    while fit > 1 and sum(widths[:fit]) + 2 * fit > room - 2:
+        fit -= 1
+    lines = []
+    for row in cells:
+        words = [_cut(word, wide) for word, wide in zip(row[:fit], widths, strict=False)]
+        more = ["…"] if fit < len(widths) else []
+        lines.append("  " + "  ".join([*words, *more]).rstrip())
+    left = card.length - len(rows)
+    return [*lines, f"  … {left:,} more rows"] if left > 0 else lines
+
+
+def _cut(word: str, wide: int) -> str:
+    """The word in so many characters."""
+    return f"{word:<{wide}}" if len(word) <= wide else word[: wide - 1] + "…"
+
+
+# Colours are those of the page, light or dark.
+_STYLE = {
+    "div": "margin: 0.3em 0; max-width: 60em;",
+    "table": "border-collapse: collapse; margin: 0.4em 0; color: inherit;",
+    "cell": "text-align: left; padding: 0.15em 0.9em 0.15em 0; vertical-align: top; "
+    "border: 0; background: transparent; color: inherit;",
+    "head": "border-bottom: 1px solid currentColor;",
+    "quiet": "opacity: 0.75;",
+}
+
+
+def as_html(card: Card) -> str:
+    """The card as HTML that stands alone; every word of it is escaped.
+
+    >>> "<script>" in as_html(Card("Sum", "<script>"))
+    False
+    """
+    parts = [f"<b>{_escaped(card.name)}</b> {_escaped(_line(card.headline))}"]
+    if card.facts:
+        rows = "".join(
+            f"<tr>{_cell('th', name)}{_cell('td', said(value))}</tr>"
+            for name, value in card.facts.items()
+        )
+        parts.append(_table(rows))
+    if shown := card.shown:
+        head = "".join(_cell("th", name, head=True) for name in card.table)
+        rows = "".join(f"<tr>{''.join(_cell('td', w) for w in row)}</tr>" for row in shown)
+        parts.append(_table(f"<tr>{head}</tr>{rows}"))
+        if card.length > len(shown):
+            parts.append(_quiet(f"… {card.length - len(shown):,} more rows"))
+    if card.note:
+        parts.append(_quiet(_line(card.note)))
+    return f'<div style="{_STYLE["div"]}">{"".join(parts)}</div>'
+
+
+def _cell(tag: str, text: str, *, head: bool = False) -> str:
+    style = _STYLE["cell"] + (_STYLE["head"] if head else "")
+    return f'<{tag} style="{style}">{_escaped(text)}</{tag}>'
+
+
+def _table(rows: str) -> str:
+    return f'<table style="{_STYLE["table"]}">{rows}</table>'
+
+
+def _quiet(text: str) -> str:
+    return f'<div style="{_STYLE["quiet"]}">{_escaped(text)}</div>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=True)

@@ -1,0 +1,118 @@
+"""Help a newcomer can read: panels, main commands first, no type on flags, names as they are."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from attsvm.cli import PANELS, app
+from attsvm.cli.parts import words
+from attsvm.figures.style import LOOKS
+from attsvm.heads import HEADS
+from attsvm.language.embedding import KINDS
+from attsvm.language.training.next_token import READOUTS
+from attsvm.language.training.task import WEIGHTS
+from attsvm.losses import LOSSES
+from attsvm.models import MODELS, SENTENCE_MODELS
+from attsvm.norms import NORMS
+from attsvm.rules import RULES
+from attsvm.rules.steps.schedules import SCHEDULES
+from tests.cli.command import problem
+
+COMMANDS = [str(command.name) for command in app.registered_commands]
+PANEL = re.compile(r"^╭─ (.+?) ─+╮$", re.M)
+
+
+def test_names_in_help_are_those_of_the_registries():
+    known = (MODELS, SENTENCE_MODELS, RULES, HEADS, LOSSES, SCHEDULES, NORMS)
+    listed = (
+        words.MODELS, words.SENTENCE_MODELS, words.RULES, words.HEADS, words.LOSSES,
+        words.SCHEDULES, words.NORMS,
+    )  # fmt: skip
+    for names, registry in zip(listed, known, strict=True):
+        assert names == tuple(registry)
+    assert (words.READOUTS, words.WEIGHTS, words.EMBEDDINGS) == (READOUTS, WEIGHTS, KINDS)
+    assert words.STYLES == LOOKS
+
+
+def test_the_main_commands_come_first(run):
+    done = run("--help")
+    assert done.code == 0 and PANEL.findall(done.out) == ["Options", *PANELS]
+    places = [done.out.index(f"│ {name} ") for name in COMMANDS]
+    assert places == sorted(places) and COMMANDS[:2] == ["solve", "certify"]
+    assert "Start with: attsvm example" in done.out
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_short_help_and_no_type_on_flags(run, name):
+    said = () if name is None else (name,)
+    done = run(*said, "-h")
+    assert done.code == 0 and done.err == ""
+    assert "<bool>" not in done.out and "-h" in done.out
+    assert done.out == run(*said, "--help").out
+
+
+def test_every_command_has_an_example(run):
+    for name in COMMANDS:
+        assert f"Example: attsvm {name}" in run(name, "-h").out
+
+
+def test_options_are_grouped(run):
+    panels = PANEL.findall(run("train", "-h").out)
+    assert {"The run", "Its steps", "Output", "Reading a text", "Training on a text"} <= set(panels)
+    panels = PANEL.findall(run("sentences", "-h").out)
+    assert {"Reading a text", "What is shown", "Output"} <= set(panels)
+
+
+def test_help_loads_no_solver():
+    """Seen in a fresh process: neither root help nor that of train loads what it computes with."""
+    code = (
+        "import sys; sys.argv = ['attsvm', *{said!r}]; import attsvm.cli as cli\n"
+        "try: cli.main()\n"
+        "except SystemExit: print(sorted({{'numba', 'scipy', 'matplotlib'}} & set(sys.modules)))"
+    )
+    for said in (["--help"], ["train", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(said=said)], capture_output=True, text=True
+        )
+        assert done.returncode == 0 and done.stdout.splitlines()[-1] == "[]", done
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("attsvm so", "solve"),
+        ("attsvm train --rule mi", "mirror:P"),
+        ("attsvm solve --norm nu", "nuclear"),
+    ],
+)
+def test_completion(line, found):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv = ['attsvm']; from attsvm.cli import main; main()",
+        ],
+        capture_output=True,
+        text=True,
+        env={
+            "_ATTSVM_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split()) - 1),
+        },
+    )
+    assert found in done.stdout.split(), done
+
+
+def test_the_script_of_completion(run):
+    assert "show-completion" in run("--help").out
+
+
+def test_certify_says_that_the_exact_check_ran(run, tmp_path):
+    run("solve", problem(tmp_path), "--out", "best.npz")
+    assert "exact check" not in run("certify", "tokens.npz", "best.npz").out
+    done = run("certify", "tokens.npz", "best.npz", "--exact")
+    assert done.code == 0 and "ran in rational arithmetic: holds" in done.out
+    run("solve", "tokens.npz", "--certificate", "proof.npz")
+    assert "ran in rational arithmetic: holds" in run("certify", "proof.npz", "--exact").out

@@ -1,0 +1,284 @@
+"""Every public result: a screen of text, escaped HTML, a table where it is one, a picture."""
+
+import inspect
+import json
+import subprocess
+import sys
+from dataclasses import is_dataclass
+from html.parser import HTMLParser
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import attsvm
+from attsvm import language
+from attsvm.errors import Unsupported
+from attsvm.figures.picture import Picture
+from attsvm.figures.results import PICTURES
+from attsvm.ground.card import LINES, WIDTH
+from attsvm.ground.result import Result, Table
+from tests.contracts.results import MADE, SCRIPT, best, comparison, ended, path, proved, stages
+
+# What a user gives, and what a solver or a text is made of: no results.
+GIVEN = {"Tokens", "Problem", "Stack", "Sentences", "Order", "Norm", "Solver", "Rule", "Model",
+         "Head", "Loss"}  # fmt: skip
+CASES = [(name, k) for name, makers in MADE.items() for k in range(len(makers))]
+
+
+def made(name: str, k: int = 0):
+    return MADE[name][k]()
+
+
+def public() -> dict[str, type]:
+    names = {name: getattr(attsvm, name) for name in attsvm.__all__}
+    names |= {name: getattr(language, name) for name in language.__all__}
+    return {name: thing for name, thing in names.items() if inspect.isclass(thing)}
+
+
+def test_every_public_result_is_tried():
+    missing = {
+        name for name, thing in public().items()
+        if not issubclass(thing, BaseException) and name not in GIVEN | set(MADE)
+    }  # fmt: skip
+    assert not missing, f"add an instance of {sorted(missing)} to tests/contracts/results.py"
+    for name, thing in public().items():
+        if name in MADE:
+            assert issubclass(thing, Result), f"{name} is no Result"
+            assert is_dataclass(thing) and thing.__repr__ is not object.__repr__
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_text_fits_a_screen(name, k):
+    thing = made(name, k)
+    assert type(thing).__name__ == name
+    lines = repr(thing).split("\n")
+    assert lines[0].startswith(f"{name}(")
+    assert len(lines) <= LINES == 24
+    assert max(map(len, lines)) <= WIDTH == 100
+    assert all(c.isprintable() for line in lines for c in line)
+    assert "array(" not in repr(thing) and " object at 0x" not in repr(thing)
+
+
+class Reader(HTMLParser):
+    """The tags and words of a piece of HTML, and whether every tag is closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.words = [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.add(tag)
+        assert all(name == "style" for name, _ in attrs)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_html_is_whole_small_and_escaped(name, k):
+    text = made(name, k)._repr_html_()
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    assert reader.tags <= {"div", "b", "table", "tr", "th", "td"}
+    assert len(text) < 20_000
+    assert "rgb" not in text and "#" not in "".join(
+        part.split('"')[0] for part in text.split('style="')[1:]
+    ), "colours are those of the page"
+
+
+def test_words_of_the_data_reach_html_escaped():
+    page = made("Limit", 1)._repr_html_()
+    assert SCRIPT not in page and "<script" not in page
+    assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in page
+
+
+TABLES = sorted(name for name in MADE if isinstance(made(name), Table))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_become_frames(name):
+    pandas = pytest.importorskip("pandas")
+    for maker in MADE[name]:
+        thing = maker()
+        frame, columns = thing.to_frame(), thing.columns()
+        assert isinstance(frame, pandas.DataFrame)
+        assert list(frame.columns) == list(columns)
+        assert {len(column) for column in columns.values()} == {len(frame)}
+
+
+def test_the_listed_tables_are_tables():
+    asked = {"Path", "Outcome", "Optimality", "RegPath", "Certificate", "Limit",
+             "ConvergenceProof", "Stages", "SentenceOutcome", "Optima", "Comparison"}  # fmt: skip
+    assert asked <= set(TABLES)
+
+
+def test_without_pandas_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(Unsupported, match=r"pip install 'attsvm\[pandas\]'"):
+        ended().to_frame()
+
+
+# Result -> kind of picture.
+DRAWN = {
+    "Basin": "basin", "Certificate": "certificate", "Comparison": "comparison",
+    "ConvergenceProof": "proof", "Optima": "optima", "Optimality": "optimality",
+    "Outcome": "outcome", "Path": "path", "RegPath": "regpath", "SentenceOutcome": "sentences",
+    "Stages": "stages",
+}  # fmt: skip
+
+
+def test_every_picture_has_its_result():
+    assert sorted(DRAWN.values()) == sorted(PICTURES)
+    for name in MADE:
+        assert (name in DRAWN) == ("plot" in dir(type(made(name)))) or name == "SentenceProof"
+
+
+@pytest.mark.parametrize("look", ["screen", "paper"])
+@pytest.mark.parametrize("name", sorted(DRAWN))
+def test_pictures_are_drawn_in_the_style_of_the_house(name, look):
+    before = dict(matplotlib.rcParams)
+    figure = made(name).plot(style=look)
+    assert dict(matplotlib.rcParams) == before
+    assert isinstance(figure, Picture) and figure.axes
+    shown = figure._repr_png_()
+    assert shown.startswith(b"\x89PNG")
+    if look == "paper":
+        assert figure.get_figwidth() == 3.25
+        assert figure.get_figheight() <= 9.0, "a page"
+        words = [*figure.findobj(matplotlib.text.Text)]
+        small = {w.get_fontsize() for w in words if w.get_text().strip() and w.get_visible()}
+        assert min(small) >= 6.5
+
+
+@pytest.mark.parametrize("name", ["Certificate", "Outcome", "Optimality", "Optima", "RegPath",
+                                  "ConvergenceProof", "Basin"])  # fmt: skip
+def test_a_picture_goes_into_axes_of_ones_own(name):
+    mine = Figure()
+    left, right = mine.subplots(1, 2)
+    assert made(name).plot(ax=right) is mine
+    assert right.has_data() and not left.has_data()
+    with pytest.raises(Unsupported, match="give matplotlib Axes"):
+        made(name).plot(ax=3)
+
+
+def test_fonts_are_embedded_whole(tmp_path):
+    best().plot(style="paper").savefig(tmp_path / "one.pdf")
+    page = (tmp_path / "one.pdf").read_bytes()
+    assert b"/FontFile2" in page and b"/Type3" not in page
+
+
+def test_what_cannot_be_drawn_is_said():
+    with pytest.raises(Unsupported, match="no margins to draw"):
+        made("Certificate", 2).plot()
+    with pytest.raises(Unsupported, match="no proof to draw"):
+        made("ConvergenceProof", 1).plot()
+    with pytest.raises(Unsupported, match="no solution to draw the run beside"):
+        made("Outcome", 1).plot()
+    with pytest.raises(Unsupported, match="unknown style 'wide': known are screen, paper"):
+        best().plot(style="wide")
+    with pytest.raises(attsvm.BadTokens, match="instances 0 to 0"):
+        path().plot(instance=1)
+
+
+def test_a_path_with_its_outcome_is_the_picture_of_a_run():
+    assert [ax.get_title("left") for ax in path().plot(ended()).axes][2] == (
+        "Way to the frobenius limit"
+    )
+    with pytest.raises(attsvm.BadTokens, match="give the Outcome"):
+        path().plot(best())
+
+
+PROBE = """
+import sys, json
+{first}
+import attsvm
+tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
+repr(best), best._repr_html_()
+loaded = "matplotlib" in sys.modules or "pandas" in sys.modules
+try:
+    said = type(best.plot()).__name__
+except attsvm.Unsupported as error:
+    said = str(error)
+print(json.dumps([loaded, said, "matplotlib.pyplot" in sys.modules]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("", "Picture"),
+        (
+            "sys.modules['matplotlib'] = None",
+            "plot() needs matplotlib, which is not installed: pip install matplotlib",
+        ),
+    ],
+)
+def test_pictures_need_no_display_and_nothing_is_loaded_before(first, said):
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(first=first)],
+        capture_output=True, text=True, env=_bare(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    loaded, found, pyplot = json.loads(done.stdout.splitlines()[-1])
+    assert not pyplot
+    assert not loaded or first
+    assert found == said
+
+
+def _bare() -> dict[str, str]:
+    import os
+
+    kept = {name: value for name, value in os.environ.items() if name != "DISPLAY"}
+    return kept | {"MPLBACKEND": "tkagg"}
+
+
+def test_a_row_of_a_path_is_a_record():
+    """Norms and attention again, record by record, by sums of squares."""
+    run = path()
+    table = run.columns()
+    for r in (0, 7, -1):
+        W = run.weights["W"][r, 0]
+        assert table["norm_W"][r] == pytest.approx(sum(float(w) ** 2 for w in W.ravel()) ** 0.5)
+        assert table["step"][r] == run.steps[r]
+        assert table["least_attention"][r] == min(run.sureness[r, 0])
+
+
+def test_rows_of_an_outcome_are_its_margins():
+    """(x_kept − x_other)·W z over ‖W‖, from the tokens themselves."""
+    from tests.contracts.results import small
+
+    tokens, _ = small()
+    found = ended()
+    table, W = found.columns(), found.W
+    size = np.sqrt((W**2).sum())
+    for k in range(len(table["input"])):
+        i, a, t = (int(table[name][k]) for name in ("input", "kept", "dropped"))
+        margin = float((tokens.keys[i, a] - tokens.keys[i, t]) @ W @ tokens.queries[i])
+        own = margin / size * found.certificate.lower
+        assert table["share"][k] == pytest.approx(own, rel=1e-9)
+    assert min(table["share"]) == pytest.approx(found.margin_share, rel=1e-9)
+    assert min(table["best"]) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_the_bound_that_is_drawn_is_the_bound():
+    proof = proved()
+    (line,) = [one for one in proof.plot(steps=50).axes[0].lines if len(one.get_xdata()) > 2]
+    x, y = line.get_xdata(), line.get_ydata()
+    assert x[0] == 0 and x[-1] == 50
+    rho = proof.constants["rho"] + proof.constants["growth"] * x
+    assert np.allclose(y, np.minimum(proof.constants["rate"] / rho**2, 1.0), rtol=1e-9)
+
+
+def test_stages_and_comparison_name_what_they_hold():
+    assert "W_ov: loss" in [ax.get_title("left") for ax in stages().plot().axes]
+    titles = [ax.get_title("left") for ax in comparison().plot().axes]
+    assert titles[-2:] == ["Direction of own limit", "Proved since"]
