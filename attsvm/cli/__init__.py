@@ -16,11 +16,8 @@ from attsvm.cli import (
     bench,
     certify,
     example,
-<<<<<<< HEAD
-    hunt,
-=======
     fit,
->>>>>>> main
+    hunt,
     list,
     optima,
     report,
@@ -36,33 +33,12 @@ from attsvm.cli.parts.options import Command, app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 from attsvm.ground.version import __version__
 
-<<<<<<< HEAD
-# Loading a module adds its command; the help page lists them in this order, others last.
-COMMANDS = (
-    solve,
-    certify,
-    example,
-    optima,
-    train,
-    sentences,
-    list,
-    show,
-    reproduce,
-    report,
-    hunt,
-    tour,
-    bench,
-    warm,
-)
-_ORDER = [module.__name__.rpartition(".")[2] for module in COMMANDS]
-app.registered_commands.sort(key=lambda command: (*_ORDER, command.name).index(command.name))
-=======
 # Loading a module adds its command; the help page lists them by panel in this order, others last.
 PANELS = {
     "Main commands": (solve, certify, optima, train, sentences),
     "To try it out": (example, tour),
     "Real networks": (fit,),
-    "The papers' claims": (list, show, reproduce, report),
+    "The papers' claims": (list, show, reproduce, report, hunt),
     "This machine": (bench, warm),
 }
 _PANEL = {
@@ -74,7 +50,6 @@ app.registered_commands.sort(key=lambda command: (*_PANEL, command.name).index(c
 for _command in app.registered_commands:
     _command.cls = Command
     _command.rich_help_panel = _PANEL.get(str(_command.name), "Others")
->>>>>>> main
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
