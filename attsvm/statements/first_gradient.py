@@ -98,6 +98,6 @@ STATEMENT = Statement(
         " init='zero')",
         "print(path.selection, attsvm.Selection.best(tokens, v).indices)",
     ),
-    proves="the run in floats (short ones in sixty digits), then a proof of convergence in intervals",
+    proves="the run in floats (in sixty digits if short), then a proof of convergence in intervals",
     block=100,
 )

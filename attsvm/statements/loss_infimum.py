@@ -46,5 +46,4 @@ STATEMENT = Statement(
     violation=violation,
     confirm=confirm,
     proves="sixty digits",
-    block=500,
 )

@@ -13,9 +13,9 @@ from attsvm.statements.statement import Confirmation, Field, Instance, Space, St
 
 
 def _make(drawn: dict[str, Floats]) -> dict[str, Floats]:
-    """One input of T orthonormal tokens: scores are the entries of v."""
-    T = len(drawn["v"])
-    return {"X": np.eye(T)[None], "v": drawn["v"], "penalty": abs(drawn["penalty"])}
+    """One input of orthonormal tokens: scores are the entries of v, each a gap below the last."""
+    v = -np.concatenate([[0.0], np.cumsum(abs(drawn["gaps"]))])
+    return {"X": np.eye(len(v))[None], "v": v, "penalty": abs(drawn["penalty"])}
 
 
 def best_attention(scores: list[Fraction], penalty: Fraction) -> list[Fraction]:
@@ -74,7 +74,7 @@ STATEMENT = Statement(
     says="One input of orthonormal tokens, head v·o − λ‖o‖²: if τ gap_τ/2 > λ > gap_1, the best "
     "attention has between 2 and τ nonzeros (v1, Lemma 6).",
     kind="theorem",
-    space=Space({"T": (2, 6)}, (Field("v", ("T",)), Field("penalty", (1,))), make=_make),
+    space=Space({"gaps": (1, 5)}, (Field("gaps", ("gaps",)), Field("penalty", (1,))), make=_make),
     premises=premises,
     violation=violation,
     confirm=confirm,
@@ -84,5 +84,4 @@ STATEMENT = Statement(
         "print(STATEMENT.checked(Instance({'X': X, 'v': v, 'penalty': penalty})).says)",
     ),
     proves="the projection in rationals",
-    block=2000,
 )

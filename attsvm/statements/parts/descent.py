@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from attsvm.claims.shared.plain_descent import loss_and_pull, smoothness
 from attsvm.convergence import ConvergenceProof
 from attsvm.convergence.front import prover
 from attsvm.ground.arrays import Floats
-from attsvm.statements.parts.digits import SURE, Look, decimals, inner, look_at
 from attsvm.statements.parts.facts import best_tokens, facts_of, locally_optimal, logits, point
 from attsvm.statements.parts.rationals import written
 from attsvm.statements.statement import Confirmation, Instance
@@ -69,12 +66,20 @@ def confirm_stray(one: Instance, name: str = "p0") -> Confirmation:
     return Confirmation(
         checked and proof.longest_step >= step,
         "proof of convergence",
-        f"from the start {written(point(one, name).ravel())} plain descent with every step up to "
+        f"from the start {_shown(point(one, name))} plain descent with every step up to "
         f"1/L_W = {step:.3g} is proved ({proof.theorem}) to keep the tokens {kept} for ever, where "
         f"the best are {[int(t) for t in best]}; the cosine of the two directions is "
         f"{cosine(ends.W, right.W):.3f}",
         {"theorem": str(proof.theorem), "longest step": f"{proof.longest_step:.6g}"},
     )
+
+
+def _shown(W: Floats) -> str:
+    """A point as simple fractions where it has such entries, else rounded."""
+    flat = W.ravel()
+    if (flat * 64 == np.round(flat * 64)).all():
+        return written(flat)
+    return "(" + ", ".join(f"{x:.6g}".replace("-", "−") for x in flat) + ")"
 
 
 def descent_along(one: Instance, W: Floats, D: Floats) -> float:
@@ -83,20 +88,12 @@ def descent_along(one: Instance, W: Floats, D: Floats) -> float:
     return cosine(pull, D)
 
 
-def exact_look(one: Instance, W: Floats) -> Look:
-    """Attention, loss and gradient at a float W, in sixty digits."""
-    return look_at(one, decimals(W))
-
-
-def surely_positive(value: object, parts: Iterable[object]) -> bool:
-    """Whether a number of sixty digits is positive beyond the errors of its parts."""
-    from decimal import Decimal
-
-    size = max((abs(Decimal(str(p))) for p in parts), default=Decimal(1))
-    return Decimal(str(value)) > SURE * max(size, Decimal(1))
-
-
 __all__ = [
-    "confirm_stray", "cosine", "descent_along", "exact_look", "inner", "loss_and_pull",
-    "smoothness", "start_proof", "strays", "surely_positive",
-]  # fmt: skip
+    "confirm_stray",
+    "cosine",
+    "descent_along",
+    "loss_and_pull",
+    "smoothness",
+    "start_proof",
+    "strays",
+]
