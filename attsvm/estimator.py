@@ -1,4 +1,5 @@
-"""MaxMarginAttention: one layer of attention and its decoder as a scikit-learn classifier.
+"""MaxMarginAttention: one layer of attention and its decoder as a scikit-learn classifier; and
+TokenScaler, which standardizes the features of tokens before it.
 
 Needs scikit-learn (the extra `sklearn`); `import attsvm` does not load it.
 """
@@ -6,12 +7,14 @@ Needs scikit-learn (the extra `sklearn`); `import attsvm` does not load it.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.losses import Loss
@@ -22,11 +25,13 @@ from attsvm.rules import Rule
 from attsvm.solvers.front import solve
 from attsvm.theory.outcomes import Outcome, outcome
 from attsvm.training.front import train
+from attsvm.training.path import Path
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
     from sklearn.utils import assert_all_finite
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import (
         check_array,
         check_consistent_length,
@@ -40,16 +45,44 @@ MODELS = ("joint-weight", "joint-prompt")
 QUERIES = ("first", "last", None)
 
 
+# Log-odds over decision value, of the losses whose best decision is a multiple of them.
+_LOG_ODDS = {"logistic": 1.0, "exponential": 2.0}
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """One decision: a class against the others, or the second of two against the first."""
+
+    coef: Floats
+    attention: Floats
+    path: Path
+    outcome: Outcome
+    certificate: Certificate | None
+
+
+def _has_odds(estimator: MaxMarginAttention) -> bool:
+    """Whether the loss gives probabilities; an AttributeError says so where it does not."""
+    loss = vars(estimator).get("_loss", estimator.loss)  # that of the fit, if there was one
+    if not isinstance(loss, str) or loss not in _LOG_ODDS:
+        raise AttributeError(
+            f"predict_proba needs the loss {' or '.join(_LOG_ODDS)}, whose decision values are "
+            f"log-odds; the loss is {loss!r}"
+        )
+    return True
+
+
 class MaxMarginAttention(ClassifierMixin, BaseEstimator):
-    """A binary classifier: softmax attention over the tokens of an input, read by a linear decoder.
+    """A classifier: softmax attention over the tokens of an input, read by a linear decoder.
 
     The decision value of an input with tokens x_1 … x_T and query z is
 
         v·Σ_t s_t x_t,   s = softmax(x_t·W z),
 
     positive for the second class. W and v are trained together by `rule` on the mean loss; there
-    is no intercept. What the attention selects is compared with the max-margin problem of the
-    selected tokens, and a ConvergenceWarning says when they are undecided or not locally optimal.
+    is no intercept. With K > 2 classes, K such decisions are trained, each class against all the
+    others with attention of its own, and the largest wins. What the attention selects is compared
+    with the max-margin problem of the selected tokens, and a ConvergenceWarning says when they are
+    undecided or not locally optimal.
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
     what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
@@ -57,11 +90,12 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
     `attsvm.train`; lr, max_iter: step size and number of steps. norm: of the certificate; None
     takes the norm that theory predicts for the rule.
 
-    After fit: classes_ (2,); coef_ v (d,); attention_ W (d, d) or p (d,); n_iter_; n_features_in_
+    After fit: classes_ (K,); coef_ v (d,); attention_ W (d, d) or p (d,); n_iter_; n_features_in_
     d; selection_ (n,) the token of each training input with the most attention; path_ the run;
     certificate_ the max-margin problem of the selection (None when there is one token only);
     outcome_ the end of the run against its predicted limit; state_ "undecided", "saturated", "at a
-    locally optimal selection", "converges" or "unknown", as in `attsvm.outcome`.
+    locally optimal selection", "converges" or "unknown", as in `attsvm.outcome`. With K > 2 classes
+    arrays get a first axis of K, and path_, certificate_, outcome_ and state_ are tuples of K.
 
     >>> from attsvm.data import EXAMPLES
     >>> a = EXAMPLES["joint-tight"]()
@@ -70,6 +104,10 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
     ('at a locally optimal selection', array([1, 1, 1]))
     >>> fitted.certificate_.W.ravel().round(6)
     array([1.333333, 0.333333])
+    >>> fitted.predict_proba(a["X"]).round(1)
+    array([[0., 1.],
+           [0., 1.],
+           [1., 0.]])
     """
 
     def __init__(
@@ -96,11 +134,34 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Self:
-        """The estimator itself, trained on X (n, T, d) and the labels y (n,) of two classes."""
+        """The estimator itself, trained on X (n, T, d) and the labels y (n,) of K classes."""
         model = self._trained_model()
         norm = None if self.norm is None else norm_of(self.norm)
         values = _three_axes(X)
-        classes, signs = _two_classes(y, values)
+        classes, signs = _classes(y, values)
+        fits = [self._trained(values, one, model, norm) for one in signs]
+        steps = [int(one.path.steps[-1]) for one in fits]
+        self.classes_ = classes
+        self.coef_ = _all([one.coef for one in fits])
+        self.attention_ = _all([one.attention for one in fits])
+        self.n_iter_ = max(steps)
+        self.n_features_in_ = values.shape[2]
+        self.selection_ = _all([one.outcome.selection for one in fits])
+        self.path_ = _each([one.path for one in fits])
+        self.outcome_ = _each([one.outcome for one in fits])
+        self.certificate_ = _each([one.certificate for one in fits])
+        self.state_ = _each([one.outcome.state for one in fits])
+        # Those of the weights, whatever the parameters become.
+        self._query, self._loss = self.query, self.loss
+        for k, one in enumerate(fits):
+            unsettled = _unsettled(one.outcome, steps[k])
+            if one.path.diverged < 0 and unsettled:
+                which = "" if len(fits) == 1 else f"class {classes[k]}: "
+                warnings.warn(which + unsettled, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _trained(self, values: Floats, signs: Floats, model: str, norm: Norm | None) -> _Fit:
+        """One decision between the labels +1 and −1."""
         tokens = Tokens(values, queries=self.query, labels=signs)
         path = train(
             tokens,
@@ -119,48 +180,61 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         if norm is not None and certificate is not None and certificate.norm != norm:
             certificate = solve(certificate.problem, norm)
         end = path.at(len(path.steps) - 1)
-        self.classes_ = classes
-        self.coef_ = end["v"][0]
-        self.attention_ = end["p" if model == "joint-prompt" else "W"][0]
-        self.n_iter_ = int(path.steps[-1])
-        self.n_features_in_ = tokens.d
-        self.selection_ = found.selection
-        self.path_ = path
-        self.outcome_ = found
-        self.certificate_ = certificate
-        self.state_ = found.state
-        self._query = self.query  # that of the weights, whatever the parameter becomes
-        if path.diverged < 0 and (unsettled := _unsettled(found, self.n_iter_)):
-            warnings.warn(unsettled, ConvergenceWarning, stacklevel=2)
-        return self
+        W = end["p" if model == "joint-prompt" else "W"][0]
+        return _Fit(end["v"][0], W, path, found, certificate)
 
     def decision_function(self, X: Any) -> Floats:
-        """v·o of each input (n,), positive for classes_[1]; exact when attention saturates."""
-        return self._attend(X)[1] @ self.coef_
+        """v·o of each input (n,), positive for classes_[1], or (n, K) with K > 2 classes.
+
+        It is exact when attention saturates.
+        """
+        pooled = self._attend(X)[1]
+        values = np.einsum("knd,kd->nk", pooled, self.coef_.reshape(-1, self.n_features_in_))
+        return values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each input (n,)."""
         values = self.decision_function(X)
+        if values.ndim == 2:
+            return self.classes_[values.argmax(axis=1)]
         return self.classes_[(values > 0).astype(np.int64)]
 
+    @available_if(_has_odds)
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability of each class (n, K), from the decision values as log-odds.
+
+        They are those of the loss that was trained, logistic or exponential. Training goes on to
+        separate, so they tend to 0 and 1 with the steps and are not calibrated. With K > 2 classes
+        the K decisions are scaled to the sum 1.
+        """
+        values = self.decision_function(X)
+        scale = _LOG_ODDS[str(self._loss)]
+        if values.ndim == 1:
+            return np.stack([_sigmoid(-scale * values), _sigmoid(scale * values)], axis=1)
+        # In logarithms, so that inputs that no class wants are shared out as well.
+        logs = -np.logaddexp(0.0, -scale * values)
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return shares / shares.sum(axis=1, keepdims=True)
+
     def attention(self, X: Any) -> Floats:
-        """The attention probabilities (n, T) of each input; T may differ from that of fit."""
-        return np.exp(self._attend(X)[0])
+        """The attention probabilities (n, T) of each input, or (n, K, T) with K > 2 classes; T may
+        differ from that of fit."""
+        shares = np.exp(self._attend(X)[0])
+        return shares[0] if len(self.classes_) == 2 else shares.transpose(1, 0, 2)
 
     def _attend(self, X: Any) -> tuple[Floats, Floats]:
-        """The log attention (n, T) and the pooled tokens (n, d)."""
+        """The log attention (K, n, T) and the pooled tokens (K, n, d) of each decision."""
         check_is_fitted(self)
         values = _three_axes(X)
-        if values.shape[2] != self.n_features_in_:
-            raise BadTokens(
-                f"X has {values.shape[2]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
+        d = self.n_features_in_
+        _check_features(self, values)
         tokens = Tokens(values, queries=self._query)
-        W = self.attention_.reshape(1, self.n_features_in_, -1)
-        stacked = values[None]
-        logs, _, pooled = attend(stacked, stacked, tokens.queries[None], tokens.present()[None], W)
-        return logs[0], pooled[0]
+        stacked, z, present = values[None], tokens.queries[None], tokens.present()[None]
+        found = [
+            attend(stacked, stacked, z, present, W.reshape(1, d, -1))
+            for W in self.attention_.reshape(-1 if len(self.classes_) > 2 else 1, d, z.shape[2])
+        ]
+        return np.stack([logs[0] for logs, _, _ in found]), np.stack([o[0] for _, _, o in found])
 
     def _trained_model(self) -> str:
         """The model that the parameters name; raises Unsupported where one has no meaning."""
@@ -193,11 +267,10 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         return "joint-prompt" if self.query is None else self.model
 
     def __sklearn_tags__(self) -> Any:
-        """Three axes and two classes (read by scikit-learn 1.6 and later)."""
+        """Three axes (read by scikit-learn 1.6 and later)."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
-        tags.classifier_tags.multi_class = False
         return tags
 
 
@@ -214,23 +287,43 @@ def _three_axes(X: Any) -> Floats:
     return values
 
 
-def _two_classes(y: Any, values: Floats) -> tuple[NDArray[Any], Floats]:
-    """The two classes in order, and the labels (n,) as -1 for the first and +1 for the second."""
+def _check_features(estimator: Any, values: Floats) -> None:
+    """Raises BadTokens unless X has as many features as in fit."""
+    if values.shape[2] != estimator.n_features_in_:
+        raise BadTokens(
+            f"X has {values.shape[2]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+
+
+def _classes(y: Any, values: Floats) -> tuple[NDArray[Any], list[Floats]]:
+    """The classes in order, and signs (n,): +1 for the second of two, or for each of more."""
     if y is None:
         raise BadTokens("MaxMarginAttention requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_consistent_length(values, labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
-    kind = type_of_target(labels, input_name="y")
-    if kind != "binary":
-        raise BadTokens(
-            f"Only binary classification is supported. The type of the target is {kind}."
-        )
     classes = np.unique(labels)
-    if len(classes) != 2:
+    if len(classes) < 2:
         raise BadTokens(f"y has one class only, {classes[0]}: there is nothing to separate")
-    return classes, np.where(labels == classes[1], 1.0, -1.0)
+    wanted = classes[1:] if len(classes) == 2 else classes
+    return classes, [np.where(labels == one, 1.0, -1.0) for one in wanted]
+
+
+def _all(parts: list[Any]) -> Any:
+    """The one array, or several stacked."""
+    return parts[0] if len(parts) == 1 else np.stack(parts)
+
+
+def _each(parts: list[Any]) -> Any:
+    """The one result, or several as a tuple."""
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _sigmoid(values: Floats) -> Floats:
+    """1/(1 + exp(−x)) without overflow."""
+    return np.exp(-np.logaddexp(0.0, -values))
 
 
 def _unsettled(found: Outcome, steps: int) -> str | None:
@@ -246,3 +339,59 @@ def _unsettled(found: Outcome, steps: int) -> str | None:
             "a longer run may leave them; try a larger max_iter or lr"
         )
     return None
+
+
+class TokenScaler(TransformerMixin, BaseEstimator):
+    """A transformer that gives each feature of tokens the mean 0 and the deviation 1.
+
+    X is (n, T, d); mean and deviation of a feature are those of all n T tokens; the axes stay.
+    center, scale: whether each is done; a feature that never changes is only centred. The number of
+    tokens may differ from that of fit. Tokens are never missing here, as in MaxMarginAttention.
+
+    After fit: mean_ (d,), scale_ (d,), n_features_in_ d.
+
+    >>> scaler = TokenScaler().fit([[[0.0, 5.0], [2.0, 5.0]], [[4.0, 5.0], [6.0, 5.0]]])
+    >>> scaler.mean_, scaler.scale_.round(3)
+    (array([3., 5.]), array([2.236, 1.   ]))
+    """
+
+    def __init__(self, *, center: bool = True, scale: bool = True) -> None:
+        self.center = center
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """The scaler itself, with the mean and the deviation of each feature of X (n, T, d)."""
+        flat = _three_axes(X).reshape(-1, np.shape(X)[2])
+        # Over the largest entry, so that no square or sum overflows or vanishes.
+        largest = np.abs(flat).max(axis=0)
+        unit = np.where(largest > 0, largest, 1.0)
+        mean = (flat / unit).mean(axis=0)
+        deviation = (flat / unit).std(axis=0)
+        steady = (flat == flat[0]).all(axis=0)
+        mean = np.where(steady, flat[0] / unit, mean)
+        self.mean_ = mean * unit if self.center else np.zeros(flat.shape[1])
+        usable = self.scale & ~steady & (deviation * unit > 0)
+        self.scale_ = np.where(usable, deviation * unit, 1.0)
+        self.n_features_in_ = flat.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """The tokens (n, T, d), each feature less its mean and over its deviation."""
+        check_is_fitted(self)
+        values = _three_axes(X)
+        _check_features(self, values)
+        return (values - self.mean_) / self.scale_
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """The tokens (n, T, d) that `transform` makes these of."""
+        check_is_fitted(self)
+        values = _three_axes(X)
+        _check_features(self, values)
+        return values * self.scale_ + self.mean_
+
+    def __sklearn_tags__(self) -> Any:
+        """Three axes (read by scikit-learn 1.6 and later)."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags

@@ -10,17 +10,14 @@ descent and keeps no u. The pure rule is attsvm/rules/mirror.py.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attsvm.errors import Unsupported
-from attsvm.torch.optimizer import Group, RuleOptimizer, flat, plain_memory
+from attsvm.torch.optimizer import Group, RuleOptimizer, flat, plain_memory, precision
 
-# What the state of a parameter holds in the dual's precision, whatever the parameter's own is.
-_KEPT = ("dual", "momentum_buffer")
 # A weight is the one that the last step left when it is within so many roundings of it.
 _ROUNDINGS = 4
 
@@ -81,32 +78,16 @@ class MirrorDescent(RuleOptimizer):
         """Load a state of the same shapes and exponents, the dual variables digit by digit."""
         mine, theirs = self.param_groups, state_dict["param_groups"]
         for number, (group, saved) in enumerate(zip(mine, theirs, strict=False)):
-            if saved.get("p") != group["p"]:
+            if "p" in saved and saved["p"] != group["p"]:
                 raise Unsupported(
-                    f"group {number} was saved with p = {saved.get('p')} and has p = "
+                    f"group {number} was saved with p = {saved['p']:g} and has p = "
                     f"{group['p']:g}: dual variables of one exponent mean nothing for another"
                 )
-        places = list(chain.from_iterable(group["params"] for group in theirs))
-        params = list(chain.from_iterable(group["params"] for group in mine))
-        pairs = [(x, state_dict["state"].get(k, {})) for k, x in zip(places, params, strict=False)]
-        for x, kept in pairs:
-            for name in _KEPT:
-                if name in kept and kept[name].shape != x.shape:
-                    raise Unsupported(
-                        f"the saved {name} has shape {tuple(kept[name].shape)}, its parameter "
-                        f"{tuple(x.shape)}: the state is of another model"
-                    )
         super().load_state_dict(state_dict)
-        for x, kept in pairs:
-            for name in _KEPT:
-                if name in kept:
-                    self.state[x][name] = kept[name].detach().to(x.device, _precision(x)).clone()
         self.forget()
 
     def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
         lr, p, decay = float(group["lr"]), float(group["p"]), float(group["weight_decay"])
-        if lr * decay >= 1:
-            raise Unsupported(f"lr × weight_decay is {lr * decay:g}: it must be below 1")
         toward = self._directions(group, params, gradients)
         lr = -lr if group["maximize"] else lr
         kept = 1 - abs(lr) * decay
@@ -135,7 +116,7 @@ class MirrorDescent(RuleOptimizer):
             for x, new in zip(params, g, strict=True):
                 state = self.state[x]
                 if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = new.detach().to(_precision(x), copy=True)
+                    state["momentum_buffer"] = new.detach().to(precision(x), copy=True)
                 else:
                     state["momentum_buffer"].mul_(group["momentum"]).add_(new)
             g = [self.state[x]["momentum_buffer"] for x in params]
@@ -147,19 +128,25 @@ class MirrorDescent(RuleOptimizer):
         """The dual variable of a parameter, anew where the weight is not what a step left."""
         state = self.state[x]
         if "dual" not in state:
-            state["dual"] = _power(x.detach().to(_precision(x)), p - 1)
+            state["dual"] = _power(x.detach().to(precision(x)), p - 1)
         elif self._left.get(id(x)) != x._version:
             u = state["dual"]
-            expected = _power(u, 1 / (p - 1)).to(x.dtype)
+            expected = _left_by(u, x.detach(), p)
             off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
             state["dual"] = torch.where(off, _power(x.detach().to(u.dtype), p - 1), u)
         dual: Tensor = state["dual"]
         return dual
 
 
-def _precision(x: Tensor) -> torch.dtype:
-    """The precision of a parameter's dual variable."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+def _left_by(u: Tensor, x: Tensor, p: float) -> Tensor:
+    """The weights that a step to the dual variable u leaves, computed as the step does for x."""
+    if plain_memory(x) and plain_memory(u):
+        from attsvm.torch.threads import in_parts
+
+        w = torch.empty_like(x)
+        in_parts(flat(u.clone()), flat(torch.zeros_like(u)), flat(w), lr=0.0, shrink=1.0, p=p)
+        return w
+    return _power(u, 1 / (p - 1)).to(x.dtype)
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
@@ -168,7 +155,7 @@ def _power(x: Tensor, exponent: float) -> Tensor:
 
 def _over_norm(g: Tensor, q: float) -> Tensor:
     """g over its ℓq norm, zero when g is; no square or power leaves the range of floats."""
-    wide = g.to(_precision(g))
+    wide = g.to(precision(g))
     top = wide.abs().max() if wide.numel() else wide.sum()
     unit = wide / torch.where(top > 0, top, torch.ones_like(top))
     size = torch.linalg.vector_norm(unit, ord=q)

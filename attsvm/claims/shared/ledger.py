@@ -29,10 +29,11 @@ from attsvm.errors import AttsvmError
 LEDGER = "ledger."
 # A whole number that a replay does not know.
 UNKNOWN = np.iinfo(np.int64).min
-# How far a replay may be from the file on another processor, as a share of the largest entry of a
-# matrix; on the same one they are equal. "step": one step, or a number recomputed from kept ones.
-# A search ends near its point. Rounding grows in mirror descent, which takes roots of entries near
-# 0, in runs on factors, which leave a saddle, and where a rule leaps (sign, spectral).
+# How far a replay may be from the file, as a share of the largest entry of a matrix. On the same
+# processor they are equal, but for last digits of sums whose order depends on what is summed
+# beside. "step": one step, or a number recomputed from kept ones. A search ends near its point.
+# Rounding grows in mirror descent, which takes roots of entries near 0, in runs on factors, which
+# leave a saddle, and where a rule (sign, spectral) or a head with kinks leaps.
 WITHIN = {
     "step": 1e-7,
     "solve": 1e-7,
