@@ -95,7 +95,7 @@ def _print(report: dict[str, Any], lines: tuple[str, ...]) -> None:
             print(f"  {name} = {array}".replace(".0", ""))
     elif report["whole"]:
         whole = report["whole"]
-        shown = "; ".join(f"({cell.replace('; ', ', entries in ')})" for cell in whole[-3:])
+        shown = "; ".join(f"({cell.replace('; ', ', entries ')})" for cell in whole[-3:])
         print(f"  of {len(whole)} sizes every instance was tried, the largest: {shown}")
     if report["out"] is not None:
         print(f"  written to {report['out']}")

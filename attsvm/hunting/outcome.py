@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.hunting.plan import RANDOM, Drawn
+from attsvm.hunting.plan import RANDOM, Drawn, level_words, slices
 from attsvm.hunting.search import Tally, arrays, plain
 from attsvm.statements import Confirmation, Instance, Statement
+from attsvm.statements.statement import LEVELS
 
 # From here on numbers are given as powers of ten.
 _MANY = 100_000
@@ -98,19 +99,18 @@ class Hunt:
             for letter, size in re.findall(r"(\w+) = (\d+)", sizes):
                 most[letter] = max(most.get(letter, 0), int(size))
         said = ", ".join(f"{letter} ≤ {size}" for letter, size in most.items())
-        wide = RANDOM if RANDOM in levels else ", ".join(sorted(levels))
-        return f"{said}, entries {'multiples of 1/8' if wide == RANDOM else ''} in " + (
-            "−4..4" if wide == RANDOM else wide
-        )
+        if f"in {RANDOM}" in levels:
+            return f"{said}, entries multiples of 1/8 in −4..4"
+        known = [f"in {level}" for level in LEVELS if f"in {level}" in levels] or sorted(levels)
+        return f"{said}, entries {', '.join(known)}"
 
     def whole(self, statement: Statement) -> list[str]:
         """The sizes and levels of which every instance was tried, in words."""
-        from attsvm.hunting.plan import slices
-
         out: dict[str, int] = {}
         for sizes, level, _, count in slices(statement):
             said = ", ".join(f"{letter} = {size}" for letter, size in sizes.items())
-            out[f"{said}; {level}"] = out.get(f"{said}; {level}", 0) + count
+            cell = f"{said}; {level_words(statement.space, level)}"
+            out[cell] = out.get(cell, 0) + count
         return [cell for cell, count in out.items() if self.covered[f"{cell}; every"] >= count]
 
     def to_dict(self) -> dict[str, Any]:

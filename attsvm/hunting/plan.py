@@ -86,6 +86,14 @@ def block_at(statement: Statement, index: int) -> Block:
     return Block(index, kind, names[turn % len(names)], count)
 
 
+def level_words(space: Space, level: str) -> str:
+    """The entries of a level in words; those of the arrays where all of them have their own."""
+    if any(f.values is None for f in space.fields):
+        return f"in {level}"
+    values = sorted({x for f in space.fields for x in f.values or ()})
+    return ", ".join(f"{x:g}".replace("-", "−") for x in values)
+
+
 def stream(seed: int, block: Block) -> np.random.Generator:
     """The random numbers of a block."""
     return np.random.default_rng([seed, block.index])

@@ -13,7 +13,7 @@ import numpy as np
 from attsvm.errors import ConvergenceWarning
 from attsvm.ground.arrays import Floats
 from attsvm.ground.plugins import is_outside, load_object
-from attsvm.hunting.plan import Block, Drawn, block_at, draw, listed, stream
+from attsvm.hunting.plan import Block, Drawn, block_at, draw, level_words, listed, stream
 from attsvm.statements import Confirmation, Statement, statement_of
 from attsvm.statements.statement import check_statement
 
@@ -124,7 +124,8 @@ class _Hunter:
                 pairs = zip(f.axes, drawn[f.name].shape, strict=True)
                 sizes |= {axis: size for axis, size in pairs if isinstance(axis, str)}
             said = ", ".join(f"{k} = {v}" for k, v in sizes.items())
-            self._cells[shapes] = f"{said}; {self.block.level}; {self.block.kind}"
+            words = level_words(self.statement.space, self.block.level)
+            self._cells[shapes] = f"{said}; {words}; {self.block.kind}"
         return self._cells[shapes]
 
 
