@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 CACHED := .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 
-.PHONY: run tour test test-slow test-extras bench check format docs clean
+.PHONY: run tour test test-slow test-extras bench check format docs site clean
 
 # One thread per process: the tests run in several processes, and times are compared per thread.
 test test-slow test-extras bench: export OMP_NUM_THREADS := 1
@@ -33,7 +33,7 @@ test-slow: $(READY)  ## the slow tests alone
 
 test-extras: $(READY)  ## the tests of what is optional: torch, dask, slurm, parquet
 	@$(PIP) --no-build-isolation -e '.[test,torch,dask,slurm,parquet]'
-	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/engines
+	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/engines tests/sweep
 
 bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate
 	@$(PIP) --no-build-isolation -e '.[bench,torch]'
@@ -52,9 +52,16 @@ docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list 
 	$(BIN)/python -m tests.house.included
 	$(BIN)/python -m tests.reproduce.listed
 	$(BIN)/python -m tests.cli.glossed
+	$(BIN)/python -m tests.cli.commanded
+
+# The examples of the gallery run while it is built; one thread, as for the tests.
+site: export OMP_NUM_THREADS := 1
+site: $(READY)  ## build the site, offline, to build/site
+	$(BIN)/python tools/site.py build/site
+	@echo "The site is $(CURDIR)/build/site/index.html"
 
 clean:  ## remove what the tools left behind; the virtual environment stays
-	rm -rf $(CACHED) tour
+	rm -rf $(CACHED) tour docs/api docs/gallery
 	find attsvm tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend is installed first and used in place, so that its version is pinned as well.
@@ -63,5 +70,5 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (once; a few minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) setuptools
-	@$(PIP) --no-build-isolation -e '.[test,bench]'
+	@$(PIP) --no-build-isolation -e '.[test,bench,docs]'
 	@touch $@

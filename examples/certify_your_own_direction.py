@@ -1,4 +1,8 @@
-"""Train attention by gradient descent and certify its direction, with no solver in sight.
+"""
+Certify a direction of your own
+===============================
+
+Train attention by gradient descent and certify its direction, with no solver in sight.
 
 One layer, one head: input i is read as s_iᵀ X_i v with s_i = softmax(X_i W z_i), and W is trained
 from zero on the loss −Σ_i y_i s_iᵀ X_i v, in steps of length 1. Each gradient is a combination of
@@ -6,6 +10,7 @@ the rows (x_iα − x_it) z_iᵀ. Its coefficients, summed over the steps, are m
 with W they enclose the least norm ever more tightly, and no solver was asked.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import attsvm
@@ -21,6 +26,7 @@ ahead = scores[best.kept][:, None] - scores[~best.kept].reshape(n, others)  # γ
 
 W = np.zeros(problem.shape)
 multipliers = np.zeros(problem.m)
+bounds = {}
 print("  steps   attention lost    the least norm is in         gap")
 for step in range(1, 10_001):
     # Attention in logarithms, relative to the selected token: it soon falls below any float.
@@ -35,8 +41,18 @@ for step in range(1, 10_001):
     multipliers += slope / length
     if step in (1, 10, 100, 1000, 10_000):
         own = attsvm.certify(problem, "frobenius", W, multipliers)
+        bounds[step] = own.lower, own.upper
         lost = weight.max() / np.log(10)
         print(f"{step:7d}   10^{lost:<12.1f}   [{own.lower:.7f}, {own.upper:.7f}]   {own.gap:.1e}")
 
 solved = attsvm.solve(problem).require()
 print(f"{'solver':>7s}   {'':15s}   [{solved.lower:.7f}, {solved.upper:.7f}]   {solved.gap:.1e}")
+
+figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+axes.fill_between(
+    list(bounds), *zip(*bounds.values(), strict=True), alpha=0.3, label="proved range"
+)
+axes.axhline(solved.upper, color="black", linestyle="--", label="the solver's value")
+axes.set(xlabel="step", ylabel="least norm", xscale="log")
+axes.legend()
+plt.show()

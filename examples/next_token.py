@@ -1,9 +1,15 @@
-"""What a small language model will learn, before it is trained, and what it then does.
+"""
+What a small language model will learn
+======================================
+
+What a small language model will learn, before it is trained, and what it then does.
 
 Six animals in a made-up language: who goes first in a sentence depends on its last word. The order
 of each last word is read off the sentences, its max-margin solution says how sure the model will
 be, and two stages of training end there.
 """
+
+import matplotlib.pyplot as plt
 
 import attsvm
 from attsvm.language import orders, realizability, solve_attention
@@ -33,3 +39,12 @@ for text, top, gap, output in zip(texts, asked.top, asked.gap, answered.output, 
     print(f"{text}: theory says {says}, the model says {data.word(output)}")
 seen = agreement(asked, answered)
 print(f"{seen.ties} of {seen.total} are ties; {seen.agreed} of {seen.judged} wide gaps agree")
+
+figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
+for axes, (query, order) in zip(panels, found.items(), strict=True):
+    weights = E @ best.W @ E[query]  # what attention adds to each word before this query
+    axes.bar([f"{data.word(x)}\n{order.kind(x)}" for x in range(data.vocabulary)], weights)
+    axes.set_title(f"before {data.word(query)}")
+    axes.tick_params(axis="x", labelrotation=60)
+panels[0].set_ylabel("logit in the limit, up to scale")
+plt.show()

@@ -1,4 +1,8 @@
-"""This torch model looks converged, is not proved to be, and here is the token that blocks it.
+"""
+A torch model that is not proved
+================================
+
+This torch model looks converged, is not proved to be, and here is the token that blocks it.
 
 Full-batch training as in torch_proved.py on other tokens. Every input gives all but 10⁻⁸ of its
 attention to one token. But at the margin of one of these tokens lies one with a better score: it is
@@ -6,6 +10,7 @@ named, and it is the one that attention moves to when training goes on. (By exac
 gradient is soon nothing but the rounding of a softmax at 1.)
 """
 
+import matplotlib.pyplot as plt
 import torch
 
 import attsvm
@@ -41,3 +46,13 @@ exact = attsvm.train(head.tokens, head=head.v, rule="ngd", lr=LR, steps=1000, in
 for one in found.optimality.witnesses:
     step, token = exact.changed[0, one.input], exact.selection[0, one.input]
     print(f"{step} exact steps later input {one.input} moves to token {token}")
+
+X, W, z = head.tokens.X[4], exact.weights["W"][:, 0], head.tokens.queries[4]
+logits = W @ z @ X.T  # (records, tokens)
+figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+for token in (3, 4):
+    axes.plot(exact.steps, logits[:, token] - logits.max(axis=1), label=f"token {token}")
+axes.set(xlabel="exact steps after torch stopped", ylabel="logit, relative to the largest")
+axes.set_title("input 4 leaves its token")
+axes.legend()
+plt.show()

@@ -1,10 +1,16 @@
-"""This torch model has converged, and here is the proof.
+"""
+A torch model that is proved
+============================
+
+This torch model has converged, and here is the proof.
 
 One layer of attention with one W and a fixed linear head, trained on its full batch by normalized
 gradient descent. `capture` reads tokens and W off the model as the optimizer sees them; what then
 follows is as for arrays, and the proof is checked again from its own witness.
 """
 
+import matplotlib.pyplot as plt
+import numpy as np
 import torch
 
 import attsvm
@@ -34,3 +40,9 @@ print(proof.require().message)
 print(f"after 10^6 more steps 1 − correlation is at most {proof.bound(10**6):.1e}")
 again = "holds" if proof.verify().ok else "does not hold"
 print(f"this torch model has converged; the proof, checked again, {again}")
+
+more = np.unique(np.geomspace(1, 1e6, 50).astype(int))
+figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+axes.loglog(more, proof.bound(more))
+axes.set(xlabel="more steps", ylabel="1 − correlation is at most", title="what is proved")
+plt.show()

@@ -57,6 +57,14 @@ class Certificate(Table):
     zero and their right-hand sides to more. With a "numerical" proof no W of norm below `lower`
     exists, which is all that is known. Where the problem's ties carry an error the bounds are of
     the least norm within it, and `moved` says how far from their right-hand sides the ties lie.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
+    >>> best.status, round(best.lower, 6), round(best.upper, 6), best.gap < 1e-8
+    ('optimal', 1.0, 1.0, True)
+    >>> best.W.ravel().round(6)
+    array([0., 1.])
     """
 
     problem: Problem

@@ -46,6 +46,12 @@ class Tight(Result):
 
     `radius` is the Frobenius distance within which the solution is known; `how` says what the
     verdicts rest on.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [0.5, 0.0], [0.0, -3.0]]])
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
+    >>> best.tight.tight, best.tight.loose
+    (array([ True, False]), array([False,  True]))
     """
 
     tight: Bools

@@ -39,6 +39,13 @@ class Check(Result):
     """The verdict of a recomputation: whether the claims hold, why not, and the bounds found.
 
     lower and upper are floats on the safe side of what was recomputed (inf where there is none).
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
+    >>> check = best.verify(exact=True)
+    >>> check.ok, check.arithmetic, round(check.upper, 6)
+    (True, 'exact', 1.0)
     """
 
     ok: bool

@@ -25,6 +25,7 @@ from attsvm.cli import (
     sentences,
     show,
     solve,
+    sweep,
     tour,
     train,
     warm,
@@ -38,7 +39,8 @@ PANELS = {
     "Main commands": (solve, certify, optima, train, sentences),
     "To try it out": (example, tour),
     "Real networks": (fit,),
-    "The papers' claims": (list, show, reproduce, report, hunt),
+    "The papers' claims": (list, show, reproduce, report),
+    "Many instances": (sweep, hunt),
     "This machine": (bench, warm),
 }
 _PANEL = {

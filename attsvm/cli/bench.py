@@ -18,8 +18,12 @@ def bench_command(
         str | None, typer.Argument(metavar="[torch]", help="torch: steps of optimizers.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller works.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Works by name.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the rows.")] = Path("results"),
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Works by name.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for the rows.")
+    ] = Path("results"),
     as_json: Json = False,
 ) -> None:
     """Measure attsvm beside other solvers, graded by the certificate.

@@ -24,9 +24,11 @@ def certify_command(
     solution: Annotated[
         Path | None, typer.Argument(help="Solution file written by solve --out.")
     ] = None,
-    norm: Annotated[str | None, typer.Option("--norm", help="Norm, unless the file says.")] = None,
+    norm: Annotated[
+        str | None, typer.Option("--norm", metavar="NAME", help="Norm, unless the file says.")
+    ] = None,
     problem: Annotated[
-        str | None, typer.Option("--problem", help="Problem, unless the file says.")
+        str | None, typer.Option("--problem", metavar="NAME", help="Problem, unless the file says.")
     ] = None,
     tol: Tol = None,
     exact: Annotated[bool, typer.Option("--exact", help="Recheck in rational arithmetic.")] = False,

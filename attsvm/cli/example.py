@@ -19,9 +19,11 @@ _EXAMPLES = (*EXAMPLES, *SENTENCES, *TEXTS)
 @app.command("example", epilog="Example: attsvm example multi-input --out tokens.npz")
 def example_command(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(_EXAMPLES)}.")],
-    out: Annotated[Path, typer.Option("--out", help="The .npz file, or .txt of sentences.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The .npz file, or .txt of sentences.")
+    ],
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Seed, for random families.")
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Seed, for random families.")
     ] = None,
     force: Force = False,
     as_json: Json = False,

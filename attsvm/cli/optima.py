@@ -19,9 +19,11 @@ def optima_command(
     file: File,
     norm: NormName = "frobenius",
     most: Annotated[
-        int, typer.Option("--most", min=1, help="Refuse more selections than this.")
+        int, typer.Option("--most", metavar="N", min=1, help="Refuse more selections than this.")
     ] = 10**7,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Selections listed at most.")] = 1000,
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", min=0, help="Selections listed at most.")
+    ] = 1000,
     as_json: Json = False,
 ) -> None:
     """Every selection: feasible, globally and locally optimal, with least norms."""

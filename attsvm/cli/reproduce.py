@@ -21,23 +21,31 @@ def reproduce_command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small counts, the same checks.")] = False,
     out: Folder = HERE,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one per core.")] = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=0, help="Processes; 0 for one per core.")
+    ] = 0,
     again: Annotated[bool, typer.Option("--again", help="Run even what is finished.")] = False,
     source: From = None,
     instances: Annotated[
-        int | None, typer.Option("--instances", help="Random instances a cell; at least 2.")
+        int | None,
+        typer.Option("--instances", metavar="N", help="Random instances a cell; at least 2."),
     ] = None,
     first: Annotated[
-        int | None, typer.Option("--first", help="Draw the instances from this seed on.")
+        int | None,
+        typer.Option("--first", metavar="N", help="Draw the instances from this seed on."),
     ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Compare what is saved with a rerun of a part of it.")
     ] = False,
     share: Annotated[
-        float | None, typer.Option("--share", help="Of an audit: the part, a tenth without it.")
+        float | None,
+        typer.Option("--share", metavar="X", help="Of an audit: the part, a tenth without it."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of an audit: which part; drawn without it.")
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", min=0, help="Of an audit: which part; drawn without it."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -33,12 +33,20 @@ def solve_command(
     norm: NormName = "frobenius",
     problem: Kind = "selection",
     tol: Tol = None,
-    C: Annotated[float | None, typer.Option("--C", help="Budget of a soft margin.")] = None,
-    solver: Annotated[str | None, typer.Option("--solver", help="Solver by name.")] = None,
+    C: Annotated[
+        float | None, typer.Option("--C", metavar="X", help="Budget of a soft margin.")
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option("--solver", metavar="NAME", help="Solver by name.")
+    ] = None,
     out: Out = None,
     certificate: Annotated[
         Path | None,
-        typer.Option("--certificate", help="Write the certificate, with its rows, to this .npz."),
+        typer.Option(
+            "--certificate",
+            metavar="FILE",
+            help="Write the certificate, with its rows, to this .npz.",
+        ),
     ] = None,
     force: Force = False,
     as_json: Json = False,

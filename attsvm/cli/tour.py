@@ -13,7 +13,9 @@ from attsvm.cli.parts.options import Json, app, print_json
 
 @app.command("tour", epilog="Example: attsvm tour --out tour")
 def tour_command(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the picture.")] = Path("tour"),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for the picture.")
+    ] = Path("tour"),
     as_json: Json = False,
 ) -> None:
     """Solve and certify a shipped example in every norm, and draw it."""

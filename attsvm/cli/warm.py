@@ -12,7 +12,9 @@ from attsvm.cli.parts.options import Json, app, print_json
 
 @app.command("warm", epilog="Example: attsvm warm --jobs 2")
 def warm_command(
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes that compile.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, help="Processes that compile.")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Compile every kernel now, so that no later call waits for it."""

@@ -73,7 +73,16 @@ class Compared(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Table):
-    """Runs on the same tokens, in the order they were asked for; norms: those compared in."""
+    """Runs on the same tokens, in the order they were asked for; norms: those compared in.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    >>> found = attsvm.compare(
+    ...     tokens, rules=["ngd", "sign"], models=["prompt"], head=[0.2, 0.7], steps=300
+    ... )
+    >>> found.names, found.norms
+    (('ngd', 'sign'), ('frobenius', 'max', 'l1'))
+    """
 
     runs: tuple[Compared, ...]
     norms: tuple[str, ...]
@@ -169,7 +178,7 @@ class Comparison(Table):
         note = "*: the norm that theory names; proved: the step since which convergence is"
         if self.refused:
             note = "refused: " + "; ".join(f"{run.name}: {run.refused}" for run in self.refused)
-        return Card("Comparison", said, {}, table, note=note)
+        return Card("Comparison", said, {}, table, note=note, most=17)
 
 
 # States in few letters.

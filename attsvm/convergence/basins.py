@@ -47,6 +47,12 @@ class Basin(Table):
     selection (n,), direction W^mm (d, dq) and its norm; angles (g,) in radians and the least norms
     (g,) of the cones (inf where there is none); centre P⋆ (d, dq), radii (j,) and the least heights
     ρ (j,) of the tubes. lr: the longest step.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
+    >>> [round(held.least_norm(angle), 2) for angle in (0.1, 0.75)]
+    [3.76, 5.08]
     """
 
     selection: Ints
@@ -98,7 +104,10 @@ class Basin(Table):
             )
         else:
             said = f"no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g}"
-        held = {name: column[some] for name, column in self.columns().items()}
+        least = self.columns()["least_norm"]
+        # Of angles with one norm the widest says it all.
+        widest_of = [k for k in some.nonzero()[0] if k + 1 == len(least) or least[k + 1] > least[k]]
+        held = {name: column[widest_of] for name, column in self.columns().items()}
         facts = {"selection": self.selection, "norm of W^mm": self.norm}
         return Card("Basin", said, facts, held, brief=True)
 

@@ -57,6 +57,13 @@ def proofs_of_convergence(
     """The proof of each of B instances, as in `proof_of_convergence`.
 
     W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> W = [[0.0, 30.0], [30.0, 0.0]]  # two prompts
+    >>> found = attsvm.proofs_of_convergence([tokens, tokens], W, head=[0.2, 0.7], lr=0.1)
+    >>> [proof.theorem for proof in found]
+    ['cone', None]
     """
     listed = list(tokens)
     weights = numbers(detached(W), "W")

@@ -51,6 +51,14 @@ class ConvergenceProof(Table):
     computed again. longest_step: steps up to this length
     (up to this η for plain descent) are covered. float_steps: for how many steps in floats the
     proof also holds, their rounding included; 0 where it speaks of exact steps alone.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [0.5, 0.0], [0.0, -3.0]]])
+    >>> proof = attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1)
+    >>> proof.theorem, proof.selection, proof.verify().ok
+    ('tube', array([0]), True)
+    >>> bool(proof.bound(10**6) < 1e-6)
+    True
     """
 
     tokens: Tokens

@@ -105,7 +105,7 @@ def draw_orders(
 
 
 def _diagram(
-    order: Order, sentences: Sentences, u: Floats | None, most: int, widest: float
+    order: Order, sentences: Sentences, u: Floats | None, most: int, widest: float = 10.0
 ) -> Diagram:
     """One order, laid out and made of artists."""
     from matplotlib.patches import FancyBboxPatch, PathPatch

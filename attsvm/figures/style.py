@@ -47,7 +47,7 @@ DASHES: tuple[Any, ...] = (
     (0, (1, 1.2)),
     (0, (6, 1.5, 1, 1.5)),
     (0, (3, 1, 1, 1, 1, 1)),
-    (0, (9, 2)),
+    (0, (7, 4)),
     (0, (2, 3)),
 )
 # Grounds from dark to light, so that neighbours differ in grey too.

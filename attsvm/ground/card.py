@@ -12,10 +12,12 @@ import numpy as np
 
 # A screen: no text of a result is longer or wider.
 LINES, WIDTH = 24, 100
-# Lines of a headline and of one fact, rows of a table, and values of a list that are shown.
-_HEAD, _FACT, _ROWS, _VALUES = 5, 2, 8, 12
+# Lines of a headline and of one fact, and values of a list, that are shown.
+_HEAD, _FACT, _VALUES = 5, 2, 12
 # Characters that a cell of a table in a terminal keeps when others need room.
 _CELL = 16
+# Characters of the name of a fact.
+_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Card:
 
     table: columns by name, of one length; rows: how many rows there are in all, where more than
     the table holds; note: what else a reader may want to know, after everything else; brief: as
-    text only the sentence is shown, so that a list of such results can be read.
+    text only the sentence is shown, so that a list of such results can be read; most: how many rows
+    are shown.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Card:
     rows: int | None = None
     note: str = ""
     brief: bool = False
+    most: int = 8
 
     @property
     def length(self) -> int:
@@ -44,7 +48,7 @@ class Card:
     @property
     def shown(self) -> list[list[str]]:
         """The first rows, each cell as text."""
-        cells = [[said(value) for value in column[:_ROWS]] for column in self.table.values()]
+        cells = [[said(value) for value in column[: self.most]] for column in self.table.values()]
         return [list(row) for row in zip(*cells, strict=True)]
 
 
@@ -86,12 +90,13 @@ def as_text(card: Card) -> str:
       steps  2,000
       share  0.99
     """
-    head = f"{card.name}({_line(card.headline)})"
+    head = f"{_line(card.name)}({_line(card.headline)})"
     lines = _wrapped(head, "", "  ", _HEAD)
     if card.brief:
         return "\n".join(lines)
-    wide = max((len(name) for name in card.facts), default=0)
-    for name, value in card.facts.items():
+    names = [_line(name)[:_NAME] for name in card.facts]
+    wide = max(map(len, names), default=0)
+    for name, value in zip(names, card.facts.values(), strict=True):
         start = f"  {name:<{wide}}  "
         lines += _wrapped(said(value), start, " " * len(start), _FACT)
     table = _text_table(card)
@@ -119,7 +124,7 @@ def _text_table(card: Card) -> list[str]:
     rows = card.shown
     if not rows:
         return []
-    cells = [list(card.table), *rows]
+    cells = [[_line(name) for name in card.table], *rows]
     widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
     room = WIDTH - 2
     while sum(widths) + 2 * len(widths) > room and max(widths) > _CELL:
@@ -190,4 +195,4 @@ def _quiet(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(text, quote=True)
+    return html.escape(_line(text), quote=True)

@@ -17,6 +17,11 @@ class Head(ABC):
     with v in `vector`. bend: the c of ∇h(o) − ∇h(x) = c (o − x); 0 for a head that is linear near
     every o, None where no such c exists, and then tokens whose scores tie are told apart to first
     order only. block: the name under which the parameters are trained, where they are.
+
+    >>> from attsvm.heads.linear import Linear
+    >>> head = Linear(np.array([[0.2, 0.7]]))
+    >>> head.value(np.array([[[1.0, 2.0]]])), head.linear
+    (array([[1.6]]), True)
     """
 
     name: str

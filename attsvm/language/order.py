@@ -192,6 +192,11 @@ def orders(sentences: Sentences) -> dict[int, Order]:
 
     A sentence without an optimal token makes no edge. With several, each of them is above each
     token that is not optimal.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1, 3, 0], [1, 2, 3, 1]], collocations="copy")
+    >>> orders(data)
+    {3: Order(query 3: 4 of 4 tokens, 4 edges, acyclic)}
     """
     tokens, _ = sentences.distinct
     known = tokens >= 0

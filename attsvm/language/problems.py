@@ -40,6 +40,12 @@ class Columns(Result):
 
     pieces: the certificates; times: how many columns each stands for. The squares of the columns'
     norms add up, and so do those of their bounds.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> best = solve_decoder(data, attsvm.embedding_of(3))
+    >>> best.status, best.W.shape, round(float(best.upper) ** 2, 6)  # N − 1
+    ('optimal', (3, 3), 2.0)
     """
 
     W: Floats
@@ -127,6 +133,14 @@ def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) 
     """The solution of the decoder's problem: its closed form where tokens are orthonormal.
 
     All columns are then alike up to the order of tokens, and one certificate serves for all.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> best = solve_decoder(data, attsvm.embedding_of(3))
+    >>> best.W.round(3)
+    array([[-0.333, -0.333,  0.667],
+           [ 0.667, -0.333, -0.333],
+           [-0.333,  0.667, -0.333]])
     """
     E = embedding_of(sentences.vocabulary, E)
     if not orthonormal(E):
@@ -175,7 +189,15 @@ def attention_problem(orders: Mapping[int, Order], E: Floats) -> Problem:
 
 
 def solve_attention(orders: Mapping[int, Order], E: Floats, *, tol: float | None = None) -> Columns:
-    """The solution of the attention's problem, query by query where tokens are orthonormal."""
+    """The solution of the attention's problem, query by query where tokens are orthonormal.
+
+    >>> import attsvm
+    >>> from attsvm.language import orders
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> best = solve_attention(orders(data), attsvm.embedding_of(3))
+    >>> best.status, round(float(best.upper), 4)
+    ('optimal', 1.0)
+    """
     E = _embedding(orders, E)
     if not orthonormal(E):
         return Columns.whole(solve(attention_problem(orders, E), "frobenius", tol=tol))

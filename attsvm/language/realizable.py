@@ -80,16 +80,19 @@ class Realizability(Result):
         told = {kind: sum(fault.kind == kind for fault in self.reasons) for kind in self.counts}
         return {kind: n - told[kind] for kind, n in self.counts.items() if n > told[kind]}
 
-    def _card(self) -> Card:
+    @property
+    def headline(self) -> str:
+        """In a few words: realizable, or how many faults of each kind there are."""
         said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
+        return f"not: {said}" if said else "realizable"
+
+    def _card(self) -> Card:
         told = {
             "kind": [fault.kind for fault in self.reasons],
             "what is wrong": [fault.message for fault in self.reasons],
         }
         many = sum(self.counts.values())
-        return Card(
-            "Realizability", f"not: {said}" if said else "realizable", {}, told, many, brief=True
-        )
+        return Card("Realizability", self.headline, {}, told, many, brief=True)
 
 
 def realizability(
@@ -98,6 +101,12 @@ def realizability(
     """Whether the sentences are realizable, with every fault counted and the first told.
 
     found_orders: `orders(sentences)`, when they are at hand.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
+    >>> found = realizability(data)
+    >>> found.realizable, {kind: n for kind, n in found.counts.items() if n}
+    (False, {'contradiction': 1, 'cycle': 1})
     """
     asked = orders(sentences) if found_orders is None else found_orders
     tokens, times = sentences.distinct

@@ -118,7 +118,8 @@ def reading(
             f"tokens: {skips.number} are shorter"
         )
     if not lines:
-        said = "holds only blank lines" if source.stat().st_size else "is empty"
+        blank = "no words" if clean.prose or clean.strip else "only blank lines"
+        said = f"holds {blank}" if source.stat().st_size else "is empty"
         raise BadTokens(f"{source} {said}: write one sentence a line, its label last")
     for number, line in lines:
         if len(line) < 2:

@@ -24,6 +24,11 @@ class Loss:
     falls all the way. code: its number in the fused kernels, None for a loss that they do not know.
     steepness(lo, hi): (least |ℓ'|, most |ℓ'|, most |ℓ''|) on the intervals [lo, hi], rounded
     outward; None for a loss that does not fall everywhere, of which no convergence is proved.
+
+    >>> from attsvm.losses import loss_of
+    >>> sign, log_size = loss_of("logistic").slope(np.array([1000.0]))
+    >>> float(sign[0]), float(log_size[0])  # the slope itself is below any float
+    (-1.0, -1000.0)
     """
 
     name: str

@@ -42,6 +42,11 @@ class Model:
     factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
     of W's gradient becomes: D (B, n T, d) differences of keys, one per token, z (B, n, dq) queries,
     one per input. None: the model has no graded form.
+
+    >>> from attsvm.models import MODELS
+    >>> params = {"K": np.ones((1, 3, 2)), "Q": np.ones((1, 4, 2))}
+    >>> MODELS["factored"].matrix(params).shape
+    (1, 3, 4)
     """
 
     name: str

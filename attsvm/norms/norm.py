@@ -46,6 +46,12 @@ class Norm(ABC):
     - `cvxpy(cp, W)`: the norm of a cvxpy variable; without it no second opinion from cvxpy.
     - `value_above`, `dual_above`: rational bounds; without them no check in exact arithmetic.
     - `ball`, `dual_ball`: how far a small gap confines the solution; without them nothing is said.
+
+    >>> from attsvm.norms import norm_of
+    >>> nuclear = norm_of("nuclear")
+    >>> W = np.diag([3.0, 4.0])
+    >>> float(nuclear.value(W)), float(nuclear.dual(W)), nuclear.unique
+    (7.0, 4.0, False)
     """
 
     name: str

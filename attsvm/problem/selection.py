@@ -36,7 +36,14 @@ class Attended(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Result):
-    """The kept tokens of each input: `kept` (n, T) booleans, and where the choice came from."""
+    """The kept tokens of each input: `kept` (n, T) booleans, and where the choice came from.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> keep = attsvm.Selection.of(tokens, [1])
+    >>> keep.indices, keep.kept, keep.origin
+    (array([1]), array([[False,  True, False]]), 'indices')
+    """
 
     kept: Bools
     origin: str = "given"

@@ -21,6 +21,13 @@ class Stack:
     """B selection problems of one size: X (B, n, T, d), queries (B, n, dq), alpha (B, n).
 
     The same as B calls of `Problem.of`, checked and set up at once.
+
+    >>> import numpy as np, attsvm
+    >>> X = np.random.default_rng(0).standard_normal((100, 3, 4, 5))
+    >>> stack = attsvm.Stack(X, alpha=np.zeros((100, 3), int))
+    >>> many = attsvm.solve_many(stack)
+    >>> len(stack), sum(one.status == "optimal" for one in many)
+    (100, 85)
     """
 
     X: Any

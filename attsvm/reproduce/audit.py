@@ -24,9 +24,10 @@ from attsvm.claims.claim import Claim, Config, Result
 from attsvm.claims.shared.ledger import WITHIN, Piece
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
+from attsvm.ground.records import Say
 from attsvm.reproduce.digests import misfits
 from attsvm.reproduce.draws import config_on_file
-from attsvm.reproduce.folder import Record, Say, opened, rerun_command
+from attsvm.reproduce.folder import Record, opened, rerun_command
 from attsvm.reproduce.judging import EMPTY
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes

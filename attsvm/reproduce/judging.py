@@ -21,6 +21,7 @@ from attsvm.claims.claim import (
 )
 from attsvm.errors import AttsvmError
 from attsvm.ground.files import load_arrays
+from attsvm.ground.records import Say, write_json
 from attsvm.ground.version import __version__
 from attsvm.reproduce.digests import DIGESTS, misfits
 from attsvm.reproduce.draws import config_on_file
@@ -29,13 +30,11 @@ from attsvm.reproduce.folder import (
     OUTSIDE,
     PICTURES,
     Record,
-    Say,
     gather,
     judged_words,
     opened,
     read_record,
     set_aside,
-    write_json,
 )
 from attsvm.reproduce.outside import claims_from
 from attsvm.reproduce.replay import replayed

@@ -16,25 +16,15 @@ from attsvm.claims import CLAIMS, claim_of
 from attsvm.claims.claim import BadClaim, Claim, Config, NothingInside
 from attsvm.ground.files import write_arrays
 from attsvm.ground.meter import timed
+from attsvm.ground.records import Say, full, no_space, write_json
+from attsvm.ground.sources import code_digest
 from attsvm.reproduce.digests import DIGESTS, array_digests, misfits
 from attsvm.reproduce.draws import Draws, as_json, asked_configs
-from attsvm.reproduce.folder import (
-    OUTSIDE,
-    PICTURES,
-    Record,
-    Say,
-    full,
-    gather,
-    no_space,
-    prepared,
-    read_record,
-    write_json,
-)
+from attsvm.reproduce.folder import OUTSIDE, PICTURES, Record, gather, prepared, read_record
 from attsvm.reproduce.judging import broken, draw, empty, judged, saved_arrays
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import recorded
-from attsvm.reproduce.sources import code_digest
 
 
 def reproduce_claims(

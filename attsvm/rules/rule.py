@@ -74,6 +74,11 @@ class Rule:
     by lr times the gradient where plain, else by dual length lr; None for others. ridge: λ of a
     rule that descends on the loss and λ ‖x‖² for every block x, 0 for others. limit: the rule
     of the table of limits that it stands for, None where nothing is known.
+
+    >>> from attsvm.rules import rule_of
+    >>> rule = rule_of("spectral")
+    >>> rule.name, rule.norm, rule.limit
+    ('spectral', 'spectral', 'spectral')
     """
 
     name: str

@@ -59,6 +59,14 @@ class SetChoice(Result):
     over all choices; solved, total: how many problems were solved, and how many choices there are.
     When every choice is proved inseparable, winners is the last prefix (its first inputs' winners)
     that was, with its proof: one of several, all found on the way.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> found = attsvm.solve_sets(tokens, [[0, 1]])
+    >>> found.winners, found.solved, found.total
+    (array([0]), 2, 2)
+    >>> round(found.certificate.upper, 6)
+    1.0
     """
 
     winners: Ints
@@ -98,6 +106,12 @@ def solve_sets(
     whose bound reaches the best norm found is cut. At most `most` problems are solved.
 
     Theory: nonlinear heads, as recalled [tarzanagh2023maxmargin].
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> found = attsvm.solve_sets(tokens, [[0, 1]])  # token 0 or token 1 must beat token 2
+    >>> found.winners, round(found.certificate.upper, 6)
+    (array([0]), 0.5)
     """
     sets = Selection.of(tokens, sets)
     geometry = norm_of(norm)

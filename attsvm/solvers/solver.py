@@ -23,6 +23,13 @@ class Answer(Result):
 
     `proof` says that the solver takes (λ, μ) for a proof that no W exists. Nothing here is
     believed before `certify` has judged it.
+
+    >>> import numpy as np, attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> def by_hand(problem, norm, *, tol):
+    ...     return attsvm.Answer(np.array([[0.0], [1.0]]), np.array([0.0, 1.0]), np.empty(0))
+    >>> attsvm.solve(attsvm.Problem.of(tokens, [0]), solver=by_hand).status  # judged, not believed
+    'optimal'
     """
 
     W: Floats | None
@@ -46,6 +53,10 @@ class Solver:
     """One way to solve: what it is good for, the norms it takes, whether it takes a budget.
 
     run(problem, norm, tol=…, budget=…) -> Answer; budget is left out where `soft` is False.
+
+    >>> from attsvm.solvers import SOLVERS
+    >>> SOLVERS["newton"].soft, SOLVERS["newton"].purpose
+    (True, 'many rows')
     """
 
     purpose: str

@@ -33,7 +33,14 @@ _TERMS = 9
 
 @runtime_checkable
 class Run(Protocol):
-    """What has a matrix for each record and instance."""
+    """What has a matrix for each record and instance.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0]]], labels=[1])
+    >>> path = attsvm.train(tokens, model="prompt", head=[0.0, 1.0], steps=20)
+    >>> isinstance(path, Run), path.matrices().shape
+    (True, (21, 1, 2, 1))
+    """
 
     def matrices(self) -> Floats:
         """The effective W of every record (R, B, d, dq)."""
@@ -104,7 +111,15 @@ def margin_share(W: Matrices, target: Certificate | Sequence[Certificate]) -> An
 
 
 def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]) -> Any:
-    """Bounds (lower, upper) on the margin share of each matrix, from those on the least norm."""
+    """Bounds (lower, upper) on the margin share of each matrix, from those on the least norm.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
+    >>> lower, upper = margin_share_bounds([[3.0], [4.0]], best)
+    >>> round(float(lower), 6), round(float(upper), 6)
+    (0.2, 0.2)
+    """
     array = _matrices(W)
     many = [target] if isinstance(target, Certificate) else list(target)
     if len(many) > 1 and (array.ndim < 3 or array.shape[-3] != len(many)):
@@ -154,6 +169,9 @@ def attention_on(selection: Kept, probabilities: Any) -> Any:
     """The attention mass on the selected tokens, mean over inputs, for attention (..., n, T).
 
     selection: a Selection, booleans (..., n, T), or an index per input (..., n).
+
+    >>> float(attention_on([0, 1], [[0.75, 0.25], [0.5, 0.5]]))
+    0.625
     """
     s = numbers(probabilities, "probabilities")
     kept = selection.kept if isinstance(selection, Selection) else np.asarray(selection)
@@ -171,6 +189,9 @@ def sparsity(s: Any) -> Any:
     """‖s‖₁²/‖s‖₂² along the last axis: 1 for one token, T for attention spread evenly.
 
     nan for a zero vector.
+
+    >>> float(sparsity([0.5, 0.5, 0.0, 0.0]))
+    2.0
     """
     s = np.abs(numbers(s, "s"))
     top = s.max(axis=-1, keepdims=True, initial=0.0)
@@ -179,7 +200,11 @@ def sparsity(s: Any) -> Any:
 
 
 def effective_rank(W: Matrices) -> Any:
-    """exp of the entropy of σ/Σσ of each matrix: r for r equal singular values; nan for zero."""
+    """exp of the entropy of σ/Σσ of each matrix: r for r equal singular values; nan for zero.
+
+    >>> float(effective_rank([[2.0, 0.0], [0.0, 2.0]]))
+    2.0
+    """
     s = np.linalg.svd(_matrices(W), compute_uv=False)
     total = s.sum(axis=-1, keepdims=True)
     share = np.divide(s, total, out=np.full(s.shape, np.nan), where=total > 0)
@@ -188,13 +213,21 @@ def effective_rank(W: Matrices) -> Any:
 
 
 def rank(W: Matrices, *, share: float = RANK_SHARE) -> Any:
-    """The number of singular values of each matrix above `share` of its largest."""
+    """The number of singular values of each matrix above `share` of its largest.
+
+    >>> int(rank([[1.0, 2.0], [2.0, 4.0]]))
+    1
+    """
     s = np.linalg.svd(_matrices(W), compute_uv=False)
     return (s > share * s[..., :1]).sum(axis=-1)[()]
 
 
 def size(W: Matrices, norm: str | Norm = "frobenius") -> Any:
-    """‖W‖ of each matrix."""
+    """‖W‖ of each matrix.
+
+    >>> float(size([[3.0, 0.0], [0.0, 4.0]])), float(size([[3.0, 0.0], [0.0, 4.0]], "nuclear"))
+    (5.0, 7.0)
+    """
     return norm_of(norm).value(_matrices(W))
 
 
@@ -203,6 +236,10 @@ def growth(W: Matrices, log_t: Any, *, norm: str | Norm = "frobenius") -> Floats
     about 1/log t where it grows like log t.
 
     log_t (R,): the log of each record's time; records at t = 0 or with a zero matrix give nan.
+
+    >>> t = np.array([1.0, 10.0, 100.0])
+    >>> growth(t[:, None, None] * np.eye(2), np.log(t)).round(6)
+    array([1., 1., 1.])
     """
     sizes = np.asarray(size(W, norm))
     clock = numbers(log_t, "log_t").astype(np.float64)

@@ -47,7 +47,14 @@ _AT_ONCE = 100_000
 
 @dataclass(frozen=True, repr=False)
 class Witness(Result):
-    """A tight neighbour that decides: input, token, and γ_kept − γ_token."""
+    """A tight neighbour that decides: input, token, and γ_kept − γ_token.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> (witness,) = attsvm.optimality(tokens, [1], [0.2, 0.7]).witnesses
+    >>> witness.input, witness.token, round(float(witness.score_gap), 3)
+    (0, 0, -0.5)
+    """
 
     input: int
     token: int
@@ -66,6 +73,12 @@ class Optimality(Table):
     a neighbour is, or when only a bound on the norm of such a W is known: `message` says which.
     score_gap: the least γ_kept − γ_neighbour over tight neighbours (inf without any); positive
     exactly when locally optimal. witnesses: the neighbours that forbid or leave it undecided.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> found = attsvm.optimality(tokens, [1], [0.2, 0.7])
+    >>> found.kind, found.message
+    ('neither', 'a tight neighbour scores at least as high as the kept token: token 0 of input 0')
     """
 
     kind: Kind
@@ -209,6 +222,14 @@ class Optima(Table):
     best: the globally optimal selection (n,); local: verdicts on the locally optimal (and
     undecided) ones, each with its certificate, least norm first; solves, infeasible: how many
     problems were solved and how many prefixes were cut as infeasible.
+
+    >>> import attsvm
+    >>> from attsvm.data import EXAMPLES
+    >>> a = EXAMPLES["sphere"](3, 4, 3, seed=1)
+    >>> tokens = attsvm.Tokens(a["X"], queries=a["z"], labels=a["y"])
+    >>> found = attsvm.local_optima(tokens, a["v"])
+    >>> found.total, len(found.choices), len(found.local), found.best
+    (64, 64, 8, array([0, 1, 1]))
     """
 
     total: int
@@ -271,6 +292,11 @@ def local_optima(
     norm every feasible selection is solved by one kernel and only those without a clearly tight
     better neighbour are certified; in other norms every feasible selection is solved in turn.
     `progress` is called with the share done. More than `most` selections are refused.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> [(alpha, verdict.kind) for alpha, verdict in attsvm.local_optima(tokens, [0.2, 0.7]).local]
+    [((0,), 'global')]
     """
     geometry = norm_of(norm)
     total = count_selections(tokens)

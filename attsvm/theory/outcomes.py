@@ -57,6 +57,13 @@ class Outcome(Table):
     asked for (None when there is neither); correlation and margin_share compare the final W with
     it; margin_share is certified: the run's margin is at least that share of the best. proof: that
     training converges from here, or what blocks it; None where no theorem covers the training.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    >>> path = attsvm.train(tokens, model="prompt", head=[0.2, 0.7], steps=500)
+    >>> found = attsvm.outcome(path, tokens, [0.2, 0.7])
+    >>> found.state, round(found.correlation, 3), found.limit.norm
+    ('converges', 0.998, 'frobenius')
     """
 
     selection: Ints
@@ -84,15 +91,16 @@ class Outcome(Table):
         best = self.certificate
         if best is None or best.W is None:
             return {"input": np.arange(len(self.selection)), "kept": self.selection}
-        rows, size = best.problem.rows, float(best.norm.value(self.W))
-        with np.errstate(all="ignore"):
-            own = best.problem.margins(self.W) * (best.lower / size)
+        rows = best.problem.rows
+        with np.errstate(all="ignore"):  # nan for a zero W, which has no direction
+            own = best.problem.margins(self.W) * (best.lower / np.float64(best.norm.value(self.W)))
+            least = best.margins * (best.lower / np.float64(best.upper))
         return {
             "input": rows[:, 0],
             "kept": rows[:, 1],
             "dropped": rows[:, 2],
             "share": own,
-            "best": best.margins * (best.lower / best.upper),
+            "best": least,
             "multiplier": best.multipliers,
         }
 

@@ -45,7 +45,12 @@ _EXACT = 1e-10
 
 @dataclass(frozen=True)
 class Shape:
-    """s as a function of log t, whether it has an exponent, and the log t it begins after."""
+    """s as a function of log t, whether it has an exponent, and the log t it begins after.
+
+    >>> shape = SHAPES["t^-a"]  # s(log t) = log t
+    >>> shape.free, round(float(shape.s(np.log(100.0))), 4)
+    (True, 4.6052)
+    """
 
     s: Callable[[Floats], Floats]
     free: bool
@@ -76,6 +81,11 @@ class Fit:
     units, at most over the window) the fits of its two halves differ (halves by the shape's own
     s, so by t for an exponential); miss: the error of the early half's fit on the late half of
     log t, block by block.
+
+    >>> t = np.arange(1, 2000)
+    >>> found = fit(t, 3 / t, "t^-a")
+    >>> round(found.exponent, 6), found.rms < 1e-9, found.settled
+    (1.0, True, True)
     """
 
     shape: str
@@ -115,6 +125,11 @@ class Comparison:
     """Fits ranked by how well the early half of the window predicts the late half.
 
     verdict: the name of the best shape, or 'not yet asymptotic'; reason: one sentence on why.
+
+    >>> t = np.arange(2, 5000)
+    >>> found = compare(t, 1 / t)
+    >>> found.verdict, found.decided, found.fits[0].shape
+    ('t^-a', True, 't^-a')
     """
 
     fits: tuple[Fit, ...]

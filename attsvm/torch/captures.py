@@ -39,6 +39,12 @@ class Captured:
     query. W (d, dq), the scale in it. factors: (K, Q) with W = K Qᵀ, as the optimizer moves them
     but for the root of the scale; None for a model with one W. v: the linear head of a one-layer
     model, else None: what reads a deep model's attention is not linear.
+
+    >>> import torch
+    >>> model = Attention([0.0, 1.0], shape=(2,))
+    >>> head = capture(model, torch.eye(2, dtype=torch.float64)[None], labels=[1])
+    >>> head.W.shape, head.v, head.factors
+    ((2, 1), array([0., 1.]), None)
     """
 
     tokens: Tokens

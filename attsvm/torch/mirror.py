@@ -33,6 +33,14 @@ class MirrorDescent(RuleOptimizer):
 
     Weights that are changed from outside (a projection, another checkpoint) get their u anew;
     changes through `.data` cannot be seen: call `forget()` after them.
+
+    >>> import torch
+    >>> w = torch.nn.Parameter(torch.tensor([0.25, 1.0]))
+    >>> optimizer = MirrorDescent([w], lr=0.5, p=1.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w.detach().tolist()  # √w goes down by 0.5, then is squared
+    [0.0, 0.25]
     """
 
     def __init__(

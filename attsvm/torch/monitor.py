@@ -62,6 +62,17 @@ class Row(NamedTuple):
     spectral: norms of W = scale · W_Kᵀ[W_Q b_q]. ceiling: no |logit| of this batch is larger, by
     the steps made; limit: none will ever be, at the present step size and decay and for inputs
     such as these. queries: how many were looked at. nan: not known.
+
+    >>> import torch
+    >>> from attsvm.torch import Attention, NormalizedGD
+    >>> model = Attention([0.0, 1.0], shape=(2,))
+    >>> monitor = Monitor(model, NormalizedGD(model.parameters(), lr=0.5))
+    >>> out = model(torch.eye(2, dtype=torch.float64)[None])
+    >>> monitor.step()
+    >>> (row,) = monitor.rows
+    >>> row.step, row.queries, round(row.entropy, 4)  # log 2: two tokens, nothing learned
+    (0, 1, 0.6931)
+    >>> monitor.close()
     """
 
     step: int
@@ -94,6 +105,20 @@ class Monitor:
     A compiled model has no hooks: call `look(batch)` where `due`.
 
     rows: what was recorded. warnings: the heads that were warned of (SaturationWarning, once each).
+
+    >>> import torch
+    >>> from attsvm.torch import Attention, NormalizedGD
+    >>> model = Attention([0.0, 1.0], shape=(2,))
+    >>> optimizer = NormalizedGD(model.parameters(), lr=0.5)
+    >>> monitor = Monitor(model, optimizer)
+    >>> for _ in range(3):
+    ...     optimizer.zero_grad()
+    ...     model(torch.eye(2, dtype=torch.float64)[None]).sum().neg().backward()
+    ...     optimizer.step()
+    ...     monitor.step()
+    >>> [(row.step, round(row.largest, 3), round(row.entropy, 3)) for row in monitor.rows]
+    [(0, 0.0, 0.693), (1, 0.354, 0.634), (2, 0.707, 0.494)]
+    >>> monitor.close()
     """
 
     def __init__(

@@ -17,6 +17,11 @@ def groups(model: nn.Module, *, p: float, rest: float = 2.0, **options: Any) -> 
     """Matrices with exponent p; biases, gains of normalization layers and scalars with `rest`.
 
     options go to the first group (such as lr). The parameters keep their names, which errors use.
+
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
+    >>> [(group["p"], len(group["params"])) for group in groups(model, p=1.1)]
+    [(1.1, 1), (2.0, 3)]
     """
     weights: list[tuple[str, nn.Parameter]] = []
     others: list[tuple[str, nn.Parameter]] = []

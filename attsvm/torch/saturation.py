@@ -20,13 +20,23 @@ LATEST, SURE = 6, 2.0
 
 
 class SaturationWarning(UserWarning):
-    """A head of a model in training is about to saturate, or has."""
+    """A head of a model in training is about to saturate, or has.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", SaturationWarning)  # of a run that is meant to saturate
+    >>> issubclass(SaturationWarning, UserWarning)
+    True
+    """
 
 
 class Saturation(NamedTuple):
     """The warning of one head: given at `step`, for about `expected`, between `first` and `last`.
 
     expected is `step` itself where the head was already saturated when it was looked at.
+
+    >>> Saturation(40, "encoder", 2, 64, 55, 80).message.partition(" (")[0]
+    'step 40: head 2 of encoder will be saturated at about step 64 if it goes on so'
     """
 
     step: int

@@ -40,6 +40,11 @@ class Reading(NamedTuple):
     key is present, or numbers that are added to logits, broadcast to (B, H, L, S). scale: 1/√dh
     unless given. weights: (W_Q, W_K), each (H·dh, d), the parameters themselves; without them no
     norm of W_QK and no ceiling is known. inputs: what they are applied to, (B, L, d), (B, S, d).
+
+    >>> import torch
+    >>> q = torch.zeros(1, 2, 5, 4)  # one input, two heads, five queries of width four
+    >>> Reading("block 1", q, q, causal=True).layer
+    'block 1'
     """
 
     layer: str

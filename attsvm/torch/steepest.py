@@ -29,6 +29,14 @@ class SteepestDescent(RuleOptimizer):
 
     lr: the length η of a step. norm: frobenius, max, spectral or l1.5 and the like, also by group.
     Vectors move by g/‖g‖ under spectral. momentum: the average's β. weight_decay: decoupled.
+
+    >>> import torch
+    >>> w = torch.nn.Parameter(torch.zeros(2, 2))
+    >>> optimizer = SteepestDescent([w], lr=0.25, norm="max")
+    >>> (3 * w[0, 0] - w[1, 1]).backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [[-0.25, 0.0], [0.0, 0.25]]
     """
 
     def __init__(
@@ -71,7 +79,16 @@ class SteepestDescent(RuleOptimizer):
 
 
 class NormalizedGD(SteepestDescent):
-    """Normalized gradient descent, w ← w − η g/‖g‖, each parameter by its own norm."""
+    """Normalized gradient descent, w ← w − η g/‖g‖, each parameter by its own norm.
+
+    >>> import torch
+    >>> w = torch.nn.Parameter(torch.zeros(2))
+    >>> optimizer = NormalizedGD([w], lr=0.5)
+    >>> (3 * w[0] + 4 * w[1]).backward()
+    >>> optimizer.step()
+    >>> [round(x, 4) for x in w.tolist()]
+    [-0.3, -0.4]
+    """
 
     def __init__(self, params: Any, lr: float = 1e-3, **options: Any) -> None:
         if options.pop("norm", "frobenius") != "frobenius":

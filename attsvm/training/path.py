@@ -35,6 +35,12 @@ class Path(Table):
     config: model, rule, loss, lr, … as plain values; state: the rule's state at the end.
     diverged: the step at which a number was no longer finite, −1 when none was. objects: the rule,
     model or loss of the run by family, where it was an object and not a name; they are not saved.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    >>> path = attsvm.train(tokens, model="prompt", head=[0.2, 0.7], steps=500)
+    >>> path.at(-1)["p"].round(1), path.selection
+    (array([[-3.5, 49.8]]), array([[0]]))
     """
 
     steps: Ints

@@ -20,9 +20,9 @@ from attsvm.figures.run import place_parts
 from attsvm.figures.style import styled
 from attsvm.figures.ticks import plain_ticks
 from attsvm.ground.files import write_arrays
+from attsvm.ground.records import write_json
 from attsvm.reproduce import audit_claims, judge
 from attsvm.reproduce.digests import array_digests
-from attsvm.reproduce.folder import write_json
 from attsvm.reproduce.judging import judged
 from attsvm.reproduce.replay import recorded, replayed
 from tests.claims.pictures import covered, cut, unnamed
@@ -126,11 +126,12 @@ NO_RUNS = (
     "B.rank", "B.separability-against-dimension", "B.local-path", "B.low-rank",
     "B.all-tight-against-dimension", "B.regularization-path-frobenius",
     "B.regularization-path-nuclear", "C.mirror-path",
-    "C.joint-mirror-path",
+    "C.joint-mirror-path", "beyond.flipped-labels", "beyond.mini-batches",
 )  # fmt: skip
 # Of these, the ones that keep nothing but solutions.
 SOLVED = (
     "B.rank", "B.separability-against-dimension", "B.low-rank", "B.all-tight-against-dimension",
+    "beyond.flipped-labels",
 )  # fmt: skip
 # Claims that keep no solution that could be dropped.
 UNSOLVED = (

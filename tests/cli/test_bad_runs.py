@@ -56,7 +56,7 @@ def leaves_nothing(run, folder, *words, said):
         ("--seed -1 --model prompt", ["--seed"]),
         ("--width 0 --model factored", ["--width"]),
         ("--rule adam --option beta=0.5 --model prompt", ["no option beta", "beta1, beta2, eps"]),
-        ("--rule ngd --option eps=0 --model prompt", ["no option eps", "takes none"]),
+        ("--rule ngd --option eps=0 --model prompt", ["no option eps", "takes ridge"]),
         ("--rule adam --option eps --model prompt", ["NAME=VALUE"]),
         ("--rule adam --option =1 --model prompt", ["NAME=VALUE"]),
         ("--rule adam --option eps= --model prompt", ["NAME=VALUE"]),

@@ -74,6 +74,7 @@ def test_prose(run, text):
     refused(run("sentences", text("one.\n"), "--prose"), "no sentence of 3 or more tokens")
     refused(run("sentences", text("one\n")), "--prose", "--shortest 2")
     refused(run("sentences", text(""), "--prose"), "is empty")
+    refused(run("sentences", text(". ... !"), "--prose"), "holds no words")
 
 
 def test_train_on_prose(run, text):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from attsvm.cli import PANELS, app
 from attsvm.cli.parts import words
@@ -19,6 +20,7 @@ from attsvm.norms import NORMS
 from attsvm.rules import RULES
 from attsvm.rules.steps.schedules import SCHEDULES
 from tests.cli.command import problem
+from tests.cli.commanded import PAGE, command_page
 
 COMMANDS = [str(command.name) for command in app.registered_commands]
 PANEL = re.compile(r"^╭─ (.+?) ─+╮$", re.M)
@@ -116,3 +118,11 @@ def test_certify_says_that_the_exact_check_ran(run, tmp_path):
     assert done.code == 0 and "ran in rational arithmetic: holds" in done.out
     run("solve", "tokens.npz", "--certificate", "proof.npz")
     assert "ran in rational arithmetic: holds" in run("certify", "proof.npz", "--exact").out
+
+
+def test_every_option_is_on_the_page_and_says_what_it_does():
+    assert PAGE.read_text("utf-8") == command_page(), "run `make docs`"
+    for command in typer.main.get_command(app).commands.values():
+        for param in command.params:
+            assert (param.help or "").strip().endswith("."), (command.name, param.name)
+            assert f"`{param.opts[0]}" in command_page() or param.param_type_name == "argument"

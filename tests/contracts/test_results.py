@@ -269,6 +269,13 @@ def test_rows_of_an_outcome_are_its_margins():
     assert min(table["best"]) == pytest.approx(1.0, rel=1e-6)
 
 
+def test_a_zero_matrix_has_a_table_and_no_share():
+    tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    found = attsvm.outcome([0.0, 0.0], tokens, [0.2, 0.7])
+    assert np.isnan(found.columns()["share"]).all()
+    found.plot()
+
+
 def test_the_bound_that_is_drawn_is_the_bound():
     proof = proved()
     (line,) = [one for one in proof.plot(steps=50).axes[0].lines if len(one.get_xdata()) > 2]

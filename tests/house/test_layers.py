@@ -28,7 +28,7 @@ LAYERS = (
     ("claims",),
     ("statements",),
     ("hunting",),
-    ("reproduce",),
+    ("reproduce", "sweep"),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -20,6 +20,8 @@ REGISTRIES = {
     "bench.contestants": "CONTESTANTS",
     "statements": "STATEMENTS",
     "engines": "ENGINES",
+    "sweep.families": "FAMILIES",
+    "sweep.measures": "MEASURES",
 }
 
 
@@ -32,9 +34,8 @@ def others(folder: str) -> set[str]:
 
     Everything else that stands directly in the folder is a plug-in; parts live in subfolders.
     """
-    return {folder.split(".")[-1].removesuffix("s").replace("losse", "loss")} | DOORS.get(
-        folder, set()
-    )
+    name = folder.split(".")[-1].removesuffix("s")
+    return {{"losse": "loss", "familie": "family"}.get(name, name)} | DOORS.get(folder, set())
 
 
 def homes(entry: object) -> set[str]:

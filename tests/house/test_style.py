@@ -78,6 +78,7 @@ MANY = {
     "attsvm.cli.reproduce.reproduce_command",
     "attsvm.cli.sentences.sentences_command",
     "attsvm.cli.solve.solve_command",
+    "attsvm.cli.sweep.sweep_command",
     "attsvm.cli.train.train_command",
     "attsvm.data.contextual.contextual_arrays",
     "attsvm.doors.outcome",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from attsvm.claims.beyond import (
     basins_by_proof,
     factored_spectral,
+    flipped_labels,
     float_drift,
     logit_ceiling,
+    mini_batches,
     proved_runs,
     rules_against_norms,
     saturation_is_not_convergence,
+    saturation_time,
 )
 from attsvm.claims.claim import Claim
 
@@ -21,4 +24,7 @@ CLAIMS: dict[str, Claim] = {
     "beyond.logit-ceiling": logit_ceiling.CLAIM,
     "beyond.proved-runs": proved_runs.CLAIM,
     "beyond.basins-by-proof": basins_by_proof.CLAIM,
+    "beyond.saturation-time": saturation_time.CLAIM,
+    "beyond.flipped-labels": flipped_labels.CLAIM,
+    "beyond.mini-batches": mini_batches.CLAIM,
 }

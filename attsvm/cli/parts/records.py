@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 HERE = Path("attsvm-report")
-Folder = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
+Folder = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder of the results.")]
 From = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE.py", help="Claims of your own: CLAIM or CLAIMS of FILE."),

@@ -57,6 +57,13 @@ class SentenceOutcome(Table):
     infimum; excess: how far the loss is above it. decoder_loss: that of a first stage.
     top_optimal: the share of the sentences whose most attended token is optimal; of a decoder
     alone, the share of collocations whose follower has the largest output.
+
+    >>> from attsvm.language import Sentences, two_stages
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
+    >>> found = sentence_outcome(run)
+    >>> found.limit.norm, {name: round(x, 2) for name, x in found.correlation.items()}
+    ('frobenius', {'W_kq': 1.0, 'W_ov': 1.0})
     """
 
     run: SentenceRun
@@ -113,7 +120,7 @@ class SentenceOutcome(Table):
     def _card(self) -> Card:
         norm = self.limit.norm or "no known norm"
         facts: dict[str, Any] = {
-            "sentences": repr(self.realizability),
+            "sentences": f"{self.run.data!r}, {self.realizability.headline}",
             "loss": self.loss,
             "above its infimum": self.excess,
             "limit": f"{self.limit.rule}: {norm} ({self.limit.word})",

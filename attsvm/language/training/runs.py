@@ -26,6 +26,12 @@ class SentenceRun(Result):
 
     decoder: the path of W_ov, attention: that of W_kq, one path where both were trained at once;
     None for what was not trained. frozen: the decoder W_ov (N, d) under a run of attention alone.
+
+    >>> from attsvm.language import two_stages
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
+    >>> run.joint, run.V.shape
+    (False, (3, 3))
     """
 
     data: Sentences

@@ -6,9 +6,10 @@ from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 
+from attsvm.ground.records import disk_space, write_text
 from attsvm.ground.version import __version__
 from attsvm.references import REFERENCES
-from attsvm.reproduce.folder import PAGE, Record, disk_space, read_results, write_text
+from attsvm.reproduce.folder import PAGE, Record, read_results
 from attsvm.reproduce.page.claim import (
     KNOWN_FROM,
     LEAD,

@@ -51,6 +51,12 @@ class RegPath(Table):
     problem (None when there is none); correlation and certified margin share (R,) to it.
     certified_loss, certified_log_excess (R,): those of R times the certified direction (not for
     joint models), never below the ones found.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
+    >>> path = attsvm.regpath(tokens, model="prompt", head=[0.2, 0.7], radii=[1, 10, 100])
+    >>> path.correlation.round(3), round(path.floor, 4)
+    (array([0.959, 0.99 , 1.   ]), 0.4032)
     """
 
     model: str

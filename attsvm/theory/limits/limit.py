@@ -45,6 +45,10 @@ class Limit(Table):
     model of one's own); references: keys of the bibliography; premises: the conditions, with what
     the data say about them. The status is that of the statement under its premises; `word` says
     what is left of it here, and only where `established` is it a theorem about this run.
+
+    >>> limit = predict("weight", "sign")
+    >>> limit.norm, limit.status, limit.references
+    ('max', 'conjectured', ('fan2025spectral',))
     """
 
     model: str

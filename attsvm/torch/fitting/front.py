@@ -46,7 +46,14 @@ Watch = Callable[[Moment], None]
 def data_of(
     plan: Plan, *, file: str | Path | None = None, data_dir: str | Path | None = None
 ) -> Labelled:
-    """The data that a plan names. file: a CSV of one's own for data = "own-text"."""
+    """The data that a plan names. file: a CSV of one's own for data = "own-text".
+
+    >>> from attsvm.torch.fitting.plan import plan_of
+    >>> plan = plan_of("images", {"data": "digits", "patch": 4, "train_count": 200, "epochs": 2})
+    >>> data = data_of(plan)
+    >>> data.kind, len(data.classes), len(data.train)
+    ('images', 10, 200)
+    """
     check_optimizer(plan)
     if plan.data not in LABELLED:
         raise Unsupported(f"data is {plan.data!r}: known are {', '.join(LABELLED)}")
@@ -79,6 +86,12 @@ def fitted(
     folder: where a checkpoint is kept after each record. resume: go on from the one that is there;
     the end is that of a run without a break. A checkpoint of another plan is refused, by what
     differs. watch: called with a `Moment` after each step. The random numbers of the caller stay.
+
+    >>> from attsvm.torch.fitting.plan import plan_of
+    >>> plan = plan_of("images", {"data": "digits", "patch": 4, "train_count": 200, "epochs": 2})
+    >>> fit = fitted(plan, data_of(plan))
+    >>> fit.stopped, fit.last.step, fit.test_accuracy > 1.5 * fit.chance
+    ('epochs', 14, True)
     """
     check_optimizer(plan)
     given = encoded(plan, data)

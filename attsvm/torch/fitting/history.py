@@ -37,6 +37,12 @@ class Fit:
 
     stopped: why it ended: epochs, stop_accuracy, patience or collapse. chance: the training
     accuracy of the most frequent class. seconds: of training and measuring.
+
+    >>> from attsvm.torch import Plan, data_of, fitted
+    >>> plan = Plan("images", data="digits", patch=4, train_count=50, epochs=1)
+    >>> fit = fitted(plan, data_of(plan))
+    >>> fit.parameters, len(fit["valid_accuracy"]) == len(fit.records)
+    (69194, True)
     """
 
     plan: Plan

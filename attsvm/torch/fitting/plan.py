@@ -31,6 +31,10 @@ class Plan:
     often an epoch is measured. seed: of the initial network and of the order of the data.
     stop_accuracy: stop at this training accuracy. patience: stop after so many records without a
     better validation accuracy. measured: training inputs that are measured. dtype: of the weights.
+
+    >>> plan = Plan(optimizer="mirror", p=1.1, epochs=2)
+    >>> plan.task, plan.optimizer, plan.width, plan.epochs
+    ('text', 'mirror', 64, 2)
     """
 
     task: str = "text"
@@ -133,7 +137,16 @@ def read_settings(file: str | Path) -> dict[str, Any]:
 
 
 def read_plan(file: str | Path, **changes: Any) -> Plan:
-    """The plan in a TOML file, with these changes; the names in it are those of Plan."""
+    """The plan in a TOML file, with these changes; the names in it are those of Plan.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "plan.toml"
+    ...     size = file.write_text("epochs = 3")
+    ...     plan = read_plan(file, seed=1)
+    >>> plan.task, plan.epochs, plan.seed
+    ('text', 3, 1)
+    """
     found = read_settings(file) | changes
     task = found.get("task", "text")
     if not isinstance(task, str):

@@ -60,4 +60,23 @@ TAMPERED = {
         ("the ends of other starts", changed(
             "plane 100.W", lambda a: np.concatenate([a[:-1], np.roll(a[-1:], 6, axis=1)]))),
     ),
+    "beyond.saturation-time": (
+        ("times before the least possible", changed("decay 0 lr 1.at", lambda a: a // 3)),
+        ("weights longer than the steps", lengthened("decay 0.03 lr 1.W")),
+        ("the weights of other instances", rolled("decay 0 lr 0.3.W", axis=1)),
+        ("the solutions of other instances", rolled("decay 0.03 lr 0.3.best.W")),
+    ),
+    "beyond.flipped-labels": (
+        ("the solutions without flips as those with them",
+         taken("flip 0.2 signal 4.W", "flip 0 signal 4.W")),
+        ("the solutions of other instances", rolled("flip 0 signal 4.W")),
+        ("multipliers that promise more", changed(
+            "flip 0.2 signal 0.5.multipliers", lambda a: np.roll(a, 1, axis=0))),
+    ),
+    "beyond.mini-batches": (
+        ("all inputs as batches of one", taken("own 1", "own 8")),
+        ("batches of one as all inputs", taken("full 8", "full 1")),
+        ("the weights of other instances", rolled("full 1")),
+        ("the solutions of other instances", rolled("best.W")),
+    ),
 }  # fmt: skip

@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from attsvm.claims import CLAIMS
+from attsvm.ground import sources
 from attsvm.ground.plugins import load_module
-from attsvm.reproduce import digest, sources
-from attsvm.reproduce.sources import bare_code, code_digest
+from attsvm.ground.sources import bare_code, code_digest
+from attsvm.reproduce import digest
 
 CODE = '''# How far it goes.
 """Says what it does."""

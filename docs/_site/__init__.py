@@ -1,0 +1,1 @@
+"""What the site makes of the package itself: its reference, its docstrings, its commands."""

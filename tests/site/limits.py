@@ -1,0 +1,34 @@
+"""The table of limits in docs/theory.md, made of the table that `attsvm.predict` reads."""
+
+import re
+
+from attsvm.theory.limits.table import TABLE, Row
+from tests.house.tree import ROOT
+
+PAGE = ROOT / "docs" / "theory.md"
+PLACE = re.compile(r"(<!-- limits -->\n).*?(<!-- /limits -->)", re.S)
+
+
+def cell(row: Row) -> str:
+    """One limit in a few letters."""
+    if row.norm is None:
+        return "—"
+    marks = {"proved": f"**{row.norm}**", "path-only": f"*path* {row.norm}"}
+    return marks.get(row.status, row.norm)
+
+
+def table() -> str:
+    """The table: a line per rule, a column per model."""
+    models = list(dict.fromkeys(model for model, _ in TABLE))
+    rules = list(dict.fromkeys(rule for _, rule in TABLE))
+    lines = ["| rule | " + " | ".join(models) + " |", "|---" * (len(models) + 1) + "|"]
+    for rule in rules:
+        cells = [cell(TABLE[model, rule]) if (model, rule) in TABLE else "—" for model in models]
+        name = f"{rule}:P" if rule in ("mirror", "nmirror") else rule
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def refreshed(page: str) -> str:
+    """The page with the table as it is now."""
+    return PLACE.sub(lambda m: m[1] + table() + m[2], page)
