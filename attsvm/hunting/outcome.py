@@ -99,9 +99,10 @@ class Hunt:
             for letter, size in re.findall(r"(\w+) = (\d+)", sizes):
                 most[letter] = max(most.get(letter, 0), int(size))
         said = ", ".join(f"{letter} ≤ {size}" for letter, size in most.items())
-        if f"in {RANDOM}" in levels:
+        if RANDOM in levels:
             return f"{said}, entries multiples of 1/8 in −4..4"
-        known = [f"in {level}" for level in LEVELS if f"in {level}" in levels] or sorted(levels)
+        known = [word for level in LEVELS for word in (f"in {level}", level) if word in levels]
+        known = known or sorted(levels)
         return f"{said}, entries {', '.join(known)}"
 
     def whole(self, statement: Statement) -> list[str]:

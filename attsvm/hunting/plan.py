@@ -89,7 +89,7 @@ def block_at(statement: Statement, index: int) -> Block:
 def level_words(space: Space, level: str) -> str:
     """The entries of a level in words; those of the arrays where all of them have their own."""
     if any(f.values is None for f in space.fields):
-        return f"in {level}"
+        return level if level[0].isalpha() else f"in {level}"
     values = sorted({x for f in space.fields for x in f.values or ()})
     return ", ".join(f"{x:g}".replace("-", "−") for x in values)
 

@@ -1,6 +1,7 @@
 """hunt(): finds what is there, shrinks it, says what it covered, and goes on where it stopped."""
 
 import json
+import runpy
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.hunting import hunt, shrinking
 from attsvm.hunting.outcome import Hunt
 from attsvm.statements import STATEMENTS, Confirmation, Field, Space, Statement
+from tests.house.tree import ROOT
 from tests.statements import independent
 from tests.statements.found import CHECKS
 
@@ -204,3 +206,11 @@ def test_a_killed_hunt_goes_on(tmp_path):
     hunt("simplex-projection", instances=tried + 4000, out=tmp_path / "whole")
     first, second = (json.loads((k / "hunt.json").read_text()) for k in (out, tmp_path / "whole"))
     assert first | {"seconds": 0} == second | {"seconds": 0}
+
+
+def test_the_example_finds_nothing_and_then_three_tokens_on_a_line(capsys, monkeypatch):
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
+    runpy.run_path(str(ROOT / "examples" / "hunt_a_statement.py"), run_name="__main__")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("no counterexample among")
+    assert second.startswith("candidate after")
