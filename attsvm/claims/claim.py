@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -23,6 +23,8 @@ from attsvm.references import REFERENCES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from attsvm.claims.shared.stored import Run
 
 # Numbers, texts and lists of them: what a JSON file can hold.
 Config = dict[str, Any]
@@ -141,6 +143,9 @@ class Claim:
     judges; plot(config, result) draws; motion, where there is one, is the moving picture.
     differs: how and why our result differs from the published figure, where it does.
     fixed: its instances are published ones, so that no others can be drawn in their place.
+    needs: what a claim on real data needs beyond attsvm, by the names of claims/shared/needs.py;
+    such claims are run by `attsvm reproduce --real` and by id. runs(config): its training runs,
+    where they are done one by one, kept and shared (claims/shared/stored.py).
     module: the dotted name of the module it is written in, which it finds out by itself.
     """
 
@@ -157,6 +162,8 @@ class Claim:
     motion: Callable[[Config, Result], Motion] | None = None
     differs: str = ""
     fixed: bool = False
+    needs: tuple[str, ...] = ()
+    runs: Callable[[Config], Sequence[Run]] | None = None
     reference: str = ""
     module: str = ""
 
@@ -170,6 +177,11 @@ class Claim:
     def paper(self) -> str:
         """The paper's letter, or `beyond`."""
         return self.id.partition(".")[0]
+
+    @property
+    def real(self) -> bool:
+        """Whether it is a claim on real data."""
+        return bool(self.needs)
 
 
 class BadClaim(Unsupported):

@@ -19,7 +19,10 @@ def list_command(
     source: From = None,
     as_json: Json = False,
 ) -> None:
-    """The claims: id, kind, title, and the last verdict where there is one."""
+    """The claims: id, kind, title, and the last verdict where there is one.
+
+    Those marked (--real) are on real data: `attsvm reproduce --real` runs them.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -28,7 +31,7 @@ def list_command(
     from attsvm.reproduce.page.claim import kind_words
 
     known = known_claims(source)
-    names = chosen_ids(papers or [], known)
+    names = chosen_ids(papers or [], known, real=None)
     last = last_records(out, known)
     if as_json:
         print_json({"status": "done", "claims": [about(known[n], last.get(n)) for n in names]})
@@ -40,5 +43,6 @@ def list_command(
         verdict = verdict_text(last[name]) if name in last else Text("not run", "dim")
         stated = about(known[name], None)
         shown = [verdict] if last else []
-        table.add_row(name, kind_words(stated), stated["trust"], *shown, known[name].title)
+        title = f"{known[name].title} (--real)" if known[name].real else known[name].title
+        table.add_row(name, kind_words(stated), stated["trust"], *shown, title)
     Console(markup=False).print(table)

@@ -10,6 +10,7 @@ import typer
 
 from attsvm.cli.parts.options import FAILED, Json, app, print_json
 from attsvm.cli.parts.records import HERE, Folder, From, finish
+from attsvm.cli.parts.records import say as tell
 from attsvm.errors import Unsupported
 
 
@@ -19,6 +20,7 @@ def reproduce_command(
         list[str] | None,
         typer.Argument(metavar="[CLAIM]...", help="Ids or paper letters; all without."),
     ] = None,
+    real: Annotated[bool, typer.Option("--real", help="The claims on real data.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small counts, the same checks.")] = False,
     out: Folder = HERE,
     jobs: Annotated[
@@ -53,15 +55,19 @@ def reproduce_command(
 
     What is finished, by this code and with this config, is not run again. An audit runs a random
     part of every claim's instances again and changes nothing. --instances and --first draw other
-    random instances than the claim's own; published ones stay. With --from FILE.py the claims are
+    random instances than the claim's own; published ones stay. --real runs the claims on real data,
+    which are else run by id alone: they need torch and data sets, and without them are left out
+    with a sentence; each of their training runs is kept by itself, so that a killed run goes on
+    from there. With --from FILE.py the claims are
     those that FILE.py defines as CLAIM or CLAIMS. Exit code 0: every claim holds or is undecided,
     or agrees; 5: a claim fails, could not be run, or does not agree with its rerun; 2: bad input or
     no space left.
     """
     if audit:
-        if quick or again or instances is not None or first is not None:
+        if real or quick or again or instances is not None or first is not None:
             raise Unsupported(
-                "--audit compares what is saved: leave out --quick, --again, --instances, --first"
+                "--audit compares what is saved: leave out --real, --quick, --again, --instances, "
+                "--first"
             )
         options = {"out": out, "seed": seed, "jobs": jobs, "source": source}
         _audit(claims or [], options if share is None else {**options, "share": share}, as_json)
@@ -69,15 +75,16 @@ def reproduce_command(
     if share is not None or seed is not None:
         raise Unsupported("--share and --seed are of an audit: add --audit")
     from attsvm.cli.parts.live import watching
-    from attsvm.reproduce import chosen_ids, known_claims, reproduce_claims
+    from attsvm.reproduce import at_hand, chosen_ids, known_claims, reproduce_claims
     from attsvm.reproduce.draws import Draws, asked_configs
     from attsvm.reproduce.page.document import write_page
 
     known = known_claims(source)
-    names = chosen_ids(claims or [], known)
+    chosen = chosen_ids(claims or [], known, real=real)
+    names = at_hand(chosen, known, named=claims or [], say=tell)
     draws = Draws(instances, first)
     asked_configs([known[name] for name in names], quick, draws)
-    if not claims and source is None:  # the main job, which needs them all
+    if not claims and source is None and not real:  # the main job, which needs them all
         _warm(jobs)
     how: dict[str, Any] = {"quick": quick, "jobs": jobs, "again": again, "source": source}
     with watching(names) as (watch, say):
@@ -103,7 +110,7 @@ def _audit(claims: list[str], options: dict[str, Any], as_json: bool) -> None:
     from attsvm.cli.parts.live import watching
     from attsvm.reproduce import audit_claims, chosen_ids, known_claims
 
-    with watching(chosen_ids(claims, known_claims(options["source"]))) as (watch, say):
+    with watching(chosen_ids(claims, known_claims(options["source"]), real=None)) as (watch, say):
         found = audit_claims(claims, **options, watch=watch, say=say)
     apart = [row["id"] for row in found["claims"] if not row["agrees"]]
     if as_json:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from attsvm.reproduce.audit import audit_claims
 from attsvm.reproduce.judging import draw, judge, judged
 from attsvm.reproduce.outside import claims_from, known_claims
-from attsvm.reproduce.runs import chosen_ids, digest, measure, reproduce_claims, workers
+from attsvm.reproduce.runs import at_hand, chosen_ids, digest, measure, reproduce_claims, workers
 
 __all__ = [
+    "at_hand",
     "audit_claims",
     "chosen_ids",
     "claims_from",

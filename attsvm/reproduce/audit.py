@@ -32,7 +32,7 @@ from attsvm.reproduce.judging import EMPTY
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import has_ledger, replayed
-from attsvm.reproduce.runs import chosen_ids, workers
+from attsvm.reproduce.runs import at_hand, chosen_ids, workers
 
 # The share of the pieces of work that is done again, unless another is asked for.
 SHARE = 0.1
@@ -61,12 +61,14 @@ def audit_claims(
     seed = secrets.randbits(32) if seed is None else seed
     folder = opened(Path(out))
     tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
-    chosen = chosen_ids(claims, known_claims(source))
+    known = known_claims(source)
+    chosen = chosen_ids(claims, known, real=None)
     names = [name for name in chosen if (folder / "claims" / f"{name}.json").exists()]
     lost = [name for name in chosen if claims and name not in names]
     if lost or not names:
         what = f"{lost[0]} is not on file" if lost else "no claim is on file"
         raise BadTokens(f"{what} in {folder}: run it first, `attsvm reproduce --out {folder}`")
+    names = at_hand(names, known, named=claims, say=speak)
     began = time.perf_counter()
     found: dict[str, dict[str, Any]] = {}
 

@@ -3,6 +3,7 @@
 attsvm.json          the layout of the folder
 claims/ID.npz        what was measured
 claims/ID.json       the record: config, verdict, numbers; written last, so it vouches for all
+runs/NAME.npz        a training run of claims on real data, named by its plan and code
 claims/ID.motion.json  the moving picture, where there is one
 figures/ID.svg, .png the pictures; ID.narrow.svg has one panel below another
 results.json         every record
@@ -50,7 +51,7 @@ def prepared(folder: Path) -> Path:
     elif folder.exists() and any(folder.iterdir()):
         raise BadTokens(f"{folder} holds other files; give an empty or a new folder")
     with disk_space(folder):
-        for part in ("claims", "figures"):
+        for part in ("claims", "figures", "runs"):
             (folder / part).mkdir(parents=True, exist_ok=True)
             for left in (folder / part).glob(".*.part"):
                 if left.stat().st_mtime < time.time() - STALE:

@@ -19,6 +19,7 @@ from attsvm.claims.claim import (
     describe,
     lawful_part,
 )
+from attsvm.claims.shared.needs import missing
 from attsvm.errors import AttsvmError
 from attsvm.ground.files import load_arrays
 from attsvm.ground.records import Say, write_json
@@ -109,6 +110,9 @@ def judge(
     for name, claim in known.items():
         record = read_record(place / "claims" / f"{name}.json", speak)
         if record is None or "error" in record or EMPTY in record:
+            continue
+        if words := missing(claim.needs):
+            speak(f"{name} is left as it is: {words}")
             continue
         config = config_on_file(claim, record)
         if config is None:

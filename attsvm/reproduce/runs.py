@@ -14,6 +14,9 @@ from typing import Any
 
 from attsvm.claims import CLAIMS, claim_of
 from attsvm.claims.claim import BadClaim, Claim, Config, NothingInside
+from attsvm.claims.shared.needs import missing
+from attsvm.claims.shared.stored import storing
+from attsvm.errors import Unsupported
 from attsvm.ground.files import write_arrays
 from attsvm.ground.meter import timed
 from attsvm.ground.records import Say, full, no_space, write_json
@@ -25,12 +28,14 @@ from attsvm.reproduce.judging import broken, draw, empty, judged, saved_arrays
 from attsvm.reproduce.outside import known_claims
 from attsvm.reproduce.processes import Watch, in_processes
 from attsvm.reproduce.replay import recorded
+from attsvm.reproduce.single_runs import do_runs, seconds_of, store_of
 
 
 def reproduce_claims(
     claims: Sequence[str] = (),
     *,
     out: str | Path,
+    real: bool = False,
     quick: bool = False,
     jobs: int = 1,
     again: bool = False,
@@ -41,9 +46,11 @@ def reproduce_claims(
 ) -> list[Record]:
     """The records of these claims (ids or paper letters; all without), written to the folder.
 
-    quick: small counts, the same checks. jobs: processes, 0 for one per core. again: run even what
-    is finished. draws: other instances than the claims' own, where they have random ones. source: a
-    Python file whose claims are taken in place of the package's.
+    real: the claims on real data, which are otherwise run by id alone; those whose packages or data
+    are missing are left out with a sentence, and refused where an id names them. quick: small
+    counts, the same checks. jobs: processes, 0 for one per core. again: run even what is finished.
+    draws: other instances than the claims' own, where they have random ones. source: a Python file
+    whose claims are taken in place of the package's.
     watch(id, state) is told of every change; say(sentence) of files that had to be kept aside and
     of claims that broke. A record is {id, paper, title, statement, kind, trust, verdict,
     numbers, premises, reason, gap, seconds, config, …}; of a claim that broke, the verdict is
@@ -51,10 +58,12 @@ def reproduce_claims(
     compiling its kernels, or loading compiled ones.
     """
     known = known_claims(source)
-    chosen = [known[name] for name in chosen_ids(claims, known)]
+    speak = say or (lambda sentence: None)
+    names = at_hand(chosen_ids(claims, known, real=real), known, named=claims, say=speak)
+    chosen = [known[name] for name in names]
     configs = asked_configs(chosen, quick, draws or Draws())
     folder = prepared(Path(out))
-    tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
+    tell = watch or (lambda name, state: None)
     waiting: list[str] = []
     for claim in chosen:
         if not again and _finished(folder, claim, configs[claim.id], speak):
@@ -65,6 +74,9 @@ def reproduce_claims(
     count = min(workers(jobs), len(waiting))
     given = (str(folder), quick, None if source is None else str(source), draws or Draws())
     try:
+        if any(known[name].runs for name in waiting):
+            asked = [(known[name], configs[name]) for name in waiting]
+            do_runs(asked, folder, jobs=workers(jobs), again=again, watch=tell, say=speak)
         if count > 1:
             in_processes(measure, waiting, given=given, jobs=count, tell=tell)
         else:
@@ -95,9 +107,10 @@ def measure(
     if source is not None:
         about[OUTSIDE] = source
     try:
-        with timed() as took:
+        with timed() as took, storing(store_of(place)) as store:
             result = recorded(claim, config)
-        about["seconds"], about["cpu_seconds"] = took.run.wall, took.run.cpu
+        before = seconds_of(store)  # of the runs that were read, which other claims may read too
+        about["seconds"], about["cpu_seconds"] = took.run.wall + before, took.run.cpu + before
         about["compile_seconds"] = took.compiling.wall
         write_arrays(place / "claims" / f"{name}.npz", result, force=True)
         about[DIGESTS] = array_digests(place / "claims" / f"{name}.npz")
@@ -122,16 +135,42 @@ def workers(jobs: int) -> int:
     return jobs or os.cpu_count() or 1
 
 
-def chosen_ids(names: Sequence[str], known: Mapping[str, Claim] = CLAIMS) -> list[str]:
-    """The known claims of these ids and paper letters, in their order; all without names."""
+def chosen_ids(
+    names: Sequence[str], known: Mapping[str, Claim] = CLAIMS, *, real: bool | None = False
+) -> list[str]:
+    """The known claims of these ids and paper letters, in their order; all without names.
+
+    real: whether letters, and no names, mean the claims on real data or the others; None: both.
+    """
+    meant = [key for key, claim in known.items() if real is None or claim.real == real]
+    if not names:
+        return meant
     wanted: set[str] = set()
     papers = {claim.paper for claim in known.values()}
     for name in names:
         if name in papers:
-            wanted |= {key for key, claim in known.items() if claim.paper == name}
+            wanted |= {key for key in meant if known[key].paper == name}
         else:
             wanted.add(claim_of(name, known).id)
-    return [key for key in known if not names or key in wanted]
+    return [key for key in known if key in wanted]
+
+
+def at_hand(
+    names: Sequence[str], known: Mapping[str, Claim], *, named: Sequence[str] = (), say: Say
+) -> list[str]:
+    """Those of the claims whose packages and data are here; the others are named, one sentence.
+
+    Raises Unsupported when an id among `named` asks for one of the others, or when none is left.
+    """
+    lacking = {name: missing(known[name].needs) for name in names}
+    left = [name for name in names if not lacking[name]]
+    for name in names:
+        if lacking[name] and (name in named or not left):
+            raise Unsupported(f"{name} cannot be run: {lacking[name]}")
+    for words in dict.fromkeys(filter(None, lacking.values())):
+        out = [name for name in names if lacking[name] == words]
+        say(f"{', '.join(out)} left out: {words}")
+    return left
 
 
 def _finished(folder: Path, claim: Claim, config: Config, say: Say) -> bool:

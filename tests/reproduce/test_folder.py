@@ -194,9 +194,15 @@ def test_numbers_that_are_not_finite_are_null(tmp_path):
 
 
 def test_claims_are_chosen_by_id_and_paper(runs):
-    assert chosen_ids([]) == list(CLAIMS)
+    assert chosen_ids([]) == [name for name, claim in CLAIMS.items() if not claim.real]
+    assert chosen_ids([], real=True) == [name for name in CLAIMS if CLAIMS[name].real]
+    assert chosen_ids([], real=None) == list(CLAIMS)
+    assert chosen_ids(["A"], real=True) == ["A.sparsification"]
+    assert chosen_ids(["A.sparsification"]) == ["A.sparsification"]
     assert chosen_ids([OTHER, NAME]) == [NAME, OTHER]
     assert chosen_ids(["Z"]) == [NAME, OTHER]
-    assert set(chosen_ids(["A"])) == {name for name in CLAIMS if name.startswith("A.")}
+    assert set(chosen_ids(["A"])) == {
+        name for name in CLAIMS if name.startswith("A.") and not CLAIMS[name].real
+    }
     with pytest.raises(Unsupported, match=r"unknown claim 'Z\.made-pu': nearest are Z\.made-up"):
         chosen_ids(["Z.made-pu"])

@@ -14,6 +14,7 @@ from attsvm.claims.a import (
     prompt_weight_equivalence,
     regularization_path,
     single_input,
+    sparsification,
     vanishing_penalty,
 )
 from attsvm.claims.claim import Claim
@@ -33,4 +34,5 @@ CLAIMS: dict[str, Claim] = {
     "A.nonlinear-head-path": nonlinear_head_path.CLAIM,
     "A.local-if-and-only-if": local_if_and_only_if.CLAIM,
     "A.contextual-data": contextual_data.CLAIM,
+    "A.sparsification": sparsification.CLAIM,
 }

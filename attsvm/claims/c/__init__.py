@@ -8,7 +8,12 @@ from attsvm.claims.c import (
     joint_mirror_path,
     mirror_path,
     mirror_rates,
+    opinion_words,
+    real_images,
+    real_sentences,
+    real_text,
     single_instance,
+    sparser_weights,
 )
 from attsvm.claims.claim import Claim
 
@@ -19,4 +24,9 @@ CLAIMS: dict[str, Claim] = {
     "C.mirror-rates": mirror_rates.CLAIM,
     "C.mirror-path": mirror_path.CLAIM,
     "C.joint-mirror-path": joint_mirror_path.CLAIM,
+    "C.real-sentences": real_sentences.CLAIM,
+    "C.real-text": real_text.CLAIM,
+    "C.sparser-weights": sparser_weights.CLAIM,
+    "C.opinion-words": opinion_words.CLAIM,
+    "C.real-images": real_images.CLAIM,
 }

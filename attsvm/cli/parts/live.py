@@ -26,6 +26,9 @@ _COLOURS = {
     "on file": "dim green",
 }
 
+# How the state of a claim begins whose single training runs are being done.
+TRAINING = "runs "
+
 
 class Board:
     """The state of every claim and since when, as a table that fits the screen."""
@@ -53,9 +56,11 @@ class Board:
 
     def __rich__(self) -> Table:
         """What runs first, then what ended last, then what waits, as many as there is room for."""
+        training = [n for n, s in self.state.items() if s.startswith(TRAINING)]
         done = [n for n, s in self.state.items() if s not in ("running", "waiting", "on file")]
+        done = [n for n in done if n not in training]
         done.sort(key=lambda n: -(self.began.get(n, 0.0) + self.took.get(n, 0.0)))
-        ordered = [n for n, s in self.state.items() if s == "running"] + done
+        ordered = [n for n, s in self.state.items() if s == "running"] + training + done
         ordered += [n for n, s in self.state.items() if s == "waiting"]
         ordered += [n for n, s in self.state.items() if s == "on file"]
         room = max(self.console.height - 4, 3)
@@ -71,7 +76,7 @@ class Board:
             table.add_column(head, justify="right" if head == "seconds" else "left", no_wrap=True)
         for name in ordered[:room]:
             state = self.state[name]
-            table.add_row(name, f"[{_COLOURS.get(state, '')}]{state}[/]", self.seconds(name))
+            table.add_row(name, f"[{_COLOURS.get(state, 'cyan')}]{state}[/]", self.seconds(name))
         return table
 
 

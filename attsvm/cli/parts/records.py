@@ -53,6 +53,7 @@ def about(claim: Claim, record: Record | None) -> dict[str, Any]:
         "paper": claim.paper,
         "kind": claim.kind,
         "trust": claim.trust,
+        "real": claim.real,
         "title": claim.title,
         "statement": claim.statement,
         "differs": claim.differs,

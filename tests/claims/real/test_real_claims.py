@@ -1,0 +1,134 @@
+"""Every claim on real data: run small, judged, drawn, replayed, audited, and tampered with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from attsvm.claims import CLAIMS
+from attsvm.figures.narrow import WIDTH, stack
+from attsvm.figures.run import place_parts
+from attsvm.figures.style import styled
+from attsvm.figures.ticks import plain_ticks
+from attsvm.ground.files import load_arrays
+from attsvm.reproduce import audit_claims, judge, reproduce_claims
+from attsvm.reproduce.replay import replayed
+from tests.claims.pictures import covered, cut, unnamed
+from tests.claims.tampering import TAMPERED
+from tests.claims.tampering import fabricated as forge
+
+pytestmark = pytest.mark.slow
+REAL = [name for name, claim in CLAIMS.items() if claim.real]
+PATIENCE = 300.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the quick runs of all claims on real data."""
+    out = tmp_path_factory.mktemp("real") / "report"
+    said = []
+    reproduce_claims(out=out, real=True, quick=True, jobs=2, say=said.append)
+    assert said == []
+    return out
+
+
+@pytest.fixture
+def saved(folder):
+    """A function that reads the arrays of a claim."""
+    return lambda name: load_arrays(folder / "claims" / f"{name}.npz")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_quick_run_is_judged_with_a_reason(folder, name):
+    record = json.loads((folder / "claims" / f"{name}.json").read_text("utf-8"))
+    assert "error" not in record, record.get("error")
+    assert record["verdict"] in ("holds", "fails") and record["premises"]
+    assert record["reason"] or record["verdict"] == "holds"
+    assert name != "C.real-sentences" or record["verdict"] == "holds", record["numbers"]
+
+
+@pytest.mark.parametrize(("name", "place"), [(n, k) for n in REAL for k in range(len(TAMPERED[n]))])
+def test_tampered_results_fail(saved, name, place):
+    claim, (what, tamper) = CLAIMS[name], TAMPERED[name][place]
+    whole = claim.check(claim.quick, saved(name))
+    found = claim.check(claim.quick, tamper(claim.quick, saved(name)))
+    assert found.verdict != "holds", what
+    missed = [{t.what for t in f.tests if t.met is False} for f in (found, whole)]
+    assert missed[0] - missed[1], what
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_picture_names_what_it_draws(saved, name, tmp_path):
+    claim = CLAIMS[name]
+    with styled():
+        figure = claim.plot(claim.quick, saved(name))
+        assert unnamed(figure) == []
+        plain_ticks(figure)
+        place_parts(figure)
+        assert cut(figure) == []
+        stack(figure)
+        assert cut(figure) == [] and covered(figure) == []
+        assert figure.get_figwidth() == WIDTH
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_replay_has_no_doubts(saved, name):
+    found = replayed(CLAIMS[name], CLAIMS[name].quick, saved(name))
+    assert found.doubts == () and found.pieces
+
+
+def test_judging_again_changes_nothing(folder):
+    said = []
+    before = {r["id"]: r["verdict"] for r in json.loads((folder / "results.json").read_text())}
+    assert {r["id"]: r["verdict"] for r in judge(folder, say=said.append)} == before
+    assert said == []
+
+
+def test_an_audit_agrees_and_an_invented_result_does_not(folder):
+    found = audit_claims(["C.real-images"], out=folder, seed=0)["claims"][0]
+    assert found["agrees"], found["doubts"]
+    assert found["rerun"] >= 1 and found["within"] == 0.1
+    kept = forge.read(folder, "C.real-images")
+    forge.write(folder, "C.real-images", forge.invented(kept))
+    assert not audit_claims(["C.real-images"], out=folder, seed=0)["claims"][0]["agrees"]
+    forge.write(folder, "C.real-images", kept)
+
+
+def test_a_run_is_the_same_bits_again(saved):
+    claim = CLAIMS["A.sparsification"]
+    arrays = saved(claim.id)
+    run = next(r for r in claim.runs(claim.quick) if r.ready)
+    one, two = run.work(run.plan), run.work(run.plan)
+    assert all(np.array_equal(one[k], two[k], equal_nan=True) for k in one)
+    method = next(iter(claim.full["methods"]))
+    best = np.nanmax(one["records"][:, 4])
+    assert np.any(arrays[f"tuning.{method}"] == (0.0 if one["collapsed"] else best))
+
+
+def test_a_killed_reproduction_goes_on_from_its_runs(tmp_path):
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "attsvm", "reproduce", "C.real-images", "--quick"]
+    options = ["--jobs", "1", "--out", str(out)]
+    process = subprocess.Popen(
+        [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    began = time.monotonic()
+    while len(list(out.glob("runs/*.npz"))) < 2 and time.monotonic() < began + PATIENCE:
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = {file: file.stat().st_mtime_ns for file in out.glob("runs/*.npz")}
+    assert len(kept) >= 2 and not (out / "claims" / "C.real-images.json").exists()
+    reproduce_claims(["C.real-images"], out=out, quick=True)
+    assert (out / "claims" / "C.real-images.json").exists()
+    assert all(file.stat().st_mtime_ns == at for file, at in kept.items())
+    # Claims on the same networks share the runs.
+    count = len(list(out.glob("runs/*.npz")))
+    reproduce_claims(["A.sparsification"], out=out, quick=True)
+    assert len(list(out.glob("runs/*.npz"))) == count
