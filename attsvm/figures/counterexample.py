@@ -55,7 +55,7 @@ def _draw_instance(axes: Axes, arrays: Mapping[str, Any]) -> None:
     labels = arrays.get("y", np.ones(len(X)))
     scores = None
     if "v" in arrays:
-        scores = labels[:, None] * (np.asarray(arrays["X"]) @ arrays["v"])
+        scores = labels[:, None] * (np.asarray(arrays["X"]) @ arrays["v"]) + 0.0  # no −0
     places: dict[tuple[float, float], list[str]] = {}
     for i, tokens in enumerate(X):
         colour, mark = _CYCLE[i % len(_CYCLE)], _MARKS[i % len(_MARKS)]

@@ -43,6 +43,8 @@ class Folder:
         record = place / RECORD
         if place.exists() and not place.is_dir():
             raise BadTokens(f"{place} is a file; give a folder")
+        for left in place.glob(".attsvm-*.part"):  # of a hunt that was killed as it wrote
+            left.unlink(missing_ok=True)
         if not record.exists():
             if place.exists() and any(place.iterdir()):
                 raise BadTokens(f"{place} holds other files; give an empty or a new folder")
