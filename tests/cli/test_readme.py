@@ -26,8 +26,15 @@ SMALLER = {
     ),
     "reproduce B --first 424242 --out fresh": "reproduce B.rank --quick --first 424242 --out fresh",
 }
-# Minutes of work of their own, and tested elsewhere: tests/bench, tests/torch.
-ELSEWHERE = {"bench --quick", "fit text --optimizer mirror --p 1.1"}
+# Minutes of work of their own, and tested elsewhere: tests/bench, tests/torch, tests/claims/real,
+# tests/sweep, tests/hunting.
+ELSEWHERE = {
+    "bench --quick",
+    "fit text --optimizer mirror --p 1.1",
+    "reproduce --real --out real",
+    "sweep separability --quick --out map",
+    "hunt equal-scores --seconds 60 --out found",
+}
 # Standard output in which a number is no matter of course.
 NUMBER = re.compile(r"\d+\.?\d*(?:e[-+]?\d+)?")
 

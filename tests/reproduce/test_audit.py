@@ -173,7 +173,7 @@ def test_audit_that_differs_ends_with_5(run, runs):
 
 def test_odd_options_of_an_audit_are_refused(run, runs):
     run("reproduce", NAME)
-    refused(run("reproduce", NAME, "--audit", "--quick"), "leave out --quick")
+    refused(run("reproduce", NAME, "--audit", "--quick"), "leave out", "--quick")
     refused(run("reproduce", NAME, "--seed", "3"), "add --audit")
     refused(run("reproduce", NAME, "--audit", "--share", "2"), "above 0")
     refused(run("reproduce", "B.rank", "--audit"), "is not on file")
