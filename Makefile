@@ -33,7 +33,7 @@ test-slow: $(READY)  ## the slow tests alone
 
 test-extras: $(READY)  ## the tests of what is optional: torch, real data, dask, slurm, parquet
 	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet]'
-	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/engines tests/sweep
+	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/engines tests/sweep tests/site/test_pages.py tests/site/test_doctests.py
 	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/claims/real
 
 bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate

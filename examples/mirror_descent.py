@@ -29,8 +29,8 @@ table = np.array(
 print("correlation of a run (row) with a solution (column)")
 print(table.round(4))
 
-figure, axes = plt.subplots(figsize=(4.6, 4), layout="constrained")
-shown = axes.imshow(table, cmap="Blues", vmin=table.min() - 0.02, vmax=1)
+figure, axes = plt.subplots(figsize=(5.6, 4), layout="constrained")
+axes.imshow(table, cmap="Blues", vmin=table.min() - 0.02, vmax=1)
 axes.set_xticks(range(3), [f"ℓ{q} solution" for q in exponents])
 axes.set_yticks(range(3), [f"p = {p} run" for p in exponents])
 for (i, j), value in np.ndenumerate(table):

@@ -14,9 +14,8 @@ from attsvm.data import EXAMPLES
 
 arrays = EXAMPLES["sphere"](4, 5, 6, seed=3)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
-rules = {
-    "gd": 1.0, "ngd": 0.1, "nmirror:1.5": 0.1, "sign": 0.01, "spectral": 0.05, "adam": 0.01
-}  # fmt: skip
+names = ("gd", "ngd", "nmirror:1.5", "sign", "spectral", "adam")
+rules = dict(zip(names, (1.0, 0.1, 0.1, 0.01, 0.05, 0.01), strict=True))  # and their step sizes
 
 figure, axes = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
 for rule, lr in rules.items():

@@ -17,6 +17,7 @@ from attsvm.cli import (
     certify,
     example,
     fit,
+    hunt,
     list,
     optima,
     report,
@@ -39,7 +40,7 @@ PANELS = {
     "To try it out": (example, tour),
     "Real networks": (fit,),
     "The papers' claims": (list, show, reproduce, report),
-    "Many instances": (sweep,),
+    "Many instances": (sweep, hunt),
     "This machine": (bench, warm),
 }
 _PANEL = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from attsvm.engines.engine import Engine
@@ -20,11 +20,13 @@ _BROKEN = 12
 
 @dataclass(frozen=True)
 class Failure(Generic[T]):
-    """A task that was given up: its last error, and how often it was tried."""
+    """A task that was given up: its last error, in words and as it was, and how often it was
+    tried."""
 
     task: T
     error: str
     attempts: int
+    cause: BaseException = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def run_tasks(
         if not final and now.failed <= retries:
             (suspects if isinstance(error, BrokenExecutor) else again).append(now)
             return
-        failures.append(Failure(now.task, _words(error), now.failed))
+        failures.append(Failure(now.task, _words(error), now.failed, error))
         if gave_up is not None:
             gave_up(failures[-1])
 

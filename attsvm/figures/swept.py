@@ -126,7 +126,10 @@ def curve_figure(panels: Sequence[Panel], words: Words, *, log: bool = False) ->
             if texts:
                 ax.set_xticks(x, [str(name) for name in curve.x])
         if log:
+            places = sorted({x for curve in panel.curves for x in curve.x})
             ax.set_xscale("log")
+            ax.set_xticks(places, [f"{x:g}" for x in places])
+            ax.minorticks_off()
         ax.set(xlabel=words.x, ylabel=words.y, title=panel.title)
     if marked:
         axes[0].plot([], [], "x", color=INK, markersize=6, markeredgewidth=1.6, label="published")

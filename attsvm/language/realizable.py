@@ -141,7 +141,7 @@ def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = N
     >>> import attsvm
     >>> lines = [[0, 1, 0], [1, 0, 0], [0, 1, 1], [2, 2, 3]]
     >>> explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
-    [True, False, False, False]
+    [False, True, False, False]
     """
     asked = orders(sentences) if found_orders is None else found_orders
     tokens, _ = sentences.distinct

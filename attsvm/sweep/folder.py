@@ -93,7 +93,7 @@ def prepared(folder: Path, spec: Spec) -> None:
         lost = kept_spec(folder).lost_in(spec)
         if lost:
             raise BadTokens(f"{folder} holds another sweep: {lost}; give another --out")
-    elif folder.exists() and any(file.name != LOCK for file in folder.iterdir()):
+    elif folder.exists() and not all(map(_begun, folder.iterdir())):
         raise BadTokens(f"{folder} holds other files; give an empty or a new folder")
     (folder / SHARDS).mkdir(parents=True, exist_ok=True)
     for place in (folder, folder / SHARDS):
@@ -101,6 +101,12 @@ def prepared(folder: Path, spec: Spec) -> None:
             left.unlink(missing_ok=True)
     about = {"name": spec.name, "spec": spec.as_dict(), "identity": spec.work.identity}
     write_json(folder / STAMP, {"format": FORMAT, **about})
+
+
+def _begun(file: Path) -> bool:
+    """Whether a sweep that was killed before it had a stamp can have left this."""
+    empty = file.name == SHARDS and file.is_dir() and not any(file.iterdir())
+    return empty or file.name == LOCK or file.match(".attsvm-*.part")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ GALLERY = [
     "basin.py",
     "local_optima.py",
     "growing_ball.py",
+    "hunt_a_statement.py",
     "next_token.py",
     "two_stages.py",
     "torch_proved.py",

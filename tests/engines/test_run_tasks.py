@@ -13,6 +13,7 @@ import pytest
 
 from attsvm.engines import ENGINES, Asked, engine_of, run_tasks
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.reproduce.processes import in_processes
 from tests.engines import jobs
 from tests.house.tree import ROOT
 
@@ -174,3 +175,27 @@ def test_a_missing_package_is_one_sentence(name, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Unsupported, match=rf"pip install 'attsvm\[{name}\]'"):
         ENGINES[name](Asked(folder=tmp_path))
+
+
+def named(name, folder):
+    """The state of a claim that was run; one that raises, and one that ends its process."""
+    if name == "raises":
+        raise BadTokens("said on purpose")
+    if name == "dies":
+        jobs.dies(3)
+    return f"done in {folder}"
+
+
+def test_the_runner_of_claims_is_this_one():
+    told = []
+    how = {"given": ("here",), "jobs": 2, "tell": lambda *what: told.append(what)}
+    in_processes(named, ["a", "b", "c"], **how)
+    assert sorted(told) == sorted(
+        [(name, state) for name in "abc" for state in ("running", "done in here")]
+    )
+    with pytest.raises(BadTokens, match="said on purpose"):
+        in_processes(named, ["a", "raises", "c"], **how)
+    told.clear()
+    with pytest.raises(BadTokens, match="a process ended while it ran dies, perhaps for lack of"):
+        in_processes(named, ["a", "dies"], **how)
+    assert ("a", "done in here") in told

@@ -26,6 +26,8 @@ LAYERS = (
     ("doors", "comparison"),
     ("figures", "bench", "estimator", "torch"),
     ("claims",),
+    ("statements",),
+    ("hunting",),
     ("reproduce", "sweep"),
     ("cli",),
     ("__init__", "__main__"),

@@ -18,6 +18,7 @@ REGISTRIES = {
     "models": "MODELS SENTENCE_MODELS",
     "rules": "RULES",
     "bench.contestants": "CONTESTANTS",
+    "statements": "STATEMENTS",
     "engines": "ENGINES",
     "sweep.families": "FAMILIES",
     "sweep.measures": "MEASURES",

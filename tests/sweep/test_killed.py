@@ -19,9 +19,9 @@ from tests.sweep.killing import killed_run
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")
 
 
-def slow(spec_file):
+def slow(spec_file, pause=0.04):
     """The spec with tasks that take a moment; its table when nothing is killed."""
-    text = spec_file.read_text().replace("pause = 0.0", "pause = 0.04")
+    text = spec_file.read_text().replace("pause = 0.0", f"pause = {pause}")
     spec_file.write_text(text.replace("group = 4", "group = 2"))
     out = spec_file.parent / "undisturbed"
     run_sweep(read_spec(spec_file), out, engine="here")
@@ -51,8 +51,18 @@ def test_a_hundred_killed_sweeps_end_in_the_same_table(spec_file):
     assert several(spec_file, range(100, 200), jobs=2, lives=2) >= 150
 
 
+@pytest.mark.parametrize("left", ["shards/", ".attsvm-x.part", ""])
+def test_a_sweep_killed_before_its_stamp_goes_on(spec_file, left):
+    out = spec_file.parent / "out"
+    (out / "shards").mkdir(parents=True) if left == "shards/" else out.mkdir()
+    if left.endswith(".part"):
+        (out / left).write_text("half")
+    run_sweep(read_spec(spec_file), out, engine="here")
+    assert (out / "table.csv").exists() and not list(out.glob(".attsvm-*"))
+
+
 def test_an_interrupt_says_how_to_go_on(spec_file):
-    slow(spec_file)
+    slow(spec_file, pause=0.3)
     out = spec_file.parent / "out"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTSVM_QUIET": "1"}
     run = subprocess.Popen(

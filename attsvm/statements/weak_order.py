@@ -1,0 +1,39 @@
+"""Known to be false. D: no token of a kind below stands over one of a kind above."""
+
+from __future__ import annotations
+
+from attsvm.statements.parts.sentence_orders import (
+    LINES,
+    SPACE,
+    confirm_fall,
+    largest_fall,
+    realizable,
+)
+from attsvm.statements.statement import Confirmation, Instance, Statement
+
+
+def violation(one: Instance) -> float:
+    """By how much a token of a kind below stands over one of a kind above."""
+    return largest_fall(one)
+
+
+def confirm(one: Instance) -> Confirmation:
+    """The column in rationals."""
+    return confirm_fall(one, ties=False)
+
+
+STATEMENT = Statement(
+    "weak-order",
+    title="Kinds of tokens are never reversed",
+    says="For each query the solution of the attention ranks no token of a kind below over one of "
+    "a kind above: optimal, then confused and non-comparable, then non-optimal (D, with ties "
+    "allowed).",
+    kind="false",
+    space=SPACE,
+    premises=realizable,
+    violation=violation,
+    confirm=confirm,
+    claims=("D.order-extension-ties",),
+    lines=LINES,
+    proves="the column in rationals",
+)
