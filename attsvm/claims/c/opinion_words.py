@@ -122,10 +122,11 @@ def plot(config: Config, result: Result) -> Figure:
         for k, values in enumerate(found):
             left.plot(values, np.full(len(values), k + 0.25 * j - 0.1), "o", color=CYCLE[j],
                       markersize=3.5, label=f"words {words}" if k == 0 else None)  # fmt: skip
-    left.set_yticks(range(len(methods)), [_name(m) for m in methods])
+    left.set_yticks(range(len(methods)), [_name(m).replace(", ", ",\n") for m in methods])
     left.set_ylim(len(methods) - 0.5, -0.5)
     left.axvline(1.0, color="0.7", linewidth=0.8)
-    left.set(xlabel="attention by the even share", title="On opinion words")
+    left.annotate("even", (1.0, len(methods) - 0.6), fontsize=6.5, ha="left")
+    left.set(xlabel="attention, times the even share", title="On opinion words")
     left.legend(fontsize=6.5)
     _draw_sentences(right, result)
     return figure
@@ -134,6 +135,8 @@ def plot(config: Config, result: Result) -> Figure:
 def _draw_sentences(axes: Axes, result: Result) -> None:
     """Our sentences, each word on a ground as dark as its attention, under p = 1.1 and p = 2."""
     axes.set_axis_off()
+    axes.set_xticks([])
+    axes.set_yticks([])
     rows = [(k, m) for k in range(0, len(SENTENCES), 2) for m in ("1.1", "2")]
     axes.set(xlim=(0, 1), ylim=(len(rows) + 0.2, -0.6), title="Sentences, mean over networks")
     for row, (k, method) in enumerate(rows):

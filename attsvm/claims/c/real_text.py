@@ -134,7 +134,7 @@ def plot(config: Config, result: Result) -> Figure:
     bag = 100 * float(result["bag.right"].mean())
     left.axvline(bag, color=CYCLE[-1], linewidth=0.8, linestyle=":")
     left.annotate("bag of words", (bag, -0.6), fontsize=7, ha="right", va="center")
-    left.set_yticks(range(len(methods)), [_name(method) for method in methods])
+    left.set_yticks(range(len(methods)), [_name(m).replace(", ", ",\n") for m in methods])
     left.set_ylim(len(methods) - 0.5, -0.9)
     left.set(xlabel="test accuracy, %", title=f"{len(config['models'])} initial networks each")
     right.axvline(100 * config["matched"], color="0.7", linewidth=0.8)

@@ -34,7 +34,7 @@ TAMPERED = {
         ("the end of p = 3 as that of p = 1.1", swapped("0.3.W", "0.1.1.W")),
         ("the ℓ3 solution as the ℓ1.5 one", swapped("0.2.3.W", "0.2.1.5.W")),
         ("multipliers in another order", rolled("0.2.2.multipliers", axis=1)),
-        ("a solution that is not met", changed("0.3.3.W", lambda W: 0.9 * W)),
+        ("a solution turned away", changed("0.3.3.W", lambda W: W + 0.3 * W[:, ::-1])),
     ),
     "C.real-text": (
         OTHER_RATE,
