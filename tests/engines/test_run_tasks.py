@@ -133,6 +133,11 @@ def alive(process: int) -> bool:
         return False
 
 
+def heeds_interrupts():
+    """Interrupts end the process, though it was started where they are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_that_started_them(tmp_path, how):
@@ -146,7 +151,8 @@ def test_workers_end_with_the_one_that_started_them(tmp_path, how):
     file.write_text(program)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.Popen(
-        [sys.executable, str(file)], env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, str(file)], env=environment, stderr=subprocess.DEVNULL,
+        preexec_fn=heeds_interrupts,
     )  # fmt: skip
     until = time.monotonic() + 60
     while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < until:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from attsvm.sweep import read_spec, run_sweep
+from tests.engines.test_run_tasks import heeds_interrupts
 from tests.house.tree import ROOT
 from tests.sweep.conftest import command
 from tests.sweep.killing import killed_run
@@ -68,6 +69,7 @@ def test_an_interrupt_says_how_to_go_on(spec_file):
     run = subprocess.Popen(
         [sys.executable, "-m", "attsvm", "sweep", str(spec_file), "--out", str(out)],
         env=environment, stderr=subprocess.PIPE, text=True,
+        preexec_fn=heeds_interrupts,
     )  # fmt: skip
     until = time.monotonic() + 60
     while not list(out.glob("shards/*.npz")) and time.monotonic() < until:
