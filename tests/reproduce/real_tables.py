@@ -97,7 +97,8 @@ def sparsification(n: Numbers) -> list[str]:
     """Spread and size over training, beside the published ones."""
     out = [head("", "start", "1/4", "2/4", "3/4", "end")]
     for what, published, digits in zip(("spread", "‖W‖"), PUBLISHED, (2, 1), strict=True):
-        out.append(row(f"{what}, published", *published))
+        unit = "" if what == "spread" else " in thousands"
+        out.append(row(f"{what}{unit}, published", *published))
         for m in CLAIMS["A.sparsification"].full["methods"]:
             found = [
                 next(x for k, x in n.items() if k.startswith(f"{m}: {what}, {j}/4 of training"))

@@ -28,6 +28,8 @@ COLUMNS = (
     *("norm_K", "norm_Q", "norm_V"),
 )
 LETTERS = ("K", "Q", "V")
+# Of the entries of new embeddings, whatever that of the trainer is.
+SPREAD = 0.1
 # Sentences of our own, each with the word that a reader would name.
 SENTENCES = (
     ("a wonderful film about two brothers and their farm", "wonderful"),
@@ -53,7 +55,7 @@ def fit_arrays(plan: Config) -> Result:
     """
     from attsvm.torch.fitting import fitted, plan_of
 
-    fit = plan_of(plan["fit"]["task"], plan["fit"])
+    fit = plan_of(plan["fit"]["task"], {"spread": SPREAD, **plan["fit"]})
     data = data_at(plan)
     with one_thread():
         watcher = (_Texts if fit.task == "text" else _Images)(plan, data)

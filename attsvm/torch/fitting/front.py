@@ -130,7 +130,15 @@ def fitted(
 
 def network_of(plan: Plan, data: Labelled, given: Encoded) -> Network:
     """The initial network of a plan, drawn from its seed."""
-    sizes = Sizes(plan.width, plan.layers, plan.heads, plan.hidden, plan.dropout, plan.biases)
+    sizes = Sizes(
+        plan.width,
+        plan.layers,
+        plan.heads,
+        plan.hidden,
+        plan.dropout,
+        plan.biases,
+        spread=plan.spread,
+    )
     classes = len(data.classes)
     torch.manual_seed(plan.seed)
     made: Network

@@ -24,13 +24,14 @@ class Plan:
 
     task: text or images. data: the name of a set (attsvm.data.LABELLED); source: which reviews.
     train_count, valid_count, test_count: at most so many inputs; all without. width, layers,
-    heads, hidden, dropout, biases: sizes of the transformer; length, vocabulary: of text; patch: of
-    images. optimizer: one of `OPTIMIZERS` or steepest:NORM. p: the exponent of mirror descent, 1.1
-    without. lr: the rate, one that suits the optimizer without. embedding_lr: by how much the rate
-    of the embeddings is larger. batch, epochs: inputs of a step, rounds over the data. records: how
-    often an epoch is measured. seed: of the initial network and of the order of the data.
-    stop_accuracy: stop at this training accuracy. patience: stop after so many records without a
-    better validation accuracy. measured: training inputs that are measured. dtype: of the weights.
+    heads, hidden, dropout, biases: sizes of the transformer; spread: of the entries of a new
+    embedding; length, vocabulary: of text; patch: of images. optimizer: one of `OPTIMIZERS` or
+    steepest:NORM. p: the exponent of mirror descent, 1.1 without. lr: the rate, one that suits the
+    optimizer without. embedding_lr: by how much the rate of the embeddings is larger. batch,
+    epochs: inputs of a step, rounds over the data. records: how often an epoch is measured. seed:
+    of the initial network and of the order of the data. stop_accuracy: stop at this training
+    accuracy. patience: stop after so many records without a better validation accuracy. measured:
+    training inputs that are measured. dtype: of the weights.
 
     >>> plan = Plan(optimizer="mirror", p=1.1, epochs=2)
     >>> plan.task, plan.optimizer, plan.width, plan.epochs
@@ -49,6 +50,7 @@ class Plan:
     hidden: int = 128
     dropout: float = 0.0
     biases: bool = True
+    spread: float = 0.02
     length: int = 64
     vocabulary: int = 8000
     patch: int = 7
@@ -81,6 +83,8 @@ class Plan:
             raise Unsupported(f"seed is {self.seed}: it must lie in [0, 2³¹)")
         if self.lr is not None and not self.lr > 0:
             raise Unsupported(f"lr is {self.lr:g}: it must be above 0")
+        if not self.spread > 0:
+            raise Unsupported(f"spread is {self.spread:g}: it must be above 0")
         if not self.embedding_lr > 0:
             raise Unsupported(f"embedding_lr is {self.embedding_lr:g}: it must be above 0")
         if self.stop_accuracy is not None and not 0 < self.stop_accuracy <= 1:

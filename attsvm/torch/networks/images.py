@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.networks.network import SPREAD, Network, Sizes
+from attsvm.torch.networks.network import Network, Sizes
 
 
 class ImageClassifier(Network):
@@ -36,7 +36,7 @@ class ImageClassifier(Network):
         self.cls = nn.Embedding(1, sizes.width)
         with torch.no_grad():
             for table in (self.places, self.cls):
-                table.weight.mul_(SPREAD)
+                table.weight.mul_(sizes.spread)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of images (B, height, width), row by row of patches; none is hidden."""

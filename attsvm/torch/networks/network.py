@@ -17,12 +17,12 @@ from torch.nn import functional as F
 
 from attsvm.errors import Unsupported
 
-# The spread of a new embedding's entries: small, so that plain descent moves them.
-SPREAD = 0.02
-
 
 class Sizes(NamedTuple):
-    """width: entries of a token. hidden: of the layer between. biases: of every linear map."""
+    """width: entries of a token. hidden: of the layer between. biases: of every linear map.
+
+    spread: of a new embedding's entries; small, so that plain descent moves them.
+    """
 
     width: int = 64
     layers: int = 2
@@ -30,6 +30,7 @@ class Sizes(NamedTuple):
     hidden: int = 128
     dropout: float = 0.0
     biases: bool = True
+    spread: float = 0.02
 
 
 class SelfAttention(nn.Module):

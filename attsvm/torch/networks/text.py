@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.networks.network import SPREAD, Network, Sizes
+from attsvm.torch.networks.network import Network, Sizes
 
 
 class TextClassifier(Network):
@@ -33,7 +33,7 @@ class TextClassifier(Network):
         self.places = nn.Embedding(length + 1, sizes.width)
         with torch.no_grad():
             for table in (self.words, self.places):
-                table.weight.mul_(SPREAD)
+                table.weight.mul_(sizes.spread)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of numbered words (B, L), L at most length + 1, and which are words."""
