@@ -1,7 +1,9 @@
 """What every test run shares: one thread a process, no windows, the same draws every time."""
 
 import os
+import sys
 
+import pytest
 from hypothesis import settings
 
 # Read once when the libraries start, so set here, before any test module loads NumPy.
@@ -14,3 +16,17 @@ os.environ.setdefault("ATTSVM_QUIET", "1")
 # A first call may compile a kernel, so a draw has no deadline; the gate repeats itself exactly.
 settings.register_profile("house", deadline=None, derandomize=True, database=None)
 settings.load_profile("house")
+
+
+# How modules of files of one's own are named (attsvm/ground/plugins.py).
+OWN = "attsvm_outside_"
+
+
+@pytest.fixture(autouse=True)
+def own_files_forgotten():
+    """Files of one's own that a test loads are not handed to the processes of later tests."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith(OWN):
+            del sys.modules[name]
