@@ -24,7 +24,7 @@ LAYERS = (
     ("theory",),
     ("language.training",),
     ("doors", "comparison"),
-    ("figures", "bench", "estimator", "torch"),
+    ("figures", "bench", "estimator", "lens", "torch"),
     ("claims",),
     ("statements",),
     ("hunting",),
