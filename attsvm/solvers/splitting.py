@@ -14,10 +14,10 @@ from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.coordinate import sort_rows
+from attsvm.solvers.frobenius.span import in_span
 from attsvm.solvers.newton import by_newton_steps
 from attsvm.solvers.solver import Answer
 from attsvm.solvers.splitting_parts.iteration import alternate
-from attsvm.solvers.splitting_parts.span import in_span
 
 # The gap of the Frobenius start.
 ROUGH = 0.1
@@ -35,8 +35,7 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
     basis = None
     if norm.rotational:
         problem, basis = in_span(problem)
-    # `by_newton_steps` ends at a tenth of what it is asked for.
-    start = by_newton_steps(problem, norm, tol=10 * ROUGH)
+    start = by_newton_steps(problem, norm, tol=ROUGH)
     if start.proof or start.W is None or not start.W.any():
         return start if basis is None or start.W is None else _turned(start, basis)
     free = np.arange(problem.m + problem.ties) >= problem.m
