@@ -18,6 +18,7 @@ import scipy
 from numpy.typing import NDArray
 
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.progress import Tell, share_of_gap, telling
 from attsvm.solvers.frobenius.coordinate import (
     REFRESH,
     Segments,
@@ -137,14 +138,21 @@ def solve_rows(
         found = Found(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)))
+        with telling(f"{len(b):,} rows") as told:
+            found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)), told)
     out = np.empty(len(b))
     out[rows.order] = found.lam
     return found.W, out
 
 
 def _run(
-    rows: Segments, lam: Floats, W0: Floats | None, tol: float, deadline: float, room: int
+    rows: Segments,
+    lam: Floats,
+    W0: Floats | None,
+    tol: float,
+    deadline: float,
+    room: int,
+    told: Tell | None,
 ) -> Found:
     """Coordinate descent, then Newton when its working set fits (`room` rows) and it pays."""
     W = adjoint(rows, lam)
@@ -168,6 +176,8 @@ def _run(
         found = _better(rows, found, W, lam, margins(rows, W))
         first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
         idle = idle + 1 if found.short > 0.9 * last else 0
+        if told is not None:
+            told(share_of_gap(1.0, found.short, tol), f"gap {found.short:.1e}")
         if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
             proof = farkas(rows, lam, room)

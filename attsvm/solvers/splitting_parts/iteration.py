@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from attsvm.ground.arrays import Floats
+from attsvm.ground.progress import Tell, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.norm import Prox
 from attsvm.solvers.frobenius.coordinate import Segments, Waiting, adjoint, descend
@@ -43,11 +44,9 @@ RELAXED = 1.6
 # of V over ‖Z − V‖ stay within this ratio.
 SETTLED, RATIO, FACTOR = 150, 5.0, 0.6
 
-# Where `enough` says no, the gap asked for shrinks by this factor.
-SHARPER = 0.2
+# Where `enough` says no, the gap asked for shrinks by this factor, so many times.
+SHARPER, REFUSED = 0.2, 4
 
-# Told the gap after every look.
-Told = Callable[[float], None]
 # Whether W and λ (sorted) are good enough, asked once their plain bounds are.
 Enough = Callable[[Floats, Floats], bool]
 
@@ -60,7 +59,7 @@ def alternate(
     *,
     tol: float,
     enough: Enough | None = None,
-    told: Told | None = None,
+    told: Tell | None = None,
 ) -> Best:
     """The best pair found for the sorted rows, from Frobenius multipliers λ (m,)."""
     W = adjoint(rows, lam)
@@ -73,14 +72,17 @@ def alternate(
     V = prox(Z, step)
     combined = W  # Σ λ_k Δ_k z_kᵀ
     waiting, epochs, worst, apart = Waiting(rows, refresh=REFRESH), EPOCHS, np.inf, np.inf
-    mark, stale = best.gap, 0
+    first = mark = best.gap
+    stale = refused = 0
     for count in range(1, STEPS + 1):
         if stale >= PATIENCE:
             break
         if best.gap <= tol:
             if enough is None or enough(best.W * unit, best.lam):
                 break
-            tol *= SHARPER
+            tol, refused = tol * SHARPER, refused + 1
+            if refused == REFUSED:
+                break
         centre = 2.0 * V - Z
         W = centre + combined
         worst = max(worst, FAR * apart)
@@ -99,7 +101,8 @@ def alternate(
         stale = 0 if best.gap < 0.9 * mark else stale + 1
         mark = best.gap if stale == 0 else mark
         if told is not None:
-            told(best.gap)
+            first = best.gap if first == np.inf else first
+            told(share_of_gap(first, best.gap, tol), f"gap {best.gap:.1e}")
         # What stands still may be a row that waits, and is missed in between.
         waiting.refresh = max(1, REFRESH >> stale // 2)
         if count <= SETTLED or (stale and stale % IDLE == 0):
