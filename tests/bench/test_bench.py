@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from attsvm.bench import CONTESTANTS, WORKS, instances, table
-from attsvm.bench.large import LARGE
 from attsvm.bench.judge import grade
+from attsvm.bench.large import LARGE
 from attsvm.bench.measure import measured as measure
 from attsvm.bench.standings import HEADS, row
 from attsvm.bench.task import Answer, Entry, Task
