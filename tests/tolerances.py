@@ -10,6 +10,9 @@ ROUNDING = 1e-12
 GAP = 1e-8  # Frobenius, lP, l1, max
 GAP_SPECTRUM = 1e-6  # nuclear, spectral: their solvers work on singular values
 
+# What splitting is asked for: it is made for many rows, and nears the end slowly at kinks.
+GAP_SPLIT = 1e-3
+
 # A value against the same value from an oracle that stops at its own accuracy.
 ORACLE = 1e-5
 
