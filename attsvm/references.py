@@ -101,6 +101,13 @@ REFERENCES: dict[str, Reference] = {
         "A Numerically Stable Dual Method for Solving Strictly Convex Quadratic Programs",
         "Mathematical Programming 27, 1-33",
     ),
+    "eckstein1992douglas": Reference(
+        "J. Eckstein, D. P. Bertsekas",
+        1992,
+        "On the Douglas-Rachford Splitting Method and the Proximal Point Algorithm for Maximal "
+        "Monotone Operators",
+        "Mathematical Programming 55, 293-318",
+    ),
     "kelley1960cutting": Reference(
         "J. E. Kelley",
         1960,

@@ -10,6 +10,9 @@ ROUNDING = 1e-12
 GAP = 1e-8  # Frobenius, lP, l1, max
 GAP_SPECTRUM = 1e-6  # nuclear, spectral: their solvers work on singular values
 
+# What splitting is asked for: it is made for many rows, and nears the end slowly at kinks.
+GAP_SPLIT = 1e-3
+
 # A value against the same value from an oracle that stops at its own accuracy.
 ORACLE = 1e-5
 
@@ -54,3 +57,6 @@ PROOF_RESIDUAL = 100 * 2.0**-52
 GRADED = 1e-12
 # A step, or a run of sixty, made again on the same processor by other calls (both ways).
 REPLAYED = 1e-12
+
+# Attention, a number from 0 to 1, by a forward pass in single precision (absolute).
+SINGLE = 1e-5

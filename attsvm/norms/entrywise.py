@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.norms.norm import UNIT, Floats, Norm, largest
+from attsvm.norms.proximal.maps import clip_largest, shrink, shrink_power
 
 if TYPE_CHECKING:
     from attsvm.norms.exact.rational import Exact
@@ -41,6 +42,7 @@ class Power(Norm):
     tolerance: float = 1e-8
     unique: bool = True
     rotational: bool = False
+    prox_reach: float = 1e-9
     exponent: Fraction = Fraction(2)
 
     @property
@@ -105,6 +107,10 @@ class Power(Norm):
         """sign(u) |u|^(p−1)."""
         return np.asarray(np.sign(u) * np.abs(u) ** (self.p - 1))
 
+    def prox(self, V: Floats, t: float) -> Floats:
+        """The X with X + t sign(X)|X|^(p−1) = V: f is ‖X‖^p/p."""
+        return shrink_power(V, t, self.p)
+
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """The ℓp norm of a cvxpy variable."""
         return cp.pnorm(cp.vec(W, order="C"), self.p)
@@ -163,6 +169,10 @@ class Sum(Norm):
 
         return max_above(G)
 
+    def prox(self, V: Floats, t: float) -> Floats:
+        """V with every entry shrunk by t."""
+        return shrink(V, t)
+
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """Σ |W_ij| of a cvxpy variable."""
         return cp.norm(cp.vec(W, order="C"), 1)
@@ -208,6 +218,10 @@ class Largest(Norm):
         from attsvm.norms.exact.rational import l1_above
 
         return l1_above(G)
+
+    def prox(self, V: Floats, t: float) -> Floats:
+        """V with its largest entries cut to one size, by t in sum."""
+        return clip_largest(V, t)
 
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """max |W_ij| of a cvxpy variable."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.norms.norm import UNIT, Floats, Norm
+from attsvm.norms.proximal.maps import clip_largest, on_singular_values, shrink
 
 if TYPE_CHECKING:
     from attsvm.norms.exact.rational import Exact
@@ -40,6 +41,7 @@ class Nuclear(Norm):
     tolerance: float = 1e-6
     unique: bool = False
     rotational: bool = True
+    prox_reach: float = 1e-8
 
     def value(self, W: Any) -> Any:
         """Σ σ_i."""
@@ -76,6 +78,10 @@ class Nuclear(Norm):
 
         return spectral_above(G)
 
+    def prox(self, V: Floats, t: float) -> Floats:
+        """V with its singular values shrunk by t."""
+        return on_singular_values(shrink, V, t)
+
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """‖W‖_* of a cvxpy variable."""
         return cp.normNuc(W)
@@ -89,6 +95,7 @@ class Spectral(Norm):
     tolerance: float = 1e-6
     unique: bool = False
     rotational: bool = True
+    prox_reach: float = 1e-8
 
     def value(self, W: Any) -> Any:
         """σ_1."""
@@ -125,6 +132,10 @@ class Spectral(Norm):
         from attsvm.norms.exact.rational import nuclear_above
 
         return nuclear_above(G)
+
+    def prox(self, V: Floats, t: float) -> Floats:
+        """V with its largest singular values cut to one size, by t in sum."""
+        return on_singular_values(clip_largest, V, t)
 
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """σ_1 of a cvxpy variable."""

@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 UNIT = 2.0**-53
 # inner(D, Z, b, free, *, tol, W0, lam0) -> (W, λ): an untrusted pair for unit rows.
 Inner = Callable[..., tuple[Floats, Floats]]
+# prox(V, t) -> the X (d, dq) that minimises t·f(X) + ½‖X − V‖_F².
+Prox = Callable[[Floats, float], Floats]
 # Numbers in one stack of unit matrices, at most.
 _STACK = 1 << 20
 
@@ -42,6 +44,10 @@ class Norm(ABC):
     - `inner(D, Z, b, free, *, tol, W0, lam0)`: its own method on unit rows, which returns the best
       (W, λ) it found; without it the general method needs only `dual` and `sharp`.
     - `soft(rows, *, tol, W0, lam0)`: the same for soft margins.
+    - `prox(V, t)`: the X that minimises t·f(X) + ½‖X − V‖_F² for one V (d, dq), where f is the
+      norm, or any growing function of it with slope 1 at norm 1, such as ‖X‖^p/p; without it
+      problems of many rows are beyond reach. `prox_reach`: the gap down to which splitting with
+      it comes sooner than other methods do.
     - `normal(u)`: the gradient of the norm at u of norm 1; without it no regularization path.
     - `cvxpy(cp, W)`: the norm of a cvxpy variable; without it no second opinion from cvxpy.
     - `value_above`, `dual_above`: rational bounds; without them no check in exact arithmetic.
@@ -62,6 +68,8 @@ class Norm(ABC):
     shape: tuple[int, int] | None = None
     inner: Inner | None = None
     soft: Inner | None = None
+    prox: Prox | None = None
+    prox_reach: float = 1e-3
     normal: Callable[[Floats], Floats] | None = None
     cvxpy: Callable[[Any, Any], Any] | None = None
 

@@ -18,7 +18,6 @@ from attsvm.norms import Norm, norm_of
 from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import MIDDLE, Problem
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.interior import has_method
 from attsvm.solvers.solver import Answer, Solver, zero_row
 
 # A solver by name, as a record or as a function; None: the norm's default.
@@ -149,7 +148,7 @@ def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: floa
 def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
     """The solver asked for, or the default of the norm. Raises Unsupported unless it fits."""
     if solver is None:
-        solver = "frobenius" if norm.euclidean else "interior" if has_method(norm) else "general"
+        solver = "frobenius" if norm.euclidean else "fitting"
     if isinstance(solver, str):
         if solver not in solvers.SOLVERS:
             raise Unsupported(f"unknown solver {solver!r}: known are {', '.join(solvers.SOLVERS)}")

@@ -1,0 +1,63 @@
+"""Model: a trained transformer from a folder, or from an installed package, and its tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from attsvm.errors import Unsupported
+from attsvm.ground.card import Card
+from attsvm.ground.result import Result
+from attsvm.lens.checkpoints import PACKAGES, config_of, folder_of, weights_of
+from attsvm.lens.families import FAMILIES
+from attsvm.lens.reader import Reader, reader_of
+from attsvm.lens.transformer import Transformer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(Result):
+    """A trained model: `transformer` holds its weights, `reader` its tokenizer.
+
+    smiles: its texts are chemical reactions.
+    """
+
+    name: str
+    transformer: Transformer
+    reader: Reader
+    smiles: bool = False
+
+    def _card(self) -> Card:
+        body = self.transformer
+        facts = {
+            "width": body.width,
+            "features": body.features,
+            "positions": f"{body.longest:,}, {'learned' if body.rotary is None else 'rotary'}",
+            "mask": "causal" if body.causal else "none",
+            "key heads": body.groups,
+        }
+        what = f"{self.name}: {body.family}, {len(body.layers)} layers × {body.heads} heads"
+        return Card("Model", what, facts)
+
+
+def load(model: str | Path) -> Model:
+    """The Model of a folder, or of an installed package by name.
+
+    A folder holds config.json, model.safetensors (or its shards) and tokenizer.json, of one of the
+    families in `attsvm.lens.families`. Names: minilm, rxnfp-pretrained, rxnfp, rxnfp-10k,
+    rxnmapper. Nothing is downloaded, no package is imported, and no pickle of a folder is opened.
+    """
+    folder, package = folder_of(model)
+    config = config_of(folder, package)
+    kind = config.entries.get("model_type")
+    if kind not in FAMILIES:
+        raise Unsupported(
+            f"{config.where}: model_type is {kind!r}; the known families are {', '.join(FAMILIES)}"
+        )
+    weights = weights_of(folder, package)
+    reader = reader_of(folder, smiles=package is not None and package.smiles)
+    name = str(model) if package is not None else folder.resolve().name
+    transformer = FAMILIES[kind](config, weights)
+    return Model(name, transformer, reader, smiles=package is not None and package.smiles)
+
+
+__all__ = ["PACKAGES", "Model", "load"]

@@ -1,0 +1,77 @@
+"""Many rows in any norm with a proximal map: Douglas–Rachford round coordinate descent.
+
+The Frobenius answer comes first, roughly: it proves infeasibility, which no norm changes, and its
+multipliers are the start. Rotational norms see the span of the queries alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm.certificate import certify
+from attsvm.errors import Unsupported
+from attsvm.ground.arrays import Floats
+from attsvm.norms import Norm
+from attsvm.problem.problem import Problem
+from attsvm.solvers.frobenius.coordinate import sort_rows
+from attsvm.solvers.newton import by_newton_steps
+from attsvm.solvers.solver import Answer
+from attsvm.solvers.splitting_parts.iteration import alternate
+from attsvm.solvers.splitting_parts.span import in_span
+
+# The gap of the Frobenius start.
+ROUGH = 0.1
+
+
+def has_prox(norm: Norm) -> bool:
+    """Whether a norm brings the proximal map that splitting needs."""
+    return norm.prox is not None
+
+
+def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
+    """The answer of Douglas–Rachford steps; a proof of infeasibility is the Frobenius one."""
+    if norm.prox is None:
+        raise Unsupported(f"norm {norm.name} has no prox: solver 'general' needs none")
+    basis = None
+    if norm.rotational:
+        problem, basis = in_span(problem)
+    # `by_newton_steps` ends at a tenth of what it is asked for.
+    start = by_newton_steps(problem, norm, tol=10 * ROUGH)
+    if start.proof or start.W is None or not start.W.any():
+        return start if basis is None or start.W is None else _turned(start, basis)
+    free = np.arange(problem.m + problem.ties) >= problem.m
+    rows = sort_rows(
+        problem.keys,
+        problem.queries,
+        np.concatenate([problem.hi, problem.tie_hi]),
+        np.concatenate([problem.lo, problem.tie_lo]),
+        np.concatenate([problem.query, problem.tie_query]),
+        np.concatenate([problem.b, problem.c]),
+        free=free,
+    )
+    lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
+
+    def answered(W: Floats, lam: Floats) -> Answer:
+        out = np.empty(len(free))
+        out[rows.order] = lam
+        return Answer(W, out[: problem.m], out[problem.m :])
+
+    def enough(W: Floats, lam: Floats) -> bool:
+        # Restoring ties and rows with b = 0 costs more than their misses tell.
+        found = answered(W, lam)
+        return (
+            certify(problem, norm, W, found.multipliers, found.tie_multipliers, tol=tol).status
+            == "optimal"
+        )
+
+    best = alternate(
+        rows, norm, norm.prox, lam, tol=tol, enough=None if problem.scalable else enough
+    )
+    answer = answered(best.W, best.lam)
+    return answer if basis is None else _turned(answer, basis)
+
+
+def _turned(answer: Answer, basis: Floats) -> Answer:
+    """The answer in the coordinates of all queries."""
+    W = None if answer.W is None else answer.W @ basis.T
+    return Answer(W, answer.multipliers, answer.tie_multipliers, answer.proof)

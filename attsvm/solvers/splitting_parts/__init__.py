@@ -1,0 +1,1 @@
+"""Parts of the splitting: the span of the queries, the two bounds, the iteration."""
