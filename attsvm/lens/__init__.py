@@ -14,10 +14,11 @@ A View is one head on many queries: keys and queries as the head sees them, and 
 from __future__ import annotations
 
 from attsvm.lens.capturing import Draw, capture, capture_layers
+from attsvm.lens.guarantee.offered import guarantees
 from attsvm.lens.inspection import Inspection, inspect, inspect_views
 from attsvm.lens.model import Model, load
 from attsvm.lens.plan import Plan
-from attsvm.lens.record import FIELDS, guarantees, head_record
+from attsvm.lens.record import FIELDS, head_record
 from attsvm.lens.view import Turns, View
 
 __all__ = [

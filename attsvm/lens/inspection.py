@@ -15,10 +15,9 @@ from attsvm.ground.progress import bar
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
 from attsvm.lens.capturing import Draw, capture_layers
-from attsvm.lens.details import head_details
 from attsvm.lens.model import Model, load
 from attsvm.lens.plan import Plan
-from attsvm.lens.record import FIELDS, head_record
+from attsvm.lens.record import FIELDS, measured
 from attsvm.lens.view import View
 
 
@@ -138,8 +137,9 @@ def inspect_views(
     plan = plan or Plan()
     records, details, rotary = [], [], False
     for view in views:
-        records.append(head_record(view, plan))
-        details.append(head_details(view, plan))
+        record, shown = measured(view, plan)
+        records.append(record)
+        details.append(shown)
         rotary = rotary or view.turns is not None
     if not records:
         raise BadTokens("there is no head to inspect: give at least one View")

@@ -45,7 +45,8 @@ class Agreement(NamedTuple):
     of the fitted ones; svm, mean_difference, cross_entropy, soft_cross_entropy: matrices fitted to
     the choices (nan where the head has no single W); the last one is fitted to the attention
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
-    choices over that of permuted ones. cosine: between W and the fitted SVM.
+    choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
+    that the SVM was fitted to, and the SVM.
     """
 
     rule: Followed
@@ -59,6 +60,7 @@ class Agreement(NamedTuple):
     soft: bool = False
     ease: float = np.nan
     cosine: float = np.nan
+    learned: tuple[View, Fit] | None = None
 
     @property
     def lift(self) -> float:
@@ -101,6 +103,7 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
         mean_difference=agreement_of(test, mean_difference(fitted, hot), target),
         soft=svm.soft,
         cosine=_cosine(svm.W, test.W),
+        learned=(fitted, svm),
     )
     if cross:
         found = found._replace(
