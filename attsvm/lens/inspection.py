@@ -15,6 +15,7 @@ from attsvm.ground.progress import bar
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
 from attsvm.lens.capturing import Draw, capture_layers
+from attsvm.lens.measure.correlation import rank_correlation
 from attsvm.lens.model import Model, load
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, measured
@@ -44,6 +45,11 @@ class Inspection(Table):
         """How many heads there are of each kind; `content_kind`: once special keys are removed."""
         words = [record[field] for record in self.records]
         return {kind: words.count(kind) for kind in ("sink", "positional", "content", "diffuse")}
+
+    def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
+        """The rank correlation of two columns over heads."""
+        columns = self.columns()
+        return rank_correlation(columns[one], columns[other])
 
     def sentence(self, row: int) -> str:
         """What is said of the economy of one head, with the number of queries it holds for."""

@@ -18,6 +18,7 @@ from attsvm.lens.measure.fits import (
     Fit,
     agreement_of,
     apart,
+    cosine_of,
     cross_entropy,
     mean_difference,
     one_hot,
@@ -102,7 +103,7 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
         svm=agreement_of(test, svm.W, target),
         mean_difference=agreement_of(test, mean_difference(fitted, hot), target),
         soft=svm.soft,
-        cosine=_cosine(svm.W, test.W),
+        cosine=cosine_of(svm.W, test.W),
         learned=(fitted, svm),
     )
     if cross:
@@ -127,8 +128,3 @@ def ease_of(view: View, svm: Fit, *, seed: int) -> float:
     part, labels = view.subset(rows), labels[rows]
     other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
     return float(other.lower / svm.certificate.upper)
-
-
-def _cosine(A: np.ndarray, B: np.ndarray) -> float:
-    size = float(np.linalg.norm(A) * np.linalg.norm(B))
-    return float((A * B).sum() / size) if size > 0 else np.nan
