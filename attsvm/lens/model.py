@@ -8,7 +8,7 @@ from pathlib import Path
 from attsvm.errors import Unsupported
 from attsvm.ground.card import Card
 from attsvm.ground.result import Result
-from attsvm.lens.checkpoints import PACKAGES, config_of, folder_of, weights_of
+from attsvm.lens.checkpoints import config_of, folder_of, weights_of
 from attsvm.lens.families import FAMILIES
 from attsvm.lens.reader import Reader, reader_of
 from attsvm.lens.transformer import Transformer
@@ -18,13 +18,13 @@ from attsvm.lens.transformer import Transformer
 class Model(Result):
     """A trained model: `transformer` holds its weights, `reader` its tokenizer.
 
-    smiles: its texts are chemical reactions.
+    texts: what it reads, "prose" or "reactions": a word for `sample_texts`.
     """
 
     name: str
     transformer: Transformer
     reader: Reader
-    smiles: bool = False
+    texts: str = "prose"
 
     def _card(self) -> Card:
         body = self.transformer
@@ -49,15 +49,13 @@ def load(model: str | Path) -> Model:
     folder, package = folder_of(model)
     config = config_of(folder, package)
     kind = config.entries.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise Unsupported(
             f"{config.where}: model_type is {kind!r}; the known families are {', '.join(FAMILIES)}"
         )
     weights = weights_of(folder, package)
-    reader = reader_of(folder, smiles=package is not None and package.smiles)
+    smiles = package is not None and package.smiles
+    reader = reader_of(folder, smiles=smiles)
     name = str(model) if package is not None else folder.resolve().name
     transformer = FAMILIES[kind](config, weights)
-    return Model(name, transformer, reader, smiles=package is not None and package.smiles)
-
-
-__all__ = ["PACKAGES", "Model", "load"]
+    return Model(name, transformer, reader, "reactions" if smiles else "prose")

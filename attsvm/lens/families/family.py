@@ -47,7 +47,7 @@ class Config:
             raise BadTokens(f"{self.where} has no entry {' or '.join(names)}")
         return default
 
-    def number(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """An entry that is a number."""
         value = self.entries.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
