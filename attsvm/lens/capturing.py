@@ -114,7 +114,13 @@ def _views(
         if layer < max(layers):
             with bar(f"layer {layer} of {max(layers)}") as show:
                 for done, (rows, t) in enumerate(batches):
-                    x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
+                    if not np.isfinite(x[rows, :t]).all():
+                        raise BadTokens(
+                            f"layer {layer} gives numbers that are not finite: its weights are too "
+                            "large for single precision"
+                        )
                     if show is not None:
                         show((done + 1) / len(batches))
 

@@ -10,6 +10,7 @@ from attsvm.ground.card import Card
 from attsvm.ground.result import Result
 from attsvm.lens.checkpoints import config_of, folder_of, weights_of
 from attsvm.lens.families import FAMILIES
+from attsvm.lens.families.family import Family, check_family
 from attsvm.lens.reader import Reader, reader_of
 from attsvm.lens.transformer import Transformer
 
@@ -39,17 +40,20 @@ class Model(Result):
         return Card("Model", what, facts)
 
 
-def load(model: str | Path) -> Model:
+def load(model: str | Path, *, family: Family | None = None) -> Model:
     """The Model of a folder, or of an installed package by name.
 
     A folder holds config.json, model.safetensors (or its shards) and tokenizer.json, of one of the
     families in `attsvm.lens.families`. Names: minilm, rxnfp-pretrained, rxnfp, rxnfp-10k,
     rxnmapper. Nothing is downloaded, no package is imported, and no pickle of a folder is opened.
+
+    family: a function of one's own, (Config, Weights) -> Transformer, for a kind of checkpoint that
+    is not listed.
     """
     folder, package = folder_of(model)
     config = config_of(folder, package)
-    kind = config.entries.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
+    kind = str(config.entries.get("model_type"))
+    if family is None and kind not in FAMILIES:
         raise Unsupported(
             f"{config.where}: model_type is {kind!r}; the known families are {', '.join(FAMILIES)}"
         )
@@ -57,5 +61,8 @@ def load(model: str | Path) -> Model:
     smiles = package is not None and package.smiles
     reader = reader_of(folder, smiles=smiles)
     name = str(model) if package is not None else folder.resolve().name
-    transformer = FAMILIES[kind](config, weights)
+    if family is None:
+        transformer = FAMILIES[kind](config, weights)
+    else:
+        transformer = check_family(family, config, weights)
     return Model(name, transformer, reader, "reactions" if smiles else "prose")
