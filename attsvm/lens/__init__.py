@@ -10,14 +10,14 @@ A View is one head on many queries: keys and queries as the head sees them, and 
 from __future__ import annotations
 
 from attsvm.lens.capturing import Draw, capture, capture_layers
-from attsvm.lens.live import view_of
-from attsvm.lens.model import Model, load
+from attsvm.lens.model import TrainedModel, load
 from attsvm.lens.passages import read_passages, sample_texts
+from attsvm.lens.untrained import untrained_model
 from attsvm.lens.view import Turns, View
 
 __all__ = [
     "Draw",
-    "Model",
+    "TrainedModel",
     "Turns",
     "View",
     "capture",
@@ -25,5 +25,5 @@ __all__ = [
     "load",
     "read_passages",
     "sample_texts",
-    "view_of",
+    "untrained_model",
 ]

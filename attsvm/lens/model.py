@@ -1,4 +1,4 @@
-"""Model: a trained transformer from a folder, or from an installed package, and its tokenizer."""
+"""TrainedModel: a transformer from a folder, or from an installed package, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from attsvm.lens.transformer import Transformer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Model(Result):
+class TrainedModel(Result):
     """A trained model: `transformer` holds its weights, `reader` its tokenizer.
 
     texts: what it reads, "prose" or "reactions": a word for `sample_texts`.
+
+    >>> from attsvm.lens import untrained_model
+    >>> model = untrained_model()
+    >>> len(model.transformer.layers), model.transformer.heads, model.texts
+    (2, 2, 'prose')
     """
 
     name: str
@@ -37,11 +42,11 @@ class Model(Result):
             "key heads": body.groups,
         }
         what = f"{self.name}: {body.family}, {len(body.layers)} layers × {body.heads} heads"
-        return Card("Model", what, facts)
+        return Card("TrainedModel", what, facts)
 
 
-def load(model: str | Path, *, family: Family | None = None) -> Model:
-    """The Model of a folder, or of an installed package by name.
+def load(model: str | Path, *, family: Family | None = None) -> TrainedModel:
+    """The model of a folder, or of an installed package by name.
 
     A folder holds config.json, model.safetensors (or its shards) and tokenizer.json, of one of the
     families in `attsvm.lens.families`. Names: minilm, rxnfp-pretrained, rxnfp, rxnfp-10k,
@@ -49,6 +54,13 @@ def load(model: str | Path, *, family: Family | None = None) -> Model:
 
     family: a function of one's own, (Config, Weights) -> Transformer, for a kind of checkpoint that
     is not listed.
+
+    >>> import attsvm
+    >>> try:
+    ...     load("somewhere")
+    ... except attsvm.Unsupported as error:
+    ...     print(str(error).partition(":")[0])
+    somewhere is neither a folder nor a known model
     """
     folder, package = folder_of(model)
     config = config_of(folder, package)
@@ -65,4 +77,4 @@ def load(model: str | Path, *, family: Family | None = None) -> Model:
         transformer = FAMILIES[kind](config, weights)
     else:
         transformer = check_family(family, config, weights)
-    return Model(name, transformer, reader, "reactions" if smiles else "prose")
+    return TrainedModel(name, transformer, reader, "reactions" if smiles else "prose")

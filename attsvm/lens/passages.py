@@ -18,6 +18,12 @@ def read_passages(file: str | Path) -> list[str]:
     """The passages of a text file in UTF-8.
 
     Blank lines part them; a file without blank lines has a passage on each line.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "mine.txt"
+    >>> _ = file.write_text("One passage\\nof two lines.\\n\\nAnother one.")
+    >>> read_passages(file)
+    ['One passage of two lines.', 'Another one.']
     """
     file = Path(file)
     check_in(file, "a text file in UTF-8")
