@@ -35,7 +35,8 @@ from attsvm.lens.measure.fits import (
 )
 from attsvm.lens.measure.rules import rule_for
 from attsvm.lens.measure.sharpness import sharpness_of
-from attsvm.lens.model import Model, load
+from attsvm.lens.model import TrainedModel, load
+from attsvm.lens.passages import sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.view import View
 
@@ -73,7 +74,14 @@ CHANGE_FIELDS: dict[str, str] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Change(Table):
-    """What changed in each head, one row each; `attsvm.lens.CHANGE_FIELDS` explains the columns."""
+    """What changed in each head, one row each; `attsvm.lens.CHANGE_FIELDS` explains the columns.
+
+    >>> from attsvm.lens import compare, untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, layers=[0], heads=[1])
+    >>> list(found.columns()) == list(CHANGE_FIELDS)
+    True
+    """
 
     before: str
     after: str
@@ -121,9 +129,9 @@ class Change(Table):
 
 
 def compare(
-    before: str | Path | Model,
-    after: str | Path | Model,
-    texts: Sequence[str],
+    before: str | Path | TrainedModel,
+    after: str | Path | TrainedModel,
+    texts: Sequence[str] | None = None,
     *,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
@@ -133,13 +141,20 @@ def compare(
 ) -> Change:
     """The Change of each head from one checkpoint to another, on the same queries.
 
-    before, after: Models, folders or names, as `attsvm.lens.load` takes; layers, heads, plan,
-    length, at: as in `attsvm.lens.inspect`. at=0 asks for the first token's query ([CLS]).
+    before, after: models, folders or names, as `attsvm.lens.load` takes; what follows is as in
+    `attsvm.lens.inspect`. at=0 asks for the first token's query ([CLS]).
+
+    >>> from attsvm.lens import untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, layers=[0], at=0)
+    >>> [record["head"] for record in found.records], found.records[0]["queries"]
+    ([0, 1], 6)
     """
     plan = plan or Plan()
-    models = [one if isinstance(one, Model) else load(one) for one in (before, after)]
-    draw = Draw(min(plan.queries, len(texts)) or None, plan.seed, length, at)
-    views = [capture_layers(m, texts, layers=layers, heads=heads, draw=draw) for m in models]
+    models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
+    read = sample_texts(models[1].texts) if texts is None else texts
+    draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
+    views = [capture_layers(m, read, layers=layers, heads=heads, draw=draw) for m in models]
     body = models[0].transformer
     count = len(layers or body.layers) * len(heads or range(body.heads))
     pairs = zip(*views, strict=True)
@@ -156,7 +171,14 @@ def compare_views(
     plan: Plan | None = None,
     progress: Any = None,
 ) -> Change:
-    """The Change of heads given as pairs of Views, before and after, layer by layer."""
+    """The Change of heads given as pairs of Views, before and after, layer by layer.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> views = [capture(untrained_model(seed=k), texts, layer=0, head=1) for k in (0, 1)]
+    >>> compare_views([tuple(views)]).records[0]["change_norm"] > 0
+    True
+    """
     plan = plan or Plan()
     records: list[dict[str, Any]] = []
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):

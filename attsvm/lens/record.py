@@ -89,7 +89,14 @@ FIELDS: dict[str, str] = {
 
 
 def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
-    """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose."""
+    """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> record = head_record(capture(untrained_model(), texts, layer=0, head=1), Plan.quick())
+    >>> set(record) == set(FIELDS), record["keys"]
+    (True, 5.0)
+    """
     return measured(view, plan)[0]
 
 

@@ -28,7 +28,14 @@ class Guaranteed(NamedTuple):
 
 
 def guarantees(view: View, plan: Plan | None = None) -> Guaranteed:
-    """What is guaranteed of each query's choice, with the attacks that check it."""
+    """What is guaranteed of each query's choice, with the attacks that check it.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> view = capture(untrained_model(), ["a b c", "c d e", "e f a"], layer=0, head=1)
+    >>> found = guarantees(view)
+    >>> found.fields["attacks"] > 0, found.fields["violations"]
+    (True, 0)
+    """
     plan = plan or Plan()
     margins = margins_of(view)
     radii = stability_of(view, margins)
