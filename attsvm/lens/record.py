@@ -1,0 +1,259 @@
+"""The record of a head: every measure and guarantee in one flat dict of plain numbers and words.
+
+`FIELDS` says what each one is. nan stands for what does not apply: a head with rotary positions has
+no single W, so that fits, economies and cosines are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attsvm.errors import BadTokens, TooLarge
+from attsvm.ground.arrays import Ints
+from attsvm.lens.guarantee.attacks import drop_keys, move_keys, move_query, round_weights
+from attsvm.lens.guarantee.eviction import eviction_of
+from attsvm.lens.guarantee.stability import stability_of
+from attsvm.lens.guarantee.weights import quantized_of
+from attsvm.lens.margins import choosing, margins_of
+from attsvm.lens.measure.agreement import Agreement, held_out, split
+from attsvm.lens.measure.economy import economy_of, null_economies
+from attsvm.lens.measure.kinds import kind_of
+from attsvm.lens.measure.nulls import NULLS, decomposed
+from attsvm.lens.measure.sharpness import sharpness_of
+from attsvm.lens.plan import Plan
+from attsvm.lens.view import View
+
+# A radius above this share of the size of what moves counts as stable.
+STABLE = 0.01
+
+_AGREEMENT = {
+    "rule": "the one-line rule that most fitted queries follow",
+    "rule_place": "what that rule names: a sink or a place (positional)",
+    "rule_agreement": "the share of held-out choices that follow it",
+    "mean_query_agreement": "that agree with the head's own choice for the mean of the queries",
+    "svm_agreement": "that agree with the max-margin matrix of the fitted choices",
+    "mean_difference_agreement": "that agree with the mean difference of chosen and other keys",
+    "cross_entropy_agreement": "that agree with a cross-entropy fit to the choices",
+    "soft_cross_entropy_agreement": "that agree with one to the whole attention: a ceiling",
+    "lift": "svm_agreement less rule_agreement",
+    "separable": "whether some W makes all fitted choices (says little: most labels are separable)",
+    "ease": "the best margin of the choices over that of permuted ones, at least",
+    "cosine": "between W and the max-margin matrix of the fitted choices",
+    "kind": "sink, positional, content or diffuse",
+}
+
+# What each field of a record is.
+FIELDS: dict[str, str] = {
+    "layer": "the layer, from 0",
+    "head": "the head, from 0",
+    "queries": "queries with at least two keys",
+    "fitted": "of these, fitted on",
+    "tested": "of these, held out",
+    "keys": "keys per query, on average",
+    "norm": "the Frobenius norm of W",
+    "nuclear_norm": "the nuclear norm of W",
+    "sharpness": "the mean of the largest attention of a query",
+    "saturated": "the share of queries with a key above 0.9 of the attention",
+    "special_attention": "the mean attention on special tokens",
+    "chance": "the mean of 1 / number of keys",
+    **_AGREEMENT,
+    "content_queries": "queries with at least two keys that are not special tokens",
+    "content_sharpness": "the sharpness when special keys are removed",
+    **{f"content_{name}": f"special keys removed: {what}" for name, what in _AGREEMENT.items()},
+    "economy": "the share of the Frobenius norm of W that suffices for its gaps on the fitted "
+    "queries, certified from above",
+    "economy_lower": "the same, certified from below",
+    "economy_seen": "the same over the norm of the part of W that the queries see: an estimate",
+    "economy_queries": "the queries it is for (it rises with them)",
+    "economy_spectrum_low": "the least economy of heads with the same spectrum, random subspaces",
+    "economy_spectrum": "their median",
+    "economy_spectrum_high": "their largest",
+    "economy_rotated_low": "the least economy of heads with the same spectrum and subspaces",
+    "economy_rotated": "their median",
+    "economy_rotated_high": "their largest",
+    "nuclear_economy": "economy in the nuclear norm",
+    "nuclear_economy_lower": "the same, certified from below",
+    "nuclear_economy_spectrum": "the median of the nulls with random subspaces",
+    "nuclear_economy_rotated": "the median of the rotated nulls",
+    "tied": "queries whose two top logits cannot be told apart: nothing is guaranteed of them",
+    "evictable": "the mean share of keys that may be dropped at 1 % error, by the attention row",
+    "evictable_margins": "the same, certified by margins alone",
+    "evictable_queries": "the share of queries that may drop a key",
+    "key_radius": "the median of how far all keys may move, over the size of keys",
+    "key_radius_share": "the share of queries where that is above 0.01",
+    "query_radius": "the median of how far the query may move, over its size",
+    "query_radius_share": "the share of queries where that is above 0.01",
+    "int8_safe": "the share of queries whose choice eight-bit weights surely keep",
+    "int8_same": "the share whose choice they do keep",
+    "attacks": "attacks on these guarantees",
+    "violations": "attacks that succeeded: must be 0",
+    "seconds": "processor seconds spent on this head",
+}
+
+
+class Guaranteed(NamedTuple):
+    """The fields on guarantees, and per query (n,): radii, evictable counts, int8."""
+
+    fields: dict[str, Any]
+    queries: dict[str, Any]
+    order: Ints
+
+
+def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
+    """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose."""
+    plan = plan or Plan()
+    start = time.process_time()
+    view = choosing(view)
+    found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
+    parts = split(view, fit=plan.fit, test=plan.test, seed=plan.seed)
+    sharp = sharpness_of(view)
+    agreed = held_out(parts, seed=plan.seed, cross=plan.cross)
+    found |= {
+        "layer": view.layer,
+        "head": view.head,
+        "queries": len(view.queries),
+        "fitted": agreed.fitted,
+        "tested": agreed.tested,
+        "keys": float(view.valid.sum(axis=1).mean()),
+        "sharpness": sharp.mean,
+        "saturated": sharp.saturated,
+        "special_attention": sharp.special,
+        "chance": sharp.chance,
+    }
+    found |= _agreement_fields(agreed, "")
+    found |= _content_fields(view, plan)
+    found |= _economy_fields(parts.fit, plan)
+    found |= guarantees(view, plan).fields
+    found["seconds"] = time.process_time() - start
+    return found
+
+
+def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
+    values = {
+        "rule": agreed.rule.name,
+        "rule_place": agreed.rule.place,
+        "rule_agreement": agreed.rule.agreement,
+        "mean_query_agreement": agreed.mean_query,
+        "svm_agreement": agreed.svm,
+        "mean_difference_agreement": agreed.mean_difference,
+        "cross_entropy_agreement": agreed.cross_entropy,
+        "soft_cross_entropy_agreement": agreed.soft_cross_entropy,
+        "lift": agreed.lift,
+        "separable": None if np.isnan(agreed.svm) else not agreed.soft,
+        "ease": agreed.ease,
+        "cosine": agreed.cosine,
+        "kind": kind_of(agreed),
+    }
+    return {prefix + name: value for name, value in values.items()}
+
+
+def _content_fields(view: View, plan: Plan) -> dict[str, Any]:
+    """The fields with special keys removed; nothing where too few keys are left."""
+    words = {f"content_{name}": None for name in ("rule", "rule_place", "separable", "kind")}
+    rows = np.flatnonzero((view.valid & ~view.special).sum(axis=1) >= 2)
+    if len(rows) < 3:
+        return {"content_queries": len(rows), **words}
+    content = view.subset(rows).content()
+    parts = split(content, fit=plan.fit, test=plan.test, seed=plan.seed)
+    agreed = held_out(parts, seed=plan.seed, cross=plan.cross)
+    sharpness = sharpness_of(content).mean
+    return {
+        "content_queries": len(rows),
+        "content_sharpness": sharpness,
+        **_agreement_fields(agreed, "content_"),
+    }
+
+
+def _economy_fields(view: View, plan: Plan) -> dict[str, Any]:
+    """Economy, certified, beside that of both nulls; nothing for rotary positions."""
+    if view.turns is not None:
+        return {}
+    S = decomposed(view)[1]
+    own = economy_of(view)
+    found = {
+        "norm": float(np.sqrt((S**2).sum())),
+        "nuclear_norm": float(S.sum()),
+        "economy": own.upper,
+        "economy_lower": own.lower,
+        "economy_seen": own.seen,
+        "economy_queries": own.queries,
+    }
+    for name, values in null_economies(view, draws=plan.draws, seed=plan.seed).items():
+        low, middle, high = _band(values)
+        found |= {f"economy_{name}_low": low, f"economy_{name}": middle}
+        found[f"economy_{name}_high"] = high
+    if plan.nuclear_draws < 0:
+        return found
+    try:
+        own = economy_of(view, "nuclear")
+        draws = null_economies(view, "nuclear", draws=plan.nuclear_draws, seed=plan.seed)
+    except TooLarge:  # the Frobenius norm is told; this one is not
+        return found
+    found |= {"nuclear_economy": own.upper, "nuclear_economy_lower": own.lower}
+    return found | {f"nuclear_economy_{name}": _band(draws[name])[1] for name in NULLS}
+
+
+def _band(values: Any) -> tuple[float, float, float]:
+    if not len(values) or np.isnan(values).all():
+        return np.nan, np.nan, np.nan
+    return float(np.nanmin(values)), float(np.nanmedian(values)), float(np.nanmax(values))
+
+
+def guarantees(view: View, plan: Plan | None = None) -> Guaranteed:
+    """What is guaranteed of each query's choice, with the attacks that check it."""
+    plan = plan or Plan()
+    margins = margins_of(view)
+    radii = stability_of(view, margins)
+    drop = eviction_of(view, margins, share=plan.share)
+    coarse = quantized_of(view, margins)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_keys = np.where(radii.keys > 0, radii.keys / radii.key_size, 0.0)
+        by_query = np.where(radii.query > 0, radii.query / radii.query_size, 0.0)
+    rows = np.arange(min(plan.attacks, len(view.queries)))
+    tried = broken = 0
+    if len(rows):
+        part = view.subset(rows)
+        made = [
+            drop_keys(part, drop.known[rows], drop.order[rows], share=plan.share),
+            drop_keys(part, drop.bound[rows], drop.order[rows], share=plan.share),
+            move_keys(part, radii.keys[rows], seed=plan.seed),
+            move_query(part, radii.query[rows], seed=plan.seed),
+        ]
+        made.append(round_weights(part, coarse.view.subset(rows), coarse.safe[rows]))
+        tried, broken = sum(one.tried for one in made), sum(one.broken for one in made)
+    fields = {
+        "tied": int(margins.tied.sum()),
+        "evictable": float((drop.known / drop.keys).mean()),
+        "evictable_margins": float((drop.bound / drop.keys).mean()),
+        "evictable_queries": float((drop.known > 0).mean()),
+        "key_radius": float(np.median(by_keys)),
+        "key_radius_share": float((by_keys > STABLE).mean()),
+        "query_radius": float(np.median(by_query)),
+        "query_radius_share": float((by_query > STABLE).mean()),
+        "int8_safe": float(coarse.safe.mean()),
+        "int8_same": float((coarse.view.chosen() == margins.chosen).mean()),
+        "attacks": tried,
+        "violations": broken,
+    }
+    queries = {
+        "chosen": margins.chosen,
+        "gap": margins.gap,
+        "key_radius": by_keys,
+        "query_radius": by_query,
+        "evictable": drop.known,
+        "evictable_margins": drop.bound,
+        "int8_safe": coarse.safe,
+    }
+    return Guaranteed(fields, queries, drop.order)
+
+
+def check_record(record: dict[str, Any]) -> None:
+    """Raises BadTokens unless the record has exactly the fields of FIELDS."""
+    if set(record) != set(FIELDS):
+        odd = sorted(set(record) ^ set(FIELDS))
+        raise BadTokens(
+            f"a record has exactly the fields of FIELDS; these differ: {', '.join(odd)}"
+        )
