@@ -39,8 +39,8 @@ def inspect_command(
         typer.Option("--queries", help="Queries to fit on; twice as many are held out."),
     ] = None,
     length: Annotated[
-        int, typer.Option("--length", min=2, help="Tokens that a text is cut to.")
-    ] = 32,
+        int | None, typer.Option("--length", min=2, help="Tokens a text is cut to; 32 without it.")
+    ] = None,
     at: Annotated[
         int | None,
         typer.Option("--at", help="Where the query stands, 0 for the first; at random without."),
@@ -73,6 +73,7 @@ def inspect_command(
     known = load(model)
     texts = read_passages(text) if text is not None else sample_texts(known.texts)
     asked = {"layers": numbers(layers, "--layers"), "heads": numbers(heads, "--heads")}
+    length = min(32, known.transformer.longest) if length is None else length
     found = inspect(known, texts, plan=plan, length=length, at=at, **asked)
     report = _report(found, known, min(len(texts), plan.queries))
     if against is not None:

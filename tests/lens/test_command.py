@@ -62,7 +62,9 @@ def test_a_folder_is_inspected_and_its_page_is_whole(kind, attsvm, text, tmp_pat
     assert "0 broken" in found.out
     report = json.loads((folder / "results.json").read_text())
     heads = {(r["layer"], r["head"]) for r in report["heads"]}
-    assert len(heads) == len(report["heads"]) == report["about"]["layers"] * report["about"]["heads"]
+    assert (
+        len(heads) == len(report["heads"]) == report["about"]["layers"] * report["about"]["heads"]
+    )
     page = Tags()
     page.feed((folder / "report.html").read_text())
     assert page.open == []
@@ -103,7 +105,7 @@ def test_attention_on_the_page_is_that_of_the_head(attsvm, text, tmp_path):
     report = json.loads((folder / "results.json").read_text())
     texts = read_passages(text)
     shown = report["details"][3]
-    view = capture(load(model), texts, layer=1, head=1, queries=30, seed=0, length=32)
+    view = capture(load(model), texts, layer=1, head=1, queries=30, seed=0, length=16)
     logits = (view.keys @ view.key_factor.T) @ (view.query_factor @ view.queries.T)
     for i, one in enumerate(shown["samples"]):
         assert tuple(one["tokens"]) == view.texts[i]
