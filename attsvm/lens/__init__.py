@@ -4,12 +4,35 @@
     view = attsvm.lens.capture(model, texts, layer=5, head=3)
 
 A View is one head on many queries: keys and queries as the head sees them, and its W in factors.
+
+    found = attsvm.lens.inspect("minilm", texts)          # every head, one row each
+    found.to_frame(), found.counts(), found.as_json()
+
+`FIELDS` says what each column is, and a Plan how many queries, nulls and attacks are spent.
 """
 
 from __future__ import annotations
 
 from attsvm.lens.capturing import Draw, capture, capture_layers
+from attsvm.lens.inspection import Inspection, inspect, inspect_views
 from attsvm.lens.model import Model, load
+from attsvm.lens.plan import Plan
+from attsvm.lens.record import FIELDS, guarantees, head_record
 from attsvm.lens.view import Turns, View
 
-__all__ = ["Draw", "Model", "Turns", "View", "capture", "capture_layers", "load"]
+__all__ = [
+    "Draw",
+    "FIELDS",
+    "Inspection",
+    "Model",
+    "Plan",
+    "Turns",
+    "View",
+    "capture",
+    "capture_layers",
+    "guarantees",
+    "head_record",
+    "inspect",
+    "inspect_views",
+    "load",
+]

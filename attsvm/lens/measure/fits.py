@@ -27,8 +27,9 @@ from attsvm.solvers.front import solve
 TOLERANCE = 1e-2
 # The budget on each query where a fit is penalized, in units in which rows have length 1.
 BUDGET = 10.0
-# Steps of the cross-entropy fits at most; one that gains less than a share of 1e-5 is the last.
-_STEPS, _FLAT = 60, 1e-5 / np.finfo(np.float64).eps
+# Steps of the cross-entropy fits at most; one that gains less than a share of 1e-4 is the last:
+# choices do not change beyond it.
+_STEPS, _FLAT = 60, 1e-4 / np.finfo(np.float64).eps
 
 
 class Fit(NamedTuple):
@@ -127,7 +128,7 @@ def cross_entropy(view: View, targets: Floats) -> Floats:
         return 0.5 * float((W**2).sum()) + BUDGET * float(entropy.sum()), slope.ravel()
 
     start = np.zeros(shape[0] * shape[1])
-    found, _, _ = fmin_l_bfgs_b(value, start, maxiter=_STEPS, factr=_FLAT)
+    found, _, _ = fmin_l_bfgs_b(value, start, m=5, maxiter=_STEPS, factr=_FLAT)
     W: Floats = found.reshape(shape) @ basis.T / size
     return W
 

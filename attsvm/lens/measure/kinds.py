@@ -6,8 +6,8 @@
                  more of them than the best rule
     diffuse      none of these
 
-Content is tried first: a head whose choices its tokens foretell clearly better than any rule does is
-a content head, whatever the rule.
+Content is tried first: a head whose choices are foretold clearly better by its tokens than by any
+rule is a content head, whatever the rule.
 """
 
 from __future__ import annotations
