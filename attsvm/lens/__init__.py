@@ -1,7 +1,8 @@
 """Heads of trained transformers on the same rails: what they attend to, and how surely.
 
     model = attsvm.lens.load("minilm")
-    view = attsvm.lens.capture(model, texts, layer=5, head=3)
+    texts = attsvm.lens.sample_texts(model.texts)
+    view = attsvm.lens.capture(model, texts, layer=5, head=3, length=32)
 
 A View is one head on many queries: keys and queries as the head sees them, and its W in factors.
 
@@ -15,17 +16,19 @@ from __future__ import annotations
 
 from attsvm.lens.capturing import Draw, capture, capture_layers
 from attsvm.lens.inspection import Inspection, inspect, inspect_views
-from attsvm.lens.model import Model, load
+from attsvm.lens.model import TrainedModel, load
+from attsvm.lens.passages import read_passages, sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, guarantees, head_record
+from attsvm.lens.untrained import untrained_model
 from attsvm.lens.view import Turns, View
 
 __all__ = [
     "Draw",
     "FIELDS",
     "Inspection",
-    "Model",
     "Plan",
+    "TrainedModel",
     "Turns",
     "View",
     "capture",
@@ -35,4 +38,7 @@ __all__ = [
     "inspect",
     "inspect_views",
     "load",
+    "read_passages",
+    "sample_texts",
+    "untrained_model",
 ]

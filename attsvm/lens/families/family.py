@@ -47,7 +47,7 @@ class Config:
             raise BadTokens(f"{self.where} has no entry {' or '.join(names)}")
         return default
 
-    def number(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float | None = None) -> float:
         """An entry that is a number."""
         value = self.entries.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -95,9 +95,10 @@ class Weights:
             raise BadTokens(
                 f"{self.where}: {name} has shape {held.shape} and config.json makes it {shape}"
             )
-        out = np.asarray(held, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            out = np.asarray(held, dtype=np.float32)
         if not np.isfinite(out).all():
-            raise BadTokens(f"{self.where}: {name} holds numbers that are not finite")
+            raise BadTokens(f"{self.where}: {name} holds numbers that are not finite in float32")
         return out
 
     def find(self, name: str) -> NDArray[Any] | None:
@@ -124,3 +125,34 @@ def width_of(config: Config, d: int, heads: int) -> int:
     if d % heads:
         raise BadTokens(f"{config.where}: {heads} heads do not divide {d} features")
     return d // heads
+
+
+def check_family(family: Family, config: Config, weights: Weights) -> Transformer:
+    """The Transformer that a family from outside reads. Raises Unsupported where it breaks a law.
+
+    The laws: it is a Transformer; its heads divide into groups; on three tokens every layer keeps
+    the shape of the stream, finite, and every query's attention sums to 1.
+    """
+    body = family(config, weights)
+    name = getattr(family, "__name__", "family")
+    if not isinstance(body, Transformer):
+        raise Unsupported(f"{name} returns {type(body).__name__}; a family returns a Transformer")
+    if not body.layers or body.heads % body.groups:
+        raise Unsupported(f"{name}: {body.heads} heads in {body.groups} groups, or no layer")
+    ids, valid = np.zeros((1, 3), dtype=np.int64), np.ones((1, 3), dtype=bool)
+    try:
+        x = body.embedding(ids)
+        for layer in range(len(body.layers)):
+            shares = body.shares(layer, body.seen(layer, x), valid)
+            x = body.step(layer, x, valid)
+            body.factors(layer, body.heads - 1)
+            kept = x.shape == (1, 3, body.features) and bool(np.isfinite(x).all())
+            if not kept or not np.allclose(shares.sum(axis=3), 1.0, atol=1e-5):
+                raise Unsupported(
+                    f"{name}: layer {layer} does not keep the stream (1, 3, d) finite"
+                )
+    except (ValueError, IndexError, TypeError) as error:
+        if isinstance(error, Unsupported):
+            raise
+        raise Unsupported(f"{name} breaks the shapes of a Transformer ({error})") from error
+    return body

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
@@ -23,7 +21,8 @@ def read_llama(config: Config, weights: Weights) -> Transformer:
         raise BadTokens(f"{config.where}: {groups} key heads do not divide {heads} heads")
     given = config.entries.get("head_dim")
     width = width_of(config, d, heads) if given is None else config.count("head_dim")
-    slides = config.entries.get("model_type") == "mistral"
+    # Qwen2 names a window that it does not use.
+    slides = config.entries.get("model_type") != "qwen2" and config.entries.get("sliding_window")
     return Transformer(
         family=str(config.entries.get("model_type", "llama")),
         embedding=Embedding(weights.take("embed_tokens.weight", config.count("vocab_size"), d)),
@@ -37,7 +36,7 @@ def read_llama(config: Config, weights: Weights) -> Transformer:
         features=d,
         longest=config.count("max_position_embeddings"),
         causal=True,
-        window=config.entries.get("sliding_window") if slides else None,
+        window=config.count("sliding_window") if slides else None,
         rotary=_rotary(config, width),
     )
 
@@ -80,16 +79,17 @@ def _rotary(config: Config, width: int) -> Rotary:
     """The angles per position of each pair, stretched as the configuration says."""
     if width % 2:
         raise BadTokens(f"{config.where}: heads of odd width {width} have no rotary positions")
-    said: dict[str, Any] = dict(
-        config.entries.get("rope_parameters") or config.entries.get("rope_scaling") or {}
-    )
-    base = float(said.get("rope_theta") or config.number("rope_theta", 10000.0))
+    named = config.entries.get("rope_parameters") or config.entries.get("rope_scaling") or {}
+    if not isinstance(named, dict):
+        raise BadTokens(f"{config.where}: the entries of rotary positions are {named!r}")
+    said = Config(named, config.where)
+    base = said.number("rope_theta", config.number("rope_theta", 10000.0))
     angles = base ** (-np.arange(0, width, 2) / width)
-    kind = said.get("rope_type", said.get("type", "default"))
+    kind = named.get("rope_type", named.get("type", "default"))
     if kind == "default":
         return Rotary(angles)
     if kind == "linear":
-        return Rotary(angles / float(said["factor"]))
+        return Rotary(angles / said.number("factor"))
     if kind == "llama3":
         return Rotary(_stretched(angles, said))
     raise Unsupported(
@@ -98,10 +98,10 @@ def _rotary(config: Config, width: int) -> Rotary:
     )
 
 
-def _stretched(angles: Floats, said: dict[str, Any]) -> Floats:
+def _stretched(angles: Floats, said: Config) -> Floats:
     """Angles as Llama 3 stretches them: slow ones by a factor, fast ones not at all."""
-    factor, old = float(said["factor"]), float(said["original_max_position_embeddings"])
-    low, high = float(said["low_freq_factor"]), float(said["high_freq_factor"])
+    factor, old = said.number("factor"), said.number("original_max_position_embeddings")
+    low, high = said.number("low_freq_factor"), said.number("high_freq_factor")
     turns = old * angles / (2 * np.pi)  # in the old length
     smooth = np.clip((turns - low) / (high - low), 0.0, 1.0)
     return angles * ((1 - smooth) / factor + smooth)
