@@ -12,7 +12,7 @@ from attsvm.cli.parts.options import FAILED, Json, app, print_json
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.lens import Inspection, Model, Plan
+    from attsvm.lens import Inspection, Plan, TrainedModel
 
 
 @app.command("inspect", epilog="Example: attsvm inspect minilm --quick --out heads")
@@ -62,7 +62,7 @@ def inspect_command(
     and attacked. Nothing is downloaded. Exit code 0: no guarantee was broken; 5: one was; 2: bad
     input.
     """
-    from attsvm.lens import inspect, load, read_passages, sample_texts
+    from attsvm.lens import compare, inspect, load, read_passages, sample_texts
 
     if out is not None:
         from attsvm.lens.page.folder import check_folder
@@ -74,10 +74,12 @@ def inspect_command(
     texts = read_passages(text) if text is not None else sample_texts(known.texts)
     asked = {"layers": numbers(layers, "--layers"), "heads": numbers(heads, "--heads")}
     length = min(32, known.transformer.longest) if length is None else length
+    earlier = None if against is None else load(against)
     found = inspect(known, texts, plan=plan, length=length, at=at, **asked)
     report = _report(found, known, min(len(texts), plan.queries))
-    if against is not None:
-        report["change"] = _change(load(against), known, texts, plan, asked)
+    if earlier is not None:
+        change = compare(earlier, known, texts, plan=plan, length=length, at=at, **asked)
+        report["change"] = change.as_json()
     report["seconds"] = time.perf_counter() - start
     if out is not None:
         from attsvm.lens.page.folder import write_folder
@@ -124,7 +126,7 @@ def _plan(queries: int | None, seed: int, quick: bool) -> Plan:
     return replace(plan, fit=queries, test=2 * queries)
 
 
-def _report(found: Inspection, model: Model, texts: int) -> dict[str, Any]:
+def _report(found: Inspection, model: TrainedModel, texts: int) -> dict[str, Any]:
     body = model.transformer
     about = {
         "family": body.family,
@@ -165,8 +167,18 @@ def _print(found: Inspection, report: dict[str, Any], out: Path | None) -> None:
     print(f"guarantees attacked {attacks:,} times, {broken} broken ({report['seconds']:.0f} s)")
     sharpest = max(range(len(found.records)), key=lambda k: found.records[k]["sharpness"])
     print(found.sentence(sharpest))
+    if "change" in report:
+        _print_change(report["change"])
     if out is not None:
         print(f"page: {out / 'report.html'}")
+
+
+def _print_change(change: dict[str, Any]) -> None:
+    from attsvm.lens.page.change import change_facts
+
+    print(f"against {change['before']}:")
+    for what, said in change_facts(change).items():
+        print(f"  {what}: {said}")
 
 
 def _two(value: Any) -> str:

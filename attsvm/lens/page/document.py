@@ -8,6 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from attsvm.ground.version import __version__
+from attsvm.lens.page.change import change_section
 from attsvm.lens.page.head import KINDS, article, badge, head_name, number, share
 from attsvm.page.inlined import Letters, inline
 from attsvm.page.shell import Parts, script_json, text, whole_page
@@ -48,7 +49,7 @@ def render(report: Mapping[str, Any]) -> str:
             _summary(report, counts),
             _map(records),
             _pictures(report, letters),
-            _changed(report),
+            change_section(report["change"]) if report.get("change") else "",
             _table(records),
             f'<section aria-labelledby="each"><h2 id="each">Each head</h2>\n'
             '<p class="hint">Tokens are shaded by the attention on them. <span class="tok asks">'
@@ -200,28 +201,6 @@ def _inlined(made: Figure, prefix: str, described: str, letters: Letters) -> str
         )
         parts.append(f'<div class="{name}">{svg}</div>')
     return "".join(parts)
-
-
-def _changed(report: Mapping[str, Any]) -> str:
-    """What changed from the model it is compared with; nothing without one."""
-    change = report.get("change")
-    if not change:
-        return ""
-    facts = "".join(
-        f"<dt>{text(what)}</dt><dd>{text(value)}</dd>" for what, value in change["facts"].items()
-    )
-    heads = change["heads"]
-    names = list(heads[0]) if heads else []
-    top = "".join(f'<th scope="col" class="number">{text(n.replace("_", " "))}</th>' for n in names)
-    lines = "".join(
-        "<tr>" + "".join(f'<td class="number">{number(row[n])}</td>' for n in names) + "</tr>"
-        for row in heads
-    )
-    return f"""<section aria-labelledby="change">
-<h2 id="change">Against {text(change["against"])}</h2>
-<dl class="facts">{facts}</dl>
-<details><summary>Every head</summary><div class="scroll"><table><thead><tr>{top}</tr></thead>
-<tbody>{lines}</tbody></table></div></details></section>"""
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:
