@@ -144,8 +144,8 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
         (
             "What tells a head’s choice on held-out queries",
             agreement_figure(records),
-            "Bars are means over heads, lines hold 10 to 90 % of them. The soft cross-entropy fit sees "
-            "the whole attention, not the choice alone: a ceiling.",
+            "Bars are means over heads, lines hold 10 to 90 % of them. The soft cross-entropy fit "
+            "sees the whole attention, not the choice alone: a ceiling.",
         ),
     ]
     if shown := _shown_head(report):
