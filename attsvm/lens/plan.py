@@ -23,9 +23,9 @@ class Plan:
 
     fit: int = 200
     test: int = 400
-    draws: int = 5
+    draws: int = 3
     nuclear_draws: int = 1
-    attacks: int = 200
+    attacks: int = 100
     share: float = 0.01
     cross: bool = True
     optimality: int = 40
