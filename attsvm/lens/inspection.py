@@ -129,8 +129,8 @@ def inspect(
     model: as `attsvm.lens.load` gives it, or what that takes: a folder, a name. texts: the shipped
     sample for this kind of model without them. layers, heads: numbers from 0; all without them.
     plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text is cut
-    to. at: where the queries stand (0: the first token); drawn at random without it. Where there are
-    fewer texts than the plan asks for, all are used.
+    to. at: where the queries stand (0: the first token); drawn at random without it. All texts are
+    used where they are fewer than the plan asks for.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.

@@ -28,7 +28,7 @@ class Plan:
     attacks: int = 100
     share: float = 0.01
     cross: bool = True
-    optimality: int = 40
+    optimality: int = 80
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from attsvm.lens.margins import choosing
 from attsvm.lens.measure.agreement import Agreement, held_out, split
 from attsvm.lens.measure.economy import economy_of, null_economies
 from attsvm.lens.measure.kinds import kind_of
+from attsvm.lens.measure.local import local_of
 from attsvm.lens.measure.nulls import NULLS, decomposed
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.plan import Plan
@@ -72,6 +73,12 @@ FIELDS: dict[str, str] = {
     "nuclear_economy_lower": "the same, certified from below",
     "nuclear_economy_spectrum": "the median of the nulls with random subspaces",
     "nuclear_economy_rotated": "the median of the rotated nulls",
+    "optimality": "whether its choices are locally optimal: global, local, neither or undecided",
+    "optimality_queries": "the queries this was asked of",
+    "tight_margins": "margins surely met with equality at the max-margin matrix of the choices",
+    "loose_margins": "margins surely not",
+    "undecided_margins": "margins of which this is not decided",
+    "tight_lower": "the share of tight neighbours that score lower than the chosen token",
     "tied": "queries whose two top logits cannot be told apart: nothing is guaranteed of them",
     "evictable": "the mean share of keys that may be dropped at 1 % error, by the attention row",
     "evictable_margins": "the same, certified by margins alone",
@@ -125,6 +132,15 @@ def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict
     found |= _agreement_fields(agreed, "")
     found |= _content_fields(view, plan)
     found |= _economy_fields(parts.fit, plan)
+    local = local_of(parts.fit, queries=plan.optimality)
+    found |= {
+        "optimality": local.kind,
+        "optimality_queries": local.queries,
+        "tight_margins": local.tight,
+        "loose_margins": local.loose,
+        "undecided_margins": local.undecided,
+        "tight_lower": local.lower,
+    }
     found |= guarantees(view, plan).fields
     details = head_details(view, agreed, plan)
     found["seconds"] = time.process_time() - start

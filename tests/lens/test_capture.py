@@ -138,6 +138,10 @@ LONG = " ".join("abcdefghijklmnopqrstuvwxyz")
         (TEXTS, {"length": 2}, "length is 2: give 3 to 16"),
         (TEXTS, {"queries": 5}, "there are 4 texts, one query each: give 1 to 4"),
         (TEXTS, {"queries": 0}, "queries is 0"),
+        (TEXTS, {"queries": 2.5}, r"queries is 2.5; it must be a whole number"),
+        (TEXTS, {"seed": -1}, "seed is -1"),
+        (TEXTS, {"at": [1, 2]}, "or 4 of them, one for each text"),
+        (TEXTS, {"at": 0.5}, "at must be a whole number"),
         (TEXTS, {"at": 5}, "at is 5 for text 0, which has 5 tokens"),
     ],
 )
