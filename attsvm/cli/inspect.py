@@ -74,7 +74,12 @@ def inspect_command(
     texts = read_passages(text) if text is not None else sample_texts(known.texts)
     asked = {"layers": numbers(layers, "--layers"), "heads": numbers(heads, "--heads")}
     length = min(32, known.transformer.longest) if length is None else length
-    earlier = None if against is None else load(against)
+    earlier = None
+    if against is not None:
+        from attsvm.lens.change import check_same
+
+        earlier = load(against)
+        check_same(earlier, known)
     found = inspect(known, texts, plan=plan, length=length, at=at, **asked)
     report = _report(found, known, min(len(texts), plan.queries))
     if earlier is not None:

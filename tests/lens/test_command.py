@@ -152,6 +152,34 @@ def test_bad_options_are_one_sentence(options, message, attsvm, text, tmp_path):
     assert found.err.count("\n") == 1
 
 
+def test_what_changed_is_told_and_shown(attsvm, text, tmp_path):
+    after, before = write(tmp_path / "after", "bert"), write(tmp_path / "before", "bert", seed=1)
+    folder = tmp_path / "out"
+    found = words(attsvm, after, text, "--against", before, "--heads", "0,1", "--out", folder)
+    assert found.code == 0, found.err
+    report = json.loads((folder / "results.json").read_text())
+    rows = report["change"]["heads"]
+    sharper = sum(row["sharpness_after"] > row["sharpness_before"] for row in rows)
+    assert f"Heads that sharpened: {sharper} of 4" in found.out
+    assert 'id="change"' in (folder / "report.html").read_text()
+
+
+def test_two_models_are_not_compared(attsvm, text, tmp_path):
+    one, other = write(tmp_path / "one", "bert"), write(tmp_path / "other", "gpt2")
+    found = words(attsvm, one, text, "--against", other)
+    assert found.code == 2
+    assert "are not two checkpoints of one model" in found.err
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_run(attsvm, text, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        found = words(attsvm, write(tmp_path / "mine", "bert"), text, "--out", out)
+        assert found.code == 2
+        assert found.err.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_model_that_is_not_there_is_one_sentence(attsvm, text, tmp_path):
     found = words(attsvm, tmp_path / "nowhere", text, "--out", tmp_path / "out")
     assert found.code == 2

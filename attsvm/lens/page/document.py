@@ -76,7 +76,7 @@ def render(report: Mapping[str, Any]) -> str:
 
 
 def _summary(report: Mapping[str, Any], counts: Counter[str]) -> str:
-    about, plan = report["about"], report["plan"]
+    about, first = report["about"], report["heads"][0]
     tiles = "".join(
         f'<li class="{k}"><button type="button" data-set-kind="{k}"><b>{counts[k]}</b> '
         f"<span>{k}</span></button></li>"
@@ -89,7 +89,7 @@ def _summary(report: Mapping[str, Any], counts: Counter[str]) -> str:
     return f"""<section aria-labelledby="summary"><h2 id="summary" class="aside">Summary</h2>
 <p class="lead">{text(report["model"])} ({text(about["family"])}, {about["layers"]} layers × \
 {about["heads"]} heads of width {about["width"]}) on {report["texts"]} texts: one query from each, \
-{plan["fit"]} to fit on and {plan["test"]} held out.</p>
+{first["fitted"]} to fit on and {first["tested"]} held out.</p>
 <ul class="tiles four">{tiles}</ul>
 <p class="meta">{len(records)} heads · {report["seconds"]:.0f} s · guarantees attacked {attacks:,} \
 times, {broken} broken</p>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ def check_folder(folder: Path) -> None:
     """Raises BadTokens where an inspection cannot be written: a file, or files of others."""
     if folder.exists() and not folder.is_dir():
         raise BadTokens(f"{folder} is a file; --out is a folder")
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise BadTokens(f"{folder} cannot be written to: {there} is closed, or no folder")
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
@@ -39,6 +43,6 @@ def write_folder(folder: Path, report: Mapping[str, Any]) -> Path:
             page = render(report)
             write_json(folder / RESULTS, {"kind": KIND, **report})
             write_text(folder / PAGE, page)
-    except PermissionError as error:
+    except OSError as error:
         raise BadTokens(f"{folder} cannot be written to: {error.strerror}") from error
     return folder / PAGE
