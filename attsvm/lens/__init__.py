@@ -15,15 +15,19 @@ A View is one head on many queries: keys and queries as the head sees them, and 
 from __future__ import annotations
 
 from attsvm.lens.capturing import Draw, capture, capture_layers
+from attsvm.lens.change import CHANGE_FIELDS, Change, compare, compare_views
+from attsvm.lens.guarantee.offered import guarantees
 from attsvm.lens.inspection import Inspection, inspect, inspect_views
 from attsvm.lens.model import TrainedModel, load
 from attsvm.lens.passages import read_passages, sample_texts
 from attsvm.lens.plan import Plan
-from attsvm.lens.record import FIELDS, guarantees, head_record
+from attsvm.lens.record import FIELDS, head_record
 from attsvm.lens.untrained import untrained_model
 from attsvm.lens.view import Turns, View
 
 __all__ = [
+    "CHANGE_FIELDS",
+    "Change",
     "Draw",
     "FIELDS",
     "Inspection",
@@ -33,6 +37,8 @@ __all__ = [
     "View",
     "capture",
     "capture_layers",
+    "compare",
+    "compare_views",
     "guarantees",
     "head_record",
     "inspect",

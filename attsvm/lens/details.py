@@ -11,27 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.lens.margins import choosing, margins_of
-from attsvm.lens.measure.agreement import split
-from attsvm.lens.measure.fits import apart, svm_fit
+from attsvm.lens.guarantee.offered import guarantees
+from attsvm.lens.margins import margins_of
+from attsvm.lens.measure.agreement import Agreement
 from attsvm.lens.measure.rules import FARTHEST, offset_keys
 from attsvm.lens.plan import Plan
-from attsvm.lens.record import guarantees
 from attsvm.lens.view import View
 
 # Queries that are shown with their text.
 SAMPLES = 6
 
 
-def head_details(view: View, plan: Plan | None = None) -> dict[str, Any]:
-    """Plain lists and numbers for the page of one head."""
-    plan = plan or Plan()
-    view = choosing(view)
+def head_details(view: View, agreed: Agreement, plan: Plan) -> dict[str, Any]:
+    """Plain lists and numbers for the page of one head, from its held-out agreement."""
     return {
         "layer": view.layer,
         "head": view.head,
         "samples": samples(view, plan),
-        "gaps": sorted_gaps(view, plan),
+        "gaps": sorted_gaps(agreed),
         "offsets": offsets(view),
     }
 
@@ -62,20 +59,15 @@ def samples(view: View, plan: Plan, *, count: int = SAMPLES) -> list[dict[str, A
     return out
 
 
-def sorted_gaps(view: View, plan: Plan) -> dict[str, Any]:
+def sorted_gaps(agreed: Agreement) -> dict[str, Any]:
     """The top-two gaps of W/‖W‖ on the fitted queries, sorted, and those of the SVM at norm 1.
 
     best: the certified bounds of the largest least gap that any matrix of norm 1 has on them.
     """
-    if view.turns is not None:
+    if agreed.learned is None:
         return {}
-    fit = split(view, fit=plan.fit, test=plan.test, seed=plan.seed).fit
-    rows = apart(fit, fit.chosen())
-    if not len(rows):
-        return {}
-    fit = fit.subset(rows)
+    fit, found = agreed.learned
     chosen = fit.chosen()
-    found = svm_fit(fit, chosen)
     size = float(np.linalg.norm(fit.W))
     best = found.certificate
     slopes = fit.queries @ found.W.T

@@ -15,10 +15,11 @@ from attsvm.ground.progress import bar
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
 from attsvm.lens.capturing import Draw, capture_layers
-from attsvm.lens.details import head_details
+from attsvm.lens.measure.correlation import rank_correlation
 from attsvm.lens.model import TrainedModel, load
+from attsvm.lens.passages import sample_texts
 from attsvm.lens.plan import Plan
-from attsvm.lens.record import FIELDS, head_record
+from attsvm.lens.record import FIELDS, measured
 from attsvm.lens.view import View
 
 
@@ -51,6 +52,11 @@ class Inspection(Table):
         """How many heads there are of each kind; `content_kind`: once special keys are removed."""
         words = [record[field] for record in self.records]
         return {kind: words.count(kind) for kind in ("sink", "positional", "content", "diffuse")}
+
+    def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
+        """The rank correlation of two columns over heads."""
+        columns = self.columns()
+        return rank_correlation(columns[one], columns[other])
 
     def sentence(self, row: int) -> str:
         """What is said of the economy of one head, with the number of queries it holds for."""
@@ -110,7 +116,7 @@ def _column(values: list[Any]) -> Any:
 
 def inspect(
     model: str | Path | TrainedModel,
-    texts: Sequence[str],
+    texts: Sequence[str] | None = None,
     *,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
@@ -120,10 +126,11 @@ def inspect(
 ) -> Inspection:
     """The Inspection of a model's heads on texts, one query from each.
 
-    model: as `attsvm.lens.load` gives it, or what that takes: a folder, a name. layers, heads:
-    numbers from 0; all without them. plan: what is spent on each head; `Plan.quick()` spends less.
-    length: tokens that a text is cut to. at: where the queries stand (0: the first token); drawn at
-    random without it. Where there are fewer texts than the plan asks for, all are used.
+    model: as `attsvm.lens.load` gives it, or what that takes: a folder, a name. texts: the shipped
+    sample for this kind of model without them. layers, heads: numbers from 0; all without them.
+    plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text is cut
+    to. at: where the queries stand (0: the first token); drawn at random without it. All texts are
+    used where they are fewer than the plan asks for.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
@@ -136,8 +143,9 @@ def inspect(
     """
     plan = plan or Plan()
     known = model if isinstance(model, TrainedModel) else load(model)
-    draw = Draw(min(plan.queries, len(texts)) or None, plan.seed, length, at)
-    views = capture_layers(known, texts, layers=layers, heads=heads, draw=draw)
+    read = sample_texts(known.texts) if texts is None else texts
+    draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
+    views = capture_layers(known, read, layers=layers, heads=heads, draw=draw)
     body = known.transformer
     count = len(layers or body.layers) * len(heads or range(body.heads))
     return inspect_views(_watched(views, count), name=known.name, plan=plan)
@@ -157,8 +165,9 @@ def inspect_views(
     plan = plan or Plan()
     records, details, rotary = [], [], False
     for view in views:
-        records.append(head_record(view, plan))
-        details.append(head_details(view, plan))
+        record, shown = measured(view, plan)
+        records.append(record)
+        details.append(shown)
         rotary = rotary or view.turns is not None
     if not records:
         raise BadTokens("there is no head to inspect: give at least one View")

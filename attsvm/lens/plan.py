@@ -23,12 +23,12 @@ class Plan:
 
     fit: int = 200
     test: int = 400
-    draws: int = 5
+    draws: int = 3
     nuclear_draws: int = 1
-    attacks: int = 200
+    attacks: int = 100
     share: float = 0.01
     cross: bool = True
-    optimality: int = 40
+    optimality: int = 80
     seed: int = 0
 
     def __post_init__(self) -> None:

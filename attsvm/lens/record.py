@@ -7,27 +7,22 @@ no single W, so that fits, economies and cosines are left out.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from attsvm.errors import BadTokens, TooLarge
-from attsvm.ground.arrays import Ints
-from attsvm.lens.guarantee.attacks import drop_keys, move_keys, move_query, round_weights
-from attsvm.lens.guarantee.eviction import eviction_of
-from attsvm.lens.guarantee.stability import stability_of
-from attsvm.lens.guarantee.weights import quantized_of
-from attsvm.lens.margins import choosing, margins_of
+from attsvm.errors import TooLarge
+from attsvm.lens.details import head_details
+from attsvm.lens.guarantee.offered import guarantees
+from attsvm.lens.margins import choosing
 from attsvm.lens.measure.agreement import Agreement, held_out, split
 from attsvm.lens.measure.economy import economy_of, null_economies
 from attsvm.lens.measure.kinds import kind_of
+from attsvm.lens.measure.local import local_of
 from attsvm.lens.measure.nulls import NULLS, decomposed
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.plan import Plan
 from attsvm.lens.view import View
-
-# A radius above this share of the size of what moves counts as stable.
-STABLE = 0.01
 
 _AGREEMENT = {
     "rule": "the one-line rule that most fitted queries follow",
@@ -40,7 +35,6 @@ _AGREEMENT = {
     "soft_cross_entropy_agreement": "that agree with one to the whole attention: a ceiling",
     "lift": "svm_agreement less rule_agreement",
     "separable": "whether some W makes all fitted choices (says little: most labels are separable)",
-    "ease": "the best margin of the choices over that of permuted ones, at least",
     "cosine": "between W and the max-margin matrix of the fitted choices",
     "kind": "sink, positional, content or diffuse",
 }
@@ -60,6 +54,7 @@ FIELDS: dict[str, str] = {
     "special_attention": "the mean attention on special tokens",
     "chance": "the mean of 1 / number of keys",
     **_AGREEMENT,
+    "ease": "the best margin of the choices over that of permuted ones, at least",
     "content_queries": "queries with at least two keys that are not special tokens",
     "content_sharpness": "the sharpness when special keys are removed",
     **{f"content_{name}": f"special keys removed: {what}" for name, what in _AGREEMENT.items()},
@@ -78,6 +73,12 @@ FIELDS: dict[str, str] = {
     "nuclear_economy_lower": "the same, certified from below",
     "nuclear_economy_spectrum": "the median of the nulls with random subspaces",
     "nuclear_economy_rotated": "the median of the rotated nulls",
+    "optimality": "whether its choices are locally optimal: global, local, neither or undecided",
+    "optimality_queries": "the queries this was asked of",
+    "tight_margins": "margins surely met with equality at the max-margin matrix of the choices",
+    "loose_margins": "margins surely not",
+    "undecided_margins": "margins of which this is not decided",
+    "tight_lower": "the share of tight neighbours that score lower than the chosen token",
     "tied": "queries whose two top logits cannot be told apart: nothing is guaranteed of them",
     "evictable": "the mean share of keys that may be dropped at 1 % error, by the attention row",
     "evictable_margins": "the same, certified by margins alone",
@@ -94,14 +95,6 @@ FIELDS: dict[str, str] = {
 }
 
 
-class Guaranteed(NamedTuple):
-    """The fields on guarantees, and per query (n,): radii, evictable counts, int8."""
-
-    fields: dict[str, Any]
-    queries: dict[str, Any]
-    order: Ints
-
-
 def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
     """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose.
 
@@ -111,6 +104,11 @@ def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
     >>> set(record) == set(FIELDS), record["keys"]
     (True, 5.0)
     """
+    return measured(view, plan)[0]
+
+
+def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The record of a head, and what its page shows (`attsvm.lens.details`)."""
     plan = plan or Plan()
     start = time.process_time()
     view = choosing(view)
@@ -129,13 +127,24 @@ def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
         "saturated": sharp.saturated,
         "special_attention": sharp.special,
         "chance": sharp.chance,
+        "ease": agreed.ease,
     }
     found |= _agreement_fields(agreed, "")
     found |= _content_fields(view, plan)
     found |= _economy_fields(parts.fit, plan)
+    local = local_of(parts.fit, queries=plan.optimality)
+    found |= {
+        "optimality": local.kind,
+        "optimality_queries": local.queries,
+        "tight_margins": local.tight,
+        "loose_margins": local.loose,
+        "undecided_margins": local.undecided,
+        "tight_lower": local.lower,
+    }
     found |= guarantees(view, plan).fields
+    details = head_details(view, agreed, plan)
     found["seconds"] = time.process_time() - start
-    return found
+    return found, details
 
 
 def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
@@ -150,7 +159,6 @@ def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
         "soft_cross_entropy_agreement": agreed.soft_cross_entropy,
         "lift": agreed.lift,
         "separable": None if np.isnan(agreed.svm) else not agreed.soft,
-        "ease": agreed.ease,
         "cosine": agreed.cosine,
         "kind": kind_of(agreed),
     }
@@ -165,7 +173,7 @@ def _content_fields(view: View, plan: Plan) -> dict[str, Any]:
         return {"content_queries": len(rows), **words}
     content = view.subset(rows).content()
     parts = split(content, fit=plan.fit, test=plan.test, seed=plan.seed)
-    agreed = held_out(parts, seed=plan.seed, cross=plan.cross)
+    agreed = held_out(parts, seed=plan.seed, cross=plan.cross, eased=False)
     sharpness = sharpness_of(content).mean
     return {
         "content_queries": len(rows),
@@ -207,67 +215,3 @@ def _band(values: Any) -> tuple[float, float, float]:
     if not len(values) or np.isnan(values).all():
         return np.nan, np.nan, np.nan
     return float(np.nanmin(values)), float(np.nanmedian(values)), float(np.nanmax(values))
-
-
-def guarantees(view: View, plan: Plan | None = None) -> Guaranteed:
-    """What is guaranteed of each query's choice, with the attacks that check it.
-
-    >>> from attsvm.lens import capture, untrained_model
-    >>> view = capture(untrained_model(), ["a b c", "c d e", "e f a"], layer=0, head=1)
-    >>> found = guarantees(view)
-    >>> found.fields["attacks"] > 0, found.fields["violations"]
-    (True, 0)
-    """
-    plan = plan or Plan()
-    margins = margins_of(view)
-    radii = stability_of(view, margins)
-    drop = eviction_of(view, margins, share=plan.share)
-    coarse = quantized_of(view, margins)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        by_keys = np.where(radii.keys > 0, radii.keys / radii.key_size, 0.0)
-        by_query = np.where(radii.query > 0, radii.query / radii.query_size, 0.0)
-    rows = np.arange(min(plan.attacks, len(view.queries)))
-    tried = broken = 0
-    if len(rows):
-        part = view.subset(rows)
-        made = [
-            drop_keys(part, drop.known[rows], drop.order[rows], share=plan.share),
-            drop_keys(part, drop.bound[rows], drop.order[rows], share=plan.share),
-            move_keys(part, radii.keys[rows], seed=plan.seed),
-            move_query(part, radii.query[rows], seed=plan.seed),
-        ]
-        made.append(round_weights(part, coarse.view.subset(rows), coarse.safe[rows]))
-        tried, broken = sum(one.tried for one in made), sum(one.broken for one in made)
-    fields = {
-        "tied": int(margins.tied.sum()),
-        "evictable": float((drop.known / drop.keys).mean()),
-        "evictable_margins": float((drop.bound / drop.keys).mean()),
-        "evictable_queries": float((drop.known > 0).mean()),
-        "key_radius": float(np.median(by_keys)),
-        "key_radius_share": float((by_keys > STABLE).mean()),
-        "query_radius": float(np.median(by_query)),
-        "query_radius_share": float((by_query > STABLE).mean()),
-        "int8_safe": float(coarse.safe.mean()),
-        "int8_same": float((coarse.view.chosen() == margins.chosen).mean()),
-        "attacks": tried,
-        "violations": broken,
-    }
-    queries = {
-        "chosen": margins.chosen,
-        "gap": margins.gap,
-        "key_radius": by_keys,
-        "query_radius": by_query,
-        "evictable": drop.known,
-        "evictable_margins": drop.bound,
-        "int8_safe": coarse.safe,
-    }
-    return Guaranteed(fields, queries, drop.order)
-
-
-def check_record(record: dict[str, Any]) -> None:
-    """Raises BadTokens unless the record has exactly the fields of FIELDS."""
-    if set(record) != set(FIELDS):
-        odd = sorted(set(record) ^ set(FIELDS))
-        raise BadTokens(
-            f"a record has exactly the fields of FIELDS; these differ: {', '.join(odd)}"
-        )

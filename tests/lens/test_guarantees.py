@@ -8,11 +8,11 @@ import pytest
 from attsvm.errors import BadTokens
 from attsvm.lens.guarantee import attacks
 from attsvm.lens.guarantee.eviction import eviction_of
+from attsvm.lens.guarantee.offered import guarantees
 from attsvm.lens.guarantee.stability import stability_of
 from attsvm.lens.guarantee.weights import kept_under, quantized_of, rounded_rows
 from attsvm.lens.margins import margins_of
 from attsvm.lens.plan import Plan
-from attsvm.lens.record import guarantees
 from tests.lens.built import content_view, random_view, rotary_view, sink_view, view_of
 
 VIEWS = {

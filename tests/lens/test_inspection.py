@@ -8,10 +8,14 @@ import pytest
 
 from attsvm import lens
 from attsvm.errors import BadTokens
-from attsvm.lens.details import head_details
-from tests.lens.built import content_view, random_view, rotary_view, sink_view
+from attsvm.lens.record import measured
+from tests.lens.built import content_view, place_view, random_view, rotary_view, sink_view
 
 PLAN = lens.Plan(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
+
+
+def shown(view):
+    return measured(view, PLAN)[1]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def test_what_is_said_of_economy_names_the_queries(found):
 
 def test_a_page_shows_texts_with_what_may_be_dropped():
     view = random_view(n=90, scale=6.0)
-    found = head_details(view, PLAN)
+    found = shown(view)
     for i, sample in enumerate(found["samples"]):
         assert len(sample["tokens"]) == len(sample["attention"]) == view.valid[i].sum()
         assert sum(sample["attention"]) == pytest.approx(1.0)
@@ -68,7 +72,7 @@ def test_a_page_shows_texts_with_what_may_be_dropped():
 
 
 def test_gaps_stand_beside_the_certified_best():
-    gaps = head_details(random_view(n=90, scale=6.0), PLAN)["gaps"]
+    gaps = shown(random_view(n=90, scale=6.0))["gaps"]
     assert gaps["head"] == sorted(gaps["head"])
     low, high = gaps["best"]
     assert low <= high
@@ -77,14 +81,12 @@ def test_gaps_stand_beside_the_certified_best():
 
 
 def test_offsets_say_where_the_choice_stands():
-    from tests.lens.built import place_view
-
-    offsets = head_details(place_view(before=2), PLAN)["offsets"]
+    offsets = shown(place_view(before=2))["offsets"]
     at = offsets["offset"].index(-2)
     assert offsets["chosen"][at] == 1.0
     assert offsets["margin"][at] > 0
     assert max(m for k, m in zip(offsets["offset"], offsets["margin"], strict=True) if k != -2) < 0
-    assert head_details(rotary_view(), PLAN)["gaps"] == {}
+    assert shown(rotary_view())["gaps"] == {}
 
 
 def test_nothing_to_inspect_is_refused():

@@ -11,6 +11,7 @@ from attsvm.lens.measure.agreement import held_out, split
 from attsvm.lens.measure.economy import economy_of, null_economies
 from attsvm.lens.measure.fits import agreement_of, cross_entropy, mean_difference, one_hot, svm_fit
 from attsvm.lens.measure.kinds import kind_of
+from attsvm.lens.measure.local import local_of
 from attsvm.lens.measure.nulls import decomposed, permuted, rotated, spectrum
 from attsvm.lens.measure.rules import best_rule
 from attsvm.lens.measure.sharpness import sharpness_of
@@ -212,6 +213,27 @@ def test_a_record_has_every_field_and_no_other():
         assert np.isfinite(found[name]), name
     assert found["economy_rotated_low"] <= found["economy_rotated"] <= found["economy_rotated_high"]
     assert found["nuclear_economy_lower"] <= found["nuclear_economy"] <= 1
+
+
+def test_local_optimality_is_that_of_the_theory():
+    keys = np.array([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    view = view_of(keys, np.array([[1.0, 0.0]]), np.array([[-0.1, 0.0], [1.0, 0.0]]))
+    fields = {"value_factor": np.array([[0.0, 1.0]]), "value_shift": np.zeros(1)}
+    found = local_of(replace(view, **fields), queries=5)
+    assert (found.kind, found.queries, found.undecided) == ("global", 1, 0)
+    fields["value_factor"] = np.array([[5.0, -1.0]])  # other tokens are worth more now
+    fields["value_shift"] = np.array([100.0])
+    found = local_of(replace(view, **fields), queries=5)
+    assert found.kind == "neither"
+    assert found.lower == 0.0
+    assert found.tight + found.loose == 2
+
+
+def test_local_optimality_is_not_asked_where_it_cannot_be():
+    view = random_view(n=20)
+    assert local_of(view, queries=0).kind is None
+    assert local_of(rotary_view(), queries=5).kind is None
+    assert local_of(replace(view, value_factor=0 * view.value_factor), queries=5).kind is None
 
 
 def test_rotary_heads_leave_out_what_needs_one_matrix():

@@ -18,6 +18,7 @@ from attsvm.lens.measure.fits import (
     Fit,
     agreement_of,
     apart,
+    cosine_of,
     cross_entropy,
     mean_difference,
     one_hot,
@@ -45,7 +46,8 @@ class Agreement(NamedTuple):
     of the fitted ones; svm, mean_difference, cross_entropy, soft_cross_entropy: matrices fitted to
     the choices (nan where the head has no single W); the last one is fitted to the attention
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
-    choices over that of permuted ones. cosine: between W and the fitted SVM.
+    choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
+    that the SVM was fitted to, and the SVM.
     """
 
     rule: Followed
@@ -59,6 +61,7 @@ class Agreement(NamedTuple):
     soft: bool = False
     ease: float = np.nan
     cosine: float = np.nan
+    learned: tuple[View, Fit] | None = None
 
     @property
     def lift(self) -> float:
@@ -100,7 +103,8 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
         svm=agreement_of(test, svm.W, target),
         mean_difference=agreement_of(test, mean_difference(fitted, hot), target),
         soft=svm.soft,
-        cosine=_cosine(svm.W, test.W),
+        cosine=cosine_of(svm.W, test.W),
+        learned=(fitted, svm),
     )
     if cross:
         found = found._replace(
@@ -124,8 +128,3 @@ def ease_of(view: View, svm: Fit, *, seed: int) -> float:
     part, labels = view.subset(rows), labels[rows]
     other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
     return float(other.lower / svm.certificate.upper)
-
-
-def _cosine(A: np.ndarray, B: np.ndarray) -> float:
-    size = float(np.linalg.norm(A) * np.linalg.norm(B))
-    return float((A * B).sum() / size) if size > 0 else np.nan

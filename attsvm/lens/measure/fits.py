@@ -160,3 +160,11 @@ def agrees(view: View, W: Floats, chosen: Ints) -> Bools:
     rows = np.arange(len(top))
     same: Bools = (view.keys[rows, top] == view.keys[rows, chosen]).all(axis=1)
     return (top == chosen) | same
+
+
+def cosine_of(A: Floats | None, B: Floats | None) -> float:
+    """The cosine of two matrices; nan where one is zero or missing."""
+    if A is None or B is None:
+        return np.nan
+    size = float(np.linalg.norm(A) * np.linalg.norm(B))
+    return float((A * B).sum() / size) if size > 0 else np.nan

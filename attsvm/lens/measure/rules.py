@@ -76,10 +76,14 @@ def rules_for(view: View) -> list[Rule]:
 
 
 def best_rule(fit: View, test: View) -> Followed:
-    """The rule that the queries of `fit` follow most, with its agreement on `test`."""
-    chosen = fit.chosen()
-    rules = rules_for(fit)
-    followed = [float((rule.pick(fit) == chosen).mean()) for rule in rules]
+    """The rule that the choices of `fit` follow most, with its agreement on `test`."""
+    return rule_for((fit, fit.chosen()), (test, test.chosen()))
+
+
+def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> Followed:
+    """The rule that these keys follow most, each with its View, and its agreement on others."""
+    rules = rules_for(fit[0])
+    followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in rules]
     best = rules[int(np.argmax(followed))]
-    agreement = float((best.pick(test) == test.chosen()).mean())
+    agreement = float((best.pick(test[0]) == test[1]).mean())
     return Followed(best.name, best.place, agreement)
