@@ -126,7 +126,7 @@ def _views(
                 )
             del keys, queries
         if layer < max(layers):
-            with bar(f"layer {layer} of {max(layers)}") as show:
+            with bar(f"layers 0 to {max(layers)}: at {layer}") as show:
                 for done, (rows, t) in enumerate(batches):
                     with np.errstate(over="ignore", invalid="ignore"):
                         x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])

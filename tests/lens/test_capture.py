@@ -11,7 +11,7 @@ from attsvm.lens import Draw, capture, capture_layers, load
 from attsvm.lens import capturing as module
 from tests.lens.plain import attention_of
 from tests.lens.tiny import CONFIGS, tensors, write
-from tests.tolerances import SINGLE
+from tests.tolerances import EXACTLY, SINGLE
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
@@ -210,3 +210,21 @@ def test_memory_stays_below_what_is_said(tmp_path, monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.3 * said[0] < peak < said[0]
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "bert"])
+def test_the_matrix_of_an_offset_gives_its_logits(family, tmp_path):
+    view = capture(load(write(tmp_path, family)), TEXTS, layer=1, head=1, at=-1)
+    logits = view.logits()
+    for offset in range(4):
+        W = view.W_at(offset)
+        for i, place in enumerate(view.positions):
+            if offset <= place:
+                mine = view.keys[i, place - offset] @ W @ view.queries[i]
+                assert mine == pytest.approx(logits[i, place - offset], rel=EXACTLY)
+    if family == "bert":
+        np.testing.assert_array_equal(W, view.W)
+    else:
+        assert np.abs(view.W_at(0) - view.W_at(1)).max() > 0.1
+        with pytest.raises(attsvm.BadTokens, match="a key 9 places before it"):
+            view.W_at(9)
