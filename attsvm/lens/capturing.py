@@ -126,7 +126,7 @@ def _views(
                 )
             del keys, queries
         if layer < max(layers):
-            with bar(f"layer {layer} of {max(layers)}") as show:
+            with bar(f"layers 0 to {max(layers)}: at {layer}") as show:
                 for done, (rows, t) in enumerate(batches):
                     with np.errstate(over="ignore", invalid="ignore"):
                         x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
@@ -186,6 +186,10 @@ def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encod
         raise BadTokens("texts must be a list of strings; attsvm.lens.read_passages reads a file")
     if not len(texts):
         raise BadTokens("there is no text: give at least one")
+    for name in ("queries", "seed", "length"):
+        value = getattr(draw, name)
+        if value is not None and (not isinstance(value, int | np.integer) or value < 0):
+            raise BadTokens(f"{name} is {value!r}; it must be a whole number from 0")
     body = model.transformer
     rng = np.random.default_rng(draw.seed)
     rows = np.arange(len(texts))
@@ -216,7 +220,10 @@ def _positions(at: Any, lengths: Ints, rng: np.random.Generator, first: int) -> 
                 "needs two"
             )
         return rng.integers(first, lengths)
-    places = np.broadcast_to(np.asarray(at, dtype=np.int64), lengths.shape)
+    given = np.asarray(at)
+    if given.dtype.kind not in "iu" or given.shape not in ((), lengths.shape):
+        raise BadTokens(f"at must be a whole number, or {len(lengths)} of them, one for each text")
+    places = np.broadcast_to(given.astype(np.int64), lengths.shape)
     wrong = np.flatnonzero((places >= lengths) | (places < -lengths))
     if len(wrong):
         i = wrong[0]

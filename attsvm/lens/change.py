@@ -164,6 +164,22 @@ def compare(
         return compare_views(pairs, names=names, plan=plan, progress=step)
 
 
+def check_same(before: TrainedModel, after: TrainedModel) -> None:
+    """Raises BadTokens unless two checkpoints are of one model: the same family and sizes."""
+    sizes = []
+    for one in (before, after):
+        body = one.transformer
+        sizes.append(
+            f"{body.family}, {len(body.layers)} layers × {body.heads} heads of width {body.width} "
+            f"on {body.features} features, {len(body.embedding.words):,} words"
+        )
+    if sizes[0] != sizes[1]:
+        raise BadTokens(
+            f"{before.name} ({sizes[0]}) and {after.name} ({sizes[1]}) are not two checkpoints of "
+            "one model"
+        )
+
+
 def compare_views(
     pairs: Iterable[tuple[View, View]],
     *,

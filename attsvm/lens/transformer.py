@@ -112,7 +112,7 @@ class Transformer:
         s = normed(part.before, x)
         shares = self.shares(layer, s, valid)
         values = self._split(part.value(s), self.groups)
-        mixed = np.matmul(shares, np.repeat(values, self.heads // self.groups, axis=1))
+        mixed = np.matmul(shares, self._shared(values))
         B, H, T, h = mixed.shape
         x = normed(part.after, x + part.out(mixed.transpose(0, 2, 1, 3).reshape(B, T, H * h)))
         return normed(part.mlp_after, x + part.mlp(normed(part.mlp_before, x)))
@@ -125,8 +125,7 @@ class Transformer:
         if self.rotary is not None:
             cos, sin = (_narrow(a) for a in self.rotary(np.arange(s.shape[1])))
             q, k = _narrow(q * cos + rotated(q) * sin), _narrow(k * cos + rotated(k) * sin)
-        k = np.repeat(k, self.heads // self.groups, axis=1)
-        logits = np.matmul(q, k.transpose(0, 1, 3, 2))
+        logits = np.matmul(q, self._shared(k).transpose(0, 1, 3, 2))
         logits *= np.float32(part.scale)
         open_ = self.sight(s.shape[1]) & valid[:, None, :]
         # A place beyond the end of a text has no one to look at; it looks at the first token.
@@ -176,6 +175,11 @@ class Transformer:
     def queries_end_in_one(self, layer: int) -> bool:
         """Whether the queries of a layer carry a last 1, for their bias."""
         return self.layers[layer].query.bias is not None or self.keys_end_in_one(layer)
+
+    def _shared(self, x: Floats32) -> Floats32:
+        """Keys or values (B, G, T, h) as the H heads use them."""
+        times = self.heads // self.groups
+        return x if times == 1 else np.repeat(x, times, axis=1)
 
     def _split(self, x: Floats32, heads: int) -> Floats32:
         B, T, _ = x.shape

@@ -11,7 +11,7 @@ from attsvm.lens import Draw, capture, capture_layers, load
 from attsvm.lens import capturing as module
 from tests.lens.plain import attention_of
 from tests.lens.tiny import CONFIGS, tensors, write
-from tests.tolerances import SINGLE
+from tests.tolerances import EXACTLY, SINGLE
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
@@ -138,6 +138,10 @@ LONG = " ".join("abcdefghijklmnopqrstuvwxyz")
         (TEXTS, {"length": 2}, "length is 2: give 3 to 16"),
         (TEXTS, {"queries": 5}, "there are 4 texts, one query each: give 1 to 4"),
         (TEXTS, {"queries": 0}, "queries is 0"),
+        (TEXTS, {"queries": 2.5}, r"queries is 2.5; it must be a whole number"),
+        (TEXTS, {"seed": -1}, "seed is -1"),
+        (TEXTS, {"at": [1, 2]}, "or 4 of them, one for each text"),
+        (TEXTS, {"at": 0.5}, "at must be a whole number"),
         (TEXTS, {"at": 5}, "at is 5 for text 0, which has 5 tokens"),
     ],
 )
@@ -206,3 +210,21 @@ def test_memory_stays_below_what_is_said(tmp_path, monkeypatch):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.3 * said[0] < peak < said[0]
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "bert"])
+def test_the_matrix_of_an_offset_gives_its_logits(family, tmp_path):
+    view = capture(load(write(tmp_path, family)), TEXTS, layer=1, head=1, at=-1)
+    logits = view.logits()
+    for offset in range(4):
+        W = view.W_at(offset)
+        for i, place in enumerate(view.positions):
+            if offset <= place:
+                mine = view.keys[i, place - offset] @ W @ view.queries[i]
+                assert mine == pytest.approx(logits[i, place - offset], rel=EXACTLY)
+    if family == "bert":
+        np.testing.assert_array_equal(W, view.W)
+    else:
+        assert np.abs(view.W_at(0) - view.W_at(1)).max() > 0.1
+        with pytest.raises(attsvm.BadTokens, match="a key 9 places before it"):
+            view.W_at(9)

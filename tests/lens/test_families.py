@@ -107,6 +107,8 @@ def test_a_configuration_that_does_not_fit_is_refused(kind, changed, message):
         ("bert", {"hidden_act": "mish"}, "activation 'mish' is not known here; known are gelu"),
         ("llama", {"rope_scaling": {"rope_type": "yarn"}}, "kind 'yarn' are not read"),
         ("qwen2", {"use_sliding_window": True}, "differs from layer to layer"),
+        ("mistral", {"layer_types": ["full_attention", "sliding_attention"]}, "one is read"),
+        ("gpt2", {"add_cross_attention": True}, "attends to another model"),
     ],
 )
 def test_what_has_no_single_matrix_or_name_is_refused(kind, changed, message):

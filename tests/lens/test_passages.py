@@ -7,7 +7,6 @@ import pytest
 import attsvm
 from attsvm.lens import read_passages, sample_texts
 from attsvm.lens.reactions import reaction_texts
-from tests.house.tree import PACKAGE
 
 
 @pytest.mark.parametrize(
@@ -57,12 +56,6 @@ def test_the_prose_is_plain_and_no_passage_comes_twice():
     assert len({" ".join(text.split()[:3]) for text in texts}) > 0.9 * len(texts)
     with pytest.raises(attsvm.Unsupported, match="there are prose and reactions"):
         sample_texts("poems")
-
-
-def test_the_wheel_holds_the_prose():
-    settings = (PACKAGE.parent / "pyproject.toml").read_text("utf-8")
-    assert '"lens/*.txt"' in settings
-    assert (PACKAGE / "lens" / "prose.txt").is_file()
 
 
 def test_reactions_are_well_formed_and_repeat():

@@ -21,7 +21,7 @@ _BERT = {
 }
 _LLAMA = {
     "vocab_size": WORDS,
-    "hidden_size": 8,
+    "hidden_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -47,7 +47,7 @@ _STRETCH = {
     "factor": 4.0,
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 16,
+    "original_max_position_embeddings": 64,
     "rope_theta": 100.0,
 }
 
@@ -77,7 +77,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "gpt2-by-layer": _GPT2 | {"scale_attn_by_inverse_layer_idx": True, "n_inner": 12},
     "llama": _LLAMA | {"model_type": "llama"},
     "llama-wide": _LLAMA | {"model_type": "llama", "head_dim": 6},
-    "llama3": _LLAMA | {"model_type": "llama", "rope_parameters": _STRETCH},
+    "llama3": _LLAMA | {"model_type": "llama", "head_dim": 6, "rope_parameters": _STRETCH},
     "llama-linear": _LLAMA
     | {"model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 3.0}},
     "mistral": _LLAMA | {"model_type": "mistral", "sliding_window": 3},
@@ -202,7 +202,7 @@ def tensors(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
     """Random tensors of a configuration, loud enough for attention that is far from even."""
     rng = np.random.default_rng(seed)
     return {
-        name: (1.2 * rng.standard_normal(shape)).astype(np.float32)
+        name: (0.9 * rng.standard_normal(shape)).astype(np.float32)
         for name, shape in shapes(config).items()
     }
 

@@ -11,6 +11,7 @@ from attsvm.lens.transformer import Embedding, Layer, Transformer
 
 def read_gpt2(config: Config, weights: Weights) -> Transformer:
     """The Transformer of a GPT-2 checkpoint."""
+    config.refuse("add_cross_attention", False, "which attends to another model as well")
     weights = weights.under("transformer.")
     d, heads = config.count("n_embd"), config.count("n_head")
     longest = config.count("n_positions")

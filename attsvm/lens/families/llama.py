@@ -21,8 +21,14 @@ def read_llama(config: Config, weights: Weights) -> Transformer:
         raise BadTokens(f"{config.where}: {groups} key heads do not divide {heads} heads")
     given = config.entries.get("head_dim")
     width = width_of(config, d, heads) if given is None else config.count("head_dim")
-    # Qwen2 names a window that it does not use.
-    slides = config.entries.get("model_type") != "qwen2" and config.entries.get("sliding_window")
+    kinds = set(config.entries.get("layer_types") or ())
+    if len(kinds) > 1:
+        raise Unsupported(
+            f"{config.where}: layer_types are {', '.join(sorted(kinds))}; one is read"
+        )
+    slides = config.entries.get("sliding_window") and kinds != {"full_attention"}
+    if config.entries.get("model_type") == "qwen2" and not kinds:
+        slides = None  # it names a window that it does not use
     return Transformer(
         family=str(config.entries.get("model_type", "llama")),
         embedding=Embedding(weights.take("embed_tokens.weight", config.count("vocab_size"), d)),
