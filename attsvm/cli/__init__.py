@@ -18,6 +18,7 @@ from attsvm.cli import (
     example,
     fit,
     hunt,
+    inspect,
     list,
     optima,
     report,
@@ -38,7 +39,7 @@ from attsvm.ground.version import __version__
 PANELS = {
     "Main commands": (solve, certify, optima, train, sentences),
     "To try it out": (example, tour),
-    "Real networks": (fit,),
+    "Real networks": (fit, inspect),
     "The papers' claims": (list, show, reproduce, report),
     "Many instances": (sweep, hunt),
     "This machine": (bench, warm),

@@ -15,11 +15,18 @@ PATIENCE = 2.0
 # The sign that turns now, if one does: what goes on inside tells its news there.
 _sign: Any = None
 
+# Whether a bar is on the screen: two at once would write over each other.
+_drawn = False
+
 
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[float], None] | None]:
-    """A function to call with the share done, 0 to 1; None when nobody is watching."""
-    if not sys.stderr.isatty():
+    """A function to call with the share done, 0 to 1; None when nobody is watching.
+
+    Inside another bar it is None as well: the outer one tells how far the work is.
+    """
+    global _drawn
+    if _drawn or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -27,9 +34,13 @@ def bar(what: str) -> Iterator[Callable[[float], None] | None]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what, total=1.0)
-        yield lambda share: progress.update(task, completed=share)
+    _drawn = True
+    try:
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(what, total=1.0)
+            yield lambda share: progress.update(task, completed=share)
+    finally:
+        _drawn = False
 
 
 @contextmanager
@@ -57,9 +68,10 @@ Tell = Callable[[float, str], None]
 def telling(what: str) -> Iterator[Tell | None]:
     """A function to call with the share done and how things stand; None when nobody is watching.
 
-    A bar shows once two seconds have gone by; inside `working` the words go to its sign.
+    A bar shows once two seconds have gone by. Inside `working` the words go to its sign; inside
+    another bar, which tells how far the work is, it is None as well.
     """
-    if not sys.stderr.isatty():
+    if _drawn or not sys.stderr.isatty():
         yield None
         return
     if _sign is not None:
@@ -81,6 +93,7 @@ class _Late:
         self.progress: Any = None
 
     def __call__(self, share: float, said: str) -> None:
+        global _drawn
         if self.progress is None:
             if time.monotonic() - self.start < PATIENCE:
                 return
@@ -90,13 +103,16 @@ class _Late:
             columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
             self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
             self.progress.start()
+            _drawn = True
             self.task = self.progress.add_task(self.what, total=1.0)
         self.progress.update(self.task, completed=share, description=f"{self.what}: {said}")
 
     def end(self) -> None:
         """Takes the bar away."""
+        global _drawn
         if self.progress is not None:
             self.progress.stop()
+            _drawn = False
 
 
 def share_of_gap(first: float, now: float, goal: float) -> float:

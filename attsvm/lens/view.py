@@ -30,6 +30,10 @@ class Turns(NamedTuple):
     Rotary positions turn the pair (i, i + h/2) of a projected query or key by its position times an
     angle of the pair. The logit depends on the difference of positions only: it is
     (K x_t)·(R Q z) with R q = cos q + sin rotated(q).
+
+    >>> still = Turns(np.ones((1, 3, 2)), np.zeros((1, 3, 2)))  # one query, three keys, h = 2
+    >>> still.cos.shape
+    (1, 3, 2)
     """
 
     cos: Floats
@@ -135,9 +139,24 @@ class View(Result):
         if self.turns is not None:
             raise Unsupported(
                 f"layer {self.layer}, head {self.head} turns queries and keys by their positions "
-                "(rotary), so that it has one matrix per offset and no single W"
+                "(rotary), so that it has one matrix per offset, W_at(offset), and no single W"
             )
         return self.key_factor.T @ self.query_factor
+
+    def W_at(self, offset: int) -> Floats:
+        """The matrix (d, dq) for keys that stand `offset` places before their query.
+
+        Heads without rotary positions have the same one, W, at every offset.
+        """
+        if self.turns is None:
+            return self.W
+        places = self.positions[:, None] - np.arange(self.keys.shape[1])
+        found = np.argwhere((places == offset) & self.valid)
+        if not len(found):
+            raise BadTokens(f"no query may attend to a key {offset} places before it")
+        cos, sin = (part[tuple(found[0])] for part in self.turns)
+        turned = cos[:, None] * self.query_factor + sin[:, None] * rotated(self.query_factor.T).T
+        return self.key_factor.T @ turned
 
     def logits(self) -> Floats:
         """The logits (n, T), −inf where a key is not valid; a constant per query is left out."""

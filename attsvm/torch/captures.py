@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.lens.view import View
 from attsvm.problem.tokens import Tokens
 from attsvm.torch.calls import Call
 from attsvm.torch.models import Attention
@@ -53,6 +54,48 @@ class Captured:
     v: Floats | None
     layer: str
     head: int
+
+    def view(self, *, number: int = 0, ids: Any = None, positions: Any = None) -> View:
+        """The head as `attsvm.lens` takes it.
+
+        number: of the layer, to be shown with. ids (n, T): numbers of the tokens, which are named
+        after them; their places without it. positions (n,): where the queries stand; the last key
+        that each may attend to without it. The values of the View are the tokens themselves, since
+        the model's own projection of values is not captured; no token counts as special.
+
+        >>> import torch
+        >>> x = torch.eye(3, 4, dtype=torch.float64)[None]
+        >>> model = torch.nn.MultiheadAttention(4, 2, batch_first=True).double()
+        >>> capture(model, (x, x, x), head=1).view()
+        View(layer 0, head 1: 3 queries over 3 keys of 4 features)
+          width      2
+          bias       yes
+          positions  learned, or none
+          queries    2 2 2
+        """
+        tokens = self.tokens
+        keys = tokens.keys if tokens.source is None else tokens.keys[tokens.source]
+        n, T, d = keys.shape
+        K, Q = (np.eye(d), self.W.T) if self.factors is None else self.factors
+        valid = np.ones((n, T), dtype=bool) if tokens.mask is None else tokens.mask
+        if positions is None:
+            positions = T - 1 - valid[:, ::-1].argmax(axis=1)
+        numbers = np.tile(np.arange(T), (n, 1)) if ids is None else np.asarray(ids)
+        return View(
+            layer=number,
+            head=self.head,
+            keys=keys,
+            queries=tokens.queries,
+            key_factor=K.T,
+            query_factor=Q.T,
+            value_factor=np.eye(d),
+            value_shift=np.zeros(d),
+            valid=valid,
+            ids=numbers,
+            special=np.zeros((n, T), dtype=bool),
+            positions=np.asarray(positions),
+            texts=tuple(tuple(str(one) for one in row) for row in numbers),
+        )
 
 
 def capture(

@@ -36,6 +36,7 @@ ROOMS = {
     "attsvm.language": "Language",
     "attsvm.estimator": "The estimator",
     "attsvm.torch": "Torch",
+    "attsvm.lens": "Trained models",
 }
 # The module by which users know it.
 KNOWN_AS = {"attsvm.theory.measures": "attsvm.measures"}

@@ -3,12 +3,9 @@
 Skipped where there is no browser, unless ATTSVM_REQUIRE_BROWSER is set.
 """
 
-import os
-
 import pytest
 
 from attsvm.reproduce.page.document import write_page
-from tests.browser.chromium import NAMES, browser, found
 from tests.reproduce.folders import EVIL, made_up
 
 SHOWN = """[...document.querySelectorAll("%s")].filter(e => !e.hidden).map(e => e.dataset.claim)"""
@@ -16,19 +13,6 @@ ROWS, ARTICLES = SHOWN % "table.claims tbody tr", SHOWN % "article.claim"
 ALL = ["A.paths", "A.markup", "B.basins", "beyond.plain"]
 COUNT = "document.getElementById('count').textContent"
 TAB, RIGHT, HOME = 9, 39, 36
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory):
-    """A browser that every test of this module uses."""
-    program = found()
-    if program is None:
-        reason = f"no browser: none of {', '.join(NAMES)} is installed"
-        if os.environ.get("ATTSVM_REQUIRE_BROWSER", "") not in ("", "0"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with browser(program, tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
 
 
 @pytest.fixture

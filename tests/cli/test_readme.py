@@ -27,10 +27,11 @@ SMALLER = {
     "reproduce B --first 424242 --out fresh": "reproduce B.rank --quick --first 424242 --out fresh",
 }
 # Minutes of work of their own, and tested elsewhere: tests/bench, tests/torch, tests/claims/real,
-# tests/sweep, tests/hunting.
+# tests/sweep, tests/hunting, tests/lens.
 ELSEWHERE = {
     "bench --quick",
     "fit text --optimizer mirror --p 1.1",
+    "inspect minilm --quick --out heads",
     "reproduce --real --out real",
     "sweep separability --quick --out map",
     "hunt equal-scores --seconds 60 --out found",

@@ -56,3 +56,29 @@ def test_the_share_is_counted_in_digits():
     assert progress.share_of_gap(1.0, 1e-3, 1e-6) == pytest.approx(0.5)
     assert progress.share_of_gap(1.0, 1e-7, 1e-6) == 1.0
     assert progress.share_of_gap(float("inf"), 1.0, 1e-6) == 0.0
+
+
+def test_inside_a_bar_nothing_is_told(monkeypatch):
+    watched(monkeypatch)
+    with progress.bar("outer"), progress.telling("12 rows") as told:
+        assert told is None
+
+
+def test_nobody_watches_a_file(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.bar("work") as show:
+        assert show is None
+
+
+def test_a_bar_inside_another_is_silent(monkeypatch):
+    watched(monkeypatch)
+    with progress.bar("outer") as outer:
+        assert outer is not None
+        outer(0.5)
+        with progress.bar("inner") as inner:
+            assert inner is None
+    with pytest.raises(ZeroDivisionError), progress.bar("fails") as show:
+        assert show is not None
+        _ = 1 / 0
+    with progress.bar("after") as show:
+        assert show is not None

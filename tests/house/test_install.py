@@ -69,7 +69,8 @@ def installed(tmp_path_factory) -> Path:
 
 
 def test_wheel_holds_the_whole_package(installed):
-    here = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*") if p.suffix in (".py", ".typed")}
+    kinds = (".py", ".typed", ".txt")
+    here = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*") if p.suffix in kinds}
     there = installed / "attsvm"
     assert [name for name in sorted(here) if not (there / name).is_file()] == []
 

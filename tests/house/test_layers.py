@@ -24,6 +24,7 @@ LAYERS = (
     ("theory",),
     ("language.training",),
     ("doors", "comparison"),
+    ("page",),
     ("figures", "bench", "estimator", "lens", "torch"),
     ("claims",),
     ("statements",),

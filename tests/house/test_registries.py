@@ -22,6 +22,7 @@ REGISTRIES = {
     "engines": "ENGINES",
     "sweep.families": "FAMILIES",
     "sweep.measures": "MEASURES",
+    "lens.families": "FAMILIES",
 }
 
 

@@ -74,6 +74,7 @@ def test_a_kept_rule_is_let_pass(source):
 # Doors that users call by keyword, and the large Frobenius solver's kernels.
 MANY = {
     "attsvm.cli.hunt.hunt_command",
+    "attsvm.cli.inspect.inspect_command",
     "attsvm.cli.fit.fit_command",
     "attsvm.cli.reproduce.reproduce_command",
     "attsvm.cli.sentences.sentences_command",

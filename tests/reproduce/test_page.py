@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from attsvm.errors import BadTokens
+from attsvm.page.inlined import Letters, inline
 from attsvm.reproduce.page.claim import KINDS, LEAD, MEANING, TRUST, failure
 from attsvm.reproduce.page.document import PICTURES, write_page
-from attsvm.reproduce.page.figure import Letters, inline, picture
+from attsvm.reproduce.page.figure import picture
 from tests.house.tree import PACKAGE, ROOT
 from tests.reproduce.folders import EVIL, PNG, SVG, TALL, made_up, record
 

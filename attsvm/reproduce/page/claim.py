@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from attsvm.page.inlined import Letters
+from attsvm.page.shell import script_json, text
 from attsvm.references import REFERENCES
 from attsvm.reproduce.folder import Record, judged_words, proof_words, rerun_command
-from attsvm.reproduce.page.figure import LARGEST, Letters, picture
+from attsvm.reproduce.page.figure import LARGEST, picture
 
 VERDICTS = ("holds", "fails", "undecided")
 # Shape and word beside the colour, which not everybody sees.
@@ -54,11 +55,6 @@ def kind_words(record: Mapping[str, Any]) -> str:
     """What is judged: a theorem that is only recalled is a statement under test."""
     kind = str(record.get("kind", ""))
     return "statement" if kind == "theorem" and record.get("trust") == "as recalled" else kind
-
-
-def text(value: object) -> str:
-    """Anything as text that cannot be markup."""
-    return escape(str(value))
 
 
 def badge(verdict: object) -> str:
@@ -248,7 +244,7 @@ def _moving(folder: Path, record: Record, number: int) -> str:
         return ""  # the still picture is shown
     if not isinstance(motion, dict) or not motion.get("steps"):
         return ""
-    data = script_json(_rounded(motion))
+    data = script_json(motion)
     return (
         f'<figure class="moving" data-motion="m{number}"><figcaption>'
         f"<b>{text(motion.get('title', ''))}</b> "
@@ -257,23 +253,3 @@ def _moving(folder: Path, record: Record, number: int) -> str:
         "Still picture, all panels</button></p>"
         f'<script type="application/json" id="m{number}">{data}</script>'
     )
-
-
-def script_json(value: Any) -> str:
-    """JSON that may stand in a script element: no `<` is left that could end it."""
-    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return plain.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _rounded(value: Any) -> Any:
-    """Nested plain data, numbers in five digits: finer than a pixel; what is not finite is None."""
-    if isinstance(value, dict):
-        return {key: _rounded(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_rounded(entry) for entry in value]
-    if isinstance(value, float):
-        short = float(f"{value:.5g}")
-        if short != short or short in (float("inf"), float("-inf")):
-            return None
-        return int(short) if short.is_integer() and abs(short) < 1e6 else short
-    return value

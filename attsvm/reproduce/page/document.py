@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 
 from attsvm.ground.records import disk_space, write_text
 from attsvm.ground.version import __version__
+from attsvm.page.inlined import Letters
+from attsvm.page.shell import Parts, text, whole_page
 from attsvm.references import REFERENCES
 from attsvm.reproduce.folder import PAGE, Record, read_results
 from attsvm.reproduce.page.claim import (
@@ -21,9 +22,8 @@ from attsvm.reproduce.page.claim import (
     failure,
     kind_words,
     seconds,
-    text,
 )
-from attsvm.reproduce.page.figure import LARGEST, Letters
+from attsvm.reproduce.page.figure import LARGEST
 
 # Letter -> key of the paper in the bibliography.
 PAPERS = {
@@ -78,47 +78,24 @@ def render(folder: Path, records: list[Record]) -> str:
     )
     counts = Counter(_verdict(record) for record in records)
     said = ", ".join(f"{counts[v]} {_counted(v, counts[v])}" for v in VERDICTS if counts[v])
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="description" content="{text(f"{len(records)} claims about attention: {said}")}">
-<title>attsvm: {len(records)} claims, {text(said or "none run")}</title>
-<link rel="icon" href="data:,">
-<style>
-{_asset("style.css")}</style>
-</head>
-<body>
-<a class="skip" href="#claims">Skip to the claims</a>
-<header class="top">
-<div><p class="brand">attsvm</p><h1>What attention selects: the claims, run again</h1></div>
-<button type="button" id="theme" class="control" aria-pressed="false">Dark</button>
-</header>
-{letters.markup()}
-<main>
-{_summary(records, papers, counts)}
-{_failures(records)}
-{_table(records, papers)}
-{sections}
-</main>
-<footer><p>Every verdict was judged from saved arrays, and every solution certified again from its
-data. Written by attsvm {text(__version__)}. Run all of it: <code>attsvm reproduce</code></p>
-</footer>
-<script>
-{_asset("filter.js")}{_asset("motion.js")}</script>
-</body>
-</html>
-"""
+    return whole_page(
+        Parts(
+            title=f"attsvm: {len(records)} claims, {said or 'none run'}",
+            heading="What attention selects: the claims, run again",
+            description=f"{len(records)} claims about attention: {said}",
+            main=f"{_summary(records, papers, counts)}\n{_failures(records)}\n"
+            f"{_table(records, papers)}\n{sections}",
+            footer="<p>Every verdict was judged from saved arrays, and every solution certified "
+            f"again from its data. Written by attsvm {text(__version__)}. Run all of it: "
+            "<code>attsvm reproduce</code></p>",
+            skip=("claims", "the claims"),
+            letters=letters.markup(),
+            assets=[(_HERE, name) for name in ("style.css", "filter.js", "motion.js")],
+        )
+    )
 
 
-# Nothing is loaded from anywhere.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-
-
-def _asset(name: str) -> str:
-    return files("attsvm.reproduce.page").joinpath(name).read_text("utf-8")
+_HERE = "attsvm.reproduce.page"
 
 
 def _heading(paper: str) -> str:

@@ -1,0 +1,176 @@
+"""Attacks on what is guaranteed: keys dropped, moved and rounded in earnest, violations counted.
+
+Nothing here is shared with the guarantees: every output and every choice is computed again, from
+the View's own arrays, in the longest floats that the machine has. Moves go in the worst direction,
+and in random ones, by 0.9999 of the radius; none may change a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.lens.view import View
+
+Long = np.longdouble
+# Moves are this share of the radius.
+NEARLY = 0.9999
+# Long floats that one block of queries may hold.
+_BLOCK = 1 << 21
+
+
+class Attacked(NamedTuple):
+    """How many attacks were made, and how many broke what was guaranteed."""
+
+    tried: int
+    broken: int
+
+
+class LongHead(NamedTuple):
+    """The arrays of a few queries as long floats: keys, queries, and each key's W z."""
+
+    keys: Any
+    queries: Any
+    slopes: Any
+    valid: Bools
+
+
+def drop_keys(view: View, dropped: Ints, order: Ints, *, share: float) -> Attacked:
+    """Drop the first `dropped` (n,) keys of each `order` (n, T); compare both outputs."""
+    tried = broken = 0
+    for rows in _blocks(view):
+        head = _long(view, rows)
+        logits = _logits(head.keys, head.slopes, head.valid)
+        values = head.keys @ view.value_factor.astype(Long).T + view.value_shift.astype(Long)
+        whole = _output(logits, values)
+        left = logits.copy()
+        for i, row in enumerate(rows):
+            left[i, order[row, : dropped[row]]] = -np.inf
+        moved = np.sqrt(((whole - _output(left, values)) ** 2).sum(axis=1))
+        length = np.sqrt((whole**2).sum(axis=1))
+        some = dropped[rows] > 0
+        tried += int(some.sum())
+        broken += int((some & ~(moved <= Long(share) * length)).sum())
+    return Attacked(tried, broken)
+
+
+def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
+    """Move every key by factor · radius (n,): against the choice, and at random."""
+    rng = np.random.default_rng(seed)
+    tried = broken = 0
+    for rows in _blocks(view):
+        head = _long(view, rows)
+        chosen = _choice(head)
+        by = (factor * radius[rows].astype(Long))[:, None, None]
+        sign = np.where(np.arange(head.valid.shape[1]) == chosen[:, None], -1.0, 1.0)[:, :, None]
+        length = np.sqrt((head.slopes**2).sum(axis=2, keepdims=True))
+        worst = sign * np.broadcast_to(
+            head.slopes / np.where(length > 0, length, 1.0), head.keys.shape
+        )
+        random = rng.normal(size=head.keys.shape).astype(Long)
+        random /= np.sqrt((random**2).sum(axis=2, keepdims=True))
+        some = np.isfinite(radius[rows]) & (radius[rows] > 0)
+        for direction in (worst, random):
+            logits = _logits(head.keys + by * direction, head.slopes, head.valid)
+            tried += int(some.sum())
+            broken += int((some & _lost(logits, chosen)).sum())
+    return Attacked(tried, broken)
+
+
+def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
+    """Move each query by factor · radius (n,): towards every rival in turn, and at random."""
+    rng = np.random.default_rng(seed)
+    tried = broken = 0
+    for rows in _blocks(view):
+        head = _long(view, rows)
+        chosen = _choice(head)
+        d = head.keys.shape[2]
+        slopes = _query_slopes(view, head, rows)[:, :, :d]
+        base = _logits(head.keys, head.slopes, head.valid)
+        at = np.arange(len(rows))
+        apart = slopes[at, chosen][:, None] - slopes
+        length = np.sqrt((apart**2).sum(axis=2, keepdims=True))
+        unit = apart / np.where(length > 0, length, 1.0)
+        random = rng.normal(size=(len(rows), 1, d)).astype(Long)
+        random /= np.sqrt((random**2).sum(axis=2, keepdims=True))
+        some = np.isfinite(radius[rows]) & (radius[rows] > 0)
+        by = factor * radius[rows].astype(Long)
+        for t in range(unit.shape[1] + 1):
+            rival = t < unit.shape[1]
+            direction = -unit[:, t] if rival else random[:, 0]
+            here = some & head.valid[:, t] & (chosen != t) if rival else some
+            step = by[:, None] * direction
+            logits = base + (slopes @ step[:, :, None])[:, :, 0]
+            tried += int(here.sum())
+            broken += int((here & _lost(logits, chosen)).sum())
+    return Attacked(tried, broken)
+
+
+def round_weights(view: View, rounded: View, safe: Bools) -> Attacked:
+    """Choose with the rounded factors: those that are `safe` (n,) must choose the same key."""
+    tried = broken = 0
+    for rows in _blocks(view):
+        chosen = _choice(_long(view, rows))
+        head = _long(rounded, rows)
+        lost = _lost(_logits(head.keys, head.slopes, head.valid), chosen)
+        tried += int(safe[rows].sum())
+        broken += int((safe[rows] & lost).sum())
+    return Attacked(tried, broken)
+
+
+def _blocks(view: View) -> Iterator[Ints]:
+    n, T, d = view.keys.shape
+    step = max(1, _BLOCK // (T * d))
+    for start in range(0, n, step):
+        yield np.arange(start, min(start + step, n))
+
+
+def _long(view: View, rows: Ints) -> LongHead:
+    """The queries of these rows in long floats; slopes (n, 1, d), or (n, T, d) with turns."""
+    keys, queries = view.keys[rows].astype(Long), view.queries[rows].astype(Long)
+    K, Q = view.key_factor.astype(Long), view.query_factor.astype(Long)
+    q = (queries @ Q.T)[:, None, :]
+    if view.turns is not None:
+        cos, sin = (part[rows].astype(Long) for part in view.turns)
+        half = q.shape[2] // 2
+        q = cos * q + sin * np.concatenate([-q[:, :, half:], q[:, :, :half]], axis=2)
+    return LongHead(keys, queries, q @ K, view.valid[rows])
+
+
+def _logits(keys: Any, slopes: Any, valid: Bools) -> Any:
+    return np.where(valid, (keys * slopes).sum(axis=2), -np.inf)
+
+
+def _choice(head: LongHead) -> Ints:
+    chosen: Ints = _logits(head.keys, head.slopes, head.valid).argmax(axis=1)
+    return chosen
+
+
+def _lost(logits: Any, chosen: Ints) -> NDArray[np.bool_]:
+    """Where another key is at least as high as the one that was chosen."""
+    rows = np.arange(len(chosen))
+    top = logits[rows, chosen]
+    rest = logits.copy()
+    rest[rows, chosen] = -np.inf
+    lost: NDArray[np.bool_] = ~(top > rest.max(axis=1))
+    return lost
+
+
+def _output(logits: Any, values: Any) -> Any:
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return (p[:, :, None] * values).sum(axis=1) / p.sum(axis=1)[:, None]
+
+
+def _query_slopes(view: View, head: LongHead, rows: Ints) -> Any:
+    """The gradient (n, T, dq) of each logit in the query."""
+    k = head.keys @ view.key_factor.astype(Long).T
+    if view.turns is not None:
+        cos, sin = (part[rows].astype(Long) for part in view.turns)
+        half = k.shape[2] // 2
+        by_sin = sin * k
+        k = cos * k + np.concatenate([by_sin[:, :, half:], -by_sin[:, :, :half]], axis=2)
+    return k @ view.query_factor.astype(Long)

@@ -1,0 +1,185 @@
+"""inspect(): what every head of a model selects, beside nulls, and what can be guaranteed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attsvm.errors import BadTokens
+from attsvm.ground.card import Card
+from attsvm.ground.progress import bar
+from attsvm.ground.records import finite
+from attsvm.ground.result import Table
+from attsvm.lens.capturing import Draw, capture_layers
+from attsvm.lens.measure.correlation import rank_correlation
+from attsvm.lens.measure.kinds import THRESHOLDS
+from attsvm.lens.model import TrainedModel, load
+from attsvm.lens.passages import sample_texts
+from attsvm.lens.plan import Plan
+from attsvm.lens.record import FIELDS, measured
+from attsvm.lens.view import View
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inspection(Table):
+    """The records of heads, one row each; `attsvm.lens.FIELDS` says what every column is.
+
+    model: its name; plan: what was spent on each head; records: the rows; details: for each head,
+    in the same order, what its page shows (see `attsvm.lens.details`); rotary: heads have no single
+    W, and the columns that need one are nan.
+
+    >>> from attsvm.lens import untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> found = inspect(untrained_model(), texts, layers=[0], plan=Plan.quick())
+    >>> len(found.records), sum(found.counts().values())
+    (2, 2)
+    """
+
+    model: str
+    plan: Plan
+    records: tuple[dict[str, Any], ...]
+    details: tuple[dict[str, Any], ...]
+    rotary: bool
+
+    def columns(self) -> dict[str, Any]:
+        """A column per field of `attsvm.lens.FIELDS`: arrays of numbers, lists of words."""
+        return {name: _column([record[name] for record in self.records]) for name in FIELDS}
+
+    def counts(self, field: str = "kind") -> dict[str, int]:
+        """How many heads there are of each kind; `content_kind`: once special keys are removed."""
+        words = [record[field] for record in self.records]
+        return {kind: words.count(kind) for kind in ("sink", "positional", "content", "diffuse")}
+
+    def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
+        """The rank correlation of two columns over heads."""
+        columns = self.columns()
+        return rank_correlation(columns[one], columns[other])
+
+    def sentence(self, row: int) -> str:
+        """What is said of the economy of one head, with the number of queries it holds for."""
+        one = self.records[row]
+        who = f"layer {one['layer']}, head {one['head']}"
+        if not np.isfinite(one["economy"]):
+            why = "it has no single W" if self.rotary else "no query has a clear choice"
+            return f"{who}: nothing is said of its norm, as {why}."
+        said = (
+            f"{who}: {one['economy']:.0%} of this head's norm would suffice for its choices on "
+            f"these {one['economy_queries']:,} queries"
+        )
+        if not np.isfinite(one["economy_rotated"]):
+            return f"{said}."
+        return (
+            f"{said}; for matrices with the same spectrum and subspaces "
+            f"{one['economy_rotated']:.0%}, with the same spectrum alone "
+            f"{one['economy_spectrum']:.0%}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain numbers, words and lists; None for what is not known."""
+        plain: dict[str, Any] = finite(
+            {
+                "model": self.model,
+                "plan": vars(self.plan),
+                "rotary": self.rotary,
+                "fields": FIELDS,
+                "thresholds": THRESHOLDS,
+                "heads": list(self.records),
+                "details": list(self.details),
+                "kinds": self.counts(),
+                "content_kinds": self.counts("content_kind"),
+            }
+        )
+        return plain
+
+    def _card(self) -> Card:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
+        shown = ("layer", "head", "kind", "sharpness", "rule_agreement", "svm_agreement", "economy")
+        table = {name: [record[name] for record in self.records] for name in shown}
+        facts = {
+            "special keys removed": ", ".join(
+                f"{count} {kind}" for kind, count in self.counts("content_kind").items()
+            ),
+            "attacks on guarantees": sum(record["attacks"] for record in self.records),
+            "violations": sum(record["violations"] for record in self.records),
+        }
+        said = f"{self.model}, {len(self.records)} heads: {kinds}"
+        return Card("Inspection", said, facts, table)
+
+
+def _column(values: list[Any]) -> Any:
+    if any(isinstance(value, str | bool) or value is None for value in values):
+        return values
+    return np.array(values)
+
+
+def inspect(
+    model: str | Path | TrainedModel,
+    texts: Sequence[str] | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    plan: Plan | None = None,
+    length: int | None = 32,
+    at: int | None = None,
+) -> Inspection:
+    """The Inspection of a model's heads on texts, one query from each.
+
+    model: as `attsvm.lens.load` gives it, or what that takes: a folder, a name. texts: the shipped
+    sample for this kind of model without them. layers, heads: numbers from 0; all without them.
+    plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text is cut
+    to. at: where the queries stand (0: the first token); drawn at random without it. All texts are
+    used where they are fewer than the plan asks for.
+
+    Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
+    `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
+
+    >>> from attsvm.lens import untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> found = inspect(untrained_model(), texts, layers=[1], heads=[0], plan=Plan.quick())
+    >>> [int(found.records[0][name]) for name in ("layer", "head", "queries")]
+    [1, 0, 6]
+    """
+    plan = plan or Plan()
+    known = model if isinstance(model, TrainedModel) else load(model)
+    read = sample_texts(known.texts) if texts is None else texts
+    draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
+    views = capture_layers(known, read, layers=layers, heads=heads, draw=draw)
+    body = known.transformer
+    count = len(layers or body.layers) * len(heads or range(body.heads))
+    return inspect_views(_watched(views, count), name=known.name, plan=plan)
+
+
+def inspect_views(
+    views: Iterable[View], *, name: str = "views", plan: Plan | None = None
+) -> Inspection:
+    """The Inspection of heads given as Views: of `attsvm.lens.capture`, or of one's own.
+
+    >>> from attsvm.lens import capture, untrained_model
+    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
+    >>> view = capture(untrained_model(), texts, layer=0, head=1)
+    >>> len(inspect_views([view], plan=Plan.quick()).records)
+    1
+    """
+    plan = plan or Plan()
+    records, details, rotary = [], [], False
+    for view in views:
+        record, shown = measured(view, plan)
+        records.append(record)
+        details.append(shown)
+        rotary = rotary or view.turns is not None
+    if not records:
+        raise BadTokens("there is no head to inspect: give at least one View")
+    return Inspection(name, plan, tuple(records), tuple(details), rotary)
+
+
+def _watched(views: Iterator[View], count: int) -> Iterator[View]:
+    """The Views, with a bar that grows as they are used up."""
+    with bar(f"{count} heads") as show:
+        for done, view in enumerate(views):
+            if show is not None:
+                show(done / count)
+            yield view

@@ -1,0 +1,1 @@
+"""HTML pages that need nothing else: their frame, their colours, pictures inside them."""
