@@ -28,12 +28,13 @@ from attsvm.solvers.splitting_parts.best import Best, BestSoft
 STEPS = 20_000
 LOOK, EARLY = 10, (3, 6)
 # Looks without a gap smaller by a tenth, after which the iteration gives up.
-PATIENCE = 50
+PATIENCE = 40
+# Epochs at most, all steps together.
+LIMIT = 40_000
 # Epochs of coordinate descent in a step: at first, and at most. They double where the last one
 # moves W by more than the second share of how far W and V are apart, and halve below the first.
 EPOCHS, MOST, CLOSE = 3, 32, (0.02, 0.2)
-# Looks without progress after which the least doubles, and the most is four times as much: nearly
-# dependent rows.
+# Looks without progress after which the least doubles, and the most: nearly dependent rows.
 PAUSE, IDLE = 3, 10
 # Epochs between two visits of every row; a row waits that is further from tight than the worst
 # violation, and than this share of how far W and V are apart.
@@ -82,7 +83,7 @@ def alternate(
     first = mark = best.gap
     stale = refused = 0
     for count in range(1, STEPS + 1):
-        if stale >= PATIENCE:
+        if stale >= PATIENCE or waiting.epochs > LIMIT:
             break
         if best.gap <= tol:
             if enough is None or enough(best.W * unit, best.lam * (unit if soft else 1.0)):
@@ -137,7 +138,7 @@ def _size(V: Floats) -> float:
 
 def _epochs(now: int, moved: float, stale: int) -> int:
     """How many epochs the next step takes; moved: how far W went in the last one, over ‖W − V‖."""
-    least, most = 2 << min(stale // PAUSE, 5), MOST * 4 ** min(stale // IDLE, 3)
+    least, most = 2 << min(stale // PAUSE, 5), MOST << min(stale // IDLE, 2)
     if moved > CLOSE[1]:
         now = 2 * now
     elif moved < CLOSE[0]:
