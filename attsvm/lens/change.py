@@ -152,6 +152,7 @@ def compare(
     """
     plan = plan or Plan()
     models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
+    check_same(*models)
     read = sample_texts(models[1].texts) if texts is None else texts
     draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
     views = [capture_layers(m, read, layers=layers, heads=heads, draw=draw) for m in models]

@@ -16,6 +16,7 @@ from attsvm.ground.records import finite
 from attsvm.ground.result import Table
 from attsvm.lens.capturing import Draw, capture_layers
 from attsvm.lens.measure.correlation import rank_correlation
+from attsvm.lens.measure.kinds import THRESHOLDS
 from attsvm.lens.model import TrainedModel, load
 from attsvm.lens.passages import sample_texts
 from attsvm.lens.plan import Plan
@@ -85,6 +86,7 @@ class Inspection(Table):
                 "plan": vars(self.plan),
                 "rotary": self.rotary,
                 "fields": FIELDS,
+                "thresholds": THRESHOLDS,
                 "heads": list(self.records),
                 "details": list(self.details),
                 "kinds": self.counts(),

@@ -32,7 +32,15 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("fit", 1), ("test", 2), ("draws", 0), ("attacks", 0)):
+        limits = {
+            "fit": 1,
+            "test": 2,
+            "draws": 0,
+            "attacks": 0,
+            "optimality": 0,
+            "nuclear_draws": -1,
+        }
+        for name, least in limits.items():
             if getattr(self, name) < least:
                 raise Unsupported(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if not 0 < self.share < 1:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import TooLarge
+from attsvm.ground.memory import require
 from attsvm.lens.details import head_details
 from attsvm.lens.guarantee.offered import guarantees
 from attsvm.lens.margins import choosing
@@ -23,6 +24,9 @@ from attsvm.lens.measure.nulls import NULLS, decomposed
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.plan import Plan
 from attsvm.lens.view import View
+
+# How often the fitted keys, or matrices of the size of W, are held at once.
+_TIMES = 6
 
 _AGREEMENT = {
     "rule": "the one-line rule that most fitted queries follow",
@@ -54,7 +58,8 @@ FIELDS: dict[str, str] = {
     "special_attention": "the mean attention on special tokens",
     "chance": "the mean of 1 / number of keys",
     **_AGREEMENT,
-    "ease": "the best margin of the choices over that of permuted ones, at least",
+    "ease": "the best margin of the choices over that of permuted ones, at least (inf: no matrix "
+    "makes the permuted choices)",
     "content_queries": "queries with at least two keys that are not special tokens",
     "content_sharpness": "the sharpness when special keys are removed",
     **{f"content_{name}": f"special keys removed: {what}" for name, what in _AGREEMENT.items()},
@@ -112,6 +117,7 @@ def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict
     plan = plan or Plan()
     start = time.process_time()
     view = choosing(view)
+    _check_memory(view, plan)
     found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
     parts = split(view, fit=plan.fit, test=plan.test, seed=plan.seed)
     sharp = sharpness_of(view)
@@ -129,8 +135,9 @@ def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict
         "chance": sharp.chance,
         "ease": agreed.ease,
     }
-    found |= _agreement_fields(agreed, "")
-    found |= _content_fields(view, plan)
+    content, without = _content_fields(view, plan)
+    found |= _agreement_fields(agreed, "") | content
+    found["kind"] = kind_of(agreed, without)
     found |= _economy_fields(parts.fit, plan)
     local = local_of(parts.fit, queries=plan.optimality)
     found |= {
@@ -145,6 +152,14 @@ def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict
     details = head_details(view, agreed, plan)
     found["seconds"] = time.process_time() - start
     return found, details
+
+
+def _check_memory(view: View, plan: Plan) -> None:
+    """Raises TooLarge unless the fitted keys fit, in double precision and a few times over."""
+    _, T, d = view.keys.shape
+    numbers = min(plan.fit, len(view.queries)) * T * d + d * view.queries.shape[1]
+    what = f"measuring a head on {plan.fit} fitted queries over {T} keys"
+    require(_TIMES * 8.0 * numbers, what, use="a plan that fits fewer queries, or shorter texts")
 
 
 def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
@@ -165,21 +180,21 @@ def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
     return {prefix + name: value for name, value in values.items()}
 
 
-def _content_fields(view: View, plan: Plan) -> dict[str, Any]:
-    """The fields with special keys removed; nothing where too few keys are left."""
+def _content_fields(view: View, plan: Plan) -> tuple[dict[str, Any], Agreement | None]:
+    """The fields with special keys removed; no agreement where too few keys are left."""
     words = {f"content_{name}": None for name in ("rule", "rule_place", "separable", "kind")}
     rows = np.flatnonzero((view.valid & ~view.special).sum(axis=1) >= 2)
     if len(rows) < 3:
-        return {"content_queries": len(rows), **words}
+        return {"content_queries": len(rows), **words}, None
     content = view.subset(rows).content()
     parts = split(content, fit=plan.fit, test=plan.test, seed=plan.seed)
     agreed = held_out(parts, seed=plan.seed, cross=plan.cross, eased=False)
-    sharpness = sharpness_of(content).mean
-    return {
+    fields = {
         "content_queries": len(rows),
-        "content_sharpness": sharpness,
+        "content_sharpness": sharpness_of(content).mean,
         **_agreement_fields(agreed, "content_"),
     }
+    return fields, agreed
 
 
 def _economy_fields(view: View, plan: Plan) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def test_it_is_ready_for_json(found):
     assert plain["heads"][0]["kind"] == "sink"
     assert plain["heads"][0]["nuclear_economy"] is None
     assert plain["plan"]["fit"] == 30
+    assert plain["thresholds"] == {"agreement": 0.5, "lift": 0.1}
     assert set(plain["fields"]) == set(plain["heads"][0])
 
 

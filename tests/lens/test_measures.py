@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm.errors import BadTokens, Unsupported
-from attsvm.lens.measure.agreement import held_out, split
+from attsvm.errors import BadTokens, TooLarge, Unsupported
+from attsvm.lens.measure.agreement import Agreement, held_out, split
 from attsvm.lens.measure.economy import economy_of, null_economies
 from attsvm.lens.measure.fits import agreement_of, cross_entropy, mean_difference, one_hot, svm_fit
 from attsvm.lens.measure.kinds import kind_of
 from attsvm.lens.measure.local import local_of
 from attsvm.lens.measure.nulls import decomposed, permuted, rotated, spectrum
-from attsvm.lens.measure.rules import best_rule
+from attsvm.lens.measure.rules import Followed, best_rule
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, head_record
@@ -58,6 +58,27 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
         assert found.ease > 1.2
     if kind == "diffuse":
         assert found.svm < 0.4  # chance is 1 in 8
+
+
+def agreed(place, rule, svm):
+    return Agreement(Followed("some rule", place, rule), 0.0, 10, 20, svm=svm)
+
+
+@pytest.mark.parametrize(
+    ("found", "without", "kind"),
+    [
+        (agreed("sink", 0.4, 0.6), agreed("positional", 0.1, 0.6), "content"),
+        # A mixture of a sink and a place: the rest is explained by a rule once the sink is gone.
+        (agreed("sink", 0.4, 0.6), agreed("positional", 0.7, 0.6), "positional"),
+        (agreed("sink", 0.4, 0.6), agreed("positional", 0.2, 0.4), "diffuse"),
+        (agreed("sink", 0.8, 0.85), agreed("positional", 0.1, 0.7), "sink"),
+        (agreed("sink", 0.6, 0.75), agreed("positional", 0.1, 0.7), "content"),
+        (agreed("positional", 0.9, np.nan), None, "positional"),
+        (agreed("sink", 0.3, np.nan), None, "diffuse"),
+    ],
+)
+def test_kinds_follow_their_thresholds(found, without, kind):
+    assert kind_of(found, without) == kind
 
 
 def test_itself_and_the_key_after_are_rules_too():
@@ -276,6 +297,12 @@ def test_a_head_of_zero_is_all_ties():
     assert np.isnan(found["economy"])
     assert found["evictable_margins"] == 0.0
     assert found["key_radius_share"] == found["int8_safe"] == 0.0
+
+
+def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
+    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e4)
+    with pytest.raises(TooLarge, match="a plan that fits fewer queries"):
+        head_record(random_view(n=60), SMALL)
 
 
 def test_the_same_seed_gives_the_same_record():

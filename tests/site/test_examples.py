@@ -88,3 +88,11 @@ def test_a_sweep_finds_everything_separable_at_the_bound(said):
     rows = [line.split() for line in lines[2:]]
     assert [row[2] for row in rows] == ["1.00"] * 4
     assert all(float(row[3]) <= 1 for row in rows)
+
+
+def test_heads_made_by_hand_are_called_what_they_are(said):
+    lines = said("what_a_head_selects.py").splitlines()
+    assert [line.split(":")[0] for line in lines] == ["sink", "positional", "content"]
+    for line in lines:
+        own, rotated, _ = numbers(line, r"(\d+)%")
+        assert own > rotated
