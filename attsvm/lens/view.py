@@ -125,8 +125,6 @@ class View(Result):
         for name in ("valid", "special"):
             if getattr(self, name).dtype != np.bool_:
                 raise BadTokens(f"{name} has type {getattr(self, name).dtype}; it must be boolean")
-        if not ((self.positions >= 0) & (self.positions < T)).all():
-            raise BadTokens(f"positions must lie between 0 and {T - 1}, the places of the keys")
         for part in self.turns or ():
             if part.shape != (n, T, h):
                 raise BadTokens(f"turns has parts of shape {part.shape}; they must be {(n, T, h)}")

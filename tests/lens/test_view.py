@@ -132,9 +132,3 @@ def test_marks_that_are_not_boolean_are_refused(name):
     view = random_view()
     with pytest.raises(attsvm.BadTokens, match=f"{name} has type int64"):
         random_view(**{name: getattr(view, name).astype(np.int64)})
-
-
-@pytest.mark.parametrize("place", [-1, 5])
-def test_positions_without_a_key_are_refused(place):
-    with pytest.raises(attsvm.BadTokens, match="positions must lie between 0 and 4"):
-        random_view(positions=np.full(6, place))
