@@ -1,6 +1,6 @@
 """One-line rules: a key picked by its place alone, and how often the head picks the same.
 
-A head that follows one need not look at the tokens. A rule that picks the same key whatever is asked
+A head that follows one need not look at the tokens. A rule that picks the same key for every query
 names a sink: the first special token ([CLS]), the last ([SEP]), the first or the last ordinary one
 (often a full stop). A rule that starts from the query names a place: its own, or one at a fixed
 distance.
