@@ -270,9 +270,13 @@ def _measured(before: View, after: View, plan: Plan) -> _Head:
 
 
 def _own_cosine(view: View, plan: Plan) -> float:
+    """The cosine of W and the max-margin matrix of its own choices, on the fitted queries."""
     fit = view.subset(_order(len(view.queries), plan)[: plan.fit])
-    fit = fit.subset(rows) if len(rows := apart(fit, fit.chosen())) else fit
-    return cosine_of(fit.W, svm_fit(fit, fit.chosen()).W) if len(rows) else np.nan
+    rows = apart(fit, fit.chosen())
+    if not len(rows):
+        return np.nan
+    fit = fit.subset(rows)
+    return cosine_of(fit.W, svm_fit(fit, fit.chosen()).W)
 
 
 def _growth(
