@@ -11,13 +11,15 @@ import numpy as np
 from attsvm.certificate import certify
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.memory import require
+from attsvm.ground.progress import telling
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.coordinate import sort_rows
+from attsvm.solvers.frobenius.span import in_span
 from attsvm.solvers.newton import by_newton_steps
 from attsvm.solvers.solver import Answer
 from attsvm.solvers.splitting_parts.iteration import alternate
-from attsvm.solvers.splitting_parts.span import in_span
 
 # The gap of the Frobenius start.
 ROUGH = 0.1
@@ -28,6 +30,12 @@ def has_prox(norm: Norm) -> bool:
     return norm.prox is not None
 
 
+def memory_need(problem: Problem) -> float:
+    """Bytes beside the problem's own: twenty numbers per row, sixteen matrices like W."""
+    d, dq = problem.shape
+    return 8.0 * (20.0 * (problem.m + problem.ties) + 16.0 * d * dq)
+
+
 def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
     """The answer of Douglas–Rachford steps; a proof of infeasibility is the Frobenius one."""
     if norm.prox is None:
@@ -35,8 +43,10 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
     basis = None
     if norm.rotational:
         problem, basis = in_span(problem)
-    # `by_newton_steps` ends at a tenth of what it is asked for.
-    start = by_newton_steps(problem, norm, tol=10 * ROUGH)
+    require(
+        memory_need(problem), f"{problem.m} rows of {problem.shape} unknowns in norm {norm.name}"
+    )
+    start = by_newton_steps(problem, norm, tol=ROUGH)
     if start.proof or start.W is None or not start.W.any():
         return start if basis is None or start.W is None else _turned(start, basis)
     free = np.arange(problem.m + problem.ties) >= problem.m
@@ -64,9 +74,16 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
             == "optimal"
         )
 
-    best = alternate(
-        rows, norm, norm.prox, lam, tol=tol, enough=None if problem.scalable else enough
-    )
+    with telling(f"{problem.m:,} rows in norm {norm.name}") as told:
+        best = alternate(
+            rows,
+            norm,
+            norm.prox,
+            lam,
+            tol=tol,
+            enough=None if problem.scalable else enough,
+            told=told,
+        )
     answer = answered(best.W, best.lam)
     return answer if basis is None else _turned(answer, basis)
 
