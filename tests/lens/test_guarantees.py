@@ -217,6 +217,31 @@ def test_blocks_change_nothing(monkeypatch):
         np.testing.assert_allclose(parts.queries[name], values, rtol=1e-9, err_msg=name)
 
 
+def odd_view(seed):
+    """A head of random sizes and scales, with ties, cancellation, or values near nothing."""
+    rng = np.random.default_rng(seed)
+    d, h, T = (int(rng.integers(*ends)) for ends in ((1, 9), (1, 5), (3, 9)))
+    view = random_view(12, T, d, seed=seed, scale=10.0 ** rng.uniform(-6, 4), h=h)
+    odd = {
+        0: {"keys": np.round(view.keys)},
+        1: {"keys": view.keys * 10.0 ** rng.uniform(-60, 60)},
+        2: {"keys": view.keys + 1e6},
+        3: {"value_factor": view.value_factor * 1e-8, "value_shift": 0 * view.value_shift},
+        4: {"value_factor": view.value_factor + 1e6},
+        5: {"keys": view.keys.astype(np.float32)},
+        6: {"query_factor": 10.0 ** rng.uniform(-3, 3) * view.query_factor},
+    }
+    return replace(view, **odd[seed % len(odd)])
+
+
+@pytest.mark.parametrize("seed", range(42))
+def test_odd_heads_withstand_every_attack(seed):
+    view = odd_view(seed) if seed % 6 else replace(rotary_view(12, seed=seed), layer=seed)
+    found = guarantees(view, Plan(attacks=12)).fields
+    assert found["violations"] == 0
+    assert found["int8_safe"] <= found["int8_same"]
+
+
 def faint(**parts):
     """Two keys, (1, 0) and (0, 1), and two queries: (1, 0), and one whose squares underflow."""
     keys = np.repeat(np.eye(2)[None], 2, axis=0)

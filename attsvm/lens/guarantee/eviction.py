@@ -45,7 +45,9 @@ class Eviction(NamedTuple):
 
 def eviction_of(view: View, margins: Margins, *, share: float = 0.01) -> Eviction:
     """The keys that each query of a View may drop, with rounding on the safe side."""
-    counts = [_counts(block, own, share) for block, own in paired_blocks(view, margins)]
+    # Where errors overflow nothing is known: infinities and nan pass no comparison below.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        counts = [_counts(block, own, share) for block, own in paired_blocks(view, margins)]
     known, bound = np.concatenate(counts, axis=1)
     return Eviction(share, known, bound, view.valid.sum(axis=1), _order(view, margins))
 
