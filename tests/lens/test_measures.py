@@ -81,6 +81,15 @@ def test_kinds_follow_their_thresholds(found, without, kind):
     assert kind_of(found, without) == kind
 
 
+def test_a_head_whose_logits_are_all_equal_is_diffuse():
+    """Its first key is the largest by convention alone: no sink."""
+    view = sink_view()
+    found = measured(replace(view, query_factor=0 * view.query_factor))
+    assert found.tied == 1.0
+    assert kind_of(found) == "diffuse"
+    assert measured(view).tied == 0.0
+
+
 def test_itself_and_the_key_after_are_rules_too():
     view = place_view()
     shifted = replace(view, positions=view.positions - 1)
