@@ -81,6 +81,15 @@ def test_kinds_follow_their_thresholds(found, without, kind):
     assert kind_of(found, without) == kind
 
 
+def test_a_head_whose_logits_are_all_equal_is_diffuse():
+    """Its first key is the largest by convention alone: no sink."""
+    view = sink_view()
+    found = measured(replace(view, query_factor=0 * view.query_factor))
+    assert found.tied == 1.0
+    assert kind_of(found) == "diffuse"
+    assert measured(view).tied == 0.0
+
+
 def test_itself_and_the_key_after_are_rules_too():
     view = place_view()
     shifted = replace(view, positions=view.positions - 1)
@@ -157,6 +166,19 @@ def test_nulls_have_the_spectrum():
     np.testing.assert_allclose(U @ (U.T @ inside @ V) @ V.T, inside, atol=1e-10)
     outside = spectrum(view, rng).W
     assert np.linalg.norm(U.T @ outside @ V) < 0.8 * np.linalg.norm(outside)
+
+
+def test_a_head_of_lower_rank_is_rotated_inside_its_own_subspaces():
+    view = random_view(h=4)
+    K = view.key_factor.copy()
+    K[3] = K[2]  # a rank of 3
+    view = replace(view, key_factor=K)
+    S = np.linalg.svd(view.W, compute_uv=False)[:4]
+    U, _, Vt = np.linalg.svd(view.W)
+    null = rotated(view, np.random.default_rng(0)).W
+    np.testing.assert_allclose(np.linalg.svd(null, compute_uv=False)[:4], S, atol=1e-10)
+    np.testing.assert_allclose(U[:, :3] @ (U[:, :3].T @ null), null, atol=1e-10)
+    np.testing.assert_allclose(null @ Vt[:3].T @ Vt[:3], null, atol=1e-10)
 
 
 def test_a_trained_head_is_more_economical_than_its_nulls():

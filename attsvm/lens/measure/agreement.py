@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.errors import BadTokens
-from attsvm.lens.margins import choosing
+from attsvm.lens.margins import choosing, margins_of
 from attsvm.lens.measure.fits import (
     Fit,
     agreement_of,
@@ -47,7 +47,8 @@ class Agreement(NamedTuple):
     the choices (nan where the head has no single W); the last one is fitted to the attention
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
     choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
-    that the SVM was fitted to, and the SVM.
+    that the SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top
+    logits cannot be told apart, so that theirs is no choice.
     """
 
     rule: Followed
@@ -62,6 +63,7 @@ class Agreement(NamedTuple):
     ease: float = np.nan
     cosine: float = np.nan
     learned: tuple[View, Fit] | None = None
+    tied: float = 0.0
 
     @property
     def lift(self) -> float:
@@ -91,7 +93,8 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
     target = test.chosen()
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
     mean_query = float((replace(test, queries=mean).chosen() == target).mean())
-    nothing = Agreement(rule, mean_query, len(fit.queries), len(test.queries))
+    tied = float(margins_of(test).tied.mean())
+    nothing = Agreement(rule, mean_query, len(fit.queries), len(test.queries), tied=tied)
     rows = apart(fit, fit.chosen())
     if fit.turns is not None or not len(rows):
         return nothing
