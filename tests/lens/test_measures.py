@@ -7,7 +7,7 @@ import pytest
 
 import attsvm
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.lens.measure.agreement import Agreement, held_out, split
+from attsvm.lens.measure.agreement import Agreement, ease_of, held_out, split
 from attsvm.lens.measure.economy import economy_of, null_economies
 from attsvm.lens.measure.fits import agreement_of, cross_entropy, mean_difference, one_hot, svm_fit
 from attsvm.lens.measure.kinds import kind_of
@@ -29,6 +29,11 @@ from tests.lens.built import (
 )
 
 SMALL = Plan(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
+
+
+def shuffler(seed):
+    """The generator of the permutation that ease is measured against."""
+    return np.random.default_rng([seed, 1])
 
 
 def measured(view, *, fit=60, test=90):
@@ -88,6 +93,17 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     assert found.tied == 1.0
     assert kind_of(found) == "diffuse"
     assert measured(view).tied == 0.0
+
+
+@pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
+def test_ease_is_endless_only_where_that_is_proved(apart, ease):
+    """Two queries that are all but one choose the same key; permuted, they choose two."""
+    queries = np.array([[1.0, 0.0], [1.0, apart], [-1.0, 0.0]])
+    view = view_of(np.tile(np.eye(2), (3, 1, 1)), queries, [[1.0, 0.0], [-1.0, 0.0]])
+    seed = next(k for k in range(9) if permuted(view, view.chosen(), shuffler(k))[:2].sum() == 1)
+    found = ease_of(view, svm_fit(view, view.chosen()), seed=seed)
+    assert found >= ease
+    assert np.isinf(found) == np.isinf(ease)
 
 
 def test_itself_and_the_key_after_are_rules_too():
