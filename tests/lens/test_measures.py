@@ -1,6 +1,7 @@
 """Measures on heads that are what they are by construction."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -182,6 +183,29 @@ def test_nulls_have_the_spectrum():
     np.testing.assert_allclose(U @ (U.T @ inside @ V) @ V.T, inside, atol=1e-10)
     outside = spectrum(view, rng).W
     assert np.linalg.norm(U.T @ outside @ V) < 0.8 * np.linalg.norm(outside)
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "nuclear"])
+def test_economy_is_certified_where_the_factors_all_but_cancel(norm):
+    """W = k (q + q')ᵀ with q' near −q: one query and one rival have their economy in closed form."""
+    draw = np.random.default_rng(0)
+    for _ in range(10):
+        keys, z, k, q = (draw.normal(size=shape) for shape in ((1, 2, 3), (1, 3), 3, 3))
+        other = -q * (1 + 1e-12)
+        view = replace(
+            view_of(keys, z, np.eye(3)),
+            key_factor=np.array([k, k]),
+            query_factor=np.array([q, other]),
+        )
+        exact = [float(Fraction(x) + Fraction(y)) for x, y in zip(q, other, strict=True)]
+        truth = abs(cosine(keys[0, 0] - keys[0, 1], k) * cosine(z[0], exact))
+        found = economy_of(view, norm)
+        assert found.queries == 1
+        assert found.lower * (1 - 1e-12) <= truth <= found.upper * (1 + 1e-12)
+
+
+def cosine(x, y):
+    return np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y)
 
 
 def test_a_head_of_lower_rank_is_rotated_inside_its_own_subspaces():
