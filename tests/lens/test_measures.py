@@ -187,7 +187,7 @@ def test_nulls_have_the_spectrum():
 
 @pytest.mark.parametrize("norm", ["frobenius", "nuclear"])
 def test_economy_is_certified_where_the_factors_all_but_cancel(norm):
-    """W = k (q + q')ᵀ with q' near −q: one query and one rival have their economy in closed form."""
+    """W = k (q + q')ᵀ with q' near −q, one query, one rival: the economy has a closed form."""
     draw = np.random.default_rng(0)
     for _ in range(10):
         keys, z, k, q = (draw.normal(size=shape) for shape in ((1, 2, 3), (1, 3), 3, 3))
