@@ -120,8 +120,8 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
 def ease_of(view: View, svm: Fit, *, seed: int) -> float:
     """The best margin of the choices over that of permuted ones: least norms, the other way round.
 
-    At least this: the lower bound of one over the upper bound of the other. inf where no matrix
-    makes the permuted choices, nan for a soft fit.
+    At least this: the lower bound of one over the upper bound of the other. inf where it is proved
+    that no matrix makes the permuted choices, nan for a soft fit.
     """
     if svm.soft:
         return np.nan
@@ -131,6 +131,4 @@ def ease_of(view: View, svm: Fit, *, seed: int) -> float:
         return np.nan
     part, labels = view.subset(rows), labels[rows]
     other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
-    if other.status == "inseparable":
-        return np.inf
     return float(other.lower / svm.certificate.upper)
