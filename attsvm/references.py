@@ -101,6 +101,12 @@ REFERENCES: dict[str, Reference] = {
         "A Numerically Stable Dual Method for Solving Strictly Convex Quadratic Programs",
         "Mathematical Programming 27, 1-33",
     ),
+    "cryer1971solution": Reference(
+        "C. W. Cryer",
+        1971,
+        "The Solution of a Quadratic Programming Problem Using Systematic Overrelaxation",
+        "SIAM Journal on Control 9, 385-392",
+    ),
     "eckstein1992douglas": Reference(
         "J. Eckstein, D. P. Bertsekas",
         1992,

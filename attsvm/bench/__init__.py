@@ -13,6 +13,7 @@ from typing import Any
 
 from attsvm.bench import instances
 from attsvm.bench.contestants import CONTESTANTS
+from attsvm.bench.large import LARGE
 from attsvm.bench.race import compete
 from attsvm.bench.standings import table
 from attsvm.bench.task import Entry, Work
@@ -186,7 +187,7 @@ WORKS: dict[str, Work] = {
         tiny=(20, 6, 8),
         entries={"ours": Entry(seeds=1, quick_seeds=0)},
     ),
-}
+} | LARGE
 
 
 def run(

@@ -102,7 +102,9 @@ def _views(
     batches = _batches(read.valid)
     x = np.zeros((n, T, body.features), dtype=np.float32)
     for rows, t in batches:
-        x[rows, :t] = body.embedding(read.ids[rows, :t])
+        with np.errstate(over="ignore", invalid="ignore"):
+            x[rows, :t] = body.embedding(read.ids[rows, :t])
+        _check_finite(x[rows, :t], "the embedding")
     valid = read.valid & body.sight(T)[positions]
     turns = None
     if body.rotary is not None:
@@ -130,13 +132,17 @@ def _views(
                 for done, (rows, t) in enumerate(batches):
                     with np.errstate(over="ignore", invalid="ignore"):
                         x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
-                    if not np.isfinite(x[rows, :t]).all():
-                        raise BadTokens(
-                            f"layer {layer} gives numbers that are not finite: its weights are too "
-                            "large for single precision"
-                        )
+                    _check_finite(x[rows, :t], f"layer {layer}")
                     if show is not None:
                         show((done + 1) / len(batches))
+
+
+def _check_finite(x: Floats32, what: str) -> None:
+    if not np.isfinite(x).all():
+        raise BadTokens(
+            f"{what} gives numbers that are not finite: its weights are too large for single "
+            "precision"
+        )
 
 
 def _seen(
@@ -186,6 +192,9 @@ def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encod
         raise BadTokens("texts must be a list of strings; attsvm.lens.read_passages reads a file")
     if not len(texts):
         raise BadTokens("there is no text: give at least one")
+    for i, text in enumerate(texts):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise BadTokens(f"text {i} has half of a letter, which no file in UTF-8 holds")
     for name in ("queries", "seed", "length"):
         value = getattr(draw, name)
         if value is not None and (not isinstance(value, int | np.integer) or value < 0):

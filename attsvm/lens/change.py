@@ -36,7 +36,7 @@ from attsvm.lens.measure.fits import (
 from attsvm.lens.measure.rules import rule_for
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.model import TrainedModel, load
-from attsvm.lens.passages import sample_texts
+from attsvm.lens.passages import distinct, sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.view import View
 
@@ -153,7 +153,7 @@ def compare(
     plan = plan or Plan()
     models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
     check_same(*models)
-    read = sample_texts(models[1].texts) if texts is None else texts
+    read = sample_texts(models[1].texts) if texts is None else distinct(texts)
     draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
     views = [capture_layers(m, read, layers=layers, heads=heads, draw=draw) for m in models]
     body = models[0].transformer
@@ -270,9 +270,13 @@ def _measured(before: View, after: View, plan: Plan) -> _Head:
 
 
 def _own_cosine(view: View, plan: Plan) -> float:
+    """The cosine of W and the max-margin matrix of its own choices, on the fitted queries."""
     fit = view.subset(_order(len(view.queries), plan)[: plan.fit])
-    fit = fit.subset(rows) if len(rows := apart(fit, fit.chosen())) else fit
-    return cosine_of(fit.W, svm_fit(fit, fit.chosen()).W) if len(rows) else np.nan
+    rows = apart(fit, fit.chosen())
+    if not len(rows):
+        return np.nan
+    fit = fit.subset(rows)
+    return cosine_of(fit.W, svm_fit(fit, fit.chosen()).W)
 
 
 def _growth(

@@ -92,16 +92,29 @@ def folder_of(model: str | Path) -> tuple[Path, Package | None]:
     """The folder of a model, and its Package when it was given by name."""
     known = PACKAGES.get(str(model))
     if known is None:
-        folder = Path(model).expanduser()
-        if not folder.is_dir():
+        folder = _folder(model)
+        if folder is None:
+            name = str(model)
+            shown = name if len(name) <= 200 and name.isprintable() else repr(name[:200])
             raise Unsupported(
-                f"{model} is neither a folder nor a known model: {', '.join(PACKAGES)}"
+                f"{shown} is neither a folder nor a known model: {', '.join(PACKAGES)}"
             )
         return folder, None
     for folder in package_folders(known.package, known.folder):
         if folder.is_dir():
             return folder, known
     raise Unsupported(f"the model {model} is not installed: {known.install}")
+
+
+def _folder(model: object) -> Path | None:
+    """The folder of this name, None where there is none or no name can be so."""
+    if not isinstance(model, str | Path):
+        return None
+    try:
+        folder = Path(model).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError):  # too long a name, or a home that is not there
+        return None
 
 
 def config_of(folder: Path, package: Package | None = None) -> Config:
@@ -135,9 +148,10 @@ def weights_of(folder: Path, package: Package | None = None) -> Weights:
         if not isinstance(places, dict):
             raise BadTokens(f"{folder / INDEX} has no weight_map")
         files = {name: folder / Path(str(file)).name for name, file in places.items()}
+        there = {file.name for file in folder.iterdir() if file.is_file()}
         for file in sorted(set(files.values())):
-            if not file.is_file():
-                raise BadTokens(f"{INDEX} names {file.name}, which is not in {folder}")
+            if file.name not in there:
+                raise BadTokens(f"{INDEX} names {file.name[:200]!r}, which is not in {folder}")
             lacking = {name for name, at in files.items() if at == file} - set(_names(file))
             if lacking:
                 raise BadTokens(f"{file} has no tensor {min(lacking)}, which {INDEX} puts there")

@@ -4,7 +4,9 @@ The margin of key t is m_t = logit_a − logit_t, where a is the key chosen. Wha
 head rests on lower bounds of margins: the rounding of the logits is taken off. The head that is
 spoken of is the one with exactly these numbers, computed without rounding.
 
-Theory: the standard model of rounding, [higham2002accuracy].
+Theory: the standard model of rounding, [higham2002accuracy]. Where a product or a quotient falls
+below the normal floats it errs by UNIT · TINY at most, so that TINY is added to every sum of
+absolute terms: a share UNIT of that sum then bounds both kinds of error.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Bools, Floats, Ints, floats
-from attsvm.ground.interval import UNIT
+from attsvm.ground.interval import TINY, UNIT
 from attsvm.lens.view import View, rotated
 
 # Numbers that one block of queries may hold.
@@ -72,12 +74,12 @@ def rounding_of(view: View) -> Floats:
 
     def part(block: View) -> Floats:
         keys = np.abs(block.keys.astype(np.float64))
-        q = np.abs(block.queries.astype(np.float64)) @ Q.T
+        q = np.abs(block.queries.astype(np.float64)) @ Q.T + TINY
         if block.turns is None:
-            sizes: Floats = np.matmul(keys, (q @ K)[:, :, None])[:, :, 0]
+            sizes: Floats = np.matmul(keys, (q @ K + TINY)[:, :, None])[:, :, 0]
         else:
-            sizes = ((keys @ K.T) * turned_sizes(block, q)).sum(axis=2)
-        return count * UNIT * WIDER * sizes
+            sizes = ((keys @ K.T + TINY) * turned_sizes(block, q)).sum(axis=2)
+        return count * UNIT * WIDER * sizes + TINY
 
     return by_blocks(view, part)
 
@@ -87,7 +89,7 @@ def turned_sizes(view: View, q: Floats) -> Floats:
     if view.turns is None:
         return q[:, None, :]
     cos, sin = (np.abs(part) for part in view.turns)
-    sizes: Floats = cos * q[:, None] + sin * np.abs(rotated(q))[:, None]
+    sizes: Floats = cos * q[:, None] + sin * np.abs(rotated(q))[:, None] + TINY
     return sizes
 
 

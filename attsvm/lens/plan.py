@@ -54,7 +54,7 @@ class Plan:
             test=120,
             draws=2,
             nuclear_draws=-1,
-            attacks=60,
+            attacks=20,
             cross=False,
             optimality=0,
             seed=seed,

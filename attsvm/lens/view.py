@@ -122,6 +122,9 @@ class View(Result):
         for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
                 raise BadTokens(f"{name} has shape {getattr(self, name).shape}; it must be {shape}")
+        for name in ("valid", "special"):
+            if getattr(self, name).dtype != np.bool_:
+                raise BadTokens(f"{name} has type {getattr(self, name).dtype}; it must be boolean")
         for part in self.turns or ():
             if part.shape != (n, T, h):
                 raise BadTokens(f"turns has parts of shape {part.shape}; they must be {(n, T, h)}")

@@ -9,6 +9,7 @@ import pytest
 
 from attsvm.bench import CONTESTANTS, WORKS, instances, table
 from attsvm.bench.judge import grade
+from attsvm.bench.large import LARGE
 from attsvm.bench.measure import measured as measure
 from attsvm.bench.standings import HEADS, row
 from attsvm.bench.task import Answer, Entry, Task
@@ -55,7 +56,8 @@ def test_every_loop_trains_the_same_weight(name, who):
         assert np.abs(one.W - other.W).max() <= 1e-9 * np.abs(other.W).max()
 
 
-@pytest.mark.parametrize("name", WORKS)
+# Large works differ in norm and tolerance alone: one of them shows what is measured.
+@pytest.mark.parametrize("name", [n for n in WORKS if n not in LARGE or n == "nuclear-S3-1e-3"])
 def test_measurements_are_complete(name):
     work = tiny(name)
     for who in ("ours", *[w for w in work.entries if w == "scipy nnls"]):

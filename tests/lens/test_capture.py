@@ -196,6 +196,19 @@ def test_weights_that_overflow_are_named(tmp_path):
         capture(model, TEXTS, layer=1, head=0)
 
 
+def test_half_a_letter_is_refused(tmp_path):
+    with pytest.raises(attsvm.BadTokens, match="text 1 has half of a letter"):
+        capture(load(write(tmp_path, "bert")), ["a b", "a \ud800"], layer=0, head=0)
+
+
+def test_an_embedding_that_overflows_is_named(tmp_path):
+    model = load(write(tmp_path, "bert"))
+    loud = model.transformer.embedding.words
+    loud *= np.float32(1e38)
+    with pytest.raises(attsvm.BadTokens, match="the embedding gives numbers that are not finite"):
+        capture(model, TEXTS, layer=0, head=0)
+
+
 def test_memory_stays_below_what_is_said(tmp_path, monkeypatch):
     """The peak of arrays in a pass over all layers, against the need that is checked beforehand."""
     model = load(write(tmp_path, "llama"))

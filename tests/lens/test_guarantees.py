@@ -215,3 +215,87 @@ def test_blocks_change_nothing(monkeypatch):
     assert parts.fields["attacks"] == whole.fields["attacks"]
     for name, values in whole.queries.items():
         np.testing.assert_allclose(parts.queries[name], values, rtol=1e-9, err_msg=name)
+
+
+def odd_view(seed):
+    """A head of random sizes and scales, with ties, cancellation, or values near nothing."""
+    rng = np.random.default_rng(seed)
+    d, h, T = (int(rng.integers(*ends)) for ends in ((1, 9), (1, 5), (3, 9)))
+    view = random_view(12, T, d, seed=seed, scale=10.0 ** rng.uniform(-6, 4), h=h)
+    odd = {
+        0: {"keys": np.round(view.keys)},
+        1: {"keys": view.keys * 10.0 ** rng.uniform(-60, 60)},
+        2: {"keys": view.keys + 1e6},
+        3: {"value_factor": view.value_factor * 1e-8, "value_shift": 0 * view.value_shift},
+        4: {"value_factor": view.value_factor + 1e6},
+        5: {"keys": view.keys.astype(np.float32)},
+        6: {"query_factor": 10.0 ** rng.uniform(-3, 3) * view.query_factor},
+    }
+    return replace(view, **odd[seed % len(odd)])
+
+
+@pytest.mark.parametrize("seed", range(42))
+def test_odd_heads_withstand_every_attack(seed):
+    view = odd_view(seed) if seed % 6 else replace(rotary_view(12, seed=seed), layer=seed)
+    found = guarantees(view, Plan(attacks=12)).fields
+    assert found["violations"] == 0
+    assert found["int8_safe"] <= found["int8_same"]
+
+
+def faint(**parts):
+    """Two keys, (1, 0) and (0, 1), and two queries: (1, 0), and one whose squares underflow."""
+    keys = np.repeat(np.eye(2)[None], 2, axis=0)
+    view = view_of(keys, np.array([[1.0, 0.0], [1e-170, 0.0]]), np.diag([1.0, 0.0]))
+    factor = np.array([[1.0, 0.0]])
+    return replace(view, **({"key_factor": factor, "query_factor": factor} | parts))
+
+
+def test_squares_below_the_normal_floats_leave_no_endless_radius():
+    view = faint()
+    margins = margins_of(view)
+    assert not margins.tied.any()
+    assert stability_of(view, margins).keys[0] == pytest.approx(0.5)
+    assert stability_of(view, margins).keys[1] <= 0.5
+
+
+def test_squares_below_the_normal_floats_leave_no_safe_weights():
+    view = faint(key_factor=np.array([[1.0, 0.999]]))  # eight bits make it (1, 1): a tie
+    assert not quantized_of(view, margins_of(view)).safe.any()
+
+
+def test_values_whose_squares_underflow_let_nothing_go():
+    keys = np.array([[[2.0, 1.7, 0.0], [0.0, 3.2, 0.0]]])
+    view = view_of(keys, np.array([[1.0, 0.0, 0.0]]), np.diag([1.0, 0.0, 0.0]))
+    tiny = replace(
+        view, value_factor=np.array([[0.0, 1e-162, 1.0]]), value_shift=np.zeros(1)
+    )  # the last feature is 0 in every key
+    found = eviction_of(tiny, margins_of(tiny))
+    assert not found.known.any()
+    assert not found.bound.any()
+
+
+@pytest.mark.parametrize("make", [random_view, rotary_view])
+def test_factors_in_single_precision_are_not_multiplied_in_it(make):
+    view = make()
+    names = ("key_factor", "query_factor")
+    single = replace(view, **{name: getattr(view, name).astype(np.float32) for name in names})
+    double = replace(single, **{name: getattr(single, name).astype(float) for name in names})
+    radii, truth = (stability_of(one, margins_of(one)) for one in (single, double))
+    np.testing.assert_allclose(radii.keys, truth.keys, rtol=1e-12)
+    np.testing.assert_allclose(radii.query, truth.query, rtol=1e-12)
+
+
+def test_endless_radii_are_attacked_too():
+    view = random_view(n=10, T=4)
+    endless = np.full(10, np.inf)
+    assert attacks.move_keys(view, endless).broken > 0
+    assert attacks.move_query(view, endless).broken > 0
+
+
+@pytest.mark.parametrize("size", [1e20, 1e70])
+def test_logits_beyond_measure_let_nothing_go(size):
+    view = random_view(n=10, T=4)
+    view = replace(view, keys=view.keys * size, query_factor=view.query_factor * size)
+    found = guarantees(view, Plan(attacks=10))
+    assert found.fields["violations"] == 0
+    assert not found.queries["evictable_margins"].any()

@@ -78,7 +78,7 @@ def test_shards_are_put_together(tmp_path):
     one, two = (capture(m, ["a b c"], layer=1, head=3) for m in (whole, load(parts)))
     np.testing.assert_array_equal(one.logits(), two.logits())
     (parts / "b.safetensors").unlink()
-    with pytest.raises(attsvm.BadTokens, match=r"names b.safetensors, which is not in"):
+    with pytest.raises(attsvm.BadTokens, match=r"names 'b.safetensors', which is not in"):
         load(parts)
     index.write_text(json.dumps({"weight_map": places | {"extra": "a.safetensors"}}))
     safetensors.save_file({name: held[name] for name in names[1::2]}, parts / "b.safetensors")
@@ -178,6 +178,50 @@ def test_broken_and_missing_files_are_refused(file, text, message, tmp_path):
         (folder / file).write_text(text)
     with pytest.raises(attsvm.BadTokens, match=message):
         load(folder)
+
+
+LIES = [
+    ("bert", {"layer_norm_eps": -1.0}, "layer_norm_eps is -1.0; it must lie between 0 and"),
+    ("bert", {"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),
+    ("bert", {"hidden_act": ["gelu"]}, r"activation \['gelu'\] is not known"),
+    ("bert", {"num_attention_heads": 3}, "3 heads do not divide 8 features"),
+    ("bert", {"num_hidden_layers": 10**30}, "num_hidden_layers is above 2,147,483,648"),
+    ("roberta", {"pad_token_id": float("inf")}, "pad_token_id is inf"),
+    ("albert", {"num_hidden_layers": 10**9}, "num_hidden_layers is above 1,000: no model has so"),
+    ("llama", {"rope_theta": 0}, "rope_theta is 0"),
+    ("llama", {"layer_types": 3}, "layer_types is 3; it must be a list"),
+    ("llama-linear", {"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0"),
+    (
+        "llama3",
+        {"rope_parameters": CONFIGS["llama3"]["rope_parameters"] | {"high_freq_factor": 1.0}},
+        "high_freq_factor is 1.0; it must be above 1.0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "lie", "message"), LIES)
+def test_configurations_that_cannot_be_are_refused(kind, lie, message, tmp_path):
+    folder = write(tmp_path, kind)
+    (folder / "config.json").write_text(json.dumps(CONFIGS[kind] | lie))
+    with pytest.raises((attsvm.BadTokens, attsvm.Unsupported), match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "..", "", None, "x" * 5000])
+def test_an_index_reaches_no_file_outside_the_folder(name, tmp_path):
+    folder = write(tmp_path, "bert")
+    (folder / "model.safetensors").unlink()
+    places = dict.fromkeys(tensors(CONFIGS["bert"]), name)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    with pytest.raises(attsvm.BadTokens, match="which is not in"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "~nobody-of-this-name/x", "x\0y", b"mine", None])
+def test_names_that_no_folder_has_are_refused(name):
+    with pytest.raises(attsvm.Unsupported, match="neither a folder nor a known model") as refused:
+        load(name)
+    assert len(str(refused.value)) < 400
 
 
 def test_whole_numbers_as_weights_are_refused(tmp_path):

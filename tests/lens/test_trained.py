@@ -27,6 +27,6 @@ def test_a_saturated_positional_head_and_a_sink(found):
 
 def test_its_guarantees_withstand_every_attack(found):
     for record in found.records:
-        assert record["attacks"] > 1000
+        assert record["attacks"] > 500
         assert record["violations"] == 0
         assert record["int8_safe"] <= record["int8_same"]

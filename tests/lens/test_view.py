@@ -125,3 +125,10 @@ def test_a_view_shows_itself_and_escapes_tokens():
     view = random_view(texts=tuple(("<b>",) * 5 for _ in range(6)))
     assert "6 queries over 5 keys" in repr(view)
     assert "<b>" not in view._repr_html_().replace("<b>View</b>", "")
+
+
+@pytest.mark.parametrize("name", ["valid", "special"])
+def test_marks_that_are_not_boolean_are_refused(name):
+    view = random_view()
+    with pytest.raises(attsvm.BadTokens, match=f"{name} has type int64"):
+        random_view(**{name: getattr(view, name).astype(np.int64)})

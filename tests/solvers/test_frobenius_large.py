@@ -110,7 +110,8 @@ def test_kernels_equal_dense_algebra() -> None:
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize("budget", [inf, 0.2])
-def test_compiled_epoch_equals_its_twin(kind: type, budget: float) -> None:
+@pytest.mark.parametrize("omega", [1.0, 1.7])
+def test_compiled_epoch_equals_its_twin(kind: type, budget: float, omega: float) -> None:
     given = mixed(seed=2)
     given["keys"] = given["keys"].astype(kind)
     given["lo"][5] = given["hi"][5]  # a row without features
@@ -121,10 +122,26 @@ def test_compiled_epoch_equals_its_twin(kind: type, budget: float) -> None:
         lam, W, active, count = np.zeros(60), np.zeros((6, 5)), np.arange(60), np.diff(rows.start)
         worst = [epoch(
             rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
-            rows.start, rows.query, order, active, count, cut, coordinate.PASSES, lam, W,
+            rows.start, rows.query, order, active, count, cut, coordinate.PASSES, omega, lam, W,
         ) for cut in (inf, 0.05)]  # fmt: skip
         sides.append((lam, W, active, count, np.array(worst)))
     assert sides[0][3].sum() < 60  # the cut sent rows to wait, so that path is compared too
+    for left, right in zip(*sides, strict=True):
+        np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
+
+
+def test_blocks_take_the_steps_of_one_query_after_the_other() -> None:
+    given = selection(75, 3, 6)
+    rows = coordinate.sort_rows(**given)
+    assert len(rows.query) > 2 * coordinate.BLOCK
+    m, sides = len(rows.b), []
+    for epoch in (coordinate._epoch, coordinate.epoch_twin):
+        lam, W, active, count = np.zeros(m), np.zeros((6, 6)), np.arange(m), np.diff(rows.start)
+        epoch(
+            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
+            rows.start, rows.query, np.arange(75), active, count, inf, 2, 1.3, lam, W,
+        )  # fmt: skip
+        sides.append((lam, W))
     for left, right in zip(*sides, strict=True):
         np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
 

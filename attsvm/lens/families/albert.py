@@ -25,7 +25,9 @@ def read_albert(config: Config, weights: Weights) -> Transformer:
         norm=weights.norm("embeddings.LayerNorm", narrow, eps),
         widen=weights.linear("encoder.embedding_hidden_mapping_in", d, narrow),
     )
-    runs, groups = config.count("num_hidden_layers"), config.count("num_hidden_groups", default=1)
+    # One layer may run any number of times, so that no tensor bounds this.
+    runs = config.count("num_hidden_layers", most=1000)
+    groups = config.count("num_hidden_groups", default=1)
     inner = config.count("inner_group_num", default=1)
     once = [[_layer(config, weights, g, i) for i in range(inner)] for g in range(groups)]
     layers = tuple(layer for run in range(runs) for layer in once[run * groups // runs])

@@ -13,6 +13,9 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.lens.pieces import ACTIVATIONS, Floats32, Linear, Norm
 from attsvm.lens.transformer import Transformer
 
+# Entries of a configuration beyond these are taken for a mistake.
+LARGEST_COUNT, LARGEST_NUMBER = 2**31, 1e30
+
 
 class Family(Protocol):
     """A function that reads one kind of checkpoint."""
@@ -34,30 +37,37 @@ class Config:
     entries: Mapping[str, Any]
     where: str
 
-    def count(self, *names: str, default: int | None = None) -> int:
-        """The first of these entries that is there: a whole number above 0."""
+    def count(self, *names: str, default: int | None = None, most: int = LARGEST_COUNT) -> int:
+        """The first of these entries that is there: a whole number above 0, at most `most`."""
         for name in names:
             value = self.entries.get(name)
             if value is None:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadTokens(f"{self.where}: {name} is {value!r}; it must be a whole number")
+            if value > most:
+                raise BadTokens(f"{self.where}: {name} is above {most:,}: no model has so many")
             return value
         if default is None:
             raise BadTokens(f"{self.where} has no entry {' or '.join(names)}")
         return default
 
-    def number(self, name: str, default: float | None = None) -> float:
-        """An entry that is a number."""
+    def number(self, name: str, default: float | None = None, *, least: float = 0.0) -> float:
+        """An entry that is a number, `least` or above."""
         value = self.entries.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise BadTokens(f"{self.where}: {name} is {value!r}; it must be a number")
+        if not least <= value <= LARGEST_NUMBER:
+            raise BadTokens(
+                f"{self.where}: {name} is {value!r}; it must lie between {least:g} and "
+                f"{LARGEST_NUMBER:g}"
+            )
         return float(value)
 
     def activation(self, *names: str, default: str) -> Callable[[Floats32], Floats32]:
         """The activation that the first of these entries names."""
         word = next((self.entries[name] for name in names if name in self.entries), default)
-        if word not in ACTIVATIONS:
+        if not isinstance(word, str) or word not in ACTIVATIONS:
             raise Unsupported(
                 f"{self.where}: activation {word!r} is not known here; known are "
                 f"{', '.join(ACTIVATIONS)}"

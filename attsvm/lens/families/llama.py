@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
@@ -21,7 +23,7 @@ def read_llama(config: Config, weights: Weights) -> Transformer:
         raise BadTokens(f"{config.where}: {groups} key heads do not divide {heads} heads")
     given = config.entries.get("head_dim")
     width = width_of(config, d, heads) if given is None else config.count("head_dim")
-    kinds = set(config.entries.get("layer_types") or ())
+    kinds = {str(kind) for kind in _listed(config, "layer_types")}
     if len(kinds) > 1:
         raise Unsupported(
             f"{config.where}: layer_types are {', '.join(sorted(kinds))}; one is read"
@@ -45,6 +47,14 @@ def read_llama(config: Config, weights: Weights) -> Transformer:
         window=config.count("sliding_window") if slides else None,
         rotary=_rotary(config, width),
     )
+
+
+def _listed(config: Config, name: str) -> list[Any]:
+    """An entry that is a list; an empty one where it is missing."""
+    value = config.entries.get(name)
+    if value is not None and not isinstance(value, list):
+        raise BadTokens(f"{config.where}: {name} is {value!r}; it must be a list")
+    return value or []
 
 
 def _layer(config: Config, weights: Weights, name: str, sizes: tuple[int, int, int]) -> Layer:
@@ -89,13 +99,13 @@ def _rotary(config: Config, width: int) -> Rotary:
     if not isinstance(named, dict):
         raise BadTokens(f"{config.where}: the entries of rotary positions are {named!r}")
     said = Config(named, config.where)
-    base = said.number("rope_theta", config.number("rope_theta", 10000.0))
+    base = said.number("rope_theta", config.number("rope_theta", 10000.0), least=1.0)
     angles = base ** (-np.arange(0, width, 2) / width)
     kind = named.get("rope_type", named.get("type", "default"))
     if kind == "default":
         return Rotary(angles)
     if kind == "linear":
-        return Rotary(angles / said.number("factor"))
+        return Rotary(angles / said.number("factor", least=1e-3))
     if kind == "llama3":
         return Rotary(_stretched(angles, said))
     raise Unsupported(
@@ -106,8 +116,11 @@ def _rotary(config: Config, width: int) -> Rotary:
 
 def _stretched(angles: Floats, said: Config) -> Floats:
     """Angles as Llama 3 stretches them: slow ones by a factor, fast ones not at all."""
-    factor, old = said.number("factor"), said.number("original_max_position_embeddings")
+    factor = said.number("factor", least=1e-3)
+    old = said.number("original_max_position_embeddings", least=1.0)
     low, high = said.number("low_freq_factor"), said.number("high_freq_factor")
+    if not high > low:
+        raise BadTokens(f"{said.where}: high_freq_factor is {high}; it must be above {low}")
     turns = old * angles / (2 * np.pi)  # in the old length
     smooth = np.clip((turns - low) / (high - low), 0.0, 1.0)
     return angles * ((1 - smooth) / factor + smooth)

@@ -2,7 +2,8 @@
 
 Nothing here is shared with the guarantees: every output and every choice is computed again, from
 the View's own arrays, in the longest floats that the machine has. Moves go in the worst direction,
-and in random ones, by 0.9999 of the radius; none may change a choice.
+and in random ones, by 0.9999 of the radius; none may change a choice. Where there is no limit, they
+go a thousand times as far as the numbers are large.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from attsvm.lens.view import View
 Long = np.longdouble
 # Moves are this share of the radius.
 NEARLY = 0.9999
+# Where the radius is infinite, moves are this many times the largest number that moves.
+FAR = 1000.0
 # Long floats that one block of queries may hold.
 _BLOCK = 1 << 21
 
@@ -65,7 +68,7 @@ def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEAR
     for rows in _blocks(view):
         head = _long(view, rows)
         chosen = _choice(head)
-        by = (factor * radius[rows].astype(Long))[:, None, None]
+        by = _steps(factor * radius[rows], head.keys)[:, None, None]
         sign = np.where(np.arange(head.valid.shape[1]) == chosen[:, None], -1.0, 1.0)[:, :, None]
         length = np.sqrt((head.slopes**2).sum(axis=2, keepdims=True))
         worst = sign * np.broadcast_to(
@@ -73,7 +76,7 @@ def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEAR
         )
         random = rng.normal(size=head.keys.shape).astype(Long)
         random /= np.sqrt((random**2).sum(axis=2, keepdims=True))
-        some = np.isfinite(radius[rows]) & (radius[rows] > 0)
+        some = radius[rows] > 0
         for direction in (worst, random):
             logits = _logits(head.keys + by * direction, head.slopes, head.valid)
             tried += int(some.sum())
@@ -97,8 +100,8 @@ def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEA
         unit = apart / np.where(length > 0, length, 1.0)
         random = rng.normal(size=(len(rows), 1, d)).astype(Long)
         random /= np.sqrt((random**2).sum(axis=2, keepdims=True))
-        some = np.isfinite(radius[rows]) & (radius[rows] > 0)
-        by = factor * radius[rows].astype(Long)
+        some = radius[rows] > 0
+        by = _steps(factor * radius[rows], head.queries[:, :d])
         for t in range(unit.shape[1] + 1):
             rival = t < unit.shape[1]
             direction = -unit[:, t] if rival else random[:, 0]
@@ -120,6 +123,13 @@ def round_weights(view: View, rounded: View, safe: Bools) -> Attacked:
         tried += int(safe[rows].sum())
         broken += int((safe[rows] & lost).sum())
     return Attacked(tried, broken)
+
+
+def _steps(radius: Floats, moving: Any) -> Any:
+    """How far to move (n,): the radius, or far beyond all numbers of a row where it is infinite."""
+    large = np.abs(moving).reshape(len(moving), -1).max(axis=1)
+    steps = np.where(np.isinf(radius), FAR * np.where(large > 0, large, 1.0), radius)
+    return np.where(radius > 0, steps, 0.0).astype(Long)
 
 
 def _blocks(view: View) -> Iterator[Ints]:

@@ -19,12 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.interval import UNIT
+from attsvm.ground.interval import TINY, UNIT
 from attsvm.lens.margins import WIDER, Margins, paired_blocks
 from attsvm.lens.view import View
 
 # More than the attention of keys whose weight is no normal float, next to a top weight of 1.
 _LOST = 1e-290
+# More than what the root of a sum of squares loses when these fall below the normal floats.
+_SHORT = TINY**0.5
 
 
 class Eviction(NamedTuple):
@@ -43,7 +45,9 @@ class Eviction(NamedTuple):
 
 def eviction_of(view: View, margins: Margins, *, share: float = 0.01) -> Eviction:
     """The keys that each query of a View may drop, with rounding on the safe side."""
-    counts = [_counts(block, own, share) for block, own in paired_blocks(view, margins)]
+    # Where errors overflow nothing is known: infinities and nan pass no comparison below.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        counts = [_counts(block, own, share) for block, own in paired_blocks(view, margins)]
     known, bound = np.concatenate(counts, axis=1)
     return Eviction(share, known, bound, view.valid.sum(axis=1), _order(view, margins))
 
@@ -68,26 +72,26 @@ def _counts(view: View, margins: Margins, share: float) -> Ints:
     error = np.where(view.valid, margins.error, 0.0).max(axis=1)
     loose = (np.expm1(4 * error) + (2 * T + 40) * UNIT) * WIDER
     blur = sizes.max(axis=1) * (view.keys.shape[2] + 8) * UNIT
-    spread = np.sqrt((v**2).sum(axis=2)).max(axis=1)
-    unsure = (blur + loose * spread) * 4
+    spread = np.sqrt((v**2).sum(axis=2)).max(axis=1) + _SHORT
+    unsure = (blur + loose * spread + _SHORT) * 4
     length = np.sqrt((out**2).sum(axis=1))
     allowed = share * np.maximum(length - unsure, 0.0)
     mass = np.cumsum(p, axis=1)
     # What is left is summed from the top, where a difference would cancel; the top counts 1.
     left = np.cumsum(p[:, ::-1], axis=1)[:, ::-1][:, 1:]
     left = np.concatenate([left, np.zeros((n, 1))], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(left > 0, mass / left, np.inf) * (1 + 4 * loose[:, None])
-        middle = np.cumsum(p[:, :, None] * v, axis=1) / mass[:, :, None]
-        apart = np.sqrt(((middle - out[:, None]) ** 2).sum(axis=2)) + unsure[:, None]
-        moved = np.where(mass > 0, ratio * apart, 0.0) + _LOST * spread[:, None]
-        # The highest dropped logit is the last one of a prefix.
-        below = logits - top[:, None] + 2 * error[:, None]
-        most = np.arange(1, T + 1) * np.exp(below) * (1 + 8 * UNIT)
-        far = np.maximum.accumulate(
-            np.sqrt(((v - out[:, None]) ** 2).sum(axis=2)) + unsure[:, None], axis=1
-        )
-        bounded = np.where(np.isfinite(logits), most * far, np.inf)
+    ratio = np.where(left > 0, mass / left, np.inf) * (1 + 4 * loose[:, None])
+    middle = np.cumsum(p[:, :, None] * v, axis=1) / mass[:, :, None]
+    apart = np.sqrt(((middle - out[:, None]) ** 2).sum(axis=2)) + unsure[:, None]
+    lost = _LOST * spread[:, None] + TINY
+    moved = np.where(mass > 0, ratio * apart, 0.0) + lost
+    # The highest dropped logit is the last one of a prefix.
+    below = logits - top[:, None] + 2 * error[:, None]
+    most = np.arange(1, T + 1) * np.exp(below) * (1 + 8 * UNIT)
+    far = np.maximum.accumulate(
+        np.sqrt(((v - out[:, None]) ** 2).sum(axis=2)) + unsure[:, None], axis=1
+    )
+    bounded = np.where(np.isfinite(logits), most * far + lost, np.inf)
     some = np.arange(1, T + 1) < count[:, None]  # one key is always left
     return np.stack([_longest(some & (error < allowed[:, None])) for error in (moved, bounded)])
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats
-from attsvm.ground.interval import UNIT
+from attsvm.ground.interval import TINY, UNIT
 from attsvm.lens.margins import WIDER, Margins, paired_blocks, turned_queries, turned_sizes
 from attsvm.lens.view import View, rotated
 
@@ -48,6 +48,8 @@ def stability_of(view: View, margins: Margins) -> Stability:
     return Stability(*np.concatenate(parts, axis=1))
 
 
+# A slope that overflows leaves a radius of 0.
+@np.errstate(over="ignore", invalid="ignore")
 def _radii(view: View, margins: Margins) -> tuple[Floats, Floats]:
     rows = np.arange(len(view.queries))
     w = key_slopes(view)
@@ -62,14 +64,15 @@ def _least_ratio(margin: Floats, slope: Floats) -> Floats:
     """min_t margin/slope, rounded down; a margin of inf stands for no rival."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(margin == 0.0, 0.0, margin / slope)
-    least: Floats = ratio.min(axis=1) * _DOWN
-    return least
+    least: Floats = ratio.min(axis=1) * _DOWN - TINY
+    return np.maximum(least, 0.0)
 
 
 def key_slopes(view: View) -> Floats:
     """‖w_t‖ of each key, rounded up: (n, 1), or (n, T) with rotary positions."""
     q = turned_queries(view)
-    sizes = turned_sizes(view, np.abs(view.queries.astype(float)) @ np.abs(view.query_factor).T)
+    z = np.abs(view.queries.astype(np.float64))
+    sizes = turned_sizes(view, z @ np.abs(view.query_factor).T + TINY)
     return _lengths_above(q, sizes, view.key_factor, 2 * view.queries.shape[1])
 
 
@@ -78,12 +81,12 @@ def query_slopes(view: View, margins: Margins) -> Floats:
     d = view.keys.shape[2]
     keys = view.keys.astype(np.float64)
     k = keys @ view.key_factor.T
-    sizes = np.abs(keys) @ np.abs(view.key_factor).T
+    sizes = np.abs(keys) @ np.abs(view.key_factor).T + TINY
     if view.turns is not None:
         # k·(cos q + sin rotated(q)) = (cos k − rotated(sin k))·q, as rotated is skew.
         cos, sin = view.turns
         k = cos * k - rotated(sin * k)
-        sizes = np.abs(cos) * sizes + np.abs(rotated(np.abs(sin) * sizes))
+        sizes = np.abs(cos) * sizes + np.abs(rotated(np.abs(sin) * sizes)) + TINY
     rows = np.arange(len(keys))
     apart = k[rows, margins.chosen][:, None] - k
     sizes = sizes[rows, margins.chosen][:, None] + sizes
@@ -96,10 +99,12 @@ def _lengths_above(a: Floats, sizes: Floats, factor: Floats, count: int) -> Floa
     sizes: what the entries of a are sums of, in absolute value; count: twice how many terms.
     """
     h, d = factor.shape
-    gram, bound = factor @ factor.T, np.abs(factor) @ np.abs(factor).T
+    factor = factor.astype(np.float64)
+    gram, bound = factor @ factor.T, np.abs(factor) @ np.abs(factor).T + TINY
     square = np.einsum("...h,...h->...", a @ gram, a)
-    slack = (count + 2 * d + 4 * h + 40) * UNIT * np.einsum("...h,...h->...", sizes @ bound, sizes)
-    above: Floats = np.sqrt(np.maximum(square, 0.0) + slack * WIDER) * (1 + 8 * UNIT)
+    within = np.einsum("...h,...h->...", sizes @ bound + TINY, sizes)
+    slack = (count + 2 * d + 4 * h + 40) * UNIT * WIDER * within + TINY
+    above: Floats = np.sqrt(np.maximum(square, 0.0) + slack) * (1 + 8 * UNIT)
     return above
 
 

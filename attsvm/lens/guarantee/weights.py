@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.interval import UNIT
+from attsvm.ground.interval import TINY, UNIT
 from attsvm.lens.margins import WIDER, Margins, paired_blocks, turned_queries, turned_sizes
 from attsvm.lens.view import View
 
@@ -61,6 +61,8 @@ def rounded_rows(factor: Floats) -> Floats:
     return out
 
 
+# What overflows is larger than any margin, or no number: not safe.
+@np.errstate(over="ignore", invalid="ignore")
 def _largest_change(view: View, changed: View, chosen: Ints) -> Floats:
     """How much each margin (n, T) can change at most, rounded up."""
     other = replace(view, key_factor=changed.key_factor, query_factor=changed.query_factor)
@@ -68,17 +70,23 @@ def _largest_change(view: View, changed: View, chosen: Ints) -> Floats:
     sizes = np.zeros(())
     for one, sign in ((other, 1.0), (view, -1.0)):
         change = change + sign * (turned_queries(one) @ one.key_factor)
-        z = np.abs(one.queries.astype(np.float64)) @ np.abs(one.query_factor).T
-        sizes = sizes + turned_sizes(one, z) @ np.abs(one.key_factor)
+        z = np.abs(one.queries.astype(np.float64)) @ np.abs(one.query_factor).T + TINY
+        sizes = sizes + turned_sizes(one, z) @ np.abs(one.key_factor) + TINY
     count = sum(view.query_factor.shape) + len(changed.key_factor) + 20
-    e = np.linalg.norm(change, axis=2) + count * UNIT * WIDER * np.linalg.norm(sizes, axis=2)
+    e = _length(change) + count * UNIT * WIDER * _length(sizes)
     e *= 1 + (view.keys.shape[2] + 8) * UNIT
     keys = view.keys.astype(np.float64)
     rows = np.arange(len(keys))
     if view.turns is None:
-        apart = np.linalg.norm(keys[rows, chosen][:, None] - keys, axis=2)
+        apart = _length(keys[rows, chosen][:, None] - keys)
         most: Floats = apart * e
     else:
-        lengths = np.linalg.norm(keys, axis=2) * e
+        lengths = _length(keys) * e
         most = lengths[rows, chosen][:, None] + lengths
-    return most * (1 + (view.keys.shape[2] + 8) * UNIT)
+    return most * (1 + (view.keys.shape[2] + 8) * UNIT) + TINY
+
+
+def _length(x: Floats) -> Floats:
+    """The lengths over the last axis; squares lost to underflow are made up for."""
+    out: Floats = np.sqrt(np.einsum("...d,...d->...", x, x) + TINY)
+    return out

@@ -16,6 +16,9 @@ from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.lens.view import View
 
+# Singular values below this share of the largest are rounding.
+_RANK = 1e-12
+
 
 def spectrum(view: View, rng: np.random.Generator) -> View:
     """A head with the same singular values and random subspaces."""
@@ -27,8 +30,10 @@ def spectrum(view: View, rng: np.random.Generator) -> View:
 def rotated(view: View, rng: np.random.Generator) -> View:
     """A head with the same singular values and subspaces, rotated inside them."""
     U, S, V = decomposed(view)
-    h = len(S)
-    return _with(view, U @ _orthonormal(rng, h, h), S, V @ _orthonormal(rng, h, h))
+    rank = max(1, int((_RANK * S.max() < S).sum()))  # what lies beyond is none of the head's
+    turns = (_orthonormal(rng, rank, rank) for _ in range(2))
+    left, right = (part[:, :rank] @ turn for part, turn in zip((U, V), turns, strict=True))
+    return _with(view, left, S[:rank], right)
 
 
 NULLS: dict[str, Callable[[View, np.random.Generator], View]] = {

@@ -1,7 +1,9 @@
 """One-line rules: a key picked by its place alone, and how often the head picks the same.
 
-A head that follows one needs no look at the tokens: always the first special token ([CLS]), the
-last ([SEP]), the query's own place, or a place at a fixed distance from it.
+A head that follows one need not look at the tokens. A rule that picks the same key for every query
+names a sink: the first special token ([CLS]), the last ([SEP]), the first or the last ordinary one
+(often a full stop). A rule that starts from the query names a place: its own, or one at a fixed
+distance.
 """
 
 from __future__ import annotations
@@ -59,20 +61,13 @@ def _offset(k: int) -> Rule:
     return Rule(name, "positional", lambda view: offset_keys(view, k))
 
 
-def rules_for(view: View) -> list[Rule]:
-    """Every rule that is tried on a View.
-
-    The first key is a sink where it is the first of the text; without the special tokens of its
-    beginning it is a place like others.
-    """
-    start = bool(view.valid[:, 0].all())
-    return [
-        Rule("first special", "sink", lambda view: _first(view.valid & view.special)),
-        Rule("last special", "sink", lambda view: _last(view.valid & view.special)),
-        Rule("first key", "sink" if start else "positional", lambda view: _first(view.valid)),
-        Rule("last key", "positional", lambda view: _last(view.valid)),
-        *(_offset(k) for k in sorted(range(-FARTHEST, FARTHEST + 1), key=abs)),
-    ]
+RULES: tuple[Rule, ...] = (
+    Rule("first special", "sink", lambda view: _first(view.valid & view.special)),
+    Rule("last special", "sink", lambda view: _last(view.valid & view.special)),
+    Rule("first ordinary", "sink", lambda view: _first(view.valid & ~view.special)),
+    Rule("last ordinary", "sink", lambda view: _last(view.valid & ~view.special)),
+    *(_offset(k) for k in sorted(range(-FARTHEST, FARTHEST + 1), key=abs)),
+)
 
 
 def best_rule(fit: View, test: View) -> Followed:
@@ -82,8 +77,7 @@ def best_rule(fit: View, test: View) -> Followed:
 
 def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> Followed:
     """The rule that these keys follow most, each with its View, and its agreement on others."""
-    rules = rules_for(fit[0])
-    followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in rules]
-    best = rules[int(np.argmax(followed))]
+    followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in RULES]
+    best = RULES[int(np.argmax(followed))]
     agreement = float((best.pick(test[0]) == test[1]).mean())
     return Followed(best.name, best.place, agreement)

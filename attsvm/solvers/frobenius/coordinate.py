@@ -2,12 +2,18 @@
 
     max over λ of  Σ b_k λ_k − ½‖Σ λ_k Δ_k z_kᵀ‖²,   0 ≤ λ_k ≤ C (margins),  λ_l free (ties)
 
-One step makes row k exact: λ_k ← clip(λ_k − (Δ_kᵀ W z_k − b_k)/(‖Δ_k‖²‖z_k‖²)), with W = Σ λ Δ zᵀ
-kept up to date. Rows are sorted by query into segments, so W z is formed once a segment; inside a
-segment only the vector W z moves. Violations are Euclidean distances in W: a row that lacks
+One step makes row k exact, or goes ω times as far,
+
+    λ_k ← clip(λ_k − ω (Δ_kᵀ W z_k − b_k)/(‖Δ_k‖²‖z_k‖²)),
+
+with W = Σ λ Δ zᵀ kept up to date. Rows are sorted by query into segments; inside a segment only the
+vector W z moves. Segments are taken in blocks: W z of a block is one matrix product, and so is the
+change of W by it; what the earlier segments of a block moved reaches the later ones through the
+inner products of their queries. Violations are Euclidean distances in W: a row that lacks
 b_k − Δ_kᵀ W z_k lies (b_k − Δ_kᵀ W z_k)/(‖Δ_k‖‖z_k‖) away, whatever the scale of the data.
 
-Theory: [hsieh2008dual], whose waiting rows are kept too.
+Theory: [hsieh2008dual], whose waiting rows are kept too; over-relaxed steps inside bounds converge
+for ω < 2 [cryer1971solution].
 """
 
 from dataclasses import dataclass
@@ -23,7 +29,8 @@ from attsvm.problem.rows import pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
 REFRESH = 20  # epochs between two visits of every row; rows far from tight wait in between
-PASSES = 3  # sweeps over a segment's rows while its W z is at hand
+PASSES = 3  # sweeps over a segment's rows while its W z is at hand, at ω = 1; else one
+BLOCK = 32  # segments whose W z is formed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +124,24 @@ def adjoint(rows: Segments, lam: Floats) -> Floats:
     return W
 
 
+class Waiting:
+    """Which rows wait until every row is visited again, kept from one descent to the next.
+
+    active (m,): the rows, those that wait last in each segment; count: how many do not wait, of
+    each segment; epochs so far.
+    """
+
+    def __init__(self, rows: Segments, *, refresh: int = REFRESH) -> None:
+        self.every, self.refresh, self.epochs = np.diff(rows.start), refresh, 0
+        self.active, self.count = np.arange(len(rows.b)), self.every.copy()
+
+    def visit(self) -> None:
+        """Begins an epoch: every `refresh`-th visits all rows."""
+        if self.epochs % self.refresh == 0:
+            self.count[:] = self.every
+        self.epochs += 1
+
+
 def descend(
     rows: Segments,
     lam: Floats,
@@ -125,6 +150,8 @@ def descend(
     epochs: int,
     draw: np.random.Generator,
     cut: float = inf,
+    omega: float = 1.0,
+    waiting: Waiting | None = None,
 ) -> float:
     """The worst violation met in the last epoch, a distance in W; lam and W move in place.
 
@@ -135,12 +162,12 @@ def descend(
         lam: (m,) sorted multipliers inside their bounds. W: (d, dq) = Σ λ Δ zᵀ.
         draw: gives the order of the segments in each epoch.
         cut: the worst violation before the first epoch, when it is known.
+        omega: how far a step goes, 1 to make its row exact, below 2.
+        waiting: the rows that wait from a descent before; none do without it.
     """
-    every = np.diff(rows.start)
-    active, count = np.arange(len(lam)), every.copy()
-    for epoch in range(epochs):
-        if epoch % REFRESH == 0:
-            count[:] = every
+    waiting = Waiting(rows) if waiting is None else waiting
+    for _ in range(epochs):
+        waiting.visit()
         cut = _epoch(
             rows.keys,
             rows.queries,
@@ -152,11 +179,12 @@ def descend(
             rows.length,
             rows.start,
             rows.query,
-            draw.permutation(len(every)),
-            active,
-            count,
+            draw.permutation(len(waiting.every)),
+            waiting.active,
+            waiting.count,
             cut,
-            PASSES,
+            PASSES if omega == 1.0 else 1,
+            omega,
             lam,
             W,
         )
@@ -259,6 +287,7 @@ def _epoch(
     count: Ints,
     cut: float,
     passes: int,
+    omega: float,
     lam: Floats,
     W: Floats,
 ) -> float:
@@ -266,48 +295,61 @@ def _epoch(
 
     lam and W are moved; `active` is permuted inside segments so that waiting rows come last.
     """
-    delta, v, total = np.empty(W.shape[0]), np.empty(W.shape[0]), np.empty(W.shape[0])
+    d, dq = W.shape
+    delta, total = np.empty(d), np.empty(d)
+    Z, U = np.empty((BLOCK, dq)), np.empty((BLOCK, d))
     worst = 0.0
-    for s in order:
-        if count[s] == 0:
-            continue
-        z = queries[query[s]]
-        zz = np.dot(z, z)
-        np.dot(W, z, v)
-        total[:] = 0.0
-        changed = False
-        for sweep in range(passes):
-            moved = False
-            i = start[s]
-            while i < start[s] + count[s]:
-                k = active[i]
-                i += 1
-                if length[k] == 0.0:
-                    continue
-                _difference(keys, hi[k], lo[k], delta)
-                away = (np.dot(delta, v) - b[k]) / length[k]  # signed distance to tight
-                if lam[k] == floor[k] and away > cut and sweep == 0:
-                    i -= 1
-                    count[s] -= 1
-                    active[i] = active[start[s] + count[s]]
-                    active[start[s] + count[s]] = k
-                    continue
-                step = min(max(lam[k] - away / length[k], floor[k]), ceil[k]) - lam[k]
-                if step != 0.0:
-                    if sweep == 0:
-                        # Leaving the row by its bound is no violation of it: the smaller counts.
-                        worst = max(worst, min(abs(away), abs(step) * length[k]))
-                    lam[k] += step
-                    moved = True
-                    for r in range(delta.size):
-                        t = step * delta[r]
-                        total[r] += t
-                        v[r] += zz * t
-            changed = changed or moved
-            if not moved:
-                break
-        if changed:
-            _add_outer(W, total, z)
+    live = order[count[order] > 0]
+    for first in range(0, live.size, BLOCK):
+        size = min(BLOCK, live.size - first)
+        for a in range(size):
+            Z[a] = queries[query[live[first + a]]]
+        V = np.dot(Z[:size], W.T)
+        K = np.dot(Z[:size], Z[:size].T)
+        moved_any = False
+        for a in range(size):
+            s = live[first + a]
+            zz, v = K[a, a], V[a]
+            total[:] = 0.0
+            changed = False
+            for sweep in range(passes):
+                moved = False
+                i = start[s]
+                while i < start[s] + count[s]:
+                    k = active[i]
+                    i += 1
+                    if length[k] == 0.0:
+                        continue
+                    _difference(keys, hi[k], lo[k], delta)
+                    away = (np.dot(delta, v) - b[k]) / length[k]  # signed distance to tight
+                    if lam[k] == floor[k] and away > cut and sweep == 0:
+                        i -= 1
+                        count[s] -= 1
+                        active[i] = active[start[s] + count[s]]
+                        active[start[s] + count[s]] = k
+                        continue
+                    step = min(max(lam[k] - omega * away / length[k], floor[k]), ceil[k]) - lam[k]
+                    if step != 0.0:
+                        if sweep == 0:
+                            # Leaving the row by its bound is no violation: the smaller counts.
+                            worst = max(worst, min(abs(away), abs(step) * length[k]))
+                        lam[k] += step
+                        moved = True
+                        for r in range(d):
+                            t = step * delta[r]
+                            total[r] += t
+                            v[r] += zz * t
+                changed = changed or moved
+                if not moved:
+                    break
+            U[a] = total
+            if changed:
+                moved_any = True
+                for c in range(a + 1, size):
+                    for r in range(d):
+                        V[c, r] += K[a, c] * total[r]
+        if moved_any:
+            W += np.dot(U[:size].T, Z[:size])
     return worst
 
 
@@ -327,6 +369,7 @@ def epoch_twin(
     count: Ints,
     cut: float,
     passes: int,
+    omega: float,
     lam: Floats,
     W: Floats,
 ) -> float:
@@ -347,7 +390,7 @@ def epoch_twin(
                     active[[i, last]] = active[[last, i]]
                     continue
                 i += 1
-                step = min(max(lam[k] - away / size, floor[k]), ceil[k]) - lam[k]
+                step = min(max(lam[k] - omega * away / size, floor[k]), ceil[k]) - lam[k]
                 if sweep == 0:
                     worst = max(worst, min(abs(away), abs(step) * length[k]))
                 lam[k] += step

@@ -18,9 +18,11 @@ import scipy
 from numpy.typing import NDArray
 
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.progress import Tell, share_of_gap, telling
 from attsvm.solvers.frobenius.coordinate import (
     REFRESH,
     Segments,
+    Waiting,
     adjoint,
     descend,
     margins,
@@ -29,6 +31,7 @@ from attsvm.solvers.frobenius.coordinate import (
 from attsvm.solvers.frobenius.semismooth import factorize, gram, newton, shortfall
 
 CHUNK = REFRESH  # epochs between two looks at the gap
+WIDE, SHORT = 5e-4, 5  # from this tolerance on, looks come after fewer epochs
 # Bytes that the working set's Gram and its factor may take.
 MEMORY = 1e9
 EPOCHS = 20_000  # at most
@@ -36,8 +39,37 @@ PATIENCE = 25  # chunks without a tenth of progress before coordinate descent gi
 ROUNDS = 30  # of Newton with a growing working set
 SLOWER = 4.0  # time of an operation in coordinate descent over that of one in a factorization
 EXPLODED = 1e6  # growth of the lower bound at which a proof of infeasibility is tried
+SLOW = 4.0  # fall of the violations in a chunk below which over-relaxed steps are tried
+OMEGA, TRIED = 1.7, 2  # how far those go, and chunks by which they are judged
 PROVED = 1e-13  # ‖Σ λ Δ zᵀ‖/Σ λ‖Δ‖‖z‖ that counts as zero
 RIDGE = 1e-12  # of the projection, for unit rows
+
+
+class _Pace:
+    """How far the steps of coordinate descent go, chunk by chunk: to the row, or beyond it.
+
+    Exact steps, with several sweeps over a query's rows, end soon where queries hardly meet;
+    over-relaxed ones where the rows that hold W are nearly as many as its entries. Which is the
+    case shows in the violations: when they fall more slowly than the other way had them fall, the
+    other is tried again.
+    """
+
+    def __init__(self) -> None:
+        self.omega = 1.0
+        self._known = {1.0: inf, OMEGA: log(SLOW)}  # mean log of the fall in a chunk
+        self._falls: list[float] = []
+
+    def heed(self, rate: float) -> float:
+        """The factor per chunk to count on, after one in which the violations fell by `rate`."""
+        self._falls.append(log(min(max(rate, 1e-3), 1e9)))
+        if len(self._falls) > TRIED:  # the first chunk of a way is no measure of it
+            mean = sum(self._falls[-TRIED:]) / TRIED
+            self._known[self.omega] = mean
+            other = OMEGA if self.omega == 1.0 else 1.0
+            if mean < self._known[other]:
+                self.omega, self._falls = other, []
+            return float(np.exp(max(mean, min(self._known[other], log(SLOW)))))
+        return max(rate, SLOW)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +140,21 @@ def solve_rows(
         found = Found(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)))
+        with telling(f"{len(b):,} rows") as told:
+            found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)), told)
     out = np.empty(len(b))
     out[rows.order] = found.lam
     return found.W, out
 
 
 def _run(
-    rows: Segments, lam: Floats, W0: Floats | None, tol: float, deadline: float, room: int
+    rows: Segments,
+    lam: Floats,
+    W0: Floats | None,
+    tol: float,
+    deadline: float,
+    room: int,
+    told: Tell | None,
 ) -> Found:
     """Coordinate descent, then Newton when its working set fits (`room` rows) and it pays."""
     W = adjoint(rows, lam)
@@ -127,18 +166,24 @@ def _run(
     if W0 is not None and _scalable(rows):
         start = np.array(W0, np.float64)
         found = _better(rows, found, start, None, margins(rows, start))
-    draw = np.random.default_rng(0)
+    draw, pace = np.random.default_rng(0), _Pace()
     worst, first, idle, settled, tried = inf, 0.0, 0, 0, 1
-    for chunk in range(1, 1 + EPOCHS // CHUNK):
+    epochs = CHUNK if tol < WIDE else SHORT
+    waiting = Waiting(rows)
+    for chunk in range(1, 1 + EPOCHS // epochs):
         if found.short <= tol or idle >= PATIENCE or perf_counter() > deadline:
             break
         before, last, signs = worst, found.short, np.sign(lam)
-        worst = descend(rows, lam, W, epochs=CHUNK, draw=draw, cut=worst)
+        worst = descend(
+            rows, lam, W, epochs=epochs, draw=draw, cut=worst, omega=pace.omega, waiting=waiting
+        )
         W = adjoint(rows, lam)
         size = float(np.linalg.norm(W))
         found = _better(rows, found, W, lam, margins(rows, W))
         first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
         idle = idle + 1 if found.short > 0.9 * last else 0
+        if told is not None:
+            told(share_of_gap(1.0, found.short, tol), f"gap {found.short:.1e}")
         if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
             proof = farkas(rows, lam, room)
@@ -147,7 +192,8 @@ def _run(
         # With a settled support one factorization ends it; else Newton has to find the support.
         settled = settled + 1 if np.array_equal(signs, np.sign(lam)) else 0
         factors = 1.5 if settled > 1 else 6.0
-        rate, gain = before / max(worst, 1e-300), min(found.short, 10.0) / max(tol, 1e-16)
+        rate = pace.heed((before / max(worst, 1e-300)) ** (CHUNK / epochs))
+        gain = min(found.short, 10.0) / max(tol, 1e-16)
         pays = idle > 3 or _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
         if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:
             return _newton_rounds(
