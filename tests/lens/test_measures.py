@@ -94,6 +94,12 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     assert found.tied == 1.0
     assert kind_of(found) == "diffuse"
     assert measured(view).tied == 0.0
+    view = content_view()
+    twice = [np.repeat(part, 2, axis=1) for part in (view.keys, view.valid, view.ids, view.special)]
+    names = ("keys", "valid", "ids", "special")
+    found = measured(replace(view, **dict(zip(names, twice, strict=True))))
+    assert found.tied == 0.0  # keys with the same features count as one
+    assert kind_of(found) == "content"
 
 
 @pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])

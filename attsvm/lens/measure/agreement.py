@@ -25,6 +25,7 @@ from attsvm.lens.measure.fits import (
     quietly,
     svm_fit,
     tokens_of,
+    twins,
 )
 from attsvm.lens.measure.nulls import permuted
 from attsvm.lens.measure.rules import Followed, best_rule
@@ -48,7 +49,7 @@ class Agreement(NamedTuple):
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
     choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
     that the SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top
-    logits cannot be told apart, so that theirs is no choice.
+    logits cannot be told apart, though their keys can, so that theirs is no choice.
     """
 
     rule: Followed
@@ -93,7 +94,8 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
     target = test.chosen()
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
     mean_query = float((replace(test, queries=mean).chosen() == target).mean())
-    tied = float(margins_of(test).tied.mean())
+    other = np.where(twins(test, target), np.inf, margins_of(test).least)
+    tied = float((~(other.min(axis=1) > 0)).mean())
     nothing = Agreement(rule, mean_query, len(fit.queries), len(test.queries), tied=tied)
     rows = apart(fit, fit.chosen())
     if fit.turns is not None or not len(rows):

@@ -116,6 +116,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
             f"{share(get('int8_safe'))} of choices for sure, "
             f"{share(get('int8_same'))} in fact",
         ),
+        ("Optimality", _optimality(record)),
         (
             "Attacked",
             f"{get('attacks')} times, {get('violations')} succeeded"
@@ -123,6 +124,19 @@ def _facts(record: Record) -> list[tuple[str, str]]:
             else "",
         ),
     ]
+
+
+def _optimality(record: Record) -> str:
+    """Whether the choices are locally optimal for the head's own scores; nothing where unasked."""
+    kind = record.get("optimality")
+    if kind is None or number(record.get("optimality_queries")) == "–":
+        return ""
+    tight = number(record.get("tight_margins"))
+    return (
+        f"{text(kind)} on {record['optimality_queries']:.0f} queries, tokens scored by their value "
+        f"along the head’s mean output; {tight} tight margins, "
+        f"{number(record.get('undecided_margins'))} undecided"
+    )
 
 
 def _sample(one: Record) -> str:
