@@ -23,6 +23,8 @@ from attsvm.norms.norm import UNIT
 _CLEAR = 1e-8
 # Numbers in the dense rows at most.
 _DENSE = 40_000_000
+# Rows beyond which only their least singular value is found, without vectors.
+_VECTORS = 1000
 # An eigenvalue or singular value errs by this many units for each row and column.
 _EACH = 16
 
@@ -36,13 +38,26 @@ class Independence:
     solve: Callable[[Floats], Floats]
 
 
+def least_singular(A: Floats, Z: Floats) -> float:
+    """A proved lower bound of σ_min of the unit rows A_k z_kᵀ, 0 when nothing is proved."""
+    if len(A) <= _VECTORS:
+        return independence(A, Z).sigma
+    low = float(np.linalg.eigvalsh((A @ A.T) * (Z @ Z.T))[0]) - _gram_error(A, Z)
+    return sqrt(max(low, 0.0))
+
+
+def _gram_error(A: Floats, Z: Floats) -> float:
+    """How far a computed eigenvalue of the Gram may be off: its entries are at most 1."""
+    k = len(A)
+    return (_EACH * k + 2 * (A.shape[1] + Z.shape[1]) + 16) * UNIT * k
+
+
 def independence(A: Floats, Z: Floats) -> Independence:
     """The independence of the unit rows A_k z_kᵀ, A (k, d) and Z (k, dq)."""
     k, d = A.shape
     dq = Z.shape[1]
     level, Q = np.linalg.eigh((A @ A.T) * (Z @ Z.T))
-    # Entries are at most 1, so the Gram's norm is at most k.
-    error = (_EACH * k + 2 * (d + dq) + 16) * UNIT * k
+    error = _gram_error(A, Z)
     low = float(level[0]) - error
     dense = k * d * dq <= _DENSE
     if low > _CLEAR or not dense:

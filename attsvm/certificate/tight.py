@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.certificate.bounds import margin_error
-from attsvm.certificate.rank import independence
+from attsvm.certificate.rank import least_singular
 from attsvm.certificate.scale import exponent, length
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.card import Card
+from attsvm.ground.memory import HEADROOM, available
 from attsvm.ground.result import Result
 from attsvm.norms.norm import UNIT
 
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 # Where solutions are not unique: a slack below this share of b counts as met.
 _MET = 1e-4
-# Rows that may be tight, beyond which their Gram is not formed.
-_MOST = 3000
+# Rows that may be tight, beyond which their Gram is not formed: its eigenvalues take minutes.
+_MOST = 8000
+# Matrices of that size in memory at once.
+_GRAMS = 4
 # Margins up to which undecided rows are settled exactly.
 _EXACT = 60
 # The rounding of a radius itself, generously.
@@ -115,12 +118,14 @@ def _surely_positive(certificate: Certificate, may: Bools, to_value: float) -> B
     count = len(rows) + problem.ties
     if not len(rows) or count > min(problem.shape[0] * problem.shape[1], _MOST):
         return out
+    if _GRAMS * 8.0 * count**2 > HEADROOM * available():
+        return out
     size = np.concatenate([problem.row_norms[rows], problem.tie_norms])
     if not (size > 0).all():
         return out
     D = np.concatenate([problem.differences(rows), problem.tie_differences()]) / size[:, None]
     Z = problem.queries[np.concatenate([problem.query[rows], problem.tie_query])]
-    smallest = independence(D, Z).sigma
+    smallest = least_singular(D, Z)
     if not smallest > 0:
         return out
     unit: Floats = certificate.multipliers * problem.row_norms

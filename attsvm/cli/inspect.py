@@ -63,6 +63,7 @@ def inspect_command(
     input.
     """
     from attsvm.lens import compare, inspect, load, read_passages, sample_texts
+    from attsvm.lens.passages import distinct
 
     if out is not None:
         from attsvm.lens.page.folder import check_folder
@@ -71,7 +72,7 @@ def inspect_command(
     plan = _plan(queries, seed, quick)
     start = time.perf_counter()
     known = load(model)
-    texts = read_passages(text) if text is not None else sample_texts(known.texts)
+    texts = distinct(read_passages(text)) if text is not None else sample_texts(known.texts)
     asked = {"layers": numbers(layers, "--layers"), "heads": numbers(heads, "--heads")}
     length = min(32, known.transformer.longest) if length is None else length
     earlier = None

@@ -192,6 +192,9 @@ def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encod
         raise BadTokens("texts must be a list of strings; attsvm.lens.read_passages reads a file")
     if not len(texts):
         raise BadTokens("there is no text: give at least one")
+    for i, text in enumerate(texts):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise BadTokens(f"text {i} has half of a letter, which no file in UTF-8 holds")
     for name in ("queries", "seed", "length"):
         value = getattr(draw, name)
         if value is not None and (not isinstance(value, int | np.integer) or value < 0):

@@ -36,7 +36,7 @@ from attsvm.lens.measure.fits import (
 from attsvm.lens.measure.rules import rule_for
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.model import TrainedModel, load
-from attsvm.lens.passages import sample_texts
+from attsvm.lens.passages import distinct, sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.view import View
 
@@ -153,7 +153,7 @@ def compare(
     plan = plan or Plan()
     models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
     check_same(*models)
-    read = sample_texts(models[1].texts) if texts is None else texts
+    read = sample_texts(models[1].texts) if texts is None else distinct(texts)
     draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
     views = [capture_layers(m, read, layers=layers, heads=heads, draw=draw) for m in models]
     body = models[0].transformer

@@ -18,7 +18,7 @@ from attsvm.lens.capturing import Draw, capture_layers
 from attsvm.lens.measure.correlation import rank_correlation
 from attsvm.lens.measure.kinds import THRESHOLDS
 from attsvm.lens.model import TrainedModel, load
-from attsvm.lens.passages import sample_texts
+from attsvm.lens.passages import distinct, sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, measured
 from attsvm.lens.view import View
@@ -132,7 +132,7 @@ def inspect(
     sample for this kind of model without them. layers, heads: numbers from 0; all without them.
     plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text is cut
     to. at: where the queries stand (0: the first token); drawn at random without it. All texts are
-    used where they are fewer than the plan asks for.
+    used where they are fewer than the plan asks for; one that is given twice counts once.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
@@ -145,7 +145,7 @@ def inspect(
     """
     plan = plan or Plan()
     known = model if isinstance(model, TrainedModel) else load(model)
-    read = sample_texts(known.texts) if texts is None else texts
+    read = sample_texts(known.texts) if texts is None else distinct(texts)
     draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
     views = capture_layers(known, read, layers=layers, heads=heads, draw=draw)
     body = known.transformer

@@ -279,12 +279,26 @@ class _Laws:
             self._near(
                 "value(PWQ) = value(W), as rotational says", norm.value(left @ W @ right), at
             )
+        if norm.prox is not None:
+            for k, V in enumerate(W):
+                self._prox(k, V, norm.prox(V, 0.1 * float(norm.value(V))))
         if norm.normal is not None:
             for k, u in enumerate(W / at[:, None, None]):
                 slope = np.asarray(norm.normal(u))
                 found = np.array([norm.dual(slope), np.vdot(slope, u)])
                 if np.abs(found - 1).max() > _MISSED:
                     self._break("dual(normal(u)) = 1 = ⟨normal(u), u⟩", found[0], found[1], k)
+
+    def _prox(self, k: int, V: Floats, X: Any) -> None:
+        """What prox takes away is aligned with what it leaves."""
+        if np.shape(X) != V.shape:
+            raise Unsupported(
+                f"norm {self.norm.name}: prox of a matrix of shape {V.shape} has shape "
+                f"{np.shape(X)}"
+            )
+        found, wanted = np.vdot(V - X, X), self.norm.dual(V - X) * self.norm.value(X)
+        if not (V - X).any() or abs(found - wanted) > _MISSED * np.vdot(V, V):
+            self._break("⟨V − X, X⟩ = dual(V − X) value(X) at X = prox(V, t)", found, wanted, k)
 
     def _same(self, law: str, found: Any, wanted: Any) -> None:
         """The two agree but for the rounding of both."""

@@ -37,7 +37,7 @@ SOLVERS: dict[str, Solver] = {
     "cutting-plane": Solver("few unknowns", _frobenius, by_cutting_planes),
     "newton": Solver("many rows", _frobenius, by_newton_steps, soft=True),
     "interior": Solver("a norm's own method", _own, by_interior_point, soft=True),
-    "splitting": Solver("many rows", _mapped, by_splitting),
+    "splitting": Solver("many rows", _mapped, by_splitting, soft=True),
     "fitting": Solver("picks by size", any_norm, solve_fitting, soft=True),
     "general": Solver("any norm, small", any_norm, by_cuts, soft=True),
     "cvxpy": Solver("a second opinion", _written, by_cvxpy, soft=True),

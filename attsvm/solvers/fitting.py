@@ -25,20 +25,16 @@ def solve_fitting(problem: Problem, norm: Norm, *, tol: float, budget: float = n
     What splitting cannot bring to the tolerance goes on to the norm's own method where that fits
     into memory; the better of the two answers is handed back.
     """
-    if budget < np.inf or norm.prox is None or problem.m <= MANY:
+    if norm.prox is None or problem.m <= MANY:
         return _own(problem, norm, tol=tol, budget=budget)
-    if tol < norm.prox_reach and problem.m <= HOPELESS:
+    few = problem.m <= HOPELESS
+    if few and (tol < norm.prox_reach or problem.ties):
         try:
             return _own(problem, norm, tol=tol, budget=budget)
         except TooLarge:
-            pass  # splitting needs little memory and tells how far it got
-    answer = by_splitting(problem, norm, tol=tol)
-    if (
-        answer.proof
-        or answer.W is None
-        or problem.m > HOPELESS
-        or _settled(problem, norm, answer, tol)
-    ):
+            few = False  # splitting needs little memory and tells how far it got
+    answer = by_splitting(problem, norm, tol=tol, budget=budget)
+    if answer.proof or not few or _settled(problem, norm, answer, tol=tol, budget=budget):
         return answer
     try:
         return _own(problem, norm, tol=tol, budget=budget)
@@ -52,7 +48,7 @@ def _own(problem: Problem, norm: Norm, *, tol: float, budget: float) -> Answer:
     return method(problem, norm, tol=tol, budget=budget)
 
 
-def _settled(problem: Problem, norm: Norm, answer: Answer, tol: float) -> bool:
+def _settled(problem: Problem, norm: Norm, answer: Answer, *, tol: float, budget: float) -> bool:
     """Whether the certificate of an answer is optimal."""
-    found = certify(problem, norm, answer.W, answer.multipliers, answer.tie_multipliers, tol=tol)
-    return found.status == "optimal"
+    pair = answer.multipliers, answer.tie_multipliers
+    return certify(problem, norm, answer.W, *pair, tol=tol, budget=budget).status == "optimal"

@@ -18,8 +18,10 @@ from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.coordinate import sort_rows
 from attsvm.solvers.frobenius.span import in_span
 from attsvm.solvers.newton import by_newton_steps
+from attsvm.solvers.rounds.soft_margin import contradiction
 from attsvm.solvers.solver import Answer
 from attsvm.solvers.splitting_parts.iteration import alternate
+from attsvm.solvers.splitting_parts.squared import Squared
 
 # The gap of the Frobenius start.
 ROUGH = 0.1
@@ -36,19 +38,22 @@ def memory_need(problem: Problem) -> float:
     return 8.0 * (20.0 * (problem.m + problem.ties) + 16.0 * d * dq)
 
 
-def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
+def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer of Douglas–Rachford steps; a proof of infeasibility is the Frobenius one."""
     if norm.prox is None:
         raise Unsupported(f"norm {norm.name} has no prox: solver 'general' needs none")
-    basis = None
-    if norm.rotational:
-        problem, basis = in_span(problem)
+    none = None if np.isinf(budget) else contradiction(problem, norm, tol=tol)
+    if none is not None:
+        return none
     require(
         memory_need(problem), f"{problem.m} rows of {problem.shape} unknowns in norm {norm.name}"
     )
-    start = by_newton_steps(problem, norm, tol=ROUGH)
+    basis = None
+    if norm.rotational:
+        problem, basis = in_span(problem)
+    start = by_newton_steps(problem, norm, tol=ROUGH, budget=budget)
     if start.proof or start.W is None or not start.W.any():
-        return start if basis is None or start.W is None else _turned(start, basis)
+        return _turned(start, basis)
     free = np.arange(problem.m + problem.ties) >= problem.m
     rows = sort_rows(
         problem.keys,
@@ -58,8 +63,8 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
         np.concatenate([problem.query, problem.tie_query]),
         np.concatenate([problem.b, problem.c]),
         free=free,
+        budget=budget,
     )
-    lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
 
     def answered(W: Floats, lam: Floats) -> Answer:
         out = np.empty(len(free))
@@ -69,26 +74,23 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float) -> Answer:
     def enough(W: Floats, lam: Floats) -> bool:
         # Restoring ties and rows with b = 0 costs more than their misses tell.
         found = answered(W, lam)
-        return (
-            certify(problem, norm, W, found.multipliers, found.tie_multipliers, tol=tol).status
-            == "optimal"
-        )
+        pair = found.multipliers, found.tie_multipliers
+        return certify(problem, norm, W, *pair, tol=tol, budget=budget).status == "optimal"
 
     with telling(f"{problem.m:,} rows in norm {norm.name}") as told:
-        best = alternate(
+        W, lam = alternate(
             rows,
             norm,
-            norm.prox,
-            lam,
+            norm.prox if np.isinf(budget) else Squared(norm, norm.prox),
+            np.concatenate([start.multipliers, start.tie_multipliers])[rows.order],
             tol=tol,
             enough=None if problem.scalable else enough,
             told=told,
         )
-    answer = answered(best.W, best.lam)
-    return answer if basis is None else _turned(answer, basis)
+    return _turned(answered(W, lam), basis)
 
 
-def _turned(answer: Answer, basis: Floats) -> Answer:
+def _turned(answer: Answer, basis: Floats | None) -> Answer:
     """The answer in the coordinates of all queries."""
-    W = None if answer.W is None else answer.W @ basis.T
+    W = answer.W if answer.W is None or basis is None else answer.W @ basis.T
     return Answer(W, answer.multipliers, answer.tie_multipliers, answer.proof)

@@ -100,7 +100,8 @@ class Optimality(Table):
             "global": "the kept tokens have the highest scores",
             "local": "every tight neighbour has a lower score than the kept token",
             "neither": f"a tight neighbour scores at least as high as the kept token: {said}{more}",
-            "undecided": f"it is not known whether better-scoring tokens are tight: {said}{more}",
+            "undecided": f"it is not known whether better-scoring tokens are tight: {said}{more}"
+            f"; a gap below {self.certificate.gap:.0e} (tol) may tell",
         }[self.kind]
 
     def columns(self) -> dict[str, Any]:
@@ -135,8 +136,17 @@ class Optimality(Table):
         return Card("Optimality", f"{self.kind}: {self.message}", facts, self.columns())
 
 
-def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius") -> Optimality:
+def optimality(
+    tokens: Tokens,
+    keep: Kept,
+    v: Any,
+    norm: str | Norm = "frobenius",
+    *,
+    tol: float | None = None,
+) -> Optimality:
     """The verdict on one selection under the head v.
+
+    tol: the certified gap asked for, the norm's own by default; a smaller one decides more rows.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens(
@@ -146,7 +156,7 @@ def optimality(tokens: Tokens, keep: Kept, v: Any, norm: str | Norm = "frobenius
     'local'
     """
     keep = Selection.of(tokens, keep)
-    return verdict_on(tokens, keep, v, solve(Problem.of(tokens, keep), norm))
+    return verdict_on(tokens, keep, v, solve(Problem.of(tokens, keep), norm, tol=tol))
 
 
 def verdict_on(tokens: Tokens, keep: Selection, v: Any, certificate: Certificate) -> Optimality:

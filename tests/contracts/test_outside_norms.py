@@ -149,6 +149,25 @@ def test_a_norm_may_bring_its_own_method():
     assert attsvm.solve(problem(), Own(), C=0.5).require().gap <= GAP_SPECTRUM
 
 
+def test_a_norm_with_a_prox_is_solved_at_many_rows():
+    class Mapped(Weighted):
+        name = "weighted-prox"
+
+        def prox(self, V, t):
+            return V / (1 + t * self.scale(V) ** 2)  # of half the square: slope 1 at norm 1
+
+    draw, scale = np.random.default_rng(0), np.sqrt(1.0 + np.arange(12))
+    X, z = draw.standard_normal((45, 16, 12)), draw.standard_normal((45, 8))
+    W = draw.standard_normal((12, 8))
+    best = np.einsum("ntd,de,ne->nt", X, W, z).argmax(axis=1).tolist()
+    rows, turned = (Problem.of(Tokens(K, queries=z), best) for K in (X, X / scale))
+    ours = attsvm.solve(rows, Mapped(), tol=GAP_SPECTRUM).require()
+    plain = attsvm.solve(turned)  # ‖S W‖_F over W is ‖V‖_F over V = S W
+    assert ours.lower <= plain.upper and plain.lower <= ours.upper
+    soft, flat = attsvm.solve(rows, Mapped(), C=1.0, tol=1e-4), attsvm.solve(turned, C=1.0)
+    assert soft.require().lower <= flat.upper and flat.lower <= soft.upper
+
+
 @each
 def test_inseparable_rows_are_proved_so_in_any_norm(norm):
     rows = Problem.from_rows([[1.0, 0.0], [-1.0, 0.0]])
@@ -262,6 +281,7 @@ BROKEN = {
     "as rotational says": {"rotational": True},
     "as euclidean says": {"euclidean": True},
     "dual(normal(u)) = 1": {"normal": lambda self, u: u},
+    "at X = prox(V, t)": {"prox": lambda self, V, t: V / 2},
 }  # fmt: skip
 
 
@@ -284,6 +304,7 @@ def test_a_broken_law_is_named_with_its_input(law):
         ({"name": ""}, "needs a name"),
         ({"name": "bad", "value": lambda self, W: 1 / 0}, "fails on matrices of shape"),
         ({"name": "bad", "value": lambda self, W: np.abs(W)}, "one number per matrix"),
+        ({"name": "bad", "prox": lambda self, V, t: V[0]}, "prox of a matrix of shape"),
         ({"name": "bad", "rounding": lambda self, shape: 0.0}, "rounding is a small positive"),
     ],
 )

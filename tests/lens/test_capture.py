@@ -196,6 +196,11 @@ def test_weights_that_overflow_are_named(tmp_path):
         capture(model, TEXTS, layer=1, head=0)
 
 
+def test_half_a_letter_is_refused(tmp_path):
+    with pytest.raises(attsvm.BadTokens, match="text 1 has half of a letter"):
+        capture(load(write(tmp_path, "bert")), ["a b", "a \ud800"], layer=0, head=0)
+
+
 def test_an_embedding_that_overflows_is_named(tmp_path):
     model = load(write(tmp_path, "bert"))
     loud = model.transformer.embedding.words

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.cli.command import runner
-from tests.lens.tiny import write
+from tests.lens.tiny import CONFIGS, tensors, write
 
 pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
+safetensors = pytest.importorskip("safetensors.numpy")
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -185,3 +185,27 @@ def test_a_model_that_is_not_there_is_one_sentence(attsvm, text, tmp_path):
     assert found.code == 2
     assert re.search("nowhere", found.err)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_head_without_a_choice_is_diffuse_and_not_called_rotary(attsvm, text, tmp_path):
+    folder = write(tmp_path / "mine", "bert")
+    held = tensors(CONFIGS["bert"])
+    even = {name: 0 * array if ".key." in name else array for name, array in held.items()}
+    safetensors.save_file(even, folder / "model.safetensors")
+    found = words(attsvm, folder, text, "--out", tmp_path / "out")
+    assert found.code == 0
+    assert "4 diffuse" in found.out
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "no query has a clear choice" in page
+    assert "by their positions" not in page
+
+
+def test_a_text_that_comes_twice_counts_once(attsvm, tmp_path):
+    """Otherwise it would be fitted on and held out as well."""
+    model = write(tmp_path / "mine", "bert")
+    file = tmp_path / "again.txt"
+    lines = ["a b c d", "c d e f", "g h i j", "k l m n", "o p q r"]
+    file.write_text("\n".join(6 * lines))
+    found = words(attsvm, model, file, "--json")
+    assert found.report["texts"] == 5
+    assert {head["fitted"] + head["tested"] for head in found.report["heads"]} == {5}

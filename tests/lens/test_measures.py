@@ -1,13 +1,14 @@
 """Measures on heads that are what they are by construction."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import attsvm
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.lens.measure.agreement import Agreement, held_out, split
+from attsvm.lens.measure.agreement import Agreement, ease_of, held_out, split
 from attsvm.lens.measure.economy import economy_of, null_economies
 from attsvm.lens.measure.fits import agreement_of, cross_entropy, mean_difference, one_hot, svm_fit
 from attsvm.lens.measure.kinds import kind_of
@@ -29,6 +30,11 @@ from tests.lens.built import (
 )
 
 SMALL = Plan(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
+
+
+def shuffler(seed):
+    """The generator of the permutation that ease is measured against."""
+    return np.random.default_rng([seed, 1])
 
 
 def measured(view, *, fit=60, test=90):
@@ -79,6 +85,32 @@ def agreed(place, rule, svm):
 )
 def test_kinds_follow_their_thresholds(found, without, kind):
     assert kind_of(found, without) == kind
+
+
+def test_a_head_whose_logits_are_all_equal_is_diffuse():
+    """Its first key is the largest by convention alone: no sink."""
+    view = sink_view()
+    found = measured(replace(view, query_factor=0 * view.query_factor))
+    assert found.tied == 1.0
+    assert kind_of(found) == "diffuse"
+    assert measured(view).tied == 0.0
+    view = content_view()
+    twice = [np.repeat(part, 2, axis=1) for part in (view.keys, view.valid, view.ids, view.special)]
+    names = ("keys", "valid", "ids", "special")
+    found = measured(replace(view, **dict(zip(names, twice, strict=True))))
+    assert found.tied == 0.0  # keys with the same features count as one
+    assert kind_of(found) == "content"
+
+
+@pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
+def test_ease_is_endless_only_where_that_is_proved(apart, ease):
+    """Two queries that are all but one choose the same key; permuted, they choose two."""
+    queries = np.array([[1.0, 0.0], [1.0, apart], [-1.0, 0.0]])
+    view = view_of(np.tile(np.eye(2), (3, 1, 1)), queries, [[1.0, 0.0], [-1.0, 0.0]])
+    seed = next(k for k in range(9) if permuted(view, view.chosen(), shuffler(k))[:2].sum() == 1)
+    found = ease_of(view, svm_fit(view, view.chosen()), seed=seed)
+    assert found >= ease
+    assert np.isinf(found) == np.isinf(ease)
 
 
 def test_itself_and_the_key_after_are_rules_too():
@@ -157,6 +189,29 @@ def test_nulls_have_the_spectrum():
     np.testing.assert_allclose(U @ (U.T @ inside @ V) @ V.T, inside, atol=1e-10)
     outside = spectrum(view, rng).W
     assert np.linalg.norm(U.T @ outside @ V) < 0.8 * np.linalg.norm(outside)
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "nuclear"])
+def test_economy_is_certified_where_the_factors_all_but_cancel(norm):
+    """W = k (q + q')ᵀ with q' near −q, one query, one rival: the economy has a closed form."""
+    draw = np.random.default_rng(0)
+    for _ in range(10):
+        keys, z, k, q = (draw.normal(size=shape) for shape in ((1, 2, 3), (1, 3), 3, 3))
+        other = -q * (1 + 1e-12)
+        view = replace(
+            view_of(keys, z, np.eye(3)),
+            key_factor=np.array([k, k]),
+            query_factor=np.array([q, other]),
+        )
+        exact = [float(Fraction(x) + Fraction(y)) for x, y in zip(q, other, strict=True)]
+        truth = abs(cosine(keys[0, 0] - keys[0, 1], k) * cosine(z[0], exact))
+        found = economy_of(view, norm)
+        assert found.queries == 1
+        assert found.lower * (1 - 1e-12) <= truth <= found.upper * (1 + 1e-12)
+
+
+def cosine(x, y):
+    return np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y)
 
 
 def test_a_head_of_lower_rank_is_rotated_inside_its_own_subspaces():

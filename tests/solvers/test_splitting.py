@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from attsvm import Problem, Tokens, norm_of, solve
+from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
 from attsvm.bench.instances import planted_20
-from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ROUNDING
+from attsvm.norms.norm import law_inputs
+from attsvm.solvers.splitting_parts.squared import Squared
+from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ORACLE, ROUNDING
 
 SMOOTH = ("nuclear", "spectral", "l1.1", "l1.75", "l3")
 EVERY = (*SMOOTH, "l1", "max")
@@ -108,3 +110,126 @@ def test_a_wider_tolerance_takes_fewer_steps(monkeypatch):
         monkeypatch.setattr(iteration, "descend", real)
         counts[tol] = len(calls)
     assert 2 * counts[1e-2] <= counts[1e-6]
+
+
+@pytest.mark.parametrize("norm", EVERY)
+@pytest.mark.parametrize("C", [1e-3, 0.3])
+def test_soft_margins_are_those_of_the_norms_own_method(norm, C):
+    problem, *_ = planted((12, 8, 6), seed=2)
+    C = C * float(solve(problem, norm, tol=GAP_SPLIT).upper) ** 2
+    ours, own = (
+        solve(problem, norm, C=C, solver=s, tol=GAP_SPLIT) for s in ("splitting", "interior")
+    )
+    assert ours.status == "optimal"
+    assert max(ours.lower, own.lower) <= min(ours.upper, own.upper)
+
+
+@pytest.mark.parametrize("norm", EVERY)
+def test_the_square_of_a_norm_has_the_map_of_its_duality(norm):
+    geometry = norm_of(norm)
+    squared = Squared(geometry, geometry.prox)
+    for V in law_inputs((3, 4), 2):
+        for step in (0.01, 1.0, 50.0):
+            X = squared(V, step)
+            G = (V - X) / step  # a subgradient of ½‖X‖²: of dual norm ‖X‖, aligned with X
+            size = float(geometry.value(X))
+            slack = ORACLE * size
+            assert geometry.dual(G) == pytest.approx(size, abs=slack)
+            assert np.vdot(G, X) == pytest.approx(size**2, abs=slack * size)
+
+
+def awkward(kind, seed=0, steep=1.5):
+    """A problem of more than 600 rows of a bad kind; steep: powers of ten between its features."""
+    draw = np.random.default_rng(seed)
+    a = planted_20(seed, (45, 16, 12), stack=1)
+    X, z, alpha = a["X"][0], a["z"][0], a["alpha"][0]
+    b = np.ones(X.shape[:2])
+    if kind == "duplicate inputs":
+        X[20:40], z[20:40], alpha[20:40] = X[:20], z[:20], alpha[:20]
+    elif kind == "one rounding apart":
+        X[20:40] = np.nextafter(X[:20], np.inf)
+        z[20:40], alpha[20:40] = z[:20], alpha[:20]
+    elif kind == "zero right-hand sides":
+        b[::3] = 0.0
+    elif kind == "one query":
+        z[:] = z[0]
+        alpha = (X @ draw.standard_normal(12)).argmax(axis=1)
+    elif kind == "nearly dependent":
+        X = X @ np.diag(10.0 ** -np.linspace(0, steep, 12))
+    elif kind == "1e145":
+        X, z = 1e73 * X, 1e72 * z
+    elif kind == "1e-135":
+        X, z = 1e-70 * X, 1e-65 * z
+    elif kind == "single precision":
+        X = X.astype(np.float32)
+    tokens = Tokens(X, queries=z)
+    if kind == "ties":
+        kept = np.zeros(X.shape[:2], bool)
+        kept[np.arange(45), alpha] = True
+        kept[0, (alpha[0] + 1) % 16] = kept[1, (alpha[1] + 2) % 16] = True
+        return Problem.of(tokens, Selection.of(tokens, kept))
+    return Problem.of(tokens, alpha.tolist(), b=b)
+
+
+AWKWARD = (
+    "duplicate inputs",
+    "one rounding apart",
+    "zero right-hand sides",
+    "one query",
+    "nearly dependent",
+    "1e145",
+    "1e-135",
+    "single precision",
+    "ties",
+)
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "l1.75", "max"])
+@pytest.mark.parametrize("kind", AWKWARD)
+def test_awkward_rows_are_solved_and_certified(norm, kind):
+    problem = awkward(kind)
+    assert problem.m > 600
+    best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
+    assert best.status == "optimal" and best.gap <= GAP_SPLIT
+    assert best.verify().ok
+    own = solve(problem, norm, solver="interior", tol=GAP_SPLIT)
+    assert max(best.lower, own.lower) <= min(best.upper, own.upper)
+
+
+def test_where_splitting_stalls_the_norms_own_method_goes_on():
+    problem = awkward("nearly dependent", steep=4)
+    with pytest.warns(ConvergenceWarning, match="stopped early"):
+        alone = solve(problem, "nuclear", solver="splitting")
+    best = solve(problem, "nuclear")
+    assert best.status == "optimal"
+    assert alone.lower <= best.upper and best.lower <= alone.upper
+
+
+def test_memory_mapped_keys_are_read_where_they_lie(tmp_path):
+    a = planted_20(3, (45, 16, 12), stack=1)
+    np.save(tmp_path / "keys.npy", a["X"][0].astype(np.float32))
+    mapped = np.load(tmp_path / "keys.npy", mmap_mode="r")
+    whole = Tokens(np.array(mapped), queries=a["z"][0])
+    parts = Tokens(mapped, queries=a["z"][0])
+    one, two = (
+        solve(Problem.of(t, a["alpha"][0].tolist()), "nuclear", tol=GAP_SPLIT)
+        for t in (whole, parts)
+    )
+    assert one.status == "optimal" and (one.lower, one.upper) == (two.lower, two.upper)
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "l3", "l1"])
+def test_many_rows_that_no_matrix_meets_are_proved_so(norm):
+    draw = np.random.default_rng(0)
+    X, z = draw.standard_normal((300, 4, 3)), draw.standard_normal((300, 3))
+    tokens = Tokens(X, queries=z)
+    end = solve(Problem.of(tokens, draw.integers(0, 4, 300).tolist()), norm)
+    assert end.status == "inseparable" and end.W is None
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "l1.75"])
+def test_what_does_not_fit_is_refused_with_both_figures(monkeypatch, norm):
+    problem, *_ = planted((40, 18, 10))
+    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e4)
+    with pytest.raises(TooLarge, match="GB of memory"):
+        solve(problem, norm, solver="splitting", tol=GAP_SPLIT)

@@ -56,8 +56,6 @@ def _order(view: View, margins: Margins) -> Ints:
     return np.where(view.valid, margins.logits, np.inf).argsort(axis=1, kind="stable")
 
 
-# What overflows is no number, or too large: it lets nothing go.
-@np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def _counts(view: View, margins: Margins, share: float) -> Ints:
     """How many keys may go (2, n): by the row, and by margins alone."""
     n, T = view.valid.shape

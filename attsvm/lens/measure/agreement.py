@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.errors import BadTokens
-from attsvm.lens.margins import choosing
+from attsvm.lens.margins import choosing, margins_of
 from attsvm.lens.measure.fits import (
     Fit,
     agreement_of,
@@ -25,6 +25,7 @@ from attsvm.lens.measure.fits import (
     quietly,
     svm_fit,
     tokens_of,
+    twins,
 )
 from attsvm.lens.measure.nulls import permuted
 from attsvm.lens.measure.rules import Followed, best_rule
@@ -47,7 +48,8 @@ class Agreement(NamedTuple):
     the choices (nan where the head has no single W); the last one is fitted to the attention
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
     choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
-    that the SVM was fitted to, and the SVM.
+    that the SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top
+    logits cannot be told apart, though their keys can, so that theirs is no choice.
     """
 
     rule: Followed
@@ -62,6 +64,7 @@ class Agreement(NamedTuple):
     ease: float = np.nan
     cosine: float = np.nan
     learned: tuple[View, Fit] | None = None
+    tied: float = 0.0
 
     @property
     def lift(self) -> float:
@@ -91,7 +94,9 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
     target = test.chosen()
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
     mean_query = float((replace(test, queries=mean).chosen() == target).mean())
-    nothing = Agreement(rule, mean_query, len(fit.queries), len(test.queries))
+    other = np.where(twins(test, target), np.inf, margins_of(test).least)
+    tied = float((~(other.min(axis=1) > 0)).mean())
+    nothing = Agreement(rule, mean_query, len(fit.queries), len(test.queries), tied=tied)
     rows = apart(fit, fit.chosen())
     if fit.turns is not None or not len(rows):
         return nothing
@@ -117,8 +122,8 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
 def ease_of(view: View, svm: Fit, *, seed: int) -> float:
     """The best margin of the choices over that of permuted ones: least norms, the other way round.
 
-    At least this: the lower bound of one over the upper bound of the other. inf where no matrix
-    makes the permuted choices, nan for a soft fit.
+    At least this: the lower bound of one over the upper bound of the other. inf where it is proved
+    that no matrix makes the permuted choices, nan for a soft fit.
     """
     if svm.soft:
         return np.nan
@@ -128,6 +133,4 @@ def ease_of(view: View, svm: Fit, *, seed: int) -> float:
         return np.nan
     part, labels = view.subset(rows), labels[rows]
     other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
-    if other.status == "inseparable":
-        return np.inf
     return float(other.lower / svm.certificate.upper)

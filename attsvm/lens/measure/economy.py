@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats
+from attsvm.ground.interval import UNIT
 from attsvm.lens.margins import margins_of
 from attsvm.lens.measure.fits import quietly, tokens_of
 from attsvm.lens.measure.nulls import NULLS, decomposed
@@ -23,7 +24,7 @@ from attsvm.lens.view import View
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 
-# Each bound is divided by ‖W‖, which is known to this share.
+# Quotients and products of a few numbers are rounded by less than this share.
 _ROUNDED = 1e-12
 # A direction counts as seen where the queries have more than this share of their largest extent.
 _SPANNED = 1e-9
@@ -53,12 +54,16 @@ def economy_of(view: View, norm: str = "frobenius") -> Economy:
     if not len(rows):
         return NONE
     view, gap, chosen = view.subset(rows), margins.gap[rows], margins.chosen[rows]
+    # The true gaps lie between `least` and `gap`, which is what W' must keep.
+    least = margins.least[rows].min(axis=1)
+    gap = gap + (gap - least)
     U, S, V = decomposed(view)
     size = float(norm_of(norm).value(np.diag(S)))
-    problem = Problem.of(tokens_of(view, chosen), chosen, b=gap)
-    best = quietly(problem, norm)
-    upper = min(best.upper / (size * (1 - _ROUNDED)), 1.0)
-    lower = min(best.lower / (size * (1 + _ROUNDED)), upper)
+    unsure = _rounding(view) + _ROUNDED * size
+    best = quietly(Problem.of(tokens_of(view, chosen), chosen, b=gap), norm)
+    upper = min(best.upper / (size - unsure), 1.0) if size > unsure else 1.0
+    kept = float((least / gap).min()) * (1 - _ROUNDED)
+    lower = min(kept * best.lower / (size + unsure), upper)
     basis, sizes, _ = np.linalg.svd(view.queries.astype(np.float64).T, full_matrices=False)
     basis = basis[:, sizes > _SPANNED * sizes[0]]
     part = (V.T @ basis) * S[:, None]
@@ -70,6 +75,13 @@ def economy_of(view: View, norm: str = "frobenius") -> Economy:
     return Economy(
         lower, upper, min(upper * size / seen, 1.0) if seen > 0 else np.nan, cosine, len(rows)
     )
+
+
+def _rounding(view: View) -> float:
+    """How far the norm of W, of its singular values as computed, may be from the truth."""
+    K, Q = view.key_factor, view.query_factor
+    sizes = float(np.linalg.norm(K)) * float(np.linalg.norm(Q))
+    return 8 * (sum(K.shape) + sum(Q.shape)) * UNIT * sizes * len(K) ** 0.5
 
 
 def null_economies(

@@ -5,7 +5,7 @@
     sink         that rule names a sink, and holds for half of the held-out choices
     positional   it names a place, and holds for half of them; or for half of them once special
                  keys are removed, where no rule does before
-    diffuse      none of these
+    diffuse      none of these, or the two top logits are equal for half of the queries
 
 They are tried in this order.
 """
@@ -29,6 +29,8 @@ def kind_of(found: Agreement, without: Agreement | None = None) -> Kind:
     Where the head has no single W (rotary positions) there is no SVM: only rules are tried, and
     what none explains is diffuse.
     """
+    if found.tied >= THRESHOLDS["agreement"]:  # the first of equals is no choice of the head
+        return "diffuse"
     rest = found if without is None else without
     if _by_tokens(found) and _by_tokens(rest):
         return "content"

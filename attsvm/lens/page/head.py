@@ -48,7 +48,7 @@ def article(record: Record, details: Record) -> str:
     name = f"Layer {record['layer']}, head {record['head']}"
     facts = "".join(f"<dt>{what}</dt><dd>{said}</dd>" for what, said in _facts(record) if said)
     shown = "\n".join(_sample(one) for one in details["samples"])
-    if number(record.get("economy")) == "–":
+    if _rotary(record):
         shown += _offsets(details["offsets"])
     return f"""<article class="head" id="{head_name(record)}" data-kind="{text(record["kind"])}">
 <header><h3>{name}</h3><p class="verdict">{badge(record["kind"])}</p></header>
@@ -58,12 +58,19 @@ def article(record: Record, details: Record) -> str:
 </article>"""
 
 
+def _rotary(record: Record) -> bool:
+    """Whether the head has no single W, whose norm would be known."""
+    return number(record.get("norm")) == "–"
+
+
 def _sentence(record: Record) -> str:
     """What may be said of a head's economy, and no more."""
     kind = KINDS.get(str(record["kind"]), "")
     said = f"{text(str(record['kind']).capitalize())}: {text(kind)}. " if kind else ""
-    if number(record.get("economy")) == "–":
+    if _rotary(record):
         return f"{said}This head turns queries and keys by their positions: it has no single W."
+    if number(record.get("economy")) == "–":
+        return f"{said}Nothing is said of its norm, as no query has a clear choice."
     return (
         f"{said}{share(record['economy'])} of this head’s norm would suffice for its choices on "
         f"these {record['economy_queries']:.0f} queries; for matrices with the same spectrum and "
@@ -109,6 +116,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
             f"{share(get('int8_safe'))} of choices for sure, "
             f"{share(get('int8_same'))} in fact",
         ),
+        ("Optimality", _optimality(record)),
         (
             "Attacked",
             f"{get('attacks')} times, {get('violations')} succeeded"
@@ -116,6 +124,19 @@ def _facts(record: Record) -> list[tuple[str, str]]:
             else "",
         ),
     ]
+
+
+def _optimality(record: Record) -> str:
+    """Whether the choices are locally optimal for the head's own scores; nothing where unasked."""
+    kind = record.get("optimality")
+    if kind is None or number(record.get("optimality_queries")) == "–":
+        return ""
+    tight = number(record.get("tight_margins"))
+    return (
+        f"{text(kind)} on {record['optimality_queries']:.0f} queries, tokens scored by their value "
+        f"along the head’s mean output; {tight} tight margins, "
+        f"{number(record.get('undecided_margins'))} undecided"
+    )
 
 
 def _sample(one: Record) -> str:

@@ -22,6 +22,7 @@ from attsvm.ground.progress import Tell, share_of_gap, telling
 from attsvm.solvers.frobenius.coordinate import (
     REFRESH,
     Segments,
+    Waiting,
     adjoint,
     descend,
     margins,
@@ -30,6 +31,7 @@ from attsvm.solvers.frobenius.coordinate import (
 from attsvm.solvers.frobenius.semismooth import factorize, gram, newton, shortfall
 
 CHUNK = REFRESH  # epochs between two looks at the gap
+WIDE, SHORT = 5e-4, 5  # from this tolerance on, looks come after fewer epochs
 # Bytes that the working set's Gram and its factor may take.
 MEMORY = 1e9
 EPOCHS = 20_000  # at most
@@ -166,11 +168,15 @@ def _run(
         found = _better(rows, found, start, None, margins(rows, start))
     draw, pace = np.random.default_rng(0), _Pace()
     worst, first, idle, settled, tried = inf, 0.0, 0, 0, 1
-    for chunk in range(1, 1 + EPOCHS // CHUNK):
+    epochs = CHUNK if tol < WIDE else SHORT
+    waiting = Waiting(rows)
+    for chunk in range(1, 1 + EPOCHS // epochs):
         if found.short <= tol or idle >= PATIENCE or perf_counter() > deadline:
             break
         before, last, signs = worst, found.short, np.sign(lam)
-        worst = descend(rows, lam, W, epochs=CHUNK, draw=draw, cut=worst, omega=pace.omega)
+        worst = descend(
+            rows, lam, W, epochs=epochs, draw=draw, cut=worst, omega=pace.omega, waiting=waiting
+        )
         W = adjoint(rows, lam)
         size = float(np.linalg.norm(W))
         found = _better(rows, found, W, lam, margins(rows, W))
@@ -186,7 +192,7 @@ def _run(
         # With a settled support one factorization ends it; else Newton has to find the support.
         settled = settled + 1 if np.array_equal(signs, np.sign(lam)) else 0
         factors = 1.5 if settled > 1 else 6.0
-        rate = pace.heed(before / max(worst, 1e-300))
+        rate = pace.heed((before / max(worst, 1e-300)) ** (CHUNK / epochs))
         gain = min(found.short, 10.0) / max(tol, 1e-16)
         pays = idle > 3 or _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
         if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:

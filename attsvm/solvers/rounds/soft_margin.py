@@ -55,7 +55,7 @@ def soft_answer(
 
 
 def _solve(method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float) -> Answer:
-    none = _contradiction(problem, norm, tol=tol)
+    none = contradiction(problem, norm, tol=tol)
     if none is not None:
         return none
     start = solve_frobenius(problem, norm, tol=min(tol, 1e-9), budget=budget)
@@ -104,7 +104,7 @@ def soft_rounds(
     return answer
 
 
-def _contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None:
+def contradiction(problem: Problem, norm: Norm, *, tol: float) -> Answer | None:
     """The proof that the ties alone have no solution, if they have none."""
     if not problem.ties:
         return None

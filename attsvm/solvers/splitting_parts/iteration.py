@@ -22,18 +22,19 @@ from attsvm.ground.progress import Tell, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.norm import Prox
 from attsvm.solvers.frobenius.coordinate import Segments, Waiting, adjoint, descend
-from attsvm.solvers.splitting_parts.best import Best
+from attsvm.solvers.splitting_parts.best import Best, BestSoft
 
 # Steps at most, between two looks at the bounds, and the first two looks.
 STEPS = 20_000
 LOOK, EARLY = 10, (3, 6)
 # Looks without a gap smaller by a tenth, after which the iteration gives up.
-PATIENCE = 50
+PATIENCE = 40
+# Epochs at most, all steps together.
+LIMIT = 40_000
 # Epochs of coordinate descent in a step: at first, and at most. They double where the last one
 # moves W by more than the second share of how far W and V are apart, and halve below the first.
 EPOCHS, MOST, CLOSE = 3, 32, (0.02, 0.2)
-# Looks without progress after which the least doubles, and the most is four times as much: nearly
-# dependent rows.
+# Looks without progress after which the least doubles, and the most: nearly dependent rows.
 PAUSE, IDLE = 3, 10
 # Epochs between two visits of every row; a row waits that is further from tight than the worst
 # violation, and than this share of how far W and V are apart.
@@ -60,25 +61,32 @@ def alternate(
     tol: float,
     enough: Enough | None = None,
     told: Tell | None = None,
-) -> Best:
-    """The best pair found for the sorted rows, from Frobenius multipliers λ (m,)."""
+) -> tuple[Floats, Floats]:
+    """The best W (d, dq) and λ (m,) found for the sorted rows, from Frobenius multipliers λ.
+
+    prox: that of the norm; of half its square where the rows have a budget.
+    """
     W = adjoint(rows, lam)
     unit = float(norm.value(W))
     # In units in which the start has norm 1, whatever f is grows there with slope 1.
+    cap = rows.ceil / unit
     rows, lam, W = replace(rows, b=rows.b / unit), lam / unit, W / unit
-    best = Best(W, lam).below(rows, norm, lam).above(rows, norm, W)
+    soft = bool(np.isfinite(cap).any())
+    best: Best | BestSoft = BestSoft(W, lam, cap) if soft else Best(W, lam)
+    best = best.below(rows, norm, lam).above(rows, norm, W)
     step = _first_step(norm, W)
     Z, draw = 2.0 * W, np.random.default_rng(0)
     V = prox(Z, step)
-    combined = W  # Σ λ_k Δ_k z_kᵀ
+    rows, lam = _capped(rows, lam, step * cap)
+    combined = adjoint(rows, lam)
     waiting, epochs, worst, apart = Waiting(rows, refresh=REFRESH), EPOCHS, np.inf, np.inf
     first = mark = best.gap
     stale = refused = 0
     for count in range(1, STEPS + 1):
-        if stale >= PATIENCE:
+        if stale >= PATIENCE or waiting.epochs > LIMIT:
             break
         if best.gap <= tol:
-            if enough is None or enough(best.W * unit, best.lam):
+            if enough is None or enough(best.W * unit, best.lam * (unit if soft else 1.0)):
                 break
             tol, refused = tol * SHARPER, refused + 1
             if refused == REFUSED:
@@ -97,7 +105,7 @@ def alternate(
         if count % LOOK and count not in EARLY:
             continue
         combined = adjoint(rows, lam)
-        best = best.below(rows, norm, lam).above(rows, norm, W).above(rows, norm, V)
+        best = best.below(rows, norm, lam / step).above(rows, norm, W).above(rows, norm, V)
         stale = 0 if best.gap < 0.9 * mark else stale + 1
         mark = best.gap if stale == 0 else mark
         if told is not None:
@@ -111,7 +119,16 @@ def alternate(
                 step, lam, combined = step * factor, lam * factor, combined * factor
                 Z = V + (Z - V) * factor
                 V = prox(Z, step)
-    return replace(best, W=best.W * unit, upper=best.upper * unit, lower=best.lower * unit)
+                rows, lam = _capped(rows, lam, step * cap)
+    return best.W * unit, best.lam * (unit if soft else 1.0)
+
+
+def _capped(rows: Segments, lam: Floats, ceil: Floats) -> tuple[Segments, Floats]:
+    """The rows with other bounds on λ, and λ within them; a row without features has the bound."""
+    if not np.isfinite(ceil).any():
+        return rows, lam
+    lam = np.where((rows.length == 0.0) & (rows.b > 0.0), ceil, np.minimum(lam, ceil))
+    return replace(rows, ceil=ceil), lam
 
 
 def _size(V: Floats) -> float:
@@ -121,7 +138,7 @@ def _size(V: Floats) -> float:
 
 def _epochs(now: int, moved: float, stale: int) -> int:
     """How many epochs the next step takes; moved: how far W went in the last one, over ‖W − V‖."""
-    least, most = 2 << min(stale // PAUSE, 5), MOST * 4 ** min(stale // IDLE, 3)
+    least, most = 2 << min(stale // PAUSE, 5), MOST << min(stale // IDLE, 2)
     if moved > CLOSE[1]:
         now = 2 * now
     elif moved < CLOSE[0]:
