@@ -3,10 +3,9 @@ What does this head select?
 ===========================
 
 Three heads built to be known: one attends to the first token whatever is asked, one to the token
-before the query, one to the token whose word goes with the query's. `inspect_views` tells them
-apart on held-out queries: a rule of one line tells the choice of the first two, and only a matrix
-that looks at the words that of the third. A trained model is inspected in the same way:
-``attsvm.lens.inspect("minilm", texts)``, or ``attsvm inspect minilm --out heads``.
+before the query, one to the token whose word goes with the query's. A rule of one line tells the
+choices of the first two on held-out queries, and only a matrix that looks at the words those of the
+third. A trained model is inspected in the same way: ``attsvm inspect minilm --out heads``.
 """
 
 import matplotlib.pyplot as plt
@@ -14,51 +13,36 @@ import numpy as np
 
 from attsvm.lens import Plan, View, inspect_views
 
-# %%
 # Texts of ten words out of twelve after a mark; a token is its word and its place, one-hot.
-
 rng = np.random.default_rng(0)
 n, T, words = 240, 11, 12
 ids = np.column_stack([np.zeros(n, int), [1 + rng.permutation(words)[: T - 1] for _ in range(n)]])
 keys = np.concatenate([np.eye(words + 1)[ids], np.eye(T)[None].repeat(n, axis=0)], axis=2)
+d = keys.shape[2]
 positions = rng.integers(2, T, n)
-queries = keys[np.arange(n), positions]
-noise = 0.05 * rng.standard_normal((words + 1 + T,) * 2)
 
-# %%
 # W is (d, d): which key is wanted by which query.
-
-first = np.zeros_like(noise)
-first[0] = 5.0
-before = np.zeros_like(noise)
-before[words + 1 :, words + 1 :] = 5.0 * np.eye(T, k=1)
-partner = np.zeros_like(noise)
-partner[1 : words + 1, 1 : words + 1] = 5.0 * np.roll(np.eye(words), 1, axis=0)
-
-views = [
-    View(
-        layer=0,
-        head=number,
-        keys=keys,
-        queries=queries,
-        key_factor=np.eye(len(W)),
-        query_factor=W + noise,
-        value_factor=np.eye(len(W)),
-        value_shift=np.zeros(len(W)),
-        valid=np.ones((n, T), dtype=bool),
-        ids=ids,
-        special=ids == 0,
-        positions=positions,
-        texts=tuple(tuple(str(i) for i in row) for row in ids),
-    )
-    for number, W in enumerate((first, before, partner))
-]
+first, before, partner = 0.05 * rng.standard_normal((3, d, d))
+first[0] += 5.0
+before[words + 1 :, words + 1 :] += 5.0 * np.eye(T, k=1)
+partner[1 : words + 1, 1 : words + 1] += 5.0 * np.roll(np.eye(words), 1, axis=0)
+same = {
+    "keys": keys,
+    "queries": keys[np.arange(n), positions],
+    "key_factor": np.eye(d),
+    "value_factor": np.eye(d),
+    "value_shift": np.zeros(d),
+    "valid": np.ones((n, T), dtype=bool),
+    "ids": ids,
+    "special": ids == 0,
+    "positions": positions,
+    "texts": tuple(tuple(str(i) for i in row) for row in ids),
+}
+heads = enumerate((first, before, partner))
+views = [View(layer=0, head=k, query_factor=W, **same) for k, W in heads]
 found = inspect_views(views, plan=Plan(fit=80, test=160, draws=3, nuclear_draws=-1))
 for row, record in enumerate(found.records):
     print(f"{record['kind']}: best rule {record['rule']!r}; {found.sentence(row)}")
-
-# %%
-# The rule alone, the max-margin matrix of the choices, and the ceiling, on held-out queries.
 
 fields = {
     "best one-line rule": "rule_agreement",

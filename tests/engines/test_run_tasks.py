@@ -204,4 +204,4 @@ def test_the_runner_of_claims_is_this_one():
     told.clear()
     with pytest.raises(BadTokens, match="a process ended while it ran dies, perhaps for lack of"):
         in_processes(named, ["a", "dies"], **how)
-    assert ("a", "done in here") in told
+    assert ("dies", "running") in told
