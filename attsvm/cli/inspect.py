@@ -169,7 +169,11 @@ def _print(found: Inspection, report: dict[str, Any], out: Path | None) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.counts().items())
     attacks = sum(int(record["attacks"]) for record in found.records)
     broken = sum(int(record["violations"]) for record in found.records)
-    print(f"{report['model']}: {len(found.records)} heads on {report['texts']} texts: {kinds}")
+    first = found.records[0]
+    print(
+        f"{report['model']}: {len(found.records)} heads on {report['texts']} texts, "
+        f"{first['fitted']} fitted and {first['tested']} held out: {kinds}"
+    )
     print(f"guarantees attacked {attacks:,} times, {broken} broken ({report['seconds']:.0f} s)")
     sharpest = max(range(len(found.records)), key=lambda k: found.records[k]["sharpness"])
     print(found.sentence(sharpest))
