@@ -121,7 +121,7 @@ def gaps_figure(gaps: Mapping[str, Any], name: str, *, look: str = "screen") -> 
             ax.set_yscale("log")
         ax.set_xlabel("queries, by gap")
         ax.set_ylabel("gap of the two top logits, at norm 1")
-        ax.legend(frameon=False, loc="lower right")
+        ax.legend(frameon=False, loc="best")
         return made
 
 

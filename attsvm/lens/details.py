@@ -81,7 +81,7 @@ def sorted_gaps(agreed: Agreement) -> dict[str, Any]:
     return {
         "head": [float(g) for g in np.sort(margins_of(fit).gap) / size],
         "svm": [float(g) for g in np.sort(logits[at, chosen] - rival.max(axis=1)) / length],
-        "best": None if found.soft else [1 / best.upper, 1 / best.lower],
+        "best": None if found.soft or not best.lower > 0 else [1 / best.upper, 1 / best.lower],
         "queries": len(chosen),
     }
 

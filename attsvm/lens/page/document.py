@@ -156,8 +156,7 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
             (
                 f"The gaps of {name}",
                 gaps_figure(gaps, name),
-                f"On {gaps['queries']} queries. A trained head leaves near-ties: its least gap is "
-                "near 0, where a matrix of the same norm could keep all of them apart.",
+                f"On {gaps['queries']} queries, at norm 1. {_least(gaps)}",
             ),
         )
     figures = []
@@ -171,6 +170,15 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
         '<section aria-labelledby="pictures"><h2 id="pictures">Pictures</h2>\n'
         f'<div class="pictures">{"".join(figures)}</div></section>'
     )
+
+
+def _least(gaps: Mapping[str, Any]) -> str:
+    """The least gap of a head beside the best one, in words."""
+    least = f"The least gap of the head is {number(gaps['head'][0])}"
+    if not gaps["best"]:
+        return f"{least}; no matrix was found that keeps all of them apart."
+    low = gaps["best"][0]
+    return f"{least}; a matrix of the same norm could keep every gap at {number(low)} or more."
 
 
 def _shown_head(report: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
