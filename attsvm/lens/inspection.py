@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,12 @@ from attsvm.ground.card import Card
 from attsvm.ground.progress import bar
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
-from attsvm.lens.capturing import Draw, capture_layers
 from attsvm.lens.measure.correlation import rank_correlation
 from attsvm.lens.measure.kinds import THRESHOLDS
 from attsvm.lens.model import TrainedModel, load
-from attsvm.lens.passages import distinct, sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, measured
+from attsvm.lens.scope import Scope, drawn_count, scope_views, unlike_texts
 from attsvm.lens.view import View
 
 
@@ -30,7 +29,8 @@ class Inspection(Table):
 
     model: its name; plan: what was spent on each head; records: the rows; details: for each head,
     in the same order, what its page shows (see `attsvm.lens.details`); rotary: heads have no single
-    W, and the columns that need one are nan.
+    W, and the columns that need one are nan. texts: how many gave a query; repeated: how many were
+    left out, as their tokens are those of another one.
 
     >>> from attsvm.lens import untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
@@ -44,6 +44,8 @@ class Inspection(Table):
     records: tuple[dict[str, Any], ...]
     details: tuple[dict[str, Any], ...]
     rotary: bool
+    texts: int
+    repeated: int = 0
 
     def columns(self) -> dict[str, Any]:
         """A column per field of `attsvm.lens.FIELDS`: arrays of numbers, lists of words."""
@@ -85,6 +87,8 @@ class Inspection(Table):
                 "model": self.model,
                 "plan": vars(self.plan),
                 "rotary": self.rotary,
+                "texts": self.texts,
+                "repeated": self.repeated,
                 "fields": FIELDS,
                 "thresholds": THRESHOLDS,
                 "heads": list(self.records),
@@ -132,7 +136,8 @@ def inspect(
     sample for this kind of model without them. layers, heads: numbers from 0; all without them.
     plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text is cut
     to. at: where the queries stand (0: the first token); drawn at random without it. All texts are
-    used where they are fewer than the plan asks for; one that is given twice counts once.
+    used where they are fewer than the plan asks for. Texts that are equal once they are cut count
+    once, and `repeated` says how many were left out: none is fitted on and held out as well.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
@@ -145,12 +150,12 @@ def inspect(
     """
     plan = plan or Plan()
     known = model if isinstance(model, TrainedModel) else load(model)
-    read = sample_texts(known.texts) if texts is None else distinct(texts)
-    draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
-    views = capture_layers(known, read, layers=layers, heads=heads, draw=draw)
-    body = known.transformer
-    count = len(layers or body.layers) * len(heads or range(body.heads))
-    return inspect_views(_watched(views, count), name=known.name, plan=plan)
+    passages = unlike_texts(known, texts, length=length)
+    scope = Scope(layers, heads, length, at)
+    views = _watched(scope_views(known, passages, scope, plan), scope.count(known))
+    found = inspect_views(views, name=known.name, plan=plan)
+    left = drawn_count(passages, plan) - found.texts
+    return replace(found, repeated=passages.repeated + left)
 
 
 def inspect_views(
@@ -165,15 +170,16 @@ def inspect_views(
     1
     """
     plan = plan or Plan()
-    records, details, rotary = [], [], False
+    records, details, rotary, texts = [], [], False, 0
     for view in views:
         record, shown = measured(view, plan)
         records.append(record)
         details.append(shown)
         rotary = rotary or view.turns is not None
+        texts = max(texts, len(view.queries))
     if not records:
         raise BadTokens("there is no head to inspect: give at least one View")
-    return Inspection(name, plan, tuple(records), tuple(details), rotary)
+    return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
 
 
 def _watched(views: Iterator[View], count: int) -> Iterator[View]:

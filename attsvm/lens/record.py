@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import TooLarge
+from attsvm.ground.blas import one_thread
 from attsvm.ground.memory import require
 from attsvm.lens.details import head_details
 from attsvm.lens.guarantee.offered import guarantees
@@ -112,6 +113,7 @@ def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
     return measured(view, plan)[0]
 
 
+@one_thread()
 def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The record of a head, and what its page shows (`attsvm.lens.details`)."""
     plan = plan or Plan()
