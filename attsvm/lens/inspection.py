@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.card import Card
-from attsvm.ground.progress import bar
+from attsvm.ground.progress import Tell, telling
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
 from attsvm.lens.measure.correlation import rank_correlation
@@ -152,16 +152,25 @@ def inspect(
     known = model if isinstance(model, TrainedModel) else load(model)
     passages = unlike_texts(known, texts, length=length)
     scope = Scope(layers, heads, length, at)
-    views = _watched(scope_views(known, passages, scope, plan), scope.count(known))
-    found = inspect_views(views, name=known.name, plan=plan)
+    views = scope_views(known, passages, scope, plan)
+    count = scope.count(known)
+    with telling(f"{count} heads") as told:
+        tell = None if told is None else lambda done, said: told(done / count, said)
+        found = inspect_views(views, name=known.name, plan=plan, progress=tell)
     left = drawn_count(passages, plan) - found.texts
     return replace(found, repeated=passages.repeated + left)
 
 
 def inspect_views(
-    views: Iterable[View], *, name: str = "views", plan: Plan | None = None
+    views: Iterable[View],
+    *,
+    name: str = "views",
+    plan: Plan | None = None,
+    progress: Tell | None = None,
 ) -> Inspection:
     """The Inspection of heads given as Views: of `attsvm.lens.capture`, or of one's own.
+
+    progress: called with how many heads are done, parts of one included, and what comes next.
 
     >>> from attsvm.lens import capture, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
@@ -170,9 +179,11 @@ def inspect_views(
     1
     """
     plan = plan or Plan()
-    records, details, rotary, texts = [], [], False, 0
+    records: list[dict[str, Any]] = []
+    details, rotary, texts = [], False, 0
     for view in views:
-        record, shown = measured(view, plan)
+        tell = None if progress is None else _at_head(progress, len(records), view)
+        record, shown = measured(view, plan, tell=tell)
         records.append(record)
         details.append(shown)
         rotary = rotary or view.turns is not None
@@ -182,10 +193,7 @@ def inspect_views(
     return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
 
 
-def _watched(views: Iterator[View], count: int) -> Iterator[View]:
-    """The Views, with a bar that grows as they are used up."""
-    with bar(f"{count} heads") as show:
-        for done, view in enumerate(views):
-            if show is not None:
-                show(done / count)
-            yield view
+def _at_head(progress: Tell, done: int, view: View) -> Tell:
+    """What a head in work tells, after so many others."""
+    who = f"layer {view.layer}, head {view.head}"
+    return lambda share, said: progress(done + share, f"{who}, {said}")

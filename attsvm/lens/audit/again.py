@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.ground.progress import bar
+from attsvm.ground.progress import Tell, telling
 from attsvm.ground.records import finite
 from attsvm.lens.audit.possible import halves
 from attsvm.lens.audit.row import Check, Row, row_of
@@ -123,9 +123,10 @@ def _heads_again(
         for row, details in zip(report["heads"], report["details"], strict=True)
     }
     wanted = (view for view in scope_views(*read) if (view.layer, view.head) in set(heads))
-    with bar(f"{len(heads)} heads measured again") as show:
+    with telling(f"{len(heads)} heads again") as told:
         for done, view in enumerate(wanted):
-            found = inspect_views([view], name=model.name, plan=plan)
+            tell = None if told is None else _after(told, done, len(heads))
+            found = inspect_views([view], name=model.name, plan=plan, progress=tell)
             made = found.as_json()
             row, details = saved[(view.layer, view.head)]
             repeated = passages.repeated + drawn_count(passages, plan) - found.texts
@@ -136,8 +137,11 @@ def _heads_again(
                 *_details_checks(details, finite(made["details"][0])),
             ]
             yield row_of(f"layer {view.layer}, head {view.head}", checks)
-            if show is not None:
-                show((done + 1) / len(heads))
+
+
+def _after(told: Tell, done: int, count: int) -> Tell:
+    """What one of `count` heads tells, after so many others."""
+    return lambda share, said: told((done + share) / count, said)
 
 
 def _queries(row: Report, plan: Report) -> dict[str, int]:
