@@ -33,14 +33,19 @@ class Racer:
 
 
 def racers() -> list[Racer]:
-    """Every optimizer of the race; ours with and without the look at the gradients beforehand."""
+    """Every optimizer of the race; ours with and without the look for gradients not finite.
+
+    Plain descent with the look is raced against SGD with torch's own look: it reads the gradients
+    a second time, and SGD alone reads and writes too little for that to pass unseen.
+    """
     from torch.optim import SGD, AdamW
 
     from attsvm.torch import MirrorDescent
 
-    fused = "AdamW fused"
+    fused, looking = "AdamW fused", "SGD foreach, checked"
     out = [
         Racer("SGD foreach", lambda x: SGD(x, lr=1e-3, foreach=True)),
+        Racer(looking, _sgd_that_looks, "SGD foreach"),
         Racer(fused, lambda x: AdamW(x, lr=1e-3, fused=True)),
         Racer("AdamW foreach", lambda x: AdamW(x, lr=1e-3, foreach=True), fused),
     ]
@@ -53,8 +58,21 @@ def racers() -> list[Racer]:
     ):
         for check in (False, True):
             name = f"MirrorDescent p={p:g}" + (", checked" if check else "")
+            rival = looking if check and p == 2 else rival
             out.append(Racer(name, _mirror(MirrorDescent, p, check), rival, reach))
     return out
+
+
+def _sgd_that_looks(params: Any) -> Any:
+    """SGD that refuses gradients which are not finite, as torch.nn.utils does it."""
+    import torch
+
+    class Looking(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            torch.nn.utils.get_total_norm([x.grad for x in params], error_if_nonfinite=True)
+            return super().step(closure)
+
+    return Looking(params, lr=1e-3, foreach=True)
 
 
 def _mirror(cls: Any, p: float, check: bool) -> Callable[[Any], Any]:
