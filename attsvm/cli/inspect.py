@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def inspect_command(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="A folder, or minilm (without it), rxnfp, rxnmapper."),
+        typer.Argument(
+            metavar="[MODEL]", help="A folder, or minilm (without it), rxnfp, rxnmapper."
+        ),
     ] = None,
     against: Annotated[
         str | None,
