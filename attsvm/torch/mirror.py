@@ -159,7 +159,7 @@ class MirrorDescent(RuleOptimizer):
     def _beside(self, x: Tensor) -> Tensor:
         """Room for the next dual variable of a parameter."""
         room = self._spare.get(id(x))
-        if room is None or room.shape != x.shape:
+        if room is None or room.shape != x.shape or not _large(room):
             room = self._spare[id(x)] = torch.empty_like(x, requires_grad=False)
         return room
 
