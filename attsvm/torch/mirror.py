@@ -131,6 +131,8 @@ class MirrorDescent(RuleOptimizer):
             _large(x)
             and self._left.get(id(x)) == (x._version, True)
             and not (group["momentum"] or group["normalized"] or group["p"] == 2)
+            and "dual" in self.state[x]  # it may have been cleared
+            and plain_memory(self.state[x]["dual"])
             and plain_memory(x)
             and plain_memory(g)
         )

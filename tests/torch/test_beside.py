@@ -195,3 +195,18 @@ def test_weights_may_begin_anywhere():
     run(other, [y], 4)
     assert x.data_ptr() % 64 and not one._spare and other._spare
     assert torch.equal(x, y)
+
+
+def test_a_state_may_be_cleared():
+    optimizer, params = built()
+    run(optimizer, params, 3)
+    optimizer.state.clear()
+    run(optimizer, params, 2, start=3)
+    other, theirs = built()
+    with torch.no_grad():
+        run(other, theirs, 3)
+        anew, weights = built()
+        for x, y in zip(weights, theirs, strict=True):
+            x.copy_(y)
+    run(anew, weights, 2, start=3)
+    assert everything(optimizer, params) == everything(anew, weights)
