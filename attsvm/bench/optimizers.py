@@ -33,14 +33,19 @@ class Racer:
 
 
 def racers() -> list[Racer]:
-    """Every optimizer of the race; ours with and without the look at the gradients beforehand."""
+    """Every optimizer of the race; ours with and without the look for gradients not finite.
+
+    Plain descent with the look is raced against SGD with torch's own look: it reads the gradients
+    a second time, and SGD alone reads and writes too little for that to pass unseen.
+    """
     from torch.optim import SGD, AdamW
 
     from attsvm.torch import MirrorDescent
 
-    fused = "AdamW fused"
+    fused, looking = "AdamW fused", "SGD foreach, checked"
     out = [
         Racer("SGD foreach", lambda x: SGD(x, lr=1e-3, foreach=True)),
+        Racer(looking, _sgd_that_looks, "SGD foreach"),
         Racer(fused, lambda x: AdamW(x, lr=1e-3, fused=True)),
         Racer("AdamW foreach", lambda x: AdamW(x, lr=1e-3, foreach=True), fused),
     ]
@@ -53,8 +58,21 @@ def racers() -> list[Racer]:
     ):
         for check in (False, True):
             name = f"MirrorDescent p={p:g}" + (", checked" if check else "")
+            rival = looking if check and p == 2 else rival
             out.append(Racer(name, _mirror(MirrorDescent, p, check), rival, reach))
     return out
+
+
+def _sgd_that_looks(params: Any) -> Any:
+    """SGD that refuses gradients which are not finite, as torch.nn.utils does it."""
+    import torch
+
+    class Looking(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            torch.nn.utils.get_total_norm([x.grad for x in params], error_if_nonfinite=True)
+            return super().step(closure)
+
+    return Looking(params, lr=1e-3, foreach=True)
 
 
 def _mirror(cls: Any, p: float, check: bool) -> Callable[[Any], Any]:
@@ -117,7 +135,8 @@ def _race(millions: float, rounds: int) -> list[dict[str, Any]]:
             if racer.name != first:
                 shares = np.array(seconds[racer.name]) / np.array(seconds[first])
                 rows[racer.name] |= {"rival": first, "ratio": float(np.median(shares))}
-    return [_row(rows[racer.name], racer, count) for racer in every]
+    asked = millions in SIZES
+    return [_row(rows[racer.name], racer, count, asked=asked) for racer in every]
 
 
 def _ready(racer: Racer, gradients: list[Any]) -> Any:
@@ -134,16 +153,17 @@ def _ready(racer: Racer, gradients: list[Any]) -> Any:
     return optimizer
 
 
-def _row(kept: dict[str, Any], racer: Racer, count: int) -> dict[str, Any]:
-    ratio = kept.get("ratio")
-    met = None if ratio is None or racer.reach is None else bool(ratio <= racer.reach)
+def _row(kept: dict[str, Any], racer: Racer, count: int, *, asked: bool) -> dict[str, Any]:
+    """The row of a racer; how far it should reach is asked at the sizes of the whole race."""
+    ratio, reach = kept.get("ratio"), racer.reach if asked else None
+    met = None if ratio is None or reach is None else bool(ratio <= reach)
     return {
         "parameters": count * _SHAPE[0] * _SHAPE[1],
         "name": racer.name,
         "ms": 1e3 * float(np.median(kept["seconds"])),
         "rival": racer.rival or None,
         "ratio": ratio,
-        "reach": racer.reach,
+        "reach": reach,
         "met": met,
     }
 

@@ -186,8 +186,8 @@ def _numbers(asked: Sequence[int] | None, count: int, what: str) -> list[int]:
     return sorted({int(one) for one in asked})
 
 
-def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encoded, Ints]:
-    """The drawn texts as numbers, and where their queries stand."""
+def check_texts(texts: Sequence[str]) -> None:
+    """Raises BadTokens unless these are texts, at least one, that a file in UTF-8 can hold."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise BadTokens("texts must be a list of strings; attsvm.lens.read_passages reads a file")
     if not len(texts):
@@ -195,10 +195,19 @@ def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encod
     for i, text in enumerate(texts):
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise BadTokens(f"text {i} has half of a letter, which no file in UTF-8 holds")
+
+
+def check_count(value: Any, name: str) -> None:
+    """Raises BadTokens unless this is a whole number from 0, or None."""
+    if value is not None and (not isinstance(value, int | np.integer) or value < 0):
+        raise BadTokens(f"{name} is {value!r}; it must be a whole number from 0")
+
+
+def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encoded, Ints]:
+    """The drawn texts as numbers, and where their queries stand."""
+    check_texts(texts)
     for name in ("queries", "seed", "length"):
-        value = getattr(draw, name)
-        if value is not None and (not isinstance(value, int | np.integer) or value < 0):
-            raise BadTokens(f"{name} is {value!r}; it must be a whole number from 0")
+        check_count(getattr(draw, name), name)
     body = model.transformer
     rng = np.random.default_rng(draw.seed)
     rows = np.arange(len(texts))

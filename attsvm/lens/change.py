@@ -19,11 +19,11 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.blas import one_thread
 from attsvm.ground.card import Card
 from attsvm.ground.progress import bar
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
-from attsvm.lens.capturing import Draw, capture_layers
 from attsvm.lens.measure.correlation import rank_correlation
 from attsvm.lens.measure.fits import (
     agreement_of,
@@ -36,8 +36,8 @@ from attsvm.lens.measure.fits import (
 from attsvm.lens.measure.rules import rule_for
 from attsvm.lens.measure.sharpness import sharpness_of
 from attsvm.lens.model import TrainedModel, load
-from attsvm.lens.passages import distinct, sample_texts
 from attsvm.lens.plan import Plan
+from attsvm.lens.scope import Scope, scope_views, unlike_texts
 from attsvm.lens.view import View
 
 # A token grew when it gained more than this much of a query's attention.
@@ -153,11 +153,10 @@ def compare(
     plan = plan or Plan()
     models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
     check_same(*models)
-    read = sample_texts(models[1].texts) if texts is None else distinct(texts)
-    draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
-    views = [capture_layers(m, read, layers=layers, heads=heads, draw=draw) for m in models]
-    body = models[0].transformer
-    count = len(layers or body.layers) * len(heads or range(body.heads))
+    passages = unlike_texts(models[1], texts, length=length)
+    scope = Scope(layers, heads, length, at)
+    views = [scope_views(one, passages, scope, plan) for one in models]
+    count = scope.count(models[0])
     pairs = zip(*views, strict=True)
     names = (models[0].name, models[1].name)
     with bar(f"{count} heads") as show:
@@ -232,6 +231,7 @@ def _with_bands(heads: list[_Head]) -> Iterator[dict[str, Any]]:
         yield head.record
 
 
+@one_thread()
 def _measured(before: View, after: View, plan: Plan) -> _Head:
     start = time.process_time()
     _check_pair(before, after)

@@ -25,6 +25,7 @@ from attsvm.ground.memory import require
 from attsvm.lens.families import Config, Weights
 
 SAFE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLE = "pytorch_model.bin"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
@@ -139,15 +140,33 @@ def read_json(file: Path) -> dict[str, Any]:
     return entries
 
 
+def read_files(folder: Path, package: Package | None = None) -> list[Path]:
+    """The files of a model that are read: configuration, weights, tokenizer."""
+    words = "vocab.txt" if package is not None and package.smiles else "tokenizer.json"
+    if (folder / SAFE).is_file():
+        weights = [folder / SAFE]
+    elif (folder / INDEX).is_file():
+        names = sorted({Path(str(file)).name for file in _placed(folder).values()})
+        weights = [folder / INDEX, *(folder / name for name in names)]
+    else:
+        weights = [folder / PICKLE]
+    return [folder / "config.json", *weights, folder / words]
+
+
+def _placed(folder: Path) -> dict[str, Any]:
+    """The file of each tensor, as the index of a checkpoint in shards names it."""
+    places = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(places, dict):
+        raise BadTokens(f"{folder / INDEX} has no weight_map")
+    return places
+
+
 def weights_of(folder: Path, package: Package | None = None) -> Weights:
     """The weights of the model in a folder; each is read when it is taken."""
     if (folder / SAFE).is_file():
         return Weights(_Shards({name: folder / SAFE for name in _names(folder / SAFE)}), SAFE)
     if (folder / INDEX).is_file():
-        places = read_json(folder / INDEX).get("weight_map")
-        if not isinstance(places, dict):
-            raise BadTokens(f"{folder / INDEX} has no weight_map")
-        files = {name: folder / Path(str(file)).name for name, file in places.items()}
+        files = {name: folder / Path(str(at)).name for name, at in _placed(folder).items()}
         there = {file.name for file in folder.iterdir() if file.is_file()}
         for file in sorted(set(files.values())):
             if file.name not in there:
@@ -160,7 +179,7 @@ def weights_of(folder: Path, package: Package | None = None) -> Weights:
     if not pickles:
         raise BadTokens(f"{folder} has no weights: {SAFE} is missing")
     if package is not None:
-        return Weights(_restricted(folder / "pytorch_model.bin"), "pytorch_model.bin")
+        return Weights(_restricted(folder / PICKLE), PICKLE)
     raise Unsupported(
         f"{folder} keeps its weights in a pickle ({pickles[0].name}), which can run code when "
         f"it is read; if you trust it, write {SAFE} beside it: {conversion(pickles[0])}"

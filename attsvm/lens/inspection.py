@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,15 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.card import Card
-from attsvm.ground.progress import bar
+from attsvm.ground.progress import Tell, telling
 from attsvm.ground.records import finite
 from attsvm.ground.result import Table
-from attsvm.lens.capturing import Draw, capture_layers
 from attsvm.lens.measure.correlation import rank_correlation
 from attsvm.lens.measure.kinds import THRESHOLDS
 from attsvm.lens.model import TrainedModel, load
-from attsvm.lens.passages import distinct, sample_texts
 from attsvm.lens.plan import Plan
 from attsvm.lens.record import FIELDS, measured
+from attsvm.lens.scope import Scope, drawn_count, scope_views, unlike_texts
 from attsvm.lens.view import View
 
 
@@ -30,7 +29,8 @@ class Inspection(Table):
 
     model: its name; plan: what was spent on each head; records: the rows; details: for each head,
     in the same order, what its page shows (see `attsvm.lens.details`); rotary: heads have no single
-    W, and the columns that need one are nan.
+    W, and the columns that need one are nan. texts: how many gave a query; repeated: how many were
+    left out, as their tokens are those of another one.
 
     >>> from attsvm.lens import untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
@@ -44,6 +44,8 @@ class Inspection(Table):
     records: tuple[dict[str, Any], ...]
     details: tuple[dict[str, Any], ...]
     rotary: bool
+    texts: int
+    repeated: int = 0
 
     def columns(self) -> dict[str, Any]:
         """A column per field of `attsvm.lens.FIELDS`: arrays of numbers, lists of words."""
@@ -85,6 +87,8 @@ class Inspection(Table):
                 "model": self.model,
                 "plan": vars(self.plan),
                 "rotary": self.rotary,
+                "texts": self.texts,
+                "repeated": self.repeated,
                 "fields": FIELDS,
                 "thresholds": THRESHOLDS,
                 "heads": list(self.records),
@@ -132,7 +136,8 @@ def inspect(
     sample for this kind of model without them. layers, heads: numbers from 0; all without them.
     plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text is cut
     to. at: where the queries stand (0: the first token); drawn at random without it. All texts are
-    used where they are fewer than the plan asks for; one that is given twice counts once.
+    used where they are fewer than the plan asks for. Texts that are equal once they are cut count
+    once, and `repeated` says how many were left out: none is fitted on and held out as well.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
@@ -145,18 +150,27 @@ def inspect(
     """
     plan = plan or Plan()
     known = model if isinstance(model, TrainedModel) else load(model)
-    read = sample_texts(known.texts) if texts is None else distinct(texts)
-    draw = Draw(min(plan.queries, len(read)) or None, plan.seed, length, at)
-    views = capture_layers(known, read, layers=layers, heads=heads, draw=draw)
-    body = known.transformer
-    count = len(layers or body.layers) * len(heads or range(body.heads))
-    return inspect_views(_watched(views, count), name=known.name, plan=plan)
+    passages = unlike_texts(known, texts, length=length)
+    scope = Scope(layers, heads, length, at)
+    views = scope_views(known, passages, scope, plan)
+    count = scope.count(known)
+    with telling(f"{count} heads") as told:
+        tell = None if told is None else lambda done, said: told(done / count, said)
+        found = inspect_views(views, name=known.name, plan=plan, progress=tell)
+    left = drawn_count(passages, plan) - found.texts
+    return replace(found, repeated=passages.repeated + left)
 
 
 def inspect_views(
-    views: Iterable[View], *, name: str = "views", plan: Plan | None = None
+    views: Iterable[View],
+    *,
+    name: str = "views",
+    plan: Plan | None = None,
+    progress: Tell | None = None,
 ) -> Inspection:
     """The Inspection of heads given as Views: of `attsvm.lens.capture`, or of one's own.
+
+    progress: called with how many heads are done, parts of one included, and what comes next.
 
     >>> from attsvm.lens import capture, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
@@ -165,21 +179,21 @@ def inspect_views(
     1
     """
     plan = plan or Plan()
-    records, details, rotary = [], [], False
+    records: list[dict[str, Any]] = []
+    details, rotary, texts = [], False, 0
     for view in views:
-        record, shown = measured(view, plan)
+        tell = None if progress is None else _at_head(progress, len(records), view)
+        record, shown = measured(view, plan, tell=tell)
         records.append(record)
         details.append(shown)
         rotary = rotary or view.turns is not None
+        texts = max(texts, len(view.queries))
     if not records:
         raise BadTokens("there is no head to inspect: give at least one View")
-    return Inspection(name, plan, tuple(records), tuple(details), rotary)
+    return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
 
 
-def _watched(views: Iterator[View], count: int) -> Iterator[View]:
-    """The Views, with a bar that grows as they are used up."""
-    with bar(f"{count} heads") as show:
-        for done, view in enumerate(views):
-            if show is not None:
-                show(done / count)
-            yield view
+def _at_head(progress: Tell, done: int, view: View) -> Tell:
+    """What a head in work tells, after so many others."""
+    who = f"layer {view.layer}, head {view.head}"
+    return lambda share, said: progress(done + share, f"{who}, {said}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attsvm.errors import Unsupported
 from attsvm.ground.card import Card
@@ -31,6 +32,18 @@ class TrainedModel(Result):
     transformer: Transformer
     reader: Reader
     texts: str = "prose"
+
+    def about(self) -> dict[str, Any]:
+        """Its family and sizes, as plain entries."""
+        body = self.transformer
+        return {
+            "family": body.family,
+            "layers": len(body.layers),
+            "heads": body.heads,
+            "width": body.width,
+            "features": body.features,
+            "causal": body.causal,
+        }
 
     def _card(self) -> Card:
         body = self.transformer

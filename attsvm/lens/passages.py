@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -58,19 +57,6 @@ def passages_of(text: str) -> list[str]:
     parts = blank.split(text) if blank.search(text) else text.split("\n")
     joined = (" ".join(part.split()) for part in parts)
     return [part for part in joined if part]
-
-
-def distinct(texts: Sequence[str]) -> Sequence[str]:
-    """The texts in their order, each once: one that is fitted on must not be held out as well.
-
-    What is no list of strings passes, to be refused where it is read.
-
-    >>> distinct(["One.", "Two.", "One."])
-    ['One.', 'Two.']
-    """
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        return texts
-    return list(dict.fromkeys(texts))
 
 
 def sample_texts(kind: str = "prose") -> list[str]:

@@ -44,16 +44,7 @@ class Reader:
 
         longest: how many tokens the model reads.
         """
-        marks = self.tokenizer.num_special_tokens_to_add(False)
-        if length is not None and not marks < length <= longest:
-            raise BadTokens(
-                f"length is {length}: give {marks + 1} to {longest}, the positions of the model"
-            )
-        if length is None:
-            self.tokenizer.no_truncation()
-        else:
-            self.tokenizer.enable_truncation(length)
-        held = self.tokenizer.encode_batch(list(texts))
+        held = self._cut(texts, length, longest)
         for i, one in enumerate(held):
             if len(one.ids) - sum(one.special_tokens_mask) < 1:
                 raise BadTokens(f"text {i} has no tokens ({texts[i][:40]!r}): leave it out")
@@ -74,6 +65,26 @@ class Reader:
                 for mark, number in zip(one.special_tokens_mask, one.ids, strict=True)
             ]
         return Encoded(ids, valid, special, tuple(self._shown(one) for one in held))
+
+    def first_of_each(self, texts: Sequence[str], *, length: int | None, longest: int) -> list[int]:
+        """Which texts to keep so that no two have the same tokens, once cut to `length`."""
+        first: dict[tuple[int, ...], int] = {}
+        for i, one in enumerate(self._cut(texts, length, longest)):
+            first.setdefault(tuple(one.ids), i)
+        return list(first.values())
+
+    def _cut(self, texts: Sequence[str], length: int | None, longest: int) -> list[Any]:
+        marks = self.tokenizer.num_special_tokens_to_add(False)
+        if length is not None and not marks < length <= longest:
+            raise BadTokens(
+                f"length is {length}: give {marks + 1} to {longest}, the positions of the model"
+            )
+        if length is None:
+            self.tokenizer.no_truncation()
+        else:
+            self.tokenizer.enable_truncation(length)
+        held: list[Any] = self.tokenizer.encode_batch(list(texts))
+        return held
 
     def _shown(self, one: Any) -> tuple[str, ...]:
         """The tokens as a reader knows them: ▁ and bytes written as letters are put back."""

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import TooLarge
+from attsvm.ground.blas import one_thread
 from attsvm.ground.memory import require
+from attsvm.ground.progress import Tell
 from attsvm.lens.details import head_details
 from attsvm.lens.guarantee.offered import guarantees
 from attsvm.lens.margins import choosing
@@ -85,9 +87,10 @@ FIELDS: dict[str, str] = {
     "undecided_margins": "margins of which this is not decided",
     "tight_lower": "the share of tight neighbours that score lower than the chosen token",
     "tied": "queries whose two top logits cannot be told apart: nothing is guaranteed of them",
-    "evictable": "the mean share of keys that may be dropped at 1 % error, by the attention row",
-    "evictable_margins": "the same, certified by margins alone",
-    "evictable_queries": "the share of queries that may drop a key",
+    "evictable": "the mean share of keys that may be dropped, all of them together, at 1 % error "
+    "of the head's output, by the attention row (of some of them alone nothing is said)",
+    "evictable_margins": "the same, certified by margins alone; then any part of them may be, too",
+    "evictable_queries": "the share of queries that may drop a set of keys",
     "key_radius": "the median of how far all keys may move, over the size of keys",
     "key_radius_share": "the share of queries where that is above 0.01",
     "query_radius": "the median of how far the query may move, over its size",
@@ -112,14 +115,22 @@ def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
     return measured(view, plan)[0]
 
 
-def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The record of a head, and what its page shows (`attsvm.lens.details`)."""
+@one_thread()
+def measured(
+    view: View, plan: Plan | None = None, *, tell: Tell | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The record of a head, and what its page shows (`attsvm.lens.details`).
+
+    tell: called with the share of the work that is done and what comes next.
+    """
     plan = plan or Plan()
+    say = tell or (lambda share, said: None)
     start = time.process_time()
     view = choosing(view)
     _check_memory(view, plan)
     found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
     parts = split(view, fit=plan.fit, test=plan.test, seed=plan.seed)
+    say(0.0, "fits to its choices")
     sharp = sharpness_of(view)
     agreed = held_out(parts, seed=plan.seed, cross=plan.cross)
     found |= {
@@ -135,10 +146,13 @@ def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict
         "chance": sharp.chance,
         "ease": agreed.ease,
     }
+    say(0.25, "fits without special keys")
     content, without = _content_fields(view, plan)
     found |= _agreement_fields(agreed, "") | content
     found["kind"] = kind_of(agreed, without)
+    say(0.45, "economy beside nulls")
     found |= _economy_fields(parts.fit, plan)
+    say(0.75, "tight margins")
     local = local_of(parts.fit, queries=plan.optimality)
     found |= {
         "optimality": local.kind,
@@ -148,6 +162,7 @@ def measured(view: View, plan: Plan | None = None) -> tuple[dict[str, Any], dict
         "undecided_margins": local.undecided,
         "tight_lower": local.lower,
     }
+    say(0.9, "guarantees and attacks")
     found |= guarantees(view, plan).fields
     details = head_details(view, agreed, plan)
     found["seconds"] = time.process_time() - start

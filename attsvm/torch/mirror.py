@@ -18,6 +18,10 @@ from torch import Tensor
 from attsvm.errors import Unsupported
 from attsvm.torch.optimizer import Group, RuleOptimizer, flat, plain_memory, precision
 
+# Entries from which a step pays for going past the caches.
+LARGE = 1 << 16
+# Bytes at whose multiples it may begin, bits.LINE.
+_LINE = 64
 # A weight is the one that the last step left when it is within so many roundings of it.
 _ROUNDINGS = 4
 
@@ -29,7 +33,9 @@ class MirrorDescent(RuleOptimizer):
     normalized: each gradient is divided by its own ℓQ norm, Q = P/(P − 1). momentum: as in
     torch.optim.SGD, m ← μ m + g. weight_decay: decoupled, w ← (1 − η λ) w beside the step.
     maximize: climb. foreach: move the tensors that no kernel takes together; chosen without it.
-    check_finite: refuse a step whose gradients are not finite, before anything is changed.
+    check_finite: refuse a step whose gradients are not finite; nothing is changed then. Large
+    tensors are looked at while they move, with the dual variables of the last step kept as the way
+    back: with them the state is as large as AdamW's.
 
     Weights that are changed from outside (a projection, another checkpoint) get their u anew;
     changes through `.data` cannot be seen: call `forget()` after them.
@@ -56,7 +62,8 @@ class MirrorDescent(RuleOptimizer):
         foreach: bool | None = None,
         check_finite: bool = True,
     ) -> None:
-        self._left: dict[int, int] = {}
+        self._left: dict[int, tuple[int, bool]] = {}
+        self._spare: dict[int, Tensor] = {}
         defaults = {
             "lr": lr,
             "p": p,
@@ -71,7 +78,7 @@ class MirrorDescent(RuleOptimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._left = {}
+        self._left, self._spare = {}, {}
 
     def forget(self) -> None:
         """Look at every weight before the next step, and take u anew where it is another one."""
@@ -95,28 +102,74 @@ class MirrorDescent(RuleOptimizer):
         self.forget()
 
     def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
-        lr, p, decay = float(group["lr"]), float(group["p"]), float(group["weight_decay"])
         toward = self._directions(group, params, gradients)
-        lr = -lr if group["maximize"] else lr
-        kept = 1 - abs(lr) * decay
+        p, lr, shrink = _sizes(group)
         if p == 2:
-            _plain(params, toward, lr, kept)
+            _plain(params, toward, lr, shrink)
             return
-        shrink = kept ** (p - 1)
         others: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
         for x, g in zip(params, toward, strict=True):
             u = self._dual(x, p)
             if plain_memory(x) and plain_memory(u) and plain_memory(g):
+                from attsvm.torch.one_pass import step
                 from attsvm.torch.threads import in_parts
 
-                in_parts(flat(u), flat(g), flat(x), lr=lr, shrink=shrink, p=p)
+                arrays, far = (flat(u), flat(g), flat(x)), _large(x)
+                in_parts(step, arrays, lr=lr, shrink=shrink, p=p, far=far)
                 torch.autograd.graph.increment_version(x)
+                self._left[id(x)] = (x._version, True)
             else:
                 for part, tensor in zip(others, (x, u, g), strict=True):
                     part.append(tensor)
         if others[0]:
             _mirrored(*others, lr=lr, shrink=shrink, p=p, together=group["foreach"])
-        self._left |= {id(x): x._version for x in params}
+            self._left |= {id(x): (x._version, False) for x in others[0]}
+
+    def _looks(self, group: Group, x: Tensor, g: Tensor) -> bool:
+        """Whether it is large, the kernels' own work, and its weight what they left last time."""
+        return (
+            _large(x)
+            and self._left.get(id(x)) == (x._version, True)
+            and not (group["momentum"] or group["normalized"] or group["p"] == 2)
+            and "dual" in self.state[x]  # it may have been cleared
+            and plain_memory(self.state[x]["dual"])
+            and plain_memory(x)
+            and plain_memory(g)
+        )
+
+    def _move_and_look(self, parts: list[list[tuple[int, Tensor, Tensor]]]) -> None:
+        if not any(parts):
+            return
+        from attsvm.torch.one_pass import step_beside
+        from attsvm.torch.threads import in_parts
+
+        moved: list[tuple[Tensor, float]] = []
+        for number, (group, part) in enumerate(zip(self.param_groups, parts, strict=True)):
+            p, lr, shrink = _sizes(group)
+            for place, x, g in part:
+                u, new = self.state[x]["dual"], self._beside(x)
+                arrays = (flat(u), flat(g), flat(new), flat(x))
+                moved.append((x, p))
+                if not all(in_parts(step_beside, arrays, lr=lr, shrink=shrink, p=p)):
+                    self._take_back(moved)
+                    raise self._refusal(number, place)
+        for x, _ in moved:
+            self._spare[id(x)], self.state[x]["dual"] = self.state[x]["dual"], self._spare[id(x)]
+            torch.autograd.graph.increment_version(x)
+            self._left[id(x)] = (x._version, True)
+
+    def _beside(self, x: Tensor) -> Tensor:
+        """Room for the next dual variable of a parameter."""
+        room = self._spare.get(id(x))
+        if room is None or room.shape != x.shape or not _large(room):
+            room = self._spare[id(x)] = torch.empty_like(x, requires_grad=False)
+        return room
+
+    def _take_back(self, moved: list[tuple[Tensor, float]]) -> None:
+        """Give weights that were moved the values of their dual variables again."""
+        for x, p in moved:
+            x.copy_(_left_by(self.state[x]["dual"], x, p))
+            self._left[id(x)] = (x._version, True)
 
     def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
         """What is taken off the dual variables, times the step size."""
@@ -137,7 +190,7 @@ class MirrorDescent(RuleOptimizer):
         state = self.state[x]
         if "dual" not in state:
             state["dual"] = _power(x.detach().to(precision(x)), p - 1)
-        elif self._left.get(id(x)) != x._version:
+        elif self._left.get(id(x), (None,))[0] != x._version:
             u = state["dual"]
             expected = _left_by(u, x.detach(), p)
             off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
@@ -146,13 +199,26 @@ class MirrorDescent(RuleOptimizer):
         return dual
 
 
+def _large(x: Tensor) -> bool:
+    """Whether a step on it goes past the caches."""
+    return x.numel() >= LARGE and x.data_ptr() % _LINE == 0
+
+
+def _sizes(group: Group) -> tuple[float, float, float]:
+    """P, the signed step size and the factor of a dual variable."""
+    p, lr = float(group["p"]), float(group["lr"])
+    shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
+    return p, -lr if group["maximize"] else lr, shrink
+
+
 def _left_by(u: Tensor, x: Tensor, p: float) -> Tensor:
     """The weights that a step to the dual variable u leaves, computed as the step does for x."""
     if plain_memory(x) and plain_memory(u):
+        from attsvm.torch.one_pass import step
         from attsvm.torch.threads import in_parts
 
-        w = torch.empty_like(x)
-        in_parts(flat(u.clone()), flat(torch.zeros_like(u)), flat(w), lr=0.0, shrink=1.0, p=p)
+        w, zero = torch.empty_like(x), torch.zeros_like(u)
+        in_parts(step, (flat(u.clone()), flat(zero), flat(w)), lr=0.0, shrink=1.0, p=p)
         return w
     return _power(u, 1 / (p - 1)).to(x.dtype)
 

@@ -6,23 +6,30 @@ whole    e = 1, 2, …, 64 (P = 1 + 1/e): at most six multiplications, chosen by
 root     e = ½ (P = 3): a square root
 power    any other e: |u|^e = 2^(e log2|u|) by polynomials, within 4e-7 of the value
 
-Streams of memory are the cost: the arrays are walked in two halves at once, which processors
-fetch faster than one. `twin` does the same with NumPy alone.
+Streams of memory are the cost, and every way looks in its one pass whether g is finite:
+
+near      u and w in place, for what stays in the caches
+far       u in place; w is only written, so it goes past the caches and is never fetched
+beside    the new u beside the old one, both past the caches: the old u is the way back
+
+`twin` does the same with NumPy alone.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.ground.compiled import ENTRY, INNER, njit
-from attsvm.torch.bits import bits_of, fma, real_of
+from attsvm.torch.bits import LINE, bits_of, drain, fma, real_of, store_far
 
 Singles = NDArray[np.float32]
 F, I = np.float32, np.int32
 
+NEAR, FAR, BESIDE = 0, 1, 2
 # The largest whole exponent that is done by multiplications.
 MOST = 64
 # The least float32 with a full mantissa; |u| below it counts as zero in a power.
@@ -47,6 +54,12 @@ _ONE, _HALF = F(1.0), F(0.5)
 
 
 @njit(**INNER, forceinline=True)
+def _not_finite(x: Any) -> Any:
+    """1 for an infinity or NaN, 0 otherwise."""
+    return I(I(bits_of(x) & _EXPONENT) == _EXPONENT)
+
+
+@njit(**INNER, forceinline=True)
 def _times(x: Any, b0: bool, b1: bool, b2: bool, b3: bool, b4: bool, b5: bool) -> Any:
     """x |x|^k for k with these bits."""
     a, out = abs(x), x
@@ -64,33 +77,80 @@ def _times(x: Any, b0: bool, b1: bool, b2: bool, b3: bool, b4: bool, b5: bool) -
     return out
 
 
-@njit(**ENTRY)
-def whole(u: Singles, g: Singles, w: Singles, lr: Any, shrink: Any, k: int) -> None:
-    """The step with w = u |u|^k."""
+@njit(**INNER, forceinline=True)
+def _put(i: int, x: Any, y: Any, u: Singles, new: Singles, w: Singles, way: int) -> None:
+    """Entry i of the dual variable and of w, as `way` says."""
+    if way == BESIDE:
+        store_far(new, i, x)
+        store_far(w, i, y)
+    elif way == FAR:
+        u[i] = x
+        store_far(w, i, y)
+    else:
+        u[i] = x
+        w[i] = y
+
+
+@njit(**INNER, forceinline=True)
+def _whole_by(
+    u: Singles, g: Singles, new: Singles, w: Singles, lr: Any, shrink: Any, way: int, k: int
+) -> bool:
+    """The step with w = u |u|^k; whether g is finite."""
     b0, b1, b2 = (k & 1) > 0, (k & 2) > 0, (k & 4) > 0
     b3, b4, b5 = (k & 8) > 0, (k & 16) > 0, (k & 32) > 0
-    n = u.size // 2
-    ua, ub, ga, gb, wa, wb = u[:n], u[n:], g[:n], g[n:], w[:n], w[n:]
-    for i in range(n):
-        x = ua[i] * shrink - lr * ga[i]
-        y = ub[i] * shrink - lr * gb[i]
-        ua[i] = x
-        ub[i] = y
-        wa[i] = _times(x, b0, b1, b2, b3, b4, b5)
-        wb[i] = _times(y, b0, b1, b2, b3, b4, b5)
-    for i in range(2 * n, u.size):
+    found = I(0)
+    for i in range(u.size):
         x = u[i] * shrink - lr * g[i]
-        u[i] = x
-        w[i] = _times(x, b0, b1, b2, b3, b4, b5)
+        found = I(found | _not_finite(g[i]))
+        _put(i, x, _times(x, b0, b1, b2, b3, b4, b5), u, new, w, way)
+    return bool(found == I(0))
 
 
 @njit(**ENTRY)
-def root(u: Singles, g: Singles, w: Singles, lr: Any, shrink: Any) -> None:
-    """The step with w = sign(u) √|u|."""
+def whole(
+    u: Singles, g: Singles, new: Singles, w: Singles, lr: Any, shrink: Any, way: int, k: int
+) -> bool:
+    """The step with w = u |u|^k; whether g is finite."""
+    if way == NEAR:
+        return _whole_by(u, g, u, w, lr, shrink, NEAR, k)
+    if way == FAR:
+        fine = _whole_by(u, g, u, w, lr, shrink, FAR, k)
+    else:
+        fine = _whole_by(u, g, new, w, lr, shrink, BESIDE, k)
+    drain()
+    return fine
+
+
+@njit(**INNER, forceinline=True)
+def _root(x: Any) -> Any:
+    """sign(x) √|x|."""
+    return real_of(I(bits_of(F(np.sqrt(abs(x)))) | I(bits_of(x) & _SIGN)))
+
+
+@njit(**INNER, forceinline=True)
+def _root_by(
+    u: Singles, g: Singles, new: Singles, w: Singles, lr: Any, shrink: Any, way: int
+) -> bool:
+    """The step with w = sign(u) √|u|; whether g is finite."""
+    found = I(0)
     for i in range(u.size):
         x = u[i] * shrink - lr * g[i]
-        u[i] = x
-        w[i] = real_of(I(bits_of(F(np.sqrt(abs(x)))) | I(bits_of(x) & _SIGN)))
+        found = I(found | _not_finite(g[i]))
+        _put(i, x, _root(x), u, new, w, way)
+    return bool(found == I(0))
+
+
+@njit(**ENTRY)
+def root(u: Singles, g: Singles, new: Singles, w: Singles, lr: Any, shrink: Any, way: int) -> bool:
+    """The step with w = sign(u) √|u|; whether g is finite."""
+    if way == NEAR:
+        return _root_by(u, g, u, w, lr, shrink, NEAR)
+    if way == FAR:
+        fine = _root_by(u, g, u, w, lr, shrink, FAR)
+    else:
+        fine = _root_by(u, g, new, w, lr, shrink, BESIDE)
+    drain()
+    return fine
 
 
 @njit(**INNER, forceinline=True)
@@ -128,18 +188,42 @@ def _power(a: Any, high: Any, low: Any, e: Any) -> Any:
     return E * one * other
 
 
-@njit(**ENTRY)
-def power(
-    u: Singles, g: Singles, w: Singles, lr: Any, shrink: Any, high: Any, low: Any, e: Any
-) -> None:
-    """The step with w = sign(u)|u|^e, e = high + low."""
+@njit(**INNER, forceinline=True)
+def _signed(x: Any, high: Any, low: Any, e: Any) -> Any:
+    """sign(x)|x|^e."""
+    a = abs(x)
+    r = _power(a, high, low, e)
+    r = r if a >= LEAST else F(0.0)
+    return real_of(I(bits_of(r) | I(bits_of(x) & _SIGN)))
+
+
+@njit(**INNER, forceinline=True)
+def _power_by(
+    u: Singles, g: Singles, new: Singles, w: Singles, lr: Any, shrink: Any, way: int, parts: Any
+) -> bool:
+    """The step with w = sign(u)|u|^e, parts = (high, low, e = high + low); whether g is finite."""
+    high, low, e = parts
+    found = I(0)
     for i in range(u.size):
         x = u[i] * shrink - lr * g[i]
-        u[i] = x
-        a = abs(x)
-        r = _power(a, high, low, e)
-        r = r if a >= LEAST else F(0.0)
-        w[i] = real_of(I(bits_of(r) | I(bits_of(x) & _SIGN)))
+        found = I(found | _not_finite(g[i]))
+        _put(i, x, _signed(x, high, low, e), u, new, w, way)
+    return bool(found == I(0))
+
+
+@njit(**ENTRY)
+def power(
+    u: Singles, g: Singles, new: Singles, w: Singles, lr: Any, shrink: Any, way: int, parts: Any
+) -> bool:
+    """The step with w = sign(u)|u|^e, parts = (high, low, e = high + low); whether g is finite."""
+    if way == NEAR:
+        return _power_by(u, g, u, w, lr, shrink, NEAR, parts)
+    if way == FAR:
+        fine = _power_by(u, g, u, w, lr, shrink, FAR, parts)
+    else:
+        fine = _power_by(u, g, new, w, lr, shrink, BESIDE, parts)
+    drain()
+    return fine
 
 
 @njit(**ENTRY)
@@ -159,18 +243,55 @@ def all_finite(bits: NDArray[np.int32]) -> bool:
     return bool(found == I(0))
 
 
-def step(u: Singles, g: Singles, w: Singles, *, lr: float, shrink: float, p: float) -> None:
-    """The step in place on flat arrays; of NaN and infinities nothing is promised."""
+def step(
+    u: Singles,
+    g: Singles,
+    w: Singles,
+    *,
+    lr: float,
+    shrink: float,
+    p: float,
+    far: bool = False,
+) -> bool:
+    """The step in place on flat arrays; whether g is finite. Where it is not, u and w are not.
+
+    far: w is written past the caches, where it begins at a multiple of bits.LINE bytes.
+    """
+    kernel, numbers = _kernel(p)
+    way = FAR if far and _on_lines(w) else NEAR
+    return bool(kernel(u, g, u, w, F(lr), F(shrink), way, *numbers))
+
+
+def step_beside(
+    u: Singles, g: Singles, new: Singles, w: Singles, *, lr: float, shrink: float, p: float
+) -> bool:
+    """The step on flat arrays, u left as it is and the new one in `new`; whether g is finite.
+
+    `step` with lr = 0 and shrink = 1 gives the w of u again, bit by bit. Raises ValueError unless
+    new and w begin at multiples of bits.LINE bytes.
+    """
+    if not _on_lines(new, w):
+        raise ValueError(f"new and w must begin at multiples of {LINE} bytes")
+    kernel, numbers = _kernel(p)
+    return bool(kernel(u, g, new, w, F(lr), F(shrink), BESIDE, *numbers))
+
+
+def _on_lines(*arrays: Singles) -> bool:
+    """Whether all of them begin where far stores may."""
+    return all(x.size == 0 or x.ctypes.data % LINE == 0 for x in arrays)
+
+
+@cache
+def _kernel(p: float) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel for an exponent, and the numbers it asks for last."""
     e = 1 / (p - 1)
     near = round(e)
-    given = (u, g, w, F(lr), F(shrink))
     if 1 <= near <= MOST and abs(e - near) < 1e-12 * e:
-        whole(*given, near - 1)
-    elif e == 0.5:
-        root(*given)
-    else:
-        high = np.round(e * 256) / 256
-        power(*given, F(high), F(e - high), F(e))
+        return whole, (near - 1,)
+    if e == 0.5:
+        return root, ()
+    high = np.round(e * 256) / 256
+    return power, ((F(high), F(e - high), F(e)),)
 
 
 def twin(u: Singles, g: Singles, w: Singles, *, lr: float, shrink: float, p: float) -> None:

@@ -1,7 +1,7 @@
 """What the optimizers share: the laws of their arguments, closures, and gradients that are read.
 
 A step is taken whole or not at all: sparse and complex gradients, and gradients with a NaN or an
-infinity in them, are refused by the name of their parameter before anything is changed.
+infinity in them, are refused by the name of their parameter, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,6 +39,14 @@ def flat(x: Tensor) -> Any:
 def precision(x: Tensor) -> torch.dtype:
     """The precision of a parameter's state: float32, whatever the weights are, or float64."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+class Ready(NamedTuple):
+    """Parameters and gradients of a group: looked at, and those that are looked at as they move."""
+
+    params: list[Tensor]
+    gradients: list[Tensor]
+    looking: list[tuple[int, Tensor, Tensor]]
 
 
 class RuleOptimizer(Optimizer):
@@ -85,9 +93,10 @@ class RuleOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         ready = [self._gradients(group, number) for number, group in enumerate(self.param_groups)]
-        for group, (params, gradients) in zip(self.param_groups, ready, strict=True):
-            if params:
-                self._move(group, params, gradients)
+        self._move_and_look([found.looking for found in ready])
+        for group, found in zip(self.param_groups, ready, strict=True):
+            if found.params:
+                self._move(group, found.params, found.gradients)
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -113,12 +122,12 @@ class RuleOptimizer(Optimizer):
             for name, value in kept.items():
                 self.state[x][name] = value.detach().to(x.device, precision(x)).clone()
 
-    def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
+    def _gradients(self, group: Group, number: int) -> Ready:
         """The parameters of a group that have a gradient, and the gradients, checked."""
         shrink = float(group["lr"]) * float(group["weight_decay"])
         if not 0 <= shrink < 1:  # a schedule may have changed the rate since it was checked
             raise Unsupported(f"lr × weight_decay is {shrink:g}: it must lie in [0, 1)")
-        params, gradients = [], []
+        ready = Ready([], [], [])
         for place, x in enumerate(group["params"]):
             g = x.grad
             if g is None:
@@ -128,14 +137,31 @@ class RuleOptimizer(Optimizer):
                     f"the gradient of {_name(group, number, place)} is sparse: make it dense "
                     "(an embedding with sparse=False) or give it to torch.optim.SparseAdam"
                 )
+            if group["check_finite"] and self._looks(group, x, g):
+                ready.looking.append((place, x, g))
+                continue
             if group["check_finite"] and not _finite(g):
-                raise Unsupported(
-                    f"the gradient of {_name(group, number, place)} is not finite: the step is "
-                    "not taken, and nothing was changed"
-                )
-            params.append(x)
-            gradients.append(g)
-        return params, gradients
+                raise self._refusal(number, place)
+            ready.params.append(x)
+            ready.gradients.append(g)
+        return ready
+
+    def _refusal(self, number: int, place: int) -> Unsupported:
+        """What to raise when the gradient at a place of a group is not finite."""
+        return Unsupported(
+            f"the gradient of {_name(self.param_groups[number], number, place)} is not finite: "
+            "the step is not taken, and nothing was changed"
+        )
+
+    def _looks(self, group: Group, x: Tensor, g: Tensor) -> bool:
+        """Whether `_move_and_look` moves the parameter and looks at its gradient in one pass."""
+        return False
+
+    def _move_and_look(self, parts: list[list[tuple[int, Tensor, Tensor]]]) -> None:
+        """Move these (place, parameter, gradient) of every group, or none of them.
+
+        Comes before `_move`. Raises `_refusal` where a gradient is not finite.
+        """
 
     def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
         """Move the parameters of a group by its rule."""

@@ -173,8 +173,10 @@ def test_two_models_are_not_compared(attsvm, text, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_run(attsvm, text, tmp_path):
     (tmp_path / "file").write_text("mine")
-    for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        found = words(attsvm, write(tmp_path / "mine", "bert"), text, "--out", out)
+    none = tmp_path / "no-model"  # were it looked for first, this would be what is said
+    for out in (tmp_path / "file", tmp_path / "file" / "below", "/proc/x", "/proc/x/y"):
+        found = words(attsvm, none, text, "--out", out)
+        assert str(out) in found.err
         assert found.code == 2
         assert found.err.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
@@ -200,12 +202,26 @@ def test_a_head_without_a_choice_is_diffuse_and_not_called_rotary(attsvm, text, 
     assert "by their positions" not in page
 
 
-def test_a_text_that_comes_twice_counts_once(attsvm, tmp_path):
-    """Otherwise it would be fitted on and held out as well."""
+def test_texts_that_are_equal_once_they_are_cut_count_once(attsvm, tmp_path):
+    """Otherwise one would be fitted on and held out as well."""
     model = write(tmp_path / "mine", "bert")
     file = tmp_path / "again.txt"
     lines = ["a b c d", "c d e f", "g h i j", "k l m n", "o p q r"]
-    file.write_text("\n".join(6 * lines))
+    file.write_text("\n".join([*lines, *lines, *(f"{line} x {k}" for k, line in enumerate(lines))]))
     found = words(attsvm, model, file, "--json")
-    assert found.report["texts"] == 5
+    assert (found.report["texts"], found.report["repeated"]) == (10, 5)
+    found = words(attsvm, model, file, "--json", "--length", 6)  # four letters and two marks
+    assert (found.report["texts"], found.report["repeated"]) == (5, 10)
     assert {head["fitted"] + head["tested"] for head in found.report["heads"]} == {5}
+    assert "repetitions: 10 texts" in words(attsvm, model, file, "--length", 6).out
+
+
+def test_causal_queries_that_see_the_same_tokens_count_once(attsvm, tmp_path):
+    model = write(tmp_path / "mine", "gpt2")
+    file = tmp_path / "again.txt"
+    lines = [f"{first} b {last}" for first in "acdefg" for last in "hij"]
+    file.write_text("\n".join(lines))
+    found = words(attsvm, model, file, "--json", "--at", 3)  # the first token is a mark
+    assert (found.report["texts"], found.report["repeated"]) == (18, 0)
+    found = words(attsvm, model, file, "--json", "--at", 2)
+    assert (found.report["texts"], found.report["repeated"]) == (6, 12)

@@ -299,3 +299,18 @@ def test_logits_beyond_measure_let_nothing_go(size):
     found = guarantees(view, Plan(attacks=10))
     assert found.fields["violations"] == 0
     assert not found.queries["evictable_margins"].any()
+
+
+def test_evictable_keys_are_a_set_by_the_row_and_every_part_of_it_by_margins():
+    """Two keys whose values make up for each other may go together, and the lower one not alone."""
+    keys = np.array([[[0.0, 0.0], [-3.0, 5.0], [-2.9, -4.6]]])
+    values = {
+        "value_factor": np.array([[0.0, 0.0], [0.0, 1.0]]),
+        "value_shift": np.array([10.0, 0.0]),
+    }
+    view = view_of(keys, np.array([[1.0, 0.0]]), np.eye(2), **values)
+    found = eviction_of(view, margins_of(view))
+    assert (found.known[0], found.order[0, :2].tolist()) == (2, [1, 2])
+    assert attacks.drop_keys(view, np.array([2]), found.order, share=0.01).broken == 0
+    assert attacks.drop_keys(view, np.array([1]), found.order, share=0.01).broken == 1
+    assert found.bound[0] == 0

@@ -93,3 +93,12 @@ def test_offsets_say_where_the_choice_stands():
 def test_nothing_to_inspect_is_refused():
     with pytest.raises(BadTokens, match="no head to inspect"):
         lens.inspect_views([])
+
+
+def test_what_comes_next_is_told():
+    told = []
+    views = [replace(random_view(30), head=k) for k in (0, 1)]
+    lens.inspect_views(views, plan=PLAN, progress=lambda done, said: told.append((done, said)))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert any("head 1, tight margins" in said for _, said in told)
+    assert 1 < told[-1][0] < 2

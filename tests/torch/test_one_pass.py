@@ -71,7 +71,7 @@ def test_threads_give_the_same_step():
 
     u, g, w = drawn(3 * 2**18 + 5)
     alone, parts = (u.copy(), g, w.copy()), (u.copy(), g, w.copy())
-    in_parts(*alone, lr=0.01, shrink=0.9, p=1.1)
+    in_parts(one_pass.step, alone, lr=0.01, shrink=0.9, p=1.1)
     torch.set_num_threads(3)
-    in_parts(*parts, lr=0.01, shrink=0.9, p=1.1)
+    in_parts(one_pass.step, parts, lr=0.01, shrink=0.9, p=1.1)
     assert np.array_equal(alone[0], parts[0]) and np.array_equal(alone[2], parts[2])

@@ -9,7 +9,10 @@ this is the error. Where only margins are, r ≤ |E| e^{−g} for keys at least 
 
     ‖o − o'‖ ≤ |E| e^{−g} max_{t ∈ E} ‖v_t − o‖.
 
-Keys are dropped in the order of their logits, lowest first.
+Keys are dropped in the order of their logits, lowest first, and what is found is one set for each
+query: the largest such set that may go as a whole. By the attention row nothing is said of a part
+of it, as values of dropped keys can make up for each other; the bound by margins only falls when
+fewer keys go, and holds for every part. Both are about the head's own output at this query.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MAPPED = {
     "economy_rotated": "norm economy of rotated nulls",
     "nuclear_economy": "norm economy, nuclear",
     "ease": "ease of the selection",
-    "evictable": "evictable keys",
+    "evictable": "keys evictable together",
     "key_radius": "stability radius of keys",
     "int8_safe": "choices int8 surely keeps",
 }
@@ -54,7 +54,9 @@ def render(report: Mapping[str, Any]) -> str:
             f'<section aria-labelledby="each"><h2 id="each">Each head</h2>\n'
             '<p class="hint">Tokens are shaded by the attention on them. <span class="tok asks">'
             'query</span> <span class="tok chosen" style="--a:.6">chosen</span> <span class="tok '
-            f'drops">may be dropped</span></p>\n{heads}</section>',
+            'drops">may be dropped</span>: all keys so marked may go together, their attention '
+            "shared among the others; of some of them alone nothing is said.</p>\n"
+            f"{heads}</section>",
         ]
     )
     name = report["model"]
@@ -220,7 +222,7 @@ def _table(records: Sequence[Mapping[str, Any]]) -> str:
         "content_svm_agreement": "content",
         "economy": "economy",
         "economy_rotated": "rotated",
-        "evictable": "evictable",
+        "evictable": "evictable together",
         "key_radius": "radius",
         "int8_safe": "int8",
     }

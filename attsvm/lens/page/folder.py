@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from attsvm.errors import BadTokens
 from attsvm.ground.records import disk_space, write_json, write_text
+from attsvm.lens.checkpoints import read_json
 from attsvm.lens.page.document import render
 
 RESULTS, PAGE = "results.json", "report.html"
@@ -21,17 +21,42 @@ def check_folder(folder: Path) -> None:
     """Raises BadTokens where an inspection cannot be written: a file, or files of others."""
     if folder.exists() and not folder.is_dir():
         raise BadTokens(f"{folder} is a file; --out is a folder")
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise BadTokens(f"{folder} cannot be written to: {there} is closed, or no folder")
+    _try_to_write(folder)
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
-        written = json.loads((folder / RESULTS).read_text("utf-8")).get("kind")
-    except (OSError, ValueError, AttributeError):
-        written = None
-    if written != KIND:
-        raise BadTokens(f"{folder} holds files that no inspection wrote: give a new folder")
+        read_folder(folder)
+    except BadTokens as error:
+        raise BadTokens(
+            f"{folder} holds files that no inspection wrote: give a new folder"
+        ) from error
+
+
+def _try_to_write(folder: Path) -> None:
+    """Raises BadTokens where a file cannot be made in the folder; leaves nothing behind."""
+    new = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BadTokens(f"{folder} cannot be written to ({why}): give another folder") from error
+    finally:
+        for place in new:
+            if place.is_dir():
+                place.rmdir()
+
+
+def read_folder(folder: Path) -> dict[str, Any]:
+    """The entries of a folder's results.json. Raises BadTokens where no inspection wrote one."""
+    file = folder / RESULTS
+    if not file.is_file():
+        raise BadTokens(f"{folder} has no {RESULTS}: `attsvm inspect --out {folder}` writes one")
+    report = read_json(file)
+    if report.get("kind") != KIND:
+        raise BadTokens(f"{file} was written by no inspection, or by another version")
+    return report
 
 
 def write_folder(folder: Path, report: Mapping[str, Any]) -> Path:

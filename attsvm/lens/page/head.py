@@ -110,9 +110,9 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ),
         (
             "Guaranteed",
-            f"{share(get('evictable'))} of keys may be dropped at 1 % error; choices keep while "
-            f"keys move {share(get('key_radius'))} of their size, or queries "
-            f"{share(get('query_radius'))} (medians); int8 keeps "
+            f"{share(get('evictable'))} of keys may be dropped together at 1 % error of the head’s "
+            f"output; choices keep while keys move {share(get('key_radius'))} of their size, or "
+            f"queries {share(get('query_radius'))} (medians); int8 keeps "
             f"{share(get('int8_safe'))} of choices for sure, "
             f"{share(get('int8_same'))} in fact",
         ),
@@ -157,7 +157,7 @@ def _sample(one: Record) -> str:
         ]
         title = f"{100 * weight:.2f} % of the attention"
         if "drops" in marks:
-            title += "; may be dropped"
+            title += "; may be dropped, with all others so marked"
         strength = f"--a:{min(max(weight, 0.0), 1.0):.3f}"
         words.append(
             f'<span class="{" ".join(["tok", *marks])}" style="{strength}" title="{title}">'
@@ -168,7 +168,7 @@ def _sample(one: Record) -> str:
         if not one["key_radius"] > 0
         else f"choice certified while every key moves less than {share(one['key_radius'])} of its "
         f"size, or the query less than {share(one['query_radius'])}; {len(drop)} of "
-        f"{keys} keys may be dropped at 1 % error; int8 "
+        f"{keys} keys may be dropped together at 1 % error; int8 "
         + ("surely keeps it" if one["int8_safe"] else "may change it")
     )
     return (
