@@ -120,7 +120,9 @@ def _closed(
 
     leave, prox = Handover(rows, tol), cast(Prox, norm.prox)
     W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=heard)
-    if not leave.left:
+    # Bounds that look good and are refused leave no way on for splitting.
+    refused = enough is not None and leave.able(best) and not enough(W, best)
+    if not leave.left and not refused:
         return W, best
     W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=onward)
     if gap <= max(tol, HELP):

@@ -31,8 +31,12 @@ class Handover:
         sooner = stale >= IDLE
         if self.tol < gap <= NEAR:
             sooner = sooner or self._path(k, gap) < self._more(gap, epochs)
-        self.left = sooner and fits(self.rows, k)
+        self.left = sooner and self.able(lam)
         return self.left
+
+    def able(self, lam: Floats) -> bool:
+        """Whether the path has the memory it needs."""
+        return fits(self.rows, working_rows(self.rows, lam))
 
     def _path(self, k: int, gap: float) -> float:
         """Operations of the path to the tolerance."""

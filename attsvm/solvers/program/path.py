@@ -111,6 +111,10 @@ def close_gap(
             values = unit_rows.values(w)
             if not np.isfinite(values).all() or not np.isfinite(point.lam).all():
                 break
+            if enough is not None:
+                # What it costs to restore ties is known only to first order: the last W misses
+                # them least.
+                best = replace(best, upper=np.inf)
             best = best.below(given, norm, point.spread(unit_rows)).above(given, norm, w)
             if told is not None:
                 first = best.gap if first == np.inf else first
@@ -119,7 +123,7 @@ def close_gap(
             stale += 1
             if best.gap < 0.9 * mark or point.total < 0.9 * least:
                 stale, mark, least = 0, min(mark, best.gap), min(least, point.total)
-            if best.gap <= tol:
+            if best.gap <= tol and (enough is None or unit_rows.miss(values) <= tol):
                 if enough is None or enough(best.W * unit, best.lam):
                     break
                 tol, refused = tol * SHARPER, refused + 1
@@ -163,6 +167,11 @@ class _UnitRows:
     def values(self, W: Floats) -> Floats:
         """A(W) (m,)."""
         return margins(self.rows, W) / self.length
+
+    def miss(self, values: Floats) -> float:
+        """By how much, of a typical right-hand side, ties and rows with b = 0 are missed."""
+        short = np.where(self.free, np.abs(values - self.b), np.maximum(-values, 0.0))
+        return float((short / self.typical)[self.free | (self.b == 0.0)].max(initial=0.0))
 
     def adjoint(self, J: Ints, lam: Floats) -> Floats:
         """A*λ (d, dq) of the rows J."""
