@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -167,6 +168,7 @@ def _additive(mask: Tensor, kind: torch.dtype) -> Tensor:
     return mask.masked_fill(shut, -torch.inf)
 
 
+@lru_cache(maxsize=8)
 def sample(size: tuple[int, int, int], most: int, turn: int, device: Any) -> tuple[Tensor, Tensor]:
     """(b (nb,), l (nb, m)): at most `most` queries, evenly over sequences and places.
 

@@ -131,6 +131,8 @@ class MirrorDescent(RuleOptimizer):
             _large(x)
             and self._left.get(id(x)) == (x._version, True)
             and not (group["momentum"] or group["normalized"] or group["p"] == 2)
+            and "dual" in self.state[x]  # it may have been cleared
+            and plain_memory(self.state[x]["dual"])
             and plain_memory(x)
             and plain_memory(g)
         )
@@ -159,7 +161,7 @@ class MirrorDescent(RuleOptimizer):
     def _beside(self, x: Tensor) -> Tensor:
         """Room for the next dual variable of a parameter."""
         room = self._spare.get(id(x))
-        if room is None or room.shape != x.shape:
+        if room is None or room.shape != x.shape or not _large(room):
             room = self._spare[id(x)] = torch.empty_like(x, requires_grad=False)
         return room
 

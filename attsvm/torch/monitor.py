@@ -28,15 +28,15 @@ from attsvm.ground.arrays import Floats
 from attsvm.ground.files import beside
 from attsvm.torch.calls import Call
 from attsvm.torch.ceilings import Ceiling, Radii, ceiling_of
-from attsvm.torch.saturation import Course, Saturation, SaturationWarning, course_of
+from attsvm.torch.saturation import LATEST, Course, Saturation, SaturationWarning, courses_of
 from attsvm.torch.statistics import PerQuery, norms, per_query
 from attsvm.torch.watch import Reads, Watch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Records in a tenfold of steps.
-PER_DECADE = 12
+# Records in a tenfold of steps, and the steps from one to the next after the first two.
+PER_DECADE, LEAST_WAY = 7, 2
 NOT_SEEN = (
     "no attention of this model can be seen: it has no nn.MultiheadAttention and calls "
     "torch.nn.functional.scaled_dot_product_attention by no name that can be wrapped; hand over "
@@ -152,7 +152,7 @@ class Monitor:
         self._found: dict[str, list[PerQuery]] = {}
         self._norms: dict[str, tuple[Tensor, Tensor] | None] = {}
         self._ceilings: dict[str, Ceiling | None] = {}
-        self._odds: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        self._odds: dict[str, tuple[list[int], list[Floats]]] = {}
         self._warned: set[tuple[str, int]] = set()
         self._closed = False
         self._watch = Watch(self._model, self._take, reads=reads)
@@ -241,6 +241,7 @@ class Monitor:
     def _write(self) -> list[Row]:
         """Turn what was seen into rows."""
         made: list[Row] = []
+        said: list[Saturation] = []
         for layer, parts in self._found.items():
             seen = torch.cat([torch.stack(part) for part in parts], dim=2)
             largest, entropy, gap, odds = seen.double().cpu().numpy()
@@ -262,13 +263,15 @@ class Monitor:
             lists = [column.tolist() for column in columns]
             for h, numbers in enumerate(zip(*lists, strict=True)):
                 made.append(Row._make((self._step, layer, h, *numbers, int(count[h]))))
+            said += self._judged(layer, columns[3])
         self._found, self._norms, self._ceilings = {}, {}, {}
         self._turn += 1
         self.rows += made
         if self.writer is not None:
             write_scalars(self.writer, made)
-        for row in made:
-            self._judge(row)
+        for one in said:
+            self.warnings.append(one)
+            warnings.warn(one.message, SaturationWarning, stacklevel=3)
         return made
 
     @property
@@ -276,25 +279,23 @@ class Monitor:
         """The odds from which a query is saturated, log(level/(1 − level))."""
         return math.log(self.level) - math.log1p(-self.level)
 
-    def _judge(self, row: Row) -> None:
-        """Warn of a head that is about to saturate: once, and within a doubling of the steps."""
-        key = row.layer, row.head
-        past = self._odds.setdefault(key, [])
-        if not past or past[-1][0] != row.step:
-            past.append((row.step, row.odds))
-        if key in self._warned or not row.queries:
-            return
-        found: Course | None
-        if row.odds >= self.target:
-            found = Course(row.step, row.step, row.step)
-        else:
-            steps, odds = zip(*past, strict=True)
-            found = course_of(steps, odds, self.target)
-        if found is not None and found.expected <= 2 * row.step:
-            self._warned.add(key)
-            said = Saturation(row.step, *key, found.expected, found.first, found.last)
-            self.warnings.append(said)
-            warnings.warn(said.message, SaturationWarning, stacklevel=4)
+    def _judged(self, layer: str, odds: Floats) -> list[Saturation]:
+        """Heads that are about to saturate, within a doubling of the steps; each is said once."""
+        steps, past = self._odds.setdefault(layer, ([], []))
+        if not steps or steps[-1] != self._step:
+            steps.append(self._step)
+            past.append(odds)
+        out = []
+        courses = courses_of(steps, np.stack(past[-LATEST:]), self.target)
+        for head, found in enumerate(courses):
+            if odds[head] >= self.target:
+                found = Course(self._step, self._step, self._step)
+            if found is None or found.expected > 2 * self._step or (layer, head) in self._warned:
+                continue
+            if not math.isnan(odds[head]):
+                self._warned.add((layer, head))
+                out.append(Saturation(self._step, layer, head, *found))
+        return out
 
     def to_csv(self, file: str | Path) -> None:
         """Write the rows as a table, one line a row, in one move."""
@@ -346,4 +347,5 @@ def write_scalars(writer: Any, rows: Iterable[Row]) -> None:
 
 def _after(step: int, every: int) -> int:
     """The next step to be recorded."""
-    return max(step + 1, min(math.ceil(step * 10 ** (1 / PER_DECADE)), step + every))
+    way = max(math.ceil(step * 10 ** (1 / PER_DECADE)) - step, 1 if step < 2 else LEAST_WAY)
+    return step + min(way, every)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.ground.compiled import ENTRY, INNER, njit
-from attsvm.torch.bits import bits_of, drain, fma, real_of, store_far
+from attsvm.torch.bits import LINE, bits_of, drain, fma, real_of, store_far
 
 Singles = NDArray[np.float32]
 F, I = np.float32, np.int32
@@ -255,10 +255,11 @@ def step(
 ) -> bool:
     """The step in place on flat arrays; whether g is finite. Where it is not, u and w are not.
 
-    far: w is written past the caches; its start must be a multiple of bits.LINE bytes.
+    far: w is written past the caches, where it begins at a multiple of bits.LINE bytes.
     """
     kernel, numbers = _kernel(p)
-    return bool(kernel(u, g, u, w, F(lr), F(shrink), FAR if far else NEAR, *numbers))
+    way = FAR if far and _on_lines(w) else NEAR
+    return bool(kernel(u, g, u, w, F(lr), F(shrink), way, *numbers))
 
 
 def step_beside(
@@ -266,11 +267,18 @@ def step_beside(
 ) -> bool:
     """The step on flat arrays, u left as it is and the new one in `new`; whether g is finite.
 
-    The starts of new and w must be multiples of bits.LINE bytes. `step` with lr = 0 and shrink = 1
-    gives the w of u again, bit by bit.
+    `step` with lr = 0 and shrink = 1 gives the w of u again, bit by bit. Raises ValueError unless
+    new and w begin at multiples of bits.LINE bytes.
     """
+    if not _on_lines(new, w):
+        raise ValueError(f"new and w must begin at multiples of {LINE} bytes")
     kernel, numbers = _kernel(p)
     return bool(kernel(u, g, new, w, F(lr), F(shrink), BESIDE, *numbers))
+
+
+def _on_lines(*arrays: Singles) -> bool:
+    """Whether all of them begin where far stores may."""
+    return all(x.size == 0 or x.ctypes.data % LINE == 0 for x in arrays)
 
 
 @cache

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attsvm.ground.arrays import Floats
+
 # Records that a line is fitted to, and how many times its standard error a slope must be.
 LATEST, SURE = 6, 2.0
 
@@ -70,35 +72,43 @@ class Course(NamedTuple):
 
 def course_of(steps: Sequence[float], odds: Sequence[float], target: float) -> Course | None:
     """When odds that are below the target will reach it; None where they do not clearly rise."""
+    return courses_of(steps, np.asarray(odds, dtype=np.float64)[:, None], target)[0]
+
+
+def courses_of(steps: Sequence[float], odds: Floats, target: float) -> list[Course | None]:
+    """`course_of` each column of odds (records, heads), all at once."""
     t = np.asarray(steps[-LATEST:], dtype=np.float64)
-    m = np.asarray(odds[-LATEST:], dtype=np.float64)
-    known = np.isfinite(m)
-    t, m = t[known], m[known]
+    m = odds[-LATEST:]
     if len(t) < LATEST:
-        return None
-    found = []
+        return [None] * m.shape[1]
+    known = np.isfinite(m).all(axis=0)
+    m = np.where(known, m, 0.0)
+    way = np.maximum(target - m[-1], 0.0)
+    found: list[list[tuple[float, float]]] = [[] for _ in range(m.shape[1])]
     for x, back in ((t, float), (np.log1p(t), _back)):
-        slope, error, residual = _line(x, m)
-        if slope <= 0 or slope <= SURE * error:
-            continue
-        # From the last record on: what was reached stays reached.
-        at = x[-1] + max(target - float(m[-1]), 0.0) / slope
-        found.append((residual, back(at)))
-    if not found:
-        return None
+        slope, error, residual = _lines(x, m)
+        for head in np.flatnonzero(known & (slope > 0) & (slope > SURE * error)):
+            # From the last record on: what was reached stays reached.
+            found[head].append((float(residual[head]), back(x[-1] + way[head] / slope[head])))
+    return [_between(both) if both else None for both in found]
+
+
+def _between(found: list[tuple[float, float]]) -> Course:
+    """The course of the better of one or two lines, (squared residuals, step) each."""
     ends = [at for _, at in found]
     return Course(min(found)[1], min(ends), max(ends))
 
 
-def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """(slope, its standard error, sum of squared residuals) of the line of least squares."""
-    dx, dy = x - x.mean(), y - y.mean()
+def _lines(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """(slope, its standard error, squared residuals) of the lines of least squares, by column."""
+    dx, dy = x - x.mean(), y - y.mean(axis=0)
     square = float(dx @ dx)
     if square == 0:
-        return 0.0, math.inf, math.inf
-    slope = float(dx @ dy) / square
-    residual = float(((dy - slope * dx) ** 2).sum())
-    return slope, math.sqrt(residual / max(len(x) - 2, 1) / square), residual
+        nothing = np.full(y.shape[1], np.inf)
+        return np.zeros(y.shape[1]), nothing, nothing
+    slope = dx @ dy / square
+    residual = ((dy - dx[:, None] * slope) ** 2).sum(axis=0)
+    return slope, np.sqrt(residual / max(len(x) - 2, 1) / square), residual
 
 
 def _back(x: float) -> float:

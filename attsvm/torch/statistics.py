@@ -28,24 +28,25 @@ def per_query(call: Call, most: int, turn: int) -> PerQuery:
     found = call.q if call.q is not None else call.inputs[0] if call.inputs else None
     device = None if found is None else found.device
     raw, logits = call.logits(*sample(call.size, most, turn, device))
-    shut = torch.isneginf(logits)
-    few = (~shut).sum(dim=-1) < 2
     if logits.shape[-1] < 2:
         nothing = torch.full(logits.shape[:-1], torch.nan, dtype=logits.dtype, device=device)
         return PerQuery(*(_by_head(nothing) for _ in range(4)))
     top = logits.topk(2, dim=-1)
+    first, second = top.values.unbind(dim=-1)
     others = logits.scatter(-1, top.indices[..., :1], -torch.inf)
     rest = torch.logsumexp(others, dim=-1)
-    whole = torch.logaddexp(top.values[..., 0], rest)
+    whole = torch.logaddexp(first, rest)
     p = torch.exp(logits - whole[..., None])
-    entropy = whole - (p * logits.masked_fill(shut, 0.0)).sum(dim=-1)
-    numbers = (
-        raw.masked_fill(shut, -torch.inf).amax(dim=-1),
-        entropy.clamp(min=0.0),
-        top.values[..., 0] - top.values[..., 1],
-        top.values[..., 0] - rest,
-    )
-    return PerQuery(*(_by_head(x.masked_fill(few, torch.nan)) for x in numbers))
+    if raw is logits:  # no mask: every query has every key
+        mean, largest = (p * logits).sum(dim=-1), first
+    else:
+        shut = torch.isneginf(logits)
+        mean = (p * logits.masked_fill(shut, 0.0)).sum(dim=-1)
+        largest = raw.masked_fill(shut, -torch.inf).amax(dim=-1)
+    numbers = torch.stack([largest, (whole - mean).clamp(min=0.0), first - second, first - rest])
+    if raw is not logits:
+        numbers.masked_fill_((~shut).sum(dim=-1) < 2, torch.nan)
+    return PerQuery(*(_by_head(x) for x in numbers))
 
 
 def _by_head(x: Tensor) -> Tensor:

@@ -47,6 +47,17 @@ def test_the_step_beside_looks_everywhere(p, size):
     assert one_pass.step_beside(u, largest, *out, lr=1e-30, shrink=1.0, p=p)
 
 
+def test_far_stores_begin_on_lines():
+    u, g, _ = drawn(64)
+    room = on_a_line(80)
+    with pytest.raises(ValueError, match="multiples of 64"):
+        one_pass.step_beside(u, g, on_a_line(64), room[3:67], lr=0.1, shrink=1.0, p=1.1)
+    near, far = on_a_line(64), room[3:67]
+    one_pass.step(u.copy(), g, near, lr=0.1, shrink=1.0, p=1.1)
+    one_pass.step(u, g, far, lr=0.1, shrink=1.0, p=1.1, far=True)
+    assert near.tobytes() == far.tobytes()
+
+
 def built(*, check=True, ps=(1.1, 3.0, 2.0, 1.3)):
     """An optimizer of five groups, with names, a bfloat16 tensor among them."""
     torch.manual_seed(0)
@@ -157,3 +168,45 @@ def test_copies_and_resumed_optimizers_go_on_alike():
     run(twin, twin_params, 2, start=6)
     run(optimizer, params, 2, start=6)
     assert everything(twin, twin_params) == everything(optimizer, params)
+
+
+def test_dual_variables_may_begin_anywhere():
+    optimizer, params = built()
+    other, theirs = built()
+    run(optimizer, params, 2)
+    run(other, theirs, 2)
+    for x in params:
+        dual = optimizer.state[x].get("dual")
+        if dual is not None:  # one entry off, as memory mapped from a file may be
+            room = torch.empty(dual.numel() + 1, dtype=dual.dtype)
+            room[1:] = dual.reshape(-1)
+            optimizer.state[x]["dual"] = room[1:].reshape(x.shape)
+    run(optimizer, params, 4, start=2)
+    run(other, theirs, 4, start=2)
+    assert everything(optimizer, params) == everything(other, theirs)
+
+
+def test_weights_may_begin_anywhere():
+    room = torch.randn(3001)
+    x = torch.nn.Parameter(room[1:].reshape(60, 50))
+    y = torch.nn.Parameter(x.detach().clone())
+    one, other = MirrorDescent([x], lr=0.1, p=1.1), MirrorDescent([y], lr=0.1, p=1.1)
+    run(one, [x], 4)
+    run(other, [y], 4)
+    assert x.data_ptr() % 64 and not one._spare and other._spare
+    assert torch.equal(x, y)
+
+
+def test_a_state_may_be_cleared():
+    optimizer, params = built()
+    run(optimizer, params, 3)
+    optimizer.state.clear()
+    run(optimizer, params, 2, start=3)
+    other, theirs = built()
+    with torch.no_grad():
+        run(other, theirs, 3)
+        anew, weights = built()
+        for x, y in zip(weights, theirs, strict=True):
+            x.copy_(y)
+    run(anew, weights, 2, start=3)
+    assert everything(optimizer, params) == everything(anew, weights)

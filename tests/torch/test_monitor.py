@@ -92,9 +92,7 @@ def test_hooks_are_there_only_when_a_record_is_due():
             model(torch.zeros(1, 2, 12))
             monitor.step()
     assert steps == sorted({row.step for row in monitor.rows})
-    assert steps[:6] == [0, 1, 2, 3, 4, 5] and len(steps) < 24
-    ratios = np.divide(steps[-8:], steps[-9:-1])
-    assert (ratios < 10 ** (1 / 12) + 0.1).all() and (ratios > 1.1).all()
+    assert steps == [0, 1, 2, 4, 6, 9, 13, 19, 27, 38, 53]
 
 
 def test_records_are_never_further_apart_than_asked():
@@ -250,7 +248,7 @@ def test_a_compiled_model_is_followed_by_look(inside):
             monitor.step()
     raw = functional_logits(model, x)
     check(monitor.rows[:4], raw, np.zeros_like(raw))
-    assert sorted({row.step for row in monitor.rows}) == [0, 1, 2, 3, 4, 5, 7, 9, 11]
+    assert sorted({row.step for row in monitor.rows}) == [0, 1, 2, 4, 6, 9]
     monitor = Monitor(called)
     called(x)
     with pytest.raises(Unsupported, match=r"monitor\.look\(batch\)"):
