@@ -33,9 +33,12 @@ def random_selection(seed: int, size: Size, *, stack: int) -> Arrays:
     return {"X": X, "z": z, "alpha": alpha}
 
 
-def planted_20(seed: int, size: Size, *, stack: int) -> Arrays:
-    """Tokens selected by a Gaussian W*, with a margin of 20 % of the best score."""
-    return _planted(seed, size, stack, margin=0.2)
+def planted_20(seed: int, size: Size, *, stack: int, kind: str = "float64") -> Arrays:
+    """Tokens selected by a Gaussian W*, with a margin of 20 % of the best score.
+
+    kind: the precision in which tokens are kept; they are drawn in double precision.
+    """
+    return _planted(seed, size, stack, margin=0.2, kind=kind)
 
 
 def planted_50(seed: int, size: Size, *, stack: int) -> Arrays:
@@ -97,11 +100,11 @@ def _separable(rng: np.random.Generator, size: Size) -> tuple[Any, Any, Any]:
     raise Unsupported(f"no separable selection of size {size} in {_MOST} draws")
 
 
-def _planted(seed: int, size: Size, stack: int, *, margin: float) -> Arrays:
+def _planted(seed: int, size: Size, stack: int, *, margin: float, kind: str = "float64") -> Arrays:
     """alpha_i = argmax_t x_it·W* z_i; other tokens above (1 − margin) of the best are negated."""
     n, T, d = size
     rng = np.random.default_rng(seed)
-    X, z = np.empty((stack, n, T, d)), np.empty((stack, n, d))
+    X, z = np.empty((stack, n, T, d), dtype=kind), np.empty((stack, n, d))
     alpha = np.empty((stack, n), np.int64)
     step = max(1, _BLOCK // (T * d))
     for k in range(stack):
@@ -109,7 +112,7 @@ def _planted(seed: int, size: Size, stack: int, *, margin: float) -> Arrays:
         logit = z[k] @ rng.standard_normal((d, d)).T
         for start in range(0, n, step):
             block = slice(start, min(start + step, n))
-            tokens = X[k, block]
+            tokens = np.empty(X[k, block].shape)
             _fill_sphere(rng, tokens)
             scores = np.matmul(tokens, logit[block, :, None])[:, :, 0]
             # An input without a positive score is turned round as a whole.
@@ -122,7 +125,7 @@ def _planted(seed: int, size: Size, stack: int, *, margin: float) -> Arrays:
             near[place, best] = False
             i, t = near.nonzero()
             tokens[i, t] *= -1
-            alpha[k, block] = best
+            X[k, block], alpha[k, block] = tokens, best
     return {"X": X, "z": z, "alpha": alpha}
 
 

@@ -7,12 +7,9 @@ attention head of 200 queries on 64 keys each.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from attsvm.bench import instances
-from attsvm.bench.task import Draw, Entry, Size, Work
+from attsvm.bench.task import Entry, Size, Work
 
 SIZES: dict[str, Size] = {
     "S1": (50, 32, 64),
@@ -57,13 +54,6 @@ def _work(size: Size, norm: str, tol: float, cpu: float, memory: float = 2.0) ->
     )
 
 
-def _single(seed: int, size: Size, *, stack: int, draw: Draw) -> dict[str, Any]:
-    """The arrays of `draw` with tokens in single precision."""
-    arrays = dict(draw(seed, size, stack=stack))
-    arrays["X"] = arrays["X"].astype(np.float32)
-    return arrays
-
-
 LARGE: dict[str, Work] = {
     f"{norm}-{size}-{tol}": _work(SIZES[size], norm, float(tol), cpu)
     for (size, norm), most in _MOST.items()
@@ -88,7 +78,7 @@ LARGE: dict[str, Work] = {
     ),
     "frobenius-wide-1e-3": Work(
         "planted, margin 20 %, tokens in single precision",
-        partial(_single, draw=instances.planted_20),
+        partial(instances.planted_20, kind="float32"),
         (2000, 512, 768),
         tiny=_TINY,
         tol=1e-3,

@@ -13,6 +13,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Bools, Ints
 from attsvm.ground.memory import HEADROOM, available, require
 from attsvm.ground.progress import bar
+from attsvm.lens.by_torch import forward_of
 from attsvm.lens.model import TrainedModel
 from attsvm.lens.pieces import Floats32
 from attsvm.lens.reader import Encoded
@@ -100,6 +101,7 @@ def _views(
     layers, heads = wanted
     n, T = read.ids.shape
     batches = _batches(read.valid)
+    step = forward_of(body, int(read.valid.sum()))
     x = np.zeros((n, T, body.features), dtype=np.float32)
     for rows, t in batches:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -131,7 +133,7 @@ def _views(
             with bar(f"layers 0 to {max(layers)}: at {layer}") as show:
                 for done, (rows, t) in enumerate(batches):
                     with np.errstate(over="ignore", invalid="ignore"):
-                        x[rows, :t] = body.step(layer, x[rows, :t], read.valid[rows, :t])
+                        x[rows, :t] = step(layer, x[rows, :t], read.valid[rows, :t])
                     _check_finite(x[rows, :t], f"layer {layer}")
                     if show is not None:
                         show((done + 1) / len(batches))

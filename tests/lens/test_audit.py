@@ -171,6 +171,16 @@ def test_heads_swapped_everywhere_are_caught(forged):
     assert any("when it is measured again" in doubt for doubt in doubts(folder))
 
 
+def test_a_forged_page_is_caught(honest, forged):
+    folder = forged(lambda report: None)
+    page = (honest / "report.html").read_text("utf-8")
+    assert "4 heads" in page
+    (folder / "report.html").write_text(page.replace("4 heads", "5 heads", 1), "utf-8")
+    assert any("is not what its results make" in doubt for doubt in doubts(folder))
+    (folder / "report.html").unlink()
+    assert doubts(folder) == ["report.html is not there, or cannot be read"]
+
+
 def test_a_seed_changed_everywhere_is_caught(forged):
     def change(report):
         report["plan"]["seed"] = report["change"]["plan"]["seed"] = 7

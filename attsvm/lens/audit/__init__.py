@@ -1,9 +1,10 @@
 """The audit of an inspection: whether the figures on file are those that its model and text give.
 
 Nothing in results.json is trusted. First it must agree with itself (`audit.own`): what is summed up
-must be what its rows give, and every figure must be possible. Then model and text are read again,
-their digests are compared, and a random part of the heads is captured and measured anew
-(`audit.again`). Whoever invents a whole file does not know which heads will be asked for.
+must be what its rows give, every figure must be possible, and the page must be the one it makes.
+Then model and text are read again, their digests are compared, and a random part of the heads is
+captured and measured anew (`audit.again`). Whoever invents a whole file does not know which heads
+will be asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 from attsvm.errors import Unsupported
 from attsvm.lens.audit.again import Places, chosen_heads, measured_again
 from attsvm.lens.audit.own import own_doubts
-from attsvm.lens.page.folder import read_folder
+from attsvm.lens.audit.row import row_of
+from attsvm.lens.audit.shown import page_checks
+from attsvm.lens.page.folder import PAGE, read_folder
 
 # The share of the heads that is measured again, unless another is asked for.
 SHARE = 0.1
@@ -42,6 +45,7 @@ def audit_inspection(
     began = time.perf_counter()
     rows, again = own_doubts(report), 0
     if all(row.agrees for row in rows):  # else no rerun can mend them
+        rows.append(row_of(PAGE, page_checks(Path(folder), report)))
         chosen = chosen_heads(report, share, seed)
         anew = measured_again(report, chosen, places)
         again = len(chosen) if len(anew) > 1 else 0

@@ -1,14 +1,21 @@
-"""What pages show of a head: samples, gaps and offsets that agree with themselves."""
+"""What pages show of a head: samples, gaps and offsets that agree with themselves; and the page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from math import isclose, log
+from pathlib import Path
 from typing import Any
 
+from attsvm.ground.version import __version__
 from attsvm.lens.audit.possible import is_share
 from attsvm.lens.audit.row import Check
+from attsvm.lens.page.document import render
+from attsvm.lens.page.folder import PAGE
 
+# Pictures, whose paths and letters are the business of Matplotlib.
+_PICTURE = re.compile("<svg.*?</svg>", re.DOTALL)
 # How closely sums and logarithms of attention agree.
 NEAR = 1e-6
 
@@ -24,6 +31,25 @@ def shown_checks(report: Mapping[str, Any]) -> Iterator[Check]:
         ):
             for fine, said in checks:
                 yield fine, f"{who}, {part}: {said}"
+
+
+def page_checks(folder: Path, report: Mapping[str, Any]) -> Iterator[Check]:
+    """Whether report.html is the page of results.json, its pictures left out.
+
+    A page of another version may be worded otherwise, and is not compared.
+    """
+    if report.get("version") != __version__:
+        return
+    try:
+        page = (folder / PAGE).read_text("utf-8")
+    except (OSError, ValueError):
+        yield False, f"{PAGE} is not there, or cannot be read"
+        return
+    made = _PICTURE.sub("", render(report)).splitlines()
+    held = _PICTURE.sub("", page).splitlines()
+    yield len(held) == len(made), f"{PAGE} has {len(held)} lines, its results make {len(made)}"
+    for number, (one, other) in enumerate(zip(held, made, strict=False)):
+        yield one == other, f"line {number + 1}, pictures left out, is not what its results make"
 
 
 def _samples(samples: Any) -> Iterator[Check]:

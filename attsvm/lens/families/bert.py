@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attsvm.errors import BadTokens
 from attsvm.lens.families.family import Config, Weights, width_of
 from attsvm.lens.pieces import Mlp
 from attsvm.lens.transformer import Embedding, Layer, Transformer
@@ -9,33 +10,40 @@ from attsvm.lens.transformer import Embedding, Layer, Transformer
 
 def read_bert(config: Config, weights: Weights) -> Transformer:
     """The Transformer of a BERT checkpoint."""
+    return read_encoder(config, weights.under("bert."), family="bert")
+
+
+def read_encoder(config: Config, weights: Weights, *, family: str, first: int = 0) -> Transformer:
+    """The Transformer of BERT, or of RoBERTa. first: the row of the first position."""
     config.refuse("position_embedding_type", "absolute", "which adds positions to the logits")
     config.refuse("is_decoder", False, "which makes it causal")
-    weights = weights.under("bert.")
     d, heads = config.count("hidden_size"), config.count("num_attention_heads")
-    longest, eps = config.count("max_position_embeddings"), config.number("layer_norm_eps", 1e-12)
+    rows, eps = config.count("max_position_embeddings"), config.number("layer_norm_eps", 1e-12)
+    if first >= rows:
+        raise BadTokens(f"{config.where}: {rows} positions leave none after the padding's")
     embedding = Embedding(
         weights.take("embeddings.word_embeddings.weight", config.count("vocab_size"), d),
-        weights.take("embeddings.position_embeddings.weight", longest, d),
+        weights.take("embeddings.position_embeddings.weight", rows, d),
+        first=first,
         kind=weights.take(
             "embeddings.token_type_embeddings.weight", config.count("type_vocab_size", default=2), d
         )[0],
         norm=weights.norm("embeddings.LayerNorm", d, eps),
     )
     return Transformer(
-        family="bert",
+        family=family,
         embedding=embedding,
-        layers=encoder_layers(config, weights),
+        layers=_layers(config, weights),
         heads=heads,
         groups=heads,
         width=width_of(config, d, heads),
         features=d,
-        longest=longest,
+        longest=rows - first,
     )
 
 
-def encoder_layers(config: Config, weights: Weights) -> tuple[Layer, ...]:
-    """The layers of BERT, which RoBERTa shares."""
+def _layers(config: Config, weights: Weights) -> tuple[Layer, ...]:
+    """The layers of the encoder."""
     d, wide = config.count("hidden_size"), config.count("intermediate_size")
     scale = width_of(config, d, config.count("num_attention_heads")) ** -0.5
     eps = config.number("layer_norm_eps", 1e-12)

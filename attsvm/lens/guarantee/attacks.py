@@ -8,7 +8,7 @@ go a thousand times as far as the numbers are large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,54 +63,66 @@ def drop_keys(view: View, dropped: Ints, order: Ints, *, share: float) -> Attack
 
 def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move every key by factor · radius (n,): against the choice, and at random."""
-    rng = np.random.default_rng(seed)
-    tried = broken = 0
-    for rows in _blocks(view):
-        head = _long(view, rows)
-        chosen = _choice(head)
-        by = _steps(factor * radius[rows], head.keys)[:, None, None]
+
+    def moved(head: LongHead, chosen: Ints, draw: Draw) -> Iterator[tuple[Any, Bools]]:
+        by = _steps(factor * radius[draw.rows], head.keys)[:, None, None]
         sign = np.where(np.arange(head.valid.shape[1]) == chosen[:, None], -1.0, 1.0)[:, :, None]
-        length = np.sqrt((head.slopes**2).sum(axis=2, keepdims=True))
-        worst = sign * np.broadcast_to(
-            head.slopes / np.where(length > 0, length, 1.0), head.keys.shape
-        )
-        random = rng.normal(size=head.keys.shape).astype(Long)
-        random /= np.sqrt((random**2).sum(axis=2, keepdims=True))
-        some = radius[rows] > 0
-        for direction in (worst, random):
+        worst = sign * np.broadcast_to(_unit(head.slopes), head.keys.shape)
+        for direction in (worst, _unit(draw.normal(head.keys.shape))):
             logits = _logits(head.keys + by * direction, head.slopes, head.valid)
-            tried += int(some.sum())
-            broken += int((some & _lost(logits, chosen)).sum())
-    return Attacked(tried, broken)
+            yield logits, np.ones(len(by), dtype=bool)
+
+    return _moved(view, radius, seed, moved)
 
 
 def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move each query by factor · radius (n,): towards every rival in turn, and at random."""
+
+    def moved(head: LongHead, chosen: Ints, draw: Draw) -> Iterator[tuple[Any, Bools]]:
+        d = head.keys.shape[2]
+        by = _steps(factor * radius[draw.rows], head.queries[:, :d])[:, None]
+        slopes = _query_slopes(view, head, draw.rows)[:, :, :d]
+        base = _logits(head.keys, head.slopes, head.valid)
+        towards = _unit(slopes - slopes[np.arange(len(by)), chosen][:, None])
+        for t in range(towards.shape[1]):
+            step = by * towards[:, t]
+            rival = head.valid[:, t] & (chosen != t)
+            yield base + (slopes @ step[:, :, None])[:, :, 0], rival
+        step = by * _unit(draw.normal((len(by), d)))
+        yield base + (slopes @ step[:, :, None])[:, :, 0], np.ones(len(by), dtype=bool)
+
+    return _moved(view, radius, seed, moved)
+
+
+class Draw(NamedTuple):
+    """The queries of a block, and where its random directions come from."""
+
+    rows: Ints
+    rng: np.random.Generator
+
+    def normal(self, shape: tuple[int, ...]) -> Any:
+        """Normal numbers as long floats."""
+        return self.rng.normal(size=shape).astype(Long)
+
+
+def _moved(view: View, radius: Floats, seed: int, moves: Callable[..., Iterator[Any]]) -> Attacked:
+    """Count what moves break: each gives the logits (n, T) after it, and where (n,) it was made."""
     rng = np.random.default_rng(seed)
     tried = broken = 0
     for rows in _blocks(view):
         head = _long(view, rows)
         chosen = _choice(head)
-        d = head.keys.shape[2]
-        slopes = _query_slopes(view, head, rows)[:, :, :d]
-        base = _logits(head.keys, head.slopes, head.valid)
-        at = np.arange(len(rows))
-        apart = slopes[at, chosen][:, None] - slopes
-        length = np.sqrt((apart**2).sum(axis=2, keepdims=True))
-        unit = apart / np.where(length > 0, length, 1.0)
-        random = rng.normal(size=(len(rows), 1, d)).astype(Long)
-        random /= np.sqrt((random**2).sum(axis=2, keepdims=True))
-        some = radius[rows] > 0
-        by = _steps(factor * radius[rows], head.queries[:, :d])
-        for t in range(unit.shape[1] + 1):
-            rival = t < unit.shape[1]
-            direction = -unit[:, t] if rival else random[:, 0]
-            here = some & head.valid[:, t] & (chosen != t) if rival else some
-            step = by[:, None] * direction
-            logits = base + (slopes @ step[:, :, None])[:, :, 0]
+        for logits, made in moves(head, chosen, Draw(rows, rng)):
+            here = made & (radius[rows] > 0)
             tried += int(here.sum())
             broken += int((here & _lost(logits, chosen)).sum())
     return Attacked(tried, broken)
+
+
+def _unit(directions: Any) -> Any:
+    """The directions at length 1 along the last axis; zero stays zero."""
+    length = np.sqrt((directions**2).sum(axis=-1, keepdims=True))
+    return directions / np.where(length > 0, length, 1.0)
 
 
 def round_weights(view: View, rounded: View, safe: Bools) -> Attacked:

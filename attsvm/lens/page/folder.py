@@ -9,6 +9,7 @@ from typing import Any
 
 from attsvm.errors import BadTokens
 from attsvm.ground.records import disk_space, write_json, write_text
+from attsvm.ground.version import __version__
 from attsvm.lens.checkpoints import read_json
 from attsvm.lens.page.document import render
 
@@ -66,7 +67,7 @@ def write_folder(folder: Path, report: Mapping[str, Any]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with disk_space(folder):
             page = render(report)
-            write_json(folder / RESULTS, {"kind": KIND, **report})
+            write_json(folder / RESULTS, {"kind": KIND, "version": __version__, **report})
             write_text(folder / PAGE, page)
     except OSError as error:
         raise BadTokens(f"{folder} cannot be written to: {error.strerror}") from error
