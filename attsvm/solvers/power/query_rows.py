@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.solvers.program.gram import weighted_gram
+from attsvm.solvers.program.gram import Groups, weighted_gram
 
 Array = NDArray[np.float64]
 
@@ -31,32 +31,28 @@ class QueryRows:
     def __init__(self, D: Array, Z: Array) -> None:
         self.D, self.Z = D, Z
         self.shape = (len(D), D.shape[1] * Z.shape[1])
-        # Rows of equal Z next to each other: `order`, and back by `place`.
-        self.queries, place = np.unique(Z, axis=0, return_inverse=True)
-        self.query = place.ravel()
-        self.order = np.argsort(self.query, kind="stable")
-        self.sorted = np.ascontiguousarray(D[self.order])
-        self.first = np.searchsorted(self.query[self.order], np.arange(len(self.queries)))
+        self.groups = Groups.of(Z)
+        self.sorted = np.ascontiguousarray(D[self.groups.order])
+        g = len(self.groups.queries)
+        self.first = np.searchsorted(self.groups.query, np.arange(g))
 
     def __matmul__(self, w: Array) -> Array:
         W = w.reshape(self.D.shape[1], -1)
-        return np.asarray(np.einsum("kd,kd->k", self.D, (self.queries @ W.T)[self.query]))
+        pulled = (self.groups.queries @ W.T)[self.groups.query]
+        return np.asarray(np.einsum("kd,kd->k", self.sorted, pulled)[self.groups.back])
 
     def __rmatmul__(self, lam: Array) -> Array:
-        sums = np.add.reduceat(lam[self.order][:, None] * self.sorted, self.first, axis=0)
-        return np.asarray((sums.T @ self.queries).ravel())
+        weighted = lam[self.groups.order][:, None] * self.sorted
+        sums = np.add.reduceat(weighted, self.first, axis=0)
+        return np.asarray((sums.T @ self.groups.queries).ravel())
 
     def __getitem__(self, index: Any) -> QueryRows:
         return QueryRows(self.D[index], self.Z[index])
 
     def gram(self, weights: Array) -> Array:
         """A diag(D) Aᵀ (k, k), both triangles."""
-        shape = self.D.shape[1], self.Z.shape[1]
-        H = weighted_gram(self.sorted, self.query[self.order], self.queries, weights.reshape(shape))
-        H = np.triu(H)
-        H += np.triu(H, 1).T
-        back = np.argsort(self.order)
-        return np.asarray(H[np.ix_(back, back)])
+        D, of = weights.reshape(self.D.shape[1], self.Z.shape[1]), self.groups
+        return of.whole(weighted_gram(self.sorted, of.query, of.queries, D))
 
 
 def apart(k: int, N: int) -> bool:
