@@ -131,6 +131,7 @@ class Sum(Norm):
     tolerance: float = 1e-8
     unique: bool = False
     rotational: bool = False
+    prox_reach: float = 1e-8
 
     def value(self, W: Any) -> Any:
         """Σ |W_ij|."""
@@ -186,6 +187,7 @@ class Largest(Norm):
     tolerance: float = 1e-8
     unique: bool = False
     rotational: bool = False
+    prox_reach: float = 1e-8
 
     def value(self, W: Any) -> Any:
         """max |W_ij|."""

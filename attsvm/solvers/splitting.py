@@ -1,10 +1,13 @@
 """Many rows in any norm with a proximal map: Douglas–Rachford round coordinate descent.
 
 The Frobenius answer comes first, roughly: it proves infeasibility, which no norm changes, and its
-multipliers are the start. Rotational norms see the span of the queries alone.
+multipliers are the start. Rotational norms see the span of the queries alone. In l1 and max, whose
+balls have flat faces, splitting slows down: an interior point ends what it began.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 import numpy as np
 
@@ -12,19 +15,25 @@ from attsvm.certificate import certify
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.ground.memory import require
-from attsvm.ground.progress import telling
+from attsvm.ground.progress import Tell, telling
 from attsvm.norms import Norm
+from attsvm.norms.norm import Prox
 from attsvm.problem.problem import Problem
-from attsvm.solvers.frobenius.coordinate import sort_rows
+from attsvm.solvers.frobenius.coordinate import Segments, sort_rows
 from attsvm.solvers.frobenius.span import in_span
 from attsvm.solvers.newton import by_newton_steps
+from attsvm.solvers.program.handover import Handover
+from attsvm.solvers.program.path import close_gap, has_pairs
 from attsvm.solvers.rounds.soft_margin import contradiction
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.splitting_parts.iteration import alternate
+from attsvm.solvers.splitting_parts.best import Best
+from attsvm.solvers.splitting_parts.iteration import Enough, alternate
 from attsvm.solvers.splitting_parts.squared import Squared
 
 # The gap of the Frobenius start.
 ROUGH = 0.1
+# The gap below which splitting no longer helps where the interior point of l1 and max has stalled.
+HELP = 1e-4
 
 
 def has_prox(norm: Norm) -> bool:
@@ -77,17 +86,52 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
         pair = found.multipliers, found.tie_multipliers
         return certify(problem, norm, W, *pair, tol=tol, budget=budget).status == "optimal"
 
+    judge = None if problem.scalable else enough
+    lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
+    prox = norm.prox if np.isinf(budget) else Squared(norm, norm.prox)
     with telling(f"{problem.m:,} rows in norm {norm.name}") as told:
-        W, lam = alternate(
-            rows,
-            norm,
-            norm.prox if np.isinf(budget) else Squared(norm, norm.prox),
-            np.concatenate([start.multipliers, start.tie_multipliers])[rows.order],
-            tol=tol,
-            enough=None if problem.scalable else enough,
-            told=told,
-        )
+        if np.isinf(budget) and has_pairs(norm):
+            W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, told=told)
+        else:
+            W, lam = alternate(rows, norm, prox, lam, tol=tol, enough=judge, told=told)
     return _turned(answered(W, lam), basis)
+
+
+def _closed(
+    rows: Segments,
+    norm: Norm,
+    lam: Floats,
+    *,
+    tol: float,
+    enough: Enough | None,
+    told: Tell | None,
+) -> tuple[Floats, Floats]:
+    """W and λ of a norm that is a linear program: its interior point ends what splitting began."""
+    shares = [0.0]
+
+    def heard(share: float, said: str) -> None:
+        shares.append(share)
+        if told is not None:
+            told(share, said)
+
+    def onward(share: float, said: str) -> None:
+        if told is not None:
+            told(shares[-1] + (1.0 - shares[-1]) * share, said)
+
+    leave, prox = Handover(rows, tol), cast(Prox, norm.prox)
+    W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=heard)
+    # Bounds that look good and are refused leave no way on for splitting.
+    refused = enough is not None and leave.able(best) and not enough(W, best)
+    if not leave.left and not refused:
+        return W, best
+    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=onward)
+    if gap <= max(tol, HELP):
+        return W, best
+    # Nearly dependent rows may stop the one and not the other.
+    more = alternate(rows, norm, prox, lam, tol=tol, enough=enough, told=told)
+    pair = Best(W, best).below(rows, norm, best).above(rows, norm, W)
+    pair = pair.below(rows, norm, more[1]).above(rows, norm, more[0])
+    return pair.W, pair.lam
 
 
 def _turned(answer: Answer, basis: Floats | None) -> Answer:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -52,6 +53,13 @@ SHARPER, REFUSED = 0.2, 4
 Enough = Callable[[Floats, Floats], bool]
 
 
+class Leave(Protocol):
+    """Whether to leave off before the gap is reached, asked at every look."""
+
+    def __call__(self, lam: Floats, *, gap: float, epochs: int, stale: int) -> bool:
+        """lam: the best multipliers; stale: looks without progress."""
+
+
 def alternate(
     rows: Segments,
     norm: Norm,
@@ -60,6 +68,7 @@ def alternate(
     *,
     tol: float,
     enough: Enough | None = None,
+    leave: Leave | None = None,
     told: Tell | None = None,
 ) -> tuple[Floats, Floats]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, from Frobenius multipliers λ.
@@ -111,6 +120,8 @@ def alternate(
         if told is not None:
             first = best.gap if first == np.inf else first
             told(share_of_gap(first, best.gap, tol), f"gap {best.gap:.1e}")
+        if leave and leave(best.lam, gap=best.gap, epochs=waiting.epochs, stale=stale):
+            break
         # What stands still may be a row that waits, and is missed in between.
         waiting.refresh = max(1, REFRESH >> stale // 2)
         if count <= SETTLED or (stale and stale % IDLE == 0):
