@@ -3,7 +3,7 @@
 Another processor rounds another way: the forward pass is in single precision, a solve stops a step
 earlier or later, and a choice between two nearly equal logits can turn. Between kernels for two
 kinds of processor (OPENBLAS_CORETYPE) the figures of 18 heads of MiniLM differed by a share of 2e-5
-at most, and no query turned; what is allowed here is at least 50 times that, or two queries.
+at most, and no query turned; what is allowed here is wider, for models that are deeper.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Within(NamedTuple):
 
 EXACT = Within()
 # The forward pass, and what is computed from it directly.
-PASS = Within(share=1e-5, least=1e-6)
+PASS = Within(share=1e-4, least=1e-5)
 # Shares of queries by the head's own choice; and by fits, which stop early.
 CHOICES, FITS = Within(turned=1), Within(turned=2)
 # Cosines of fits; margins that a solve decided.
@@ -37,7 +37,7 @@ DIRECTIONS, DECIDED = Within(least=1e-4), Within(share=0.01, least=5)
 # Bounds of a solve, and quotients of such bounds.
 BOUNDS = Within(share=1e-3, least=1e-9)
 # Medians of radii, and means of counts that stop at a bound.
-RADII, KEPT = Within(share=1e-4, least=1e-5), Within(least=5e-4)
+RADII, KEPT = Within(share=1e-3, least=1e-5), Within(least=5e-4)
 # A margin this many times as wide as another's is that of choices that no matrix makes.
 ENDLESS = 1e6
 

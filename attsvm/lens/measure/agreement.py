@@ -18,6 +18,7 @@ from attsvm.lens.measure.fits import (
     Fit,
     agreement_of,
     apart,
+    circular,
     cosine_of,
     cross_entropy,
     mean_difference,
@@ -132,5 +133,7 @@ def ease_of(view: View, svm: Fit, *, seed: int) -> float:
     if not len(rows):
         return np.nan
     part, labels = view.subset(rows), labels[rows]
+    if circular(part, labels):
+        return np.inf
     other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
     return float(other.lower / svm.certificate.upper)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from attsvm.certificate import Certificate
 from attsvm.errors import ConvergenceWarning
@@ -63,6 +65,34 @@ def apart(view: View, chosen: Ints) -> Ints:
     return np.flatnonzero((view.valid & ~twins(view, chosen)).sum(axis=1) >= 2)
 
 
+def circular(view: View, chosen: Ints) -> bool:
+    """Whether queries with the same features put keys in an order that goes in a circle.
+
+    Then no W makes these choices: along the circle the differences of keys sum to zero. So it is in
+    the first layer, where all queries at the first token are the same, and a solve would be long.
+    """
+    wanted = view.valid & ~twins(view, chosen)
+    groups: dict[bytes, list[int]] = {}
+    for row, query in enumerate(view.queries):
+        groups.setdefault(query.tobytes(), []).append(row)
+    for rows in (rows for rows in groups.values() if len(rows) > 1):
+        nodes: dict[bytes, int] = {}
+        ends = []
+        for row in rows:
+            top, *others = (
+                nodes.setdefault(view.keys[row, t].tobytes(), len(nodes))
+                for t in (chosen[row], *np.flatnonzero(wanted[row]))
+            )
+            ends += [(top, other) for other in others if other != top]
+        if not ends:
+            continue
+        graph = coo_array((np.ones(len(ends)), np.transpose(ends)), shape=(len(nodes),) * 2)
+        parts = connected_components(graph, directed=True, connection="strong")[0]
+        if parts < len(nodes):
+            return True
+    return False
+
+
 def quietly(problem: Problem, norm: str | Norm, *, C: float | None = None) -> Certificate:
     """The certificate of a solve to TOLERANCE; what stops early says so in its bounds alone."""
     with warnings.catch_warnings():
@@ -72,11 +102,11 @@ def quietly(problem: Problem, norm: str | Norm, *, C: float | None = None) -> Ce
 
 def svm_fit(view: View, chosen: Ints) -> Fit:
     """The W of least Frobenius norm whose margins are 1; soft where no W has them."""
-    tokens = tokens_of(view, chosen)
-    problem = Problem.of(tokens, chosen)
-    best = quietly(problem, "frobenius")
-    if best.W is not None:
-        return Fit(best.W, best, False)
+    problem = Problem.of(tokens_of(view, chosen), chosen)
+    if not circular(view, chosen):
+        best = quietly(problem, "frobenius")
+        if best.W is not None:
+            return Fit(best.W, best, False)
     size = float(np.mean(problem.row_norms**2))
     best = quietly(problem, "frobenius", C=BUDGET / size)
     W = np.zeros(problem.shape) if best.W is None else best.W
