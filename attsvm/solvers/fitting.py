@@ -25,10 +25,10 @@ def solve_fitting(problem: Problem, norm: Norm, *, tol: float, budget: float = n
     What splitting cannot bring to the tolerance goes on to the norm's own method where that fits
     into memory; the better of the two answers is handed back.
     """
-    if norm.prox is None or problem.m <= MANY:
+    if norm.prox is None:
         return _own(problem, norm, tol=tol, budget=budget)
     few = problem.m <= HOPELESS
-    if few and (tol < norm.prox_reach or problem.ties):
+    if few and (problem.m <= MANY or tol < norm.prox_reach or problem.ties):
         try:
             return _own(problem, norm, tol=tol, budget=budget)
         except TooLarge:

@@ -16,7 +16,7 @@ from attsvm.problem.problem import Problem
 from attsvm.solvers import general
 from attsvm.solvers.cone import nuclear, spectral
 from attsvm.solvers.cone import soft as soft_cone
-from attsvm.solvers.power import entrywise, linear
+from attsvm.solvers.power import entrywise, linear, query_rows
 from attsvm.solvers.power import soft as soft_power
 from attsvm.solvers.rounds.method import Method
 from attsvm.solvers.rounds.whole import answer_with
@@ -24,7 +24,8 @@ from attsvm.solvers.solver import Answer
 
 
 def _power(norm: Any) -> Method:
-    return Method(partial(entrywise.inner, p=norm.p), partial(soft_power.inner, p=norm.p))
+    hard, soft = partial(entrywise.inner, p=norm.p), partial(soft_power.inner, p=norm.p)
+    return Method(hard, soft, query_rows.need)
 
 
 # Norms stand below solvers, so the methods of the listed ones are named here, by class; a norm

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from attsvm import solve
+from attsvm import TooLarge, solve
 from attsvm.norms.entrywise import Largest, Sum
-from attsvm.solvers import splitting
+from attsvm.solvers import fitting, splitting
+from attsvm.solvers.cone import spectral
+from attsvm.solvers.cone.central_path import UnitRows
+from attsvm.solvers.power import query_rows
+from attsvm.solvers.power.entrywise import rows
+from attsvm.solvers.power.query_rows import QueryRows
 from attsvm.solvers.program import handover, path
 from attsvm.solvers.program.gram import weighted_gram, weighted_gram_twin
 from attsvm.solvers.program.pairs import PAIRS, reach
@@ -36,6 +41,69 @@ def test_the_matrix_is_that_of_rows_times_unknowns(counts, share):
     assert np.abs(np.triu(found - wanted)).max(initial=0.0) <= ROUNDING * max(
         1.0, np.abs(wanted).max(initial=0.0)
     )
+
+
+def test_entries_may_be_weighed_across():
+    deltas, query, queries = rows_of([3, 1, 0, 4], d=6, dq=4)
+    draw = np.random.default_rng(5)
+    weights, crossed = draw.random((6, 4)), draw.standard_normal((4, 4))
+    crossed += crossed.T
+    found = weighted_gram(deltas, query, queries, weights, crossed)
+    wanted = weighted_gram_twin(deltas, query, queries, weights, crossed)
+    assert np.triu(found) == pytest.approx(np.triu(wanted))
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (4, 5), (3, 1), (1, 3)])
+def test_rows_apart_are_the_stacked_ones(shape):
+    draw = np.random.default_rng(6)
+    D, Z = draw.standard_normal((9, shape[0])), draw.standard_normal((4, shape[1]))
+    Z = Z[draw.integers(0, 4, 9)]  # in any order, each several times
+    A, apart = rows(D, Z), QueryRows(D, Z)
+    w, lam, weights = (
+        draw.standard_normal(A.shape[1]),
+        draw.standard_normal(9),
+        draw.random(A[0].size),
+    )
+    assert apart.shape == A.shape
+    assert apart @ w == pytest.approx(A @ w) and lam @ apart == pytest.approx(lam @ A)
+    assert apart.gram(weights) == pytest.approx((A * weights) @ A.T)
+    some = np.array([7, 2, 3])
+    assert apart[some] @ w == pytest.approx(A[some] @ w)
+    assert apart[lam > 0] @ w == pytest.approx(A[lam > 0] @ w)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5), (5, 1)])
+def test_the_schur_matrix_of_the_spectral_norm_is_that_of_white_rows(shape, monkeypatch):
+    draw = np.random.default_rng(7)
+    D, Z = draw.standard_normal((9, shape[0])), draw.standard_normal((4, shape[1]))
+    unit = UnitRows(D, Z[draw.integers(0, 4, 9)], np.ones(9), np.zeros(9, bool))
+    root = draw.standard_normal((sum(shape), sum(shape)))
+    hessian = spectral._Hessian(root @ root.T, shape[0])
+    white = hessian.whiten(unit)
+    monkeypatch.setattr(spectral, "MANY", 0)
+    assert hessian.gram(unit) == pytest.approx(white @ white.T)
+
+
+@pytest.mark.parametrize("norm", ["l1.75", "l3", "spectral"])
+@pytest.mark.parametrize("kind", ["duplicate inputs", "ties", "zero right-hand sides", "one query"])
+def test_interior_points_are_the_same_query_by_query(norm, kind, monkeypatch):
+    problem = awkward(kind)
+    stacked = solve(problem, norm, solver="interior", tol=GAP_SPECTRUM)
+    monkeypatch.setattr(spectral, "MANY", 0)
+    monkeypatch.setattr(query_rows, "MANY", 0)
+    best = solve(problem, norm, solver="interior", tol=GAP_SPECTRUM)
+    assert best.status == stacked.status == "optimal"
+    assert max(best.lower, stacked.lower) <= min(best.upper, stacked.upper)
+
+
+def test_few_rows_that_do_not_fit_stacked_go_by_splitting(monkeypatch):
+    problem, *_ = planted((12, 8, 6))
+
+    def full(*_, **__):
+        raise TooLarge("no memory")
+
+    monkeypatch.setattr(fitting, "by_interior_point", full)
+    assert solve(problem, "nuclear", tol=GAP_SPLIT).status == "optimal"
 
 
 def test_the_matrix_of_duplicated_rows_and_queries_repeats_itself():

@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from attsvm.norms.norm import Floats, Norm
+from attsvm.solvers.program.gram import Groups
 
 Bools = NDArray[np.bool_]
 
@@ -48,6 +50,11 @@ class UnitRows:
     Z: Floats
     b: Floats
     free: Bools
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Which rows have the same Z."""
+        return Groups.of(self.Z)
 
     def values(self, W: Floats) -> Floats:
         """A(W) (k,)."""

@@ -26,10 +26,13 @@ from attsvm.solvers.cone.central_path import (
     schur_solver,
     start_rows,
 )
+from attsvm.solvers.program.gram import weighted_gram
 
 NORM = Spectral()
 # The start has t = (1 + LIFT)·σ₁(W).
 LIFT = 0.2
+# Numbers in rows × unknowns from which the Schur matrix is formed query by query.
+MANY = 200_000
 
 
 def inner(
@@ -39,7 +42,7 @@ def inner(
 
     D (k, dx), Z (k, dz) with ‖D_k‖‖Z_k‖ = 1; b (k,); free (k,): True on ties.
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
-    Each step costs O(k² dx dz) and holds k dx dz numbers.
+    Each step costs O(k² dx + k g r² + g² dx dz) for g different Z and r = min(dx, dz).
     """
     return interior_point(
         UnitRows(D, Z, b, free),
@@ -93,6 +96,21 @@ class _Hessian:
         e[:r, :r] = (core - self.pair * core.T) / (1.0 - self.pair * self.pair)
         return self.left @ e @ self.right.T
 
+    def gram(self, rows: UnitRows) -> Floats:
+        """A H⁻¹ A* (k, k)."""
+        if rows.D.shape[0] * rows.D.shape[1] * rows.Z.shape[1] < MANY:
+            white = self.whiten(rows)
+            return np.asarray(white @ white.T)
+        r, of = self.pair.shape[0], rows.groups
+        d, z = (rows.D @ self.left)[of.order], of.queries @ self.right
+        weights, crossed = np.ones((d.shape[1], z.shape[1])), self.pair.copy()
+        # (e_ij, e_ji) ↦ (e_ij − κ_iκ_j e_ji)/(1 − κ_i²κ_j²), and e_ii/(1 + κ_i²)
+        weights[:r, :r] = 1.0 / (1.0 - self.pair * self.pair)
+        crossed *= -weights[:r, :r]
+        np.fill_diagonal(weights[:r, :r], 1.0 / (1.0 + self.pair.diagonal()))
+        np.fill_diagonal(crossed, 0.0)
+        return of.whole(weighted_gram(d, of.query, z, weights, crossed))
+
     def whiten(self, rows: UnitRows) -> Floats:
         """Rows times H^−½ (k, dx·dz): products with its transpose give A H⁻¹ A*."""
         r = self.pair.shape[0]
@@ -131,8 +149,7 @@ def _factor(rows: UnitRows, state: State, *, squared: bool = False) -> Newton:
     if not c > 0.0:
         raise np.linalg.LinAlgError("no curvature left along the ray")
     v = rows.values(W - pull)
-    white = hessian.whiten(rows)
-    S = white @ white.T
+    S = hessian.gram(rows)
     S *= 0.5
     S += v[:, None] * (v / c)
     S.ravel()[:: v.size + 1] += ratio

@@ -18,7 +18,7 @@ from attsvm.solvers.power.duality import (
     shares,
     weigh,
 )
-from attsvm.solvers.power.normal_matrix import factor
+from attsvm.solvers.power.normal_matrix import Rows, factor
 from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
 STEPS = 150
@@ -28,7 +28,7 @@ BACKTRACKS = 20
 class _Point(NamedTuple):
     """An iterate and the linear system at it; margin is the mask of the rows with λ ≥ 0."""
 
-    A: Array
+    A: Rows
     b: Array
     margin: Mask
     q: float
@@ -52,7 +52,7 @@ class _Move(NamedTuple):
 
 
 def dual_pair(
-    A: Array,
+    A: Rows,
     b: Array,
     free: Mask,
     *,
@@ -122,7 +122,7 @@ def dual_pair(
     return best
 
 
-def _point(A: Array, b: Array, margin: Mask, *, q: float, lam: Array, s: Array) -> _Point | None:
+def _point(A: Rows, b: Array, margin: Mask, *, q: float, lam: Array, s: Array) -> _Point | None:
     """Returns the iterate with its factored system, or None at M = 0 or without a factor."""
     M = lam @ A
     u, norm = shares(M, q)

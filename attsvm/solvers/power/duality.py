@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.solvers.power.normal_matrix import factor
+from attsvm.solvers.power.normal_matrix import Rows, factor
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -58,7 +58,7 @@ def duality_map(v: Array, p: float) -> Array:
     return norm * np.copysign(raised(u, p - 1.0), v)
 
 
-def weigh(A: Array, b: Array, free: Mask, *, w: Array, lam: Array, p: float) -> Pair:
+def weigh(A: Rows, b: Array, free: Mask, *, w: Array, lam: Array, p: float) -> Pair:
     """Returns the pair with error = |upper/lower − 1| + cost of the rows that scaling cannot mend.
 
     upper = ‖w‖_p/min(margin/b), lower = bᵀλ/‖Aᵀλ‖_q. Ties and rows with b = 0 (with a tie b ≠ 0:
@@ -87,7 +87,7 @@ def worst_ratio(m: Array, b: Array, free: Mask) -> float:
     return float(np.min(m[positive] / b[positive], initial=np.inf))
 
 
-def mend(A: Array, b: Array, free: Mask, *, pair: Pair, p: float, tol: float) -> Pair:
+def mend(A: Rows, b: Array, free: Mask, *, pair: Pair, p: float, tol: float) -> Pair:
     """Returns the pair with w scaled to worst ratio 1, ties and rows with b = 0 restored.
 
     Restoring is the least change of w; with a tie b ≠ 0 the other margins are restored too. Rows
@@ -109,7 +109,7 @@ def mend(A: Array, b: Array, free: Mask, *, pair: Pair, p: float, tol: float) ->
     return best
 
 
-def _restore(A: Array, b: Array, rows: Mask, w: Array, fixed: Mask) -> Array:
+def _restore(A: Rows, b: Array, rows: Mask, w: Array, fixed: Mask) -> Array:
     """Returns w after the least change that meets the given rows with equality.
 
     Fixed rows that fall short, now or by the change, join in the next round.

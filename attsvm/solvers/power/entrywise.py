@@ -7,12 +7,18 @@ import numpy as np
 from attsvm.solvers.power.dual_point import dual_pair
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh
 from attsvm.solvers.power.primal_point import primal_pair
+from attsvm.solvers.power.query_rows import QueryRows, apart
 from attsvm.solvers.power.steps import Continuation
 
 # Continuations in p, or in its dual when p ≤ 2; the second is tried when the first fails.
 PATHS = (Continuation(3.2, 1.6, 1e-10), Continuation(2.0, 1.2, 1e-8))
 STEEPEST = 100.0  # where a larger p fails, the optimum of this one comes within N^(1/100)
 RETRY = 1e-7  # errors up to here are rounding, which a second run meets again
+
+
+def matrix(D: Array, Z: Array) -> Array | QueryRows:
+    """Returns `rows`, not stacked where they are many numbers and wide."""
+    return QueryRows(D, Z) if apart(len(D), D.shape[1] * Z.shape[1]) else rows(D, Z)
 
 
 def rows(D: Array, Z: Array) -> Array:
@@ -37,7 +43,7 @@ def inner(
         tol: relative gap asked for.
         W0, lam0: (dx, dz), (k,) the Frobenius optimum, of norm 1, and its multipliers.
     """
-    A = rows(D, Z)
+    A = matrix(D, Z)
     method = dual_pair if p <= 2.0 else primal_pair
     best = Pair(np.inf, W0.ravel(), lam0)
     for path in PATHS:

@@ -8,7 +8,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from attsvm.solvers.power.query_rows import TALL, QueryRows
+
 Array = NDArray[np.float64]
+Rows = Array | QueryRows
 
 # Ridge on the unit-scaled diagonal, tried in this order until the Cholesky factor exists.
 RIDGES = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)
@@ -16,10 +19,9 @@ REFINEMENTS = 4
 # Numbers in A from which a factor in short numbers is tried first, and what it may leave.
 SHORT = 100_000
 ENOUGH = 1e-11
-TALL = 0.6  # columns per row below which the rows are eliminated first
 
 
-def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | None:
+def factor(A: Rows, D: Array, *, sigma: Array) -> Callable[[Array], Array] | None:
     """Returns the map r ↦ x of (A diag(D) Aᵀ + diag(σ)) x = r, or None if no factor exists.
 
     The k×k matrix is factored, or with many more rows than columns a smaller one. Dependent rows
@@ -31,8 +33,15 @@ def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | No
         sigma: (k,) diagonal ≥ 0, zero on ties.
     """
     k, N = A.shape
-    build = _wide if TALL * k <= N else _tall
-    short = _short(A, D, sigma) if TALL * k <= N and k * N >= SHORT else None
+    short = None
+
+    def build() -> Callable[[Array], Array] | None:
+        if isinstance(A, QueryRows):
+            return _scaled(A.gram(D), sigma)
+        return (_wide if TALL * k <= N else _tall)(A, D, sigma)
+
+    if TALL * k <= N and k * N >= SHORT and not isinstance(A, QueryRows):
+        short = _short(A, D, sigma)
     long: list[Callable[[Array], Array] | None] = []
 
     def refined(r: Array) -> Array:
@@ -41,20 +50,20 @@ def factor(A: Array, D: Array, *, sigma: Array) -> Callable[[Array], Array] | No
             if left <= ENOUGH:
                 return x
         if not long:
-            long.append(build(A, D, sigma))
+            long.append(build())
         if long[0] is None:
             return np.full(len(r), np.nan)
         return _refine(A, D, sigma, r, long[0], REFINEMENTS)[0]
 
     if short is None:
-        long.append(build(A, D, sigma))
+        long.append(build())
         if long[0] is None:
             return None
     return refined
 
 
 def _refine(
-    A: Array, D: Array, sigma: Array, r: Array, inner: Callable[[Array], Array], most: int
+    A: Rows, D: Array, sigma: Array, r: Array, inner: Callable[[Array], Array], most: int
 ) -> tuple[Array, float]:
     """Returns x and what is left of r, relative, after up to `most` refinements with `inner`."""
     x = inner(r)
@@ -101,7 +110,11 @@ def _wide(A: Array, D: Array, sigma: Array) -> Callable[[Array], Array] | None:
 def _gram(P: Array, sigma: Array) -> Callable[[Array], Array] | None:
     """Returns the map r ↦ x of (P Pᵀ + diag(σ)) x = r, its matrix scaled to unit diagonal."""
     # Pᵀ is Fortran-ordered without a copy; trans=1 then forms P Pᵀ, upper triangle only.
-    H = scipy.linalg.blas.dsyrk(1.0, P.T, trans=1)
+    return _scaled(scipy.linalg.blas.dsyrk(1.0, P.T, trans=1), sigma)
+
+
+def _scaled(H: Array, sigma: Array) -> Callable[[Array], Array] | None:
+    """Returns the map r ↦ x of (H + diag(σ)) x = r; H, its upper triangle alone, is destroyed."""
     diagonal = np.einsum("ii->i", H)
     diagonal += sigma
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-300)))

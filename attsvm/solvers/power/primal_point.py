@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.solvers.power.duality import Array, Mask, Pair, conjugate, length, raised, weigh
-from attsvm.solvers.power.normal_matrix import factor
+from attsvm.solvers.power.normal_matrix import Rows, factor
 from attsvm.solvers.power.steps import Continuation, affine, centred, longest, patience
 
 STEPS = 250
@@ -18,7 +18,7 @@ BACKTRACKS = 20
 class _Point(NamedTuple):
     """An iterate and the linear system at it; margin is the mask of the rows with a slack."""
 
-    A: Array
+    A: Rows
     b: Array
     margin: Mask
     p: float
@@ -44,7 +44,7 @@ class _Move(NamedTuple):
 
 
 def primal_pair(
-    A: Array,
+    A: Rows,
     b: Array,
     free: Mask,
     *,
@@ -118,7 +118,7 @@ def primal_pair(
 
 
 def _point(
-    A: Array, b: Array, margin: Mask, *, p: float, flattest: float, w: Array, lam: Array, s: Array
+    A: Rows, b: Array, margin: Mask, *, p: float, flattest: float, w: Array, lam: Array, s: Array
 ) -> _Point | None:
     """Returns the iterate with its factored system, or None at w = 0 or without a factor."""
     M, m, tau = lam @ A, A @ w, length(w, p)

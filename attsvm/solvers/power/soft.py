@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm.solvers.power.duality import Array, Mask, conjugate, duality_map, length, raised, shares
-from attsvm.solvers.power.entrywise import PATHS, rows
-from attsvm.solvers.power.normal_matrix import factor
+from attsvm.solvers.power.entrywise import PATHS, matrix
+from attsvm.solvers.power.normal_matrix import Rows, factor
 from attsvm.solvers.power.primal_point import chord, gradient
 from attsvm.solvers.power.steps import Continuation, affine, longest, patience
 from attsvm.solvers.rounds.soft_rows import BestSoft, Soft, boxed
@@ -61,7 +61,7 @@ class _Point(NamedTuple):
     p > 2: K = diag(B) and dw = B dM − pull; p ≤ 2: w follows from M, and B and pull are zero.
     """
 
-    A: Array
+    A: Rows
     w: Array
     lam: Array
     M: Array
@@ -87,7 +87,7 @@ def inner(soft: Soft, *, p: float, tol: float, W0: Array, lam0: Array) -> tuple[
 
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
-    A = rows(soft.rows.D, soft.rows.Z)
+    A = matrix(soft.rows.D, soft.rows.Z)
     best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
     method = _dual if p <= 2.0 else _secant
     for path in PATHS:
@@ -98,7 +98,7 @@ def inner(soft: Soft, *, p: float, tol: float, W0: Array, lam0: Array) -> tuple[
     return best.W, best.lam
 
 
-def _start(A: Array, best: BestSoft) -> tuple[Array, Array, _Box]:
+def _start(A: Rows, best: BestSoft) -> tuple[Array, Array, _Box]:
     """w, λ and the box at `best`, every product at least a tenth of the gap's average."""
     soft, w, held = best.soft, best.W.ravel(), best.soft.held
     weight = 0.1 * max(best.upper - best.lower, 0.1) / max(int(held.sum()), 1)
@@ -130,7 +130,7 @@ def _corrected(x: _Point, *, slope: Callable[[_Move], float], floor: float) -> _
     return _newton(x, weight) if slope(move) > 0.0 else move
 
 
-def _dual(A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation) -> BestSoft:
+def _dual(A: Rows, best: BestSoft, *, p: float, tol: float, path: Continuation) -> BestSoft:
     """The best pair from Newton steps on ½‖Aᵀλ‖_q² − bᵀλ − μ Σ log λ − μ Σ log(cap − λ)."""
     soft, target, shape = best.soft, conjugate(p), best.W.shape
     q, b, since = min(target, path.start), soft.rows.b, 0
@@ -171,7 +171,7 @@ def _dual(A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation)
     return best
 
 
-def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point | None:
+def _dual_point(soft: Soft, A: Rows, lam: Array, box: _Box, q: float) -> _Point | None:
     """The iterate with w = ∇½‖M‖_q², so K = (q−1) diag(u^(q−2)) − (q−2) ŵŵᵀ."""
     M = lam @ A
     u, norm = shares(M, q)
@@ -193,7 +193,7 @@ def _dual_point(soft: Soft, A: Array, lam: Array, box: _Box, q: float) -> _Point
     return _Point(A, w, lam, M, box, _short(soft, m, box), none, none, system)
 
 
-def _secant(A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation) -> BestSoft:
+def _secant(A: Rows, best: BestSoft, *, p: float, tol: float, path: Continuation) -> BestSoft:
     """The best pair over τ: log‖w(τ)‖ − log τ has slope between −1 and −1/(p−1)."""
     best, w = _primal(A, best, p=p, tol=tol, path=path, tau=None)
     x = float(np.log(max(length(w, p), 1e-300)))
@@ -215,7 +215,7 @@ def _secant(A: Array, best: BestSoft, *, p: float, tol: float, path: Continuatio
 
 
 def _primal(
-    A: Array, best: BestSoft, *, p: float, tol: float, path: Continuation, tau: float | None
+    A: Rows, best: BestSoft, *, p: float, tol: float, path: Continuation, tau: float | None
 ) -> tuple[BestSoft, Array]:
     """The best pair, and the last w, of steps that lower the barrier duality gap
 
@@ -282,7 +282,7 @@ def _primal(
 
 
 def _primal_point(
-    soft: Soft, A: Array, w: Array, lam: Array, box: _Box, *, p: float, tau: float, flattest: float
+    soft: Soft, A: Rows, w: Array, lam: Array, box: _Box, *, p: float, tau: float, flattest: float
 ) -> _Point | None:
     """The iterate with M = ∇f(w) replaced by its chord, so K = diag(1/slopes)."""
     M = lam @ A

@@ -250,7 +250,8 @@ def _joined(u: _UnitRows, pairs: Pairs, point: _Point, values: Floats) -> _Point
         new = new[np.argpartition(slack[new], most - 1)[:most]]
     if not len(new):
         return point
-    s = np.full(len(new), 0.1 * float(np.median(point.s[point.held])))
+    middle = float(np.median(point.s[point.held])) if point.held.any() else LEAST
+    s = np.full(len(new), 0.1 * middle)
     lam = point.mu / s
     Q, share, factor = pairs.join(point.Q, u.adjoint(new, lam))
     J = np.concatenate([point.J, new])
