@@ -10,7 +10,7 @@ descent and keeps no u. The pure rule is attsvm/rules/mirror.py.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,14 @@ _LINE = 64
 _ROUNDINGS = 4
 
 
+class Left(NamedTuple):
+    """How a step left a parameter: its version then, the exponent, and whether by a kernel."""
+
+    version: int
+    p: float
+    kernel: bool
+
+
 class MirrorDescent(RuleOptimizer):
     """ℓP mirror descent: on attention it leads to the entrywise ℓP max margin.
 
@@ -37,8 +45,9 @@ class MirrorDescent(RuleOptimizer):
     tensors are looked at while they move, with the dual variables of the last step kept as the way
     back: with them the state is as large as AdamW's.
 
-    Weights that are changed from outside (a projection, another checkpoint) get their u anew;
-    changes through `.data` cannot be seen: call `forget()` after them.
+    Weights that are changed from outside (a projection, another checkpoint) get their u anew, and
+    all of a group when its p is changed; changes through `.data` cannot be seen: call `forget()`
+    after them.
 
     >>> import torch
     >>> w = torch.nn.Parameter(torch.tensor([0.25, 1.0]))
@@ -62,7 +71,7 @@ class MirrorDescent(RuleOptimizer):
         foreach: bool | None = None,
         check_finite: bool = True,
     ) -> None:
-        self._left: dict[int, tuple[int, bool]] = {}
+        self._left: dict[int, Left] = {}
         self._spare: dict[int, Tensor] = {}
         defaults = {
             "lr": lr,
@@ -117,19 +126,19 @@ class MirrorDescent(RuleOptimizer):
                 arrays, far = (flat(u), flat(g), flat(x)), _large(x)
                 in_parts(step, arrays, lr=lr, shrink=shrink, p=p, far=far)
                 torch.autograd.graph.increment_version(x)
-                self._left[id(x)] = (x._version, True)
+                self._left[id(x)] = Left(x._version, p, True)
             else:
                 for part, tensor in zip(others, (x, u, g), strict=True):
                     part.append(tensor)
         if others[0]:
             _mirrored(*others, lr=lr, shrink=shrink, p=p, together=group["foreach"])
-            self._left |= {id(x): (x._version, False) for x in others[0]}
+            self._left |= {id(x): Left(x._version, p, False) for x in others[0]}
 
     def _looks(self, group: Group, x: Tensor, g: Tensor) -> bool:
         """Whether it is large, the kernels' own work, and its weight what they left last time."""
         return (
             _large(x)
-            and self._left.get(id(x)) == (x._version, True)
+            and self._left.get(id(x)) == Left(x._version, float(group["p"]), True)
             and not (group["momentum"] or group["normalized"] or group["p"] == 2)
             and "dual" in self.state[x]  # it may have been cleared
             and plain_memory(self.state[x]["dual"])
@@ -153,10 +162,10 @@ class MirrorDescent(RuleOptimizer):
                 if not all(in_parts(step_beside, arrays, lr=lr, shrink=shrink, p=p)):
                     self._take_back(moved)
                     raise self._refusal(number, place)
-        for x, _ in moved:
+        for x, p in moved:
             self._spare[id(x)], self.state[x]["dual"] = self.state[x]["dual"], self._spare[id(x)]
             torch.autograd.graph.increment_version(x)
-            self._left[id(x)] = (x._version, True)
+            self._left[id(x)] = Left(x._version, p, True)
 
     def _beside(self, x: Tensor) -> Tensor:
         """Room for the next dual variable of a parameter."""
@@ -169,7 +178,7 @@ class MirrorDescent(RuleOptimizer):
         """Give weights that were moved the values of their dual variables again."""
         for x, p in moved:
             x.copy_(_left_by(self.state[x]["dual"], x, p))
-            self._left[id(x)] = (x._version, True)
+            self._left[id(x)] = Left(x._version, p, True)
 
     def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
         """What is taken off the dual variables, times the step size."""
@@ -188,9 +197,10 @@ class MirrorDescent(RuleOptimizer):
     def _dual(self, x: Tensor, p: float) -> Tensor:
         """The dual variable of a parameter, anew where the weight is not what a step left."""
         state = self.state[x]
-        if "dual" not in state:
+        left = self._left.get(id(x))
+        if "dual" not in state or (left is not None and left.p != p):
             state["dual"] = _power(x.detach().to(precision(x)), p - 1)
-        elif self._left.get(id(x), (None,))[0] != x._version:
+        elif left is None or left.version != x._version:
             u = state["dual"]
             expected = _left_by(u, x.detach(), p)
             off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()

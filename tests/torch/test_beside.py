@@ -210,3 +210,16 @@ def test_a_state_may_be_cleared():
             x.copy_(y)
     run(anew, weights, 2, start=3)
     assert everything(optimizer, params) == everything(anew, weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_an_exponent_may_change_between_steps(dtype):
+    torch.manual_seed(0)
+    x = torch.nn.Parameter(torch.randn(40, 30).to(dtype))
+    optimizer = MirrorDescent([x], lr=0.01, p=1.5)
+    run(optimizer, [x], 3)
+    y = torch.nn.Parameter(x.detach().clone())
+    optimizer.param_groups[0]["p"] = 1.25
+    run(optimizer, [x], 2, start=3)
+    run(MirrorDescent([y], lr=0.01, p=1.25), [y], 2, start=3)
+    assert torch.equal(x, y), "as an optimizer that begins here with that exponent"
