@@ -225,3 +225,15 @@ def test_causal_queries_that_see_the_same_tokens_count_once(attsvm, tmp_path):
     assert (found.report["texts"], found.report["repeated"]) == (18, 0)
     found = words(attsvm, model, file, "--json", "--at", 2)
     assert (found.report["texts"], found.report["repeated"]) == (6, 12)
+
+
+def test_a_caption_speaks_of_what_is_drawn(attsvm, text, tmp_path):
+    from attsvm.lens.page.document import render
+
+    mine = write(tmp_path / "mine", "bert")
+    assert words(attsvm, mine, text, "--out", tmp_path / "out").code == 0
+    report = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert all(row["soft_cross_entropy_agreement"] is None for row in report["heads"])
+    assert "soft cross-entropy fit" not in render(report)
+    report["heads"][0]["soft_cross_entropy_agreement"] = 0.5
+    assert "soft cross-entropy fit" in render(report)

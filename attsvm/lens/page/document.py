@@ -135,6 +135,9 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
     from attsvm.figures.heads import agreement_figure, economy_figure, gaps_figure
 
     records = report["heads"]
+    fitted = any(record["soft_cross_entropy_agreement"] is not None for record in records)
+    soft = " The soft cross-entropy fit sees the whole attention, not the choice alone: a ceiling."
+    soft = soft if fitted else ""
     drawn: list[tuple[str, Figure, str]] = [
         (
             "Sharpness against norm economy",
@@ -146,8 +149,7 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
         (
             "What tells a head’s choice on held-out queries",
             agreement_figure(records),
-            "Bars are means over heads, lines hold 10 to 90 % of them. The soft cross-entropy fit "
-            "sees the whole attention, not the choice alone: a ceiling.",
+            "Bars are means over heads, lines hold 10 to 90 % of them." + soft,
         ),
     ]
     if shown := _shown_head(report):
