@@ -103,7 +103,12 @@ _HOMES = {
     "train": "doors",
     "two_stages": "language.training.stages",
 }
-_MODULES = {"language": "language", "measures": "theory.measures"}
+_MODULES = {
+    "language": "language",
+    "lens": "lens",
+    "measures": "theory.measures",
+    "torch": "torch",
+}
 
 __all__ = [
     # What is asked.

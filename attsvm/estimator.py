@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.expected import checked_by, flag, positive, shown, whole
 from attsvm.losses import Loss
 from attsvm.models.gradient.attention import attend
 from attsvm.norms import Norm, norm_of
@@ -246,24 +246,20 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         for name, kind in kinds:
             if not isinstance(value := getattr(self, name), kind):
                 also = "" if len(kind) == 1 else f", or as a {kind[1].__name__}"
-                raise Unsupported(f"{name} is {value!r}: it is given by name{also}")
+                raise Unsupported(f"{name} is {shown(value)}: it is given by name{also}")
         if self.model not in MODELS:
             raise Unsupported(
-                f"model {self.model!r} does not train a decoder: known are {', '.join(MODELS)}"
+                f"model {shown(self.model)} does not train a decoder: known are {', '.join(MODELS)}"
             )
         if not isinstance(self.query, str | None) or self.query not in QUERIES:
-            raise Unsupported(f"query is {self.query!r}: it is 'first', 'last' or None")
+            raise Unsupported(f"query is {shown(self.query)}: it is 'first', 'last' or None")
         if self.model == "joint-prompt" and self.query is not None:
             raise Unsupported("model 'joint-prompt' has no query: set query=None")
-        lr: Any = self.lr
-        if not (isinstance(lr, Real) and 0 < float(lr) < np.inf):
-            raise Unsupported(f"lr is {lr!r}: it must be a positive number")
-        for name, least in (("max_iter", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not (isinstance(value, Integral) and int(value) >= least):
-                raise Unsupported(f"{name} is {value!r}: it must be a whole number from {least} on")
+        positive(self.lr, "lr")
+        whole(self.max_iter, "max_iter", least=1)
+        whole(self.seed, "seed", least=0)
         if not isinstance(self.init, str | dict):
-            raise Unsupported(f"init is {self.init!r}: it is a name or arrays by block name")
+            raise Unsupported(f"init is {shown(self.init)}: it is a name or arrays by block name")
         return "joint-prompt" if self.query is None else self.model
 
     def __sklearn_tags__(self) -> Any:
@@ -274,11 +270,16 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         return tags
 
 
+class _BadInput(BadTokens, TypeError):
+    """What scikit-learn's checks refuse: its conventions ask for a ValueError or a TypeError."""
+
+
 def _three_axes(X: Any) -> Floats:
     """X (n, T, d) as contiguous finite float64."""
-    values = check_array(
-        X, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True, input_name="X"
-    )
+    with checked_by(_BadInput):
+        values = check_array(
+            X, dtype=np.float64, order="C", ensure_2d=False, allow_nd=True, input_name="X"
+        )
     if values.ndim != 3:
         raise BadTokens(
             f"X has shape {values.shape}; it must be (n, T, d): "
@@ -300,11 +301,12 @@ def _classes(y: Any, values: Floats) -> tuple[NDArray[Any], list[Floats]]:
     """The classes in order, and signs (n,): +1 for the second of two, or for each of more."""
     if y is None:
         raise BadTokens("MaxMarginAttention requires y to be passed, but the target y is None")
-    labels = column_or_1d(y, warn=True)
-    check_consistent_length(values, labels)
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    classes = np.unique(labels)
+    with checked_by(_BadInput):
+        labels = column_or_1d(y, warn=True)
+        check_consistent_length(values, labels)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        classes = np.unique(labels)
     if len(classes) < 2:
         raise BadTokens(f"y has one class only, {classes[0]}: there is nothing to separate")
     wanted = classes[1:] if len(classes) == 2 else classes
@@ -361,7 +363,8 @@ class TokenScaler(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """The scaler itself, with the mean and the deviation of each feature of X (n, T, d)."""
-        flat = _three_axes(X).reshape(-1, np.shape(X)[2])
+        flat = np.concatenate(_three_axes(X))
+        center, scale = flag(self.center, "center"), flag(self.scale, "scale")
         # Over the largest entry, so that no square or sum overflows or vanishes.
         largest = np.abs(flat).max(axis=0)
         unit = np.where(largest > 0, largest, 1.0)
@@ -369,8 +372,8 @@ class TokenScaler(TransformerMixin, BaseEstimator):
         deviation = (flat / unit).std(axis=0)
         steady = (flat == flat[0]).all(axis=0)
         mean = np.where(steady, flat[0] / unit, mean)
-        self.mean_ = mean * unit if self.center else np.zeros(flat.shape[1])
-        usable = self.scale & ~steady & (deviation * unit > 0)
+        self.mean_ = mean * unit if center else np.zeros(flat.shape[1])
+        usable = scale & ~steady & (deviation * unit > 0)
         self.scale_ = np.where(usable, deviation * unit, 1.0)
         self.n_features_in_ = flat.shape[1]
         return self

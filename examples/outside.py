@@ -5,9 +5,9 @@ solve FILE --norm outside.py:ROWS; train FILE --rule outside.py:BY_ROWS; reprodu
 
 import numpy as np
 
-from attsvm import Norm, Problem, Rule, Tokens, measures
+from attsvm import Norm, Problem, Rule, Tokens, measures, solve, train
 from attsvm.claims.claim import Claim, Finding, at_least, at_most
-from attsvm.claims.shared import drawing, proof, work
+from attsvm.claims.shared import drawing, proof
 from attsvm.data.sphere import sphere_arrays
 
 
@@ -31,8 +31,8 @@ TOKENS = Tokens(DATA["X"], queries=DATA["z"], labels=DATA["y"])
 
 
 def run(config):
-    path = work.train(TOKENS, rule=BY_ROWS, head=DATA["v"], lr=0.02, steps=config["steps"])
-    best = work.solve(Problem.of(TOKENS, path.selection[0]), norm=ROWS)
+    path = train(TOKENS, rule=BY_ROWS, head=DATA["v"], lr=0.02, steps=config["steps"])
+    best = solve(Problem.of(TOKENS, path.selection[0]), norm=ROWS)
     found = {"steps": path.steps, "W": path.weights["W"][:, 0], "alpha": path.selection[0]}
     return found | proof.saved_solutions("best", [best])
 

@@ -245,7 +245,8 @@ def level(f: SimpleNamespace) -> str:
             half = min(gaps) / 2
             falls.append(loss_value(f.loss, top - half) - loss_value(f.loss, top))
     for i in sorted({*r.owner}):
-        # Where Σ ℓ(f) − ℓ(γ) ≤ excess: φ = γ − f ≤ lead × the input's share of it, attention off
+        # Where Σ ℓ(f) − ℓ(γ) ≤ excess: φ = γ − f ≤ lead × the input's share of it (the losses here
+        # are convex, so that |ℓ'| from f to γ is least at γ), attention off
         # the best token is w ≤ φ/gap, |f'| ≤ reach φ (1 + w) and |f''| ≤ reach² φ (1 + w + w²).
         gaps = [g for j, g in zip(r.owner, r.gap, strict=True) if j == i]
         top, lead = r.top[i], excess / slope(f.loss, r.top[i])

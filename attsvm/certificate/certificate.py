@@ -23,10 +23,14 @@ from numpy.typing import NDArray
 from attsvm.errors import Inseparable, NotConverged
 from attsvm.ground.arrays import Floats
 from attsvm.ground.card import Card
+from attsvm.ground.expected import flag
 from attsvm.ground.lazy import lazy
 from attsvm.ground.result import Table, draw
 from attsvm.norms import Norm
+from attsvm.norms.matrix import Nuclear
+from attsvm.norms.norm import UNIT
 from attsvm.problem.problem import Problem
+from attsvm.problem.rows import equal_tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +44,8 @@ Proof = Literal["numerical", "exact"]
 
 # No bound is smaller: limits on keys, queries and right-hand sides keep norms above 1e-230.
 _LEAST = 1e-305
+# A singular value below this share of the largest does not count for the rank.
+_RANK = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,22 +114,45 @@ class Certificate(Table):
         if self.W is None:
             return None
         s = np.linalg.svd(self.W, compute_uv=False)
-        return int((s > 1e-4 * s[0]).sum()) if s[0] > 0 else 0
+        return int((s > _RANK * s[0]).sum()) if s[0] > 0 else 0
 
     @lazy
     def rank_bound(self) -> int:
-        """How many singular values of A*λ are within √gap of the largest: no nuclear solution
-        has a larger rank, up to the gap."""
-        s = np.linalg.svd(self.problem.adjoint(self.multipliers, self.tie_multipliers))[1]
-        near = 1 - max(np.sqrt(self.gap), 1e-6) if np.isfinite(self.gap) else 0.0
-        return int((s >= near * s[0]).sum())
+        """No nuclear solution has more singular values above 1e-4 of its largest than this.
+
+        With G = A*λ of spectral norm at most 1, a solution W has Σ σ_i(W)(1 − σ_i(G)) ≤ upper −
+        lower, so each σ_j(W) is at most (upper − lower)/Σ_{i≤j} (1 − σ_i(G)). A smaller singular
+        value cannot be told from zero at any positive gap: the rank itself has no such bound. It
+        is min(d, dq) in another norm, with a budget, and without a feasible W.
+        """
+        p = min(self.problem.shape)
+        if not isinstance(self.norm, Nuclear) or self.budget < np.inf or self.upper == np.inf:
+            return p
+        G = self.problem.adjoint(self.multipliers, self.tie_multipliers)
+        size = self.problem.row_norms @ self.multipliers
+        size += self.problem.tie_norms @ np.abs(self.tie_multipliers)
+        # What rounding of G and of its singular values may add to each of these.
+        error = (self.problem.m + self.problem.ties + 16) * UNIT * size
+        error += self.norm.rounding(self.problem.shape)
+        short = np.maximum(1 - error - np.linalg.svd(G, compute_uv=False), 0.0)
+        slack = self.upper - self.lower
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.minimum(slack / np.cumsum(short), self.upper)
+            rest = np.append(slack / short[1:], 0.0)  # of Σ_{i>k} σ_i(W), at most
+        most[short == 0] = self.upper
+        largest = float(np.nanmax((self.lower - rest) / np.arange(1, p + 1), initial=0.0))
+        return int((most > _RANK * largest).sum())
 
     @property
     def message(self) -> str:
         """One sentence on what is proved."""
         if self.status == "inseparable":
             if self.proof == "exact":
-                return "no W meets the rows (exact proof: whole numbers combine them to zero)"
+                why = equal_tokens(self.problem)
+                return (
+                    f"no W meets the rows{why and ': '}{why} (exact proof: whole numbers combine "
+                    "them to zero)"
+                )
             return (
                 f"no W of norm below {self.lower:.3g} meets the rows; whether a larger one does is "
                 f"not decided (numerical proof: multipliers combine them to {self.residual:.1e} of "
@@ -157,7 +186,7 @@ class Certificate(Table):
         from attsvm.certificate.judging import certify
         from attsvm.certificate.verify import compare, verify_exactly
 
-        if exact:
+        if flag(exact, "exact"):
             return verify_exactly(self)
         again = certify(
             self.problem,

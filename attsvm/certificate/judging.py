@@ -24,6 +24,7 @@ from attsvm.certificate.scale import centred, exponent
 from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, numbers
+from attsvm.ground.expected import number
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import Problem
@@ -62,7 +63,8 @@ def certify(
     """
     geometry = norm_of(norm)
     check_shape(geometry, problem.shape)
-    goal = geometry.tolerance if tol is None else tol
+    goal = geometry.tolerance if tol is None else number(tol)
+    budget = number(budget)
     if not goal > 0 or not budget > 0:
         raise Unsupported(f"tol is {goal} and the budget {budget}: both must be positive")
     lam = np.maximum(_finite(multipliers, "multipliers"), 0.0)

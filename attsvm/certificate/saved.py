@@ -16,6 +16,7 @@ import numpy as np
 from attsvm.certificate.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, floats
+from attsvm.ground.expected import file_path
 from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.norms import Norm, is_listed, norm_of
 from attsvm.problem.problem import Problem
@@ -64,7 +65,7 @@ def save(certificate: Certificate, path: str | Path, *, force: bool = False) -> 
             f"the norm {name!r} of this certificate is not the library's norm of that name: "
             "give it its own"
         )
-    write_arrays(Path(path), arrays(certificate), force=force)
+    write_arrays(file_path(path, "path"), arrays(certificate), force=force)
 
 
 def arrays(certificate: Certificate) -> dict[str, Any]:
@@ -133,7 +134,7 @@ def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
 
     norm: the object of a norm that is not the library's, which a file only names.
     """
-    file = Path(path)
+    file = file_path(path, "path")
     found = load_arrays(file)
     version = found.get("attsvm_certificate")
     if version is None:
@@ -274,7 +275,8 @@ def _norm(file: Path, name: str, given: Norm | None) -> Norm:
         return norm_of(name)
     except Unsupported as error:
         raise BadTokens(
-            f"{file}: {error}; a norm of one's own is given again: load(file, norm=…)"
+            f"{file}: {error}; a user-defined norm has to be given: load(file, norm=…), or --norm "
+            "FILE.py:NAME"
         ) from error
 
 

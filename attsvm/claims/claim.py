@@ -2,7 +2,7 @@
 
 A claim is judged from its saved result alone. The result holds what was measured (the data, the
 weights along the run, the solutions with their multipliers); `check` recomputes every number from
-it and recertifies every solution, so a result that was tampered with does not pass.
+it and certifies every solution again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Config = dict[str, Any]
 # Arrays by name: what an archive without pickles can hold.
 Result = dict[str, NDArray[Any]]
 
-Verdict = Literal["holds", "fails", "undecided"]
-# question: nobody published it; what is judged is a guess of ours.
+Verdict = Literal["holds", "fails", "not reproduced at this size", "undecided"]
+# question: asked by us, of what nobody published or of what a paper leaves open.
 Kind = Literal["theorem", "figure", "question"]
 # Where the statement comes from: read in a public abstract or caption, taken from released code,
 # read off a published picture, recalled and not read again, derived from the definitions, or
@@ -88,7 +88,10 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """holds when every judged test is met, undecided when there was nothing to judge."""
+        """holds when every judged test is met, undecided when there was nothing to judge.
+
+        This is what the numbers say; `verdict_of` says what follows for the claim.
+        """
         met = [test.met for test in self.tests if test.met is not None]
         if not met or self.judged == 0:
             return "undecided"
@@ -142,6 +145,9 @@ class Claim:
     quick has smaller counts and the same checks. run(config) measures; check(config, result)
     judges; plot(config, result) draws; motion, where there is one, is the moving picture.
     differs: how and why our result differs from the published figure, where it does.
+    numbered: which theorem, lemma or figure it tests, such as "v1, Theorem 4"; empty where no
+    number is known. size: of a figure, how its full run compares with the published one; it begins
+    with "as published" where the run is no smaller.
     fixed: its instances are published ones, so that no others can be drawn in their place.
     needs: what a claim on real data needs beyond attsvm, by the names of claims/shared/needs.py;
     such claims are run by `attsvm reproduce --real` and by id. runs(config): its training runs,
@@ -165,6 +171,8 @@ class Claim:
     needs: tuple[str, ...] = ()
     runs: Callable[[Config], Sequence[Run]] | None = None
     reference: str = ""
+    numbered: str = ""
+    size: str = ""
     module: str = ""
 
     def __post_init__(self) -> None:
@@ -200,7 +208,9 @@ _ID = re.compile(r"[A-Za-z]\w*\.\w[\w-]*", re.ASCII)
 
 def law_broken(claim: Claim) -> str:
     """The law that a claim breaks before it is run, in words; empty when it breaks none."""
-    texts = {"title": claim.title, "statement": claim.statement, "differs": claim.differs}
+    texts = {
+        name: getattr(claim, name) for name in ("title", "statement", "differs", "numbered", "size")
+    }
     words: tuple[tuple[str, object, tuple[str, ...]], ...] = (
         ("kind", claim.kind, get_args(Kind)),
         ("trust", claim.trust, get_args(Trust)),
@@ -209,7 +219,7 @@ def law_broken(claim: Claim) -> str:
     if not isinstance(claim.id, str) or not _ID.fullmatch(claim.id):
         return f"id is a paper, a dot and a name, such as mine.first; this is {claim.id!r}"
     for name, text in texts.items():
-        if not isinstance(text, str) or (not text and name != "differs"):
+        if not isinstance(text, str) or (not text and name in ("title", "statement")):
             return f"{name} is a text; this is {text!r}"
     for name, word, known in words:
         if word not in known:
@@ -286,6 +296,43 @@ def redrawn(config: Config, *, instances: int | None = None, first: int | None =
     if first is not None:
         out |= {key: config[key] + first for key in ("start", "seed") if key in config}
     return out
+
+
+# A size that differs from the published one by the number of instances alone.
+_PART = re.compile(r"(\d+) of (\d+) instances")
+# What `redrawn` changes in a config.
+_DRAWN = ("seeds", "first", "start", "seed")
+
+
+def verdict_of(claim: Claim, config: Config, found: Finding) -> tuple[Verdict, str]:
+    """The verdict on a claim run with this config, and the reason.
+
+    Numbers that are not met make a statement fail, with two exceptions: one that is given from
+    memory is undecided, since the paper may say something else, and a figure whose run is smaller
+    than the published one is not reproduced at this size.
+    """
+    if found.verdict != "fails":
+        return found.verdict, found.reason
+    if claim.trust == "as recalled":
+        why = "The statement is from memory and was not read again, so it is not said to fail."
+        return "undecided", f"{why} {found.reason}".strip()
+    if claim.kind == "figure" and _smaller(claim, config):
+        why = f"This run is smaller than the published one (at full size: {claim.size})."
+        return "not reproduced at this size", f"{why} {found.reason}".strip()
+    return found.verdict, found.reason
+
+
+def _smaller(claim: Claim, config: Config) -> bool:
+    """Whether a run of the figure is smaller than the published one; False where it is not said."""
+    if not claim.size:
+        return False
+    fixed = [{k: v for k, v in c.items() if k not in _DRAWN} for c in (config, claim.full)]
+    counts: list[float] = [len(seeds_of(c)) if "seeds" in c else 1 for c in (config, claim.full)]
+    part = _PART.fullmatch(claim.size)
+    if part:  # more instances than at full size may be as many as published
+        counts[1] *= int(part[2]) / int(part[1])
+    whole = part is not None or claim.size.startswith("as published")
+    return not whole or fixed[0] != fixed[1] or counts[0] < counts[1]
 
 
 def config_hash(config: Config) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Annotated
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Annotated, NoReturn
 
 import typer
 
 from attsvm.cli import (
-    bench,
     certify,
     example,
     fit,
@@ -42,7 +43,7 @@ PANELS = {
     "Real networks": (fit, inspect),
     "The papers' claims": (list, show, reproduce, report),
     "Many instances": (sweep, hunt),
-    "This machine": (bench, warm),
+    "This machine": (warm,),
 }
 _PANEL = {
     module.__name__.rpartition(".")[2]: panel
@@ -75,7 +76,34 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors become one sentence and an exit code."""
-    words = sys.argv[1:] or ["--help"]
+    _open_streams()
+    try:
+        try:
+            _run(sys.argv[1:] or ["--help"])
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has left: nothing to say, nobody to hear
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        stop(error, 2)
+
+
+def _open_streams() -> None:
+    """Let streams take every character, and be where they are closed.
+
+    What an encoding does not have is written as its number, such as \\u2264.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _run(words: Sequence[str]) -> NoReturn:
+    """Run one command, and leave with its exit code."""
     if "--json" in words:
         from attsvm.ground.waiting import hush
 
@@ -84,7 +112,6 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the exit code says it
             code = app(args=words, standalone_mode=False)
-        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except AttsvmError as error:
         status = {3: "inseparable", 4: "stalled"}.get(error.exit_code)
@@ -97,8 +124,3 @@ def main() -> None:
         stop("stopped", 130)
     except MemoryError as error:
         stop(f"not enough memory ({error})", 2)
-    except BrokenPipeError:  # the reader of the output has left: nothing to say, nobody to hear
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:
-        stop(error, 2)

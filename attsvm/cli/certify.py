@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attsvm.cli.parts import summary
-from attsvm.cli.parts.options import Json, Tol, app, leave, read_norm, show
+from attsvm.cli.parts.options import FAILED, Json, Tol, app, leave, read_norm, show
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import load_arrays
 from attsvm.ground.progress import working
@@ -34,7 +34,10 @@ def certify_command(
     exact: Annotated[bool, typer.Option("--exact", help="Recheck in rational arithmetic.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Recheck a solution file from the raw data, or a saved certificate, trusting nothing in it."""
+    """Recheck a solution file from the raw data, or a saved certificate, trusting nothing in it.
+
+    Exit code 5: the file claims more than its arrays prove.
+    """
     import numpy as np
 
     from attsvm.certificate import certify
@@ -109,8 +112,8 @@ def _certify_saved(file: Path, norm: str | None, *, exact: bool, as_json: bool) 
 
 
 def _leave_judged(found: Certificate, file: Path, wrong: str) -> None:
-    """Leave, with code 4 when the file claims more than was found."""
+    """Leave, with the code of what does not hold when the file claims more than was found."""
     if wrong:
         print(f"attsvm: {file}: {wrong}", file=sys.stderr)
-        raise typer.Exit(4)
+        raise typer.Exit(FAILED)
     leave(found)

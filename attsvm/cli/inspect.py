@@ -48,23 +48,12 @@ def inspect_command(
         int | None,
         typer.Option("--at", help="Where the query stands, 0 for the first; at random without."),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", min=0, help="Of every draw, 0 without it; of an audit: which heads."
-        ),
-    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every draw.")] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer queries and nulls, Frobenius norm only.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for results.json and report.html.")
-    ] = None,
-    audit: Annotated[
-        bool, typer.Option("--audit", help="Compare --out with some heads measured again.")
-    ] = False,
-    share: Annotated[
-        float | None, typer.Option("--share", help="Of an audit: the part, a tenth without it.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -73,32 +62,16 @@ def inspect_command(
     One query is drawn from each text. A head is a sink, positional, content or diffuse; its economy
     is the share of its norm that would do for its choices, beside matrices of the same spectrum.
     Keys that may be dropped, how far tokens may move and whether int8 keeps a choice are certified,
-    and attacked. Nothing is downloaded.
-
-    --audit trusts nothing in the results.json of --out: it checks that the file agrees with itself,
-    then reads model and text again, measures a random part of the heads anew and compares every
-    figure; MODEL, --against and --text say where these are now. Exit code 0: no guarantee was
-    broken, or all agrees; 5: one was, or something differs; 2: bad input.
+    and attacked. Nothing is downloaded. Exit code 0: no guarantee was broken; 5: one was; 2: bad
+    input.
     """
-    if audit:
-        given = {"--layers": layers, "--heads": heads, "--queries": queries, "--length": length}
-        given |= {"--at": at, "--quick": quick or None}
-        for option, value in given.items():
-            if value is not None:
-                raise Unsupported(f"{option} is in results.json: leave it out with --audit")
-        if out is None:
-            raise Unsupported("--audit needs the folder: add --out FOLDER")
-        _audit(out, {"model": model, "against": against, "text": text}, (share, seed), as_json)
-        return
-    if share is not None:
-        raise Unsupported("--share is of an audit: add --audit")
     from attsvm.lens import compare, inspect, load, read_passages, sample_texts
 
     if out is not None:
         from attsvm.lens.page.folder import check_folder
 
         check_folder(out)
-    plan = _plan(queries, seed or 0, quick)
+    plan = _plan(queries, seed, quick)
     start = time.perf_counter()
     model = "minilm" if model is None else model
     known = load(model)
@@ -111,10 +84,6 @@ def inspect_command(
 
         earlier = load(against)
         check_same(earlier, known)
-    if out is not None:
-        from attsvm.lens.sources import sources_of
-
-        sources = sources_of(model, against, texts)
     found = inspect(known, texts, plan=plan, length=length, at=at, **asked)
     report = {"status": "done", **found.as_json(), "about": known.about()}
     if earlier is not None:
@@ -132,7 +101,7 @@ def inspect_command(
     if out is not None:
         from attsvm.lens.page.folder import write_folder
 
-        write_folder(out, report | {"sources": sources})
+        write_folder(out, report)
     if as_json:
         print_json({key: value for key, value in report.items() if key != "details"})
     else:
@@ -220,55 +189,6 @@ def _print_change(change: dict[str, Any]) -> None:
     print(f"against {change['before']}:")
     for what, said in change_facts(change).items():
         print(f"  {what}: {said}")
-
-
-def _audit(
-    out: Path, where: dict[str, Any], asked: tuple[float | None, int | None], as_json: bool
-) -> None:
-    """Audit the folder and print what was found; leave with the code of a failure where it is."""
-    from attsvm.lens.audit import SHARE, audit_inspection
-    from attsvm.lens.audit.again import Places
-
-    share, seed = asked
-    share = SHARE if share is None else share
-    found = audit_inspection(out, share=share, seed=seed, places=Places(**where))
-    if as_json:
-        print_json({"status": "done" if found["agrees"] else "failed", **found})
-    else:
-        _print_audit(found)
-    if not found["agrees"]:
-        raise typer.Exit(FAILED)
-
-
-# Doubts that are printed of each row.
-_DOUBTS = 5
-
-
-def _print_audit(found: dict[str, Any]) -> None:
-    """What was compared in one line each, and what does not agree."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("compared", "", "figures", "differ"):
-        table.add_column(
-            name, no_wrap=True, justify="right" if name[:1] in "fd" and name else "left"
-        )
-    for row in found["rows"]:
-        state = Text("agrees", "green") if row["agrees"] else Text("differs", "bold red")
-        table.add_row(row["what"], state, f"{row['figures']:,}", str(len(row["doubts"])))
-    Console(markup=False).print(table)
-    for row in found["rows"]:
-        for doubt in row["doubts"][:_DOUBTS]:
-            print(f"{row['what']}: {doubt}")
-        if len(row["doubts"]) > _DOUBTS:
-            print(f"{row['what']}: {len(row['doubts']) - _DOUBTS} more")
-    verdict = "agrees" if found["agrees"] else "does not agree"
-    print(
-        f"the folder {verdict}: {found['again']} of {found['heads']} heads measured again, chosen "
-        f"by --seed {found['seed']}, in {found['seconds']:.0f} s"
-    )
 
 
 def _two(value: Any) -> str:

@@ -51,6 +51,11 @@ def show_command(
         Text(KINDS[found.kind], "dim"),
         Text(TRUST[found.trust], "dim"),
     ]
+    parts += [
+        Text(f"{word}: {said}", "dim")
+        for word, said in (("In the paper", found.numbered), ("Size", found.size))
+        if said
+    ]
     if found.differs:
         parts += [Text(), Text(f"Differs from what is published: {found.differs}")]
     if record is None:

@@ -37,7 +37,8 @@ def solve_command(
         float | None, typer.Option("--C", metavar="X", help="Budget of a soft margin.")
     ] = None,
     solver: Annotated[
-        str | None, typer.Option("--solver", metavar="NAME", help="Solver by name.")
+        str | None,
+        typer.Option("--solver", metavar="NAME", help="Solver by name, or FILE.py:NAME."),
     ] = None,
     out: Out = None,
     certificate: Annotated[
@@ -55,6 +56,7 @@ def solve_command(
     import numpy as np
 
     from attsvm.cli.parts.archive import read_problem, solution_arrays
+    from attsvm.ground.plugins import is_outside, load_object
     from attsvm.solvers.front import solve
     from attsvm.solvers.sets import solve_sets
 
@@ -67,6 +69,9 @@ def solve_command(
         raise Unsupported("problem 'any' takes neither C nor a solver: leave them out")
     archive = read_problem(file)
     geometry = read_norm(norm)
+    method: Any = solver
+    if solver is not None and is_outside(solver):
+        method = load_object(solver, "a solver")
     extra: dict[str, Any] = {}
     start = time.perf_counter()
     if problem == "any":
@@ -85,9 +90,9 @@ def solve_command(
         try:
             rows = archive.problem(problem)
         except Inseparable:  # of the decoder, which the relaxed problem needs: show that proof
-            problem, rows, C, solver = "labels", archive.problem("labels"), None, None
+            problem, rows, C, method = "labels", archive.problem("labels"), None, None
         with working(f"solving {rows.m} margins"):
-            best = solve(rows, geometry, tol=tol, C=C, solver=solver)
+            best = solve(rows, geometry, tol=tol, C=C, solver=method)
     seconds = time.perf_counter() - start
     if out is not None:
         saved: dict[str, Any] = {"problem": np.str_(problem)}

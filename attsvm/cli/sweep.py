@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -26,7 +26,13 @@ def sweep_command(
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder; sweep-NAME unless given.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The smaller counts of [quick].")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Run it small: the fewer seeds, points or steps of the spec's table quick.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how much it is and how long it may take.")
     ] = False,
@@ -57,32 +63,79 @@ def sweep_command(
 
     A spec says what is drawn, trained and measured, at which points, for how many seeds. Results
     are kept in the folder as they come: run the command again, or `attsvm sweep FOLDER`, to go on.
-    More seeds or points in the spec keep what is there. With --table, --figure or --take a folder
-    is read, or added to, and nothing is run. Exit code 0: all is done; 5: tasks failed, or
-    instances are missing; 2: bad input, no space left, or a folder in use.
+    More seeds or points in the spec keep what is there. --table and --figure are written
+    when a spec's sweep has run; given a folder, or with --take, they use existing results and
+    nothing is run. Exit code 0: all is done; 5: tasks failed, or instances are missing; 2: bad
+    input, no space left, or a folder in use.
     """
     if what is None:
         _names(as_json)
         return
     asked = _asked(jobs, address, option or [])
-    if table is not None or figure is not None or take:
-        _read(_folder(what, out), table, figure, take or [], as_json)
+    from attsvm.sweep.folder import is_sweep
+
+    wanted = Wanted(table, figure)
+    if take or (wanted.any and is_sweep(Path(what))):
+        _read(_folder(what, out), wanted, take or [], as_json)
         return
     spec, folder = _chosen(what, out, quick)
     if dry_run:
         _dry_run(spec, folder, engine, asked, as_json)
         return
-    _run(spec, folder, {"engine": engine, "asked": asked, "retries": retries}, as_json)
+    wanted.check(spec, folder)
+    swept = _run(spec, folder, {"engine": engine, "asked": asked, "retries": retries})
+    _tell(swept, wanted.write(spec, folder) if swept.state.done else {}, as_json)
+
+
+class Wanted(NamedTuple):
+    """The files that a sweep's results are written to: its table and its picture."""
+
+    table: Path | None
+    figure: Path | None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return self.table is not None or self.figure is not None
+
+    def check(self, spec: Spec, folder: Path) -> None:
+        """Raises, before a sweep is run, unless they can be written."""
+        from attsvm.sweep.pictures import check_picture
+        from attsvm.sweep.table import check_table
+
+        if self.table is not None:
+            check_table(self.table, folder)
+        if self.figure is not None:
+            check_picture(folder, spec, self.figure)
+
+    def write(self, spec: Spec, folder: Path) -> dict[str, Any]:
+        """Write them; what the report says of them."""
+        from attsvm.sweep import write_table
+        from attsvm.sweep.folder import writing
+        from attsvm.sweep.pictures import write_figure
+
+        said: dict[str, Any] = {}
+        if self.table is not None:
+            with writing(self.table.parent):
+                count = write_table(folder, spec, self.table)
+            said = {
+                "table": str(self.table), "instances": count, "missing": spec.instances - count
+            }  # fmt: skip
+        if self.figure is not None:
+            with writing(self.figure.parent):
+                write_figure(folder, spec, self.figure)
+            said["figure"] = str(self.figure)
+        return said
 
 
 def _asked(jobs: int, address: str | None, options: list[str]) -> Asked:
-    from attsvm.engines import Asked as Wanted
+    from attsvm.engines import Asked as Those
 
     pairs = [text.partition("=") for text in options]
     for text, (name, sign, value) in zip(options, pairs, strict=True):
         if not (name and sign and value):
             raise Unsupported(f"--option is KEY=VALUE; this is {text!r}")
-    return Wanted(jobs, address, options={name: value for name, _, value in pairs})
+    return Those(jobs, address, options={name: value for name, _, value in pairs})
 
 
 def _names(as_json: bool) -> None:
@@ -170,20 +223,20 @@ def _dry_run(spec: Spec, folder: Path, engine: str, asked: Asked, as_json: bool)
         print(f"each task is sent by this script:\n{script}")
 
 
-def _run(spec: Spec, folder: Path, how: dict[str, Any], as_json: bool) -> None:
-    """Run what is left, and tell what came of it."""
+def _run(spec: Spec, folder: Path, how: dict[str, Any]) -> Swept:
+    """What came of running what is left."""
     from attsvm.cli.parts.sweeping import followed
     from attsvm.sweep import run_sweep
 
     try:
         with followed() as (watch, say):
-            swept = run_sweep(spec, folder, **how, watch=watch, say=say)
+            return run_sweep(spec, folder, **how, watch=watch, say=say)
     except KeyboardInterrupt:
         stop(f"stopped: what is finished is kept; `attsvm sweep {folder}` goes on", 130)
-    _tell(swept, as_json)
 
 
-def _tell(swept: Swept, as_json: bool) -> None:
+def _tell(swept: Swept, written: dict[str, Any], as_json: bool) -> None:
+    """Say what came of a sweep, and which files were written of it."""
     state = swept.state
     if as_json:
         print_json(
@@ -191,6 +244,7 @@ def _tell(swept: Swept, as_json: bool) -> None:
                 "status": "failed" if swept.failures else "done", "folder": str(swept.folder),
                 "table": str(swept.table), "instances": state.total, "done": state.done,
                 "before": state.before, "failed": state.failed, "seconds": swept.seconds,
+                **{key: written[key] for key in ("table", "figure") if key in written},
             }
         )  # fmt: skip
     else:
@@ -198,6 +252,7 @@ def _tell(swept: Swept, as_json: bool) -> None:
             f"{state.done} of {state.total} instances are in {swept.table}, {state.before} of "
             f"them from before; {swept.seconds:.0f} s"
         )
+        _print_written(written)
     if swept.failures:
         first = swept.failures[0]
         typer.echo(
@@ -208,39 +263,32 @@ def _tell(swept: Swept, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _read(
-    folder: Path, table: Path | None, figure: Path | None, take: list[Path], as_json: bool
-) -> None:
+def _read(folder: Path, wanted: Wanted, take: list[Path], as_json: bool) -> None:
     """Copy, write and draw what a folder has."""
-    from attsvm.sweep import take_shards, write_table
-    from attsvm.sweep.folder import kept_spec, writing
-    from attsvm.sweep.pictures import write_figure
+    from attsvm.sweep import take_shards
+    from attsvm.sweep.folder import kept_spec
 
     report: dict[str, Any] = {"status": "done", "folder": str(folder)}
     spec = kept_spec(folder)
-    missing = 0
     if take:
         report["taken"] = take_shards(folder, take)
-    if table is not None:
-        with writing(table.parent):
-            count = write_table(folder, spec, table)
-        missing = spec.instances - count
-        report |= {"table": str(table), "instances": count, "missing": missing}
-    if figure is not None:
-        with writing(figure.parent):
-            write_figure(folder, spec, figure)
-        report["figure"] = str(figure)
+    report |= wanted.write(spec, folder)
     if as_json:
         print_json(report)
     else:
-        for key in ("taken", "table", "figure"):
-            if key in report:
-                word = "results were copied" if key == "taken" else "is written"
-                print(f"{report[key]} {word}")
-    if missing:
+        if take:
+            print(f"{report['taken']} results were copied")
+        _print_written(report)
+    if report.get("missing"):
         typer.echo(
-            f"attsvm: {missing} of {spec.instances} instances are not there yet; "
+            f"attsvm: {report['missing']} of {spec.instances} instances are not there yet; "
             f"`attsvm sweep {folder}` goes on",
             err=True,
         )
         raise typer.Exit(FAILED)
+
+
+def _print_written(report: dict[str, Any]) -> None:
+    for key in ("table", "figure"):
+        if key in report:
+            print(f"{report[key]} is written")

@@ -17,6 +17,7 @@ from attsvm.cli.parts.options import (
     app,
     check_figure,
     completed,
+    read_norm,
 )
 from attsvm.cli.parts.sentence_options import (
     FLAGS,
@@ -38,7 +39,7 @@ from attsvm.cli.parts.sentence_options import (
     Vectors,
     Weights,
 )
-from attsvm.cli.parts.words import HEADS, LOSSES, MODELS, RULES, SCHEDULES, SENTENCE_MODELS
+from attsvm.cli.parts.words import HEADS, LOSSES, MODELS, NORMS, RULES, SCHEDULES, SENTENCE_MODELS
 from attsvm.errors import Unsupported
 from attsvm.ground.files import check_out
 
@@ -200,6 +201,16 @@ def train_command(
             rich_help_panel=SELF,
         ),
     ] = None,
+    norm: Annotated[
+        str | None,
+        typer.Option(
+            "--norm",
+            metavar="NAME",
+            help="Compare in this norm, a name or FILE.py:NAME; else in that of the limit.",
+            autocompletion=completed(*NORMS),
+            rich_help_panel=END,
+        ),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(
@@ -293,6 +304,7 @@ def train_command(
             raise Unsupported(f"--lr is {rate:g}: a step size is positive and finite")
     given = {name for name in context.params if _given(context, name)}
     asked = context.params | {name: words[0] for name, words in chosen.items()}
+    asked["norm"] = None if norm is None else read_norm(norm)
     parts = {name: own_part(asked[name], name) for name in ("model", "rule", "loss")}
     of_text = [name for name in chosen["model"] if name in SENTENCE_MODELS]
     if of_text and several:

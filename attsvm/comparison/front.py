@@ -17,6 +17,8 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.comparison.runs import Compared, Comparison
 from attsvm.errors import AttsvmError, BadTokens, ConvergenceWarning, Unsupported
+from attsvm.ground.expected import function, positive, shown
+from attsvm.ground.expected import listed as items
 from attsvm.models import SENTENCE_MODELS, Model, model_of
 from attsvm.norms import NORMS, norm_of
 from attsvm.problem.problem import Problem
@@ -28,7 +30,7 @@ from attsvm.theory import measures
 from attsvm.theory.outcomes import Outcome, outcome
 from attsvm.theory.proofs import proved_since
 from attsvm.training import front
-from attsvm.training.arguments import positive
+from attsvm.training.arguments import plain_options
 from attsvm.training.loop import Progress
 from attsvm.training.path import Path
 
@@ -75,12 +77,13 @@ def compare(
     >>> [(run.rule, run.norm, run.last[run.norm] > 0.9) for run in both.runs]
     [('ngd', 'frobenius', True), ('sign', 'max', True)]
     """
+    progress = function(progress, "progress")
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
     families = {"rules": listed(rules, "rules"), "lrs": listed(lrs, "lrs")}
     families["models"] = listed(models, "models")
-    options = more.get("options") or {}
+    options = plain_options(more.get("options"))
     check_rules(families["rules"], options)
     asked = [
         Asked(model, rule, positive(lr, "lr"), own_head(head, model), dict(more))
@@ -92,13 +95,13 @@ def compare(
 def listed(given: Any, name: str) -> list[Any]:
     """What was given as a list; raises Unsupported where it is none, empty, or has one twice."""
     if isinstance(given, str | Rule | Model | float | int) or not isinstance(given, Iterable):
-        raise Unsupported(f"{name} is {given!r}: give a list, such as {name}=[…]")
-    found = list(given)
+        raise Unsupported(f"{name} is {shown(given)}: give a list, such as {name}=[…]")
+    found = items(given, name, of="values")
     if not found:
         raise Unsupported(f"{name} is empty: give at least one")
     twice = [one for one, count in Counter(map(_hashable, found)).items() if count > 1]
     if twice:
-        raise Unsupported(f"{name} has {twice[0]} twice: give each once")
+        raise Unsupported(f"{name} has {shown(twice[0])} twice: give each once")
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.ground.arrays import Floats
 from attsvm.ground.card import Card
+from attsvm.ground.expected import file_path, flag
 from attsvm.ground.result import Result, Table, draw
 from attsvm.theory.outcomes import Outcome
 from attsvm.theory.proofs import Since
@@ -141,7 +142,8 @@ class Comparison(Table):
         """
         from attsvm.ground.folders import new_folder, write_json
 
-        with new_folder(FilePath(folder), "comparison.json", force=force) as place:
+        target = file_path(folder, "folder")
+        with new_folder(target, "comparison.json", force=flag(force, "force")) as place:
             table = self.columns()
             rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
             for row, file, run in zip(rows, self.files, self.runs, strict=True):

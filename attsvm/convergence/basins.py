@@ -22,8 +22,9 @@ from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover, whole_log2
 from attsvm.convergence.rows import Rows
 from attsvm.errors import NotConverged, Unsupported
-from attsvm.ground.arrays import Bools, Floats, Ints, detached
+from attsvm.ground.arrays import Bools, Floats, Ints, detached, numbers
 from attsvm.ground.card import Card
+from attsvm.ground.expected import positive
 from attsvm.ground.interval import Interval, up
 from attsvm.ground.result import Table, draw
 from attsvm.losses import Loss
@@ -70,16 +71,16 @@ class Basin(Table):
     @np.errstate(all="ignore")
     def holds(self, W: Any) -> bool:
         """Whether W (d, dq), or a prompt (d,), lies in a cone or a tube, rounding included."""
-        array = np.asarray(detached(W), dtype=np.float64)
+        array = numbers(detached(W), "W").astype(np.float64, copy=False)
         if array.ndim == 1 and self.direction.shape[1] == 1:
             array = array[:, None]
         if array.shape != self.direction.shape:
-            raise Unsupported(f"W has shape {np.shape(W)}; this basin is of {self.direction.shape}")
+            raise Unsupported(f"W has shape {array.shape}; this basin is of {self.direction.shape}")
         return bool(np.isfinite(array).all()) and self._inside(array)
 
     def least_norm(self, angle: float) -> float:
         """The norm from which on every start within this angle of W^mm is held; inf without one."""
-        wide = self.norms[self.angles >= angle]
+        wide = self.norms[self.angles >= positive(angle, "angle", zero=True)]
         return float(wide.min(initial=np.inf))
 
     def columns(self) -> dict[str, Any]:

@@ -13,8 +13,11 @@ from attsvm.convergence.power_prover import prover_for
 from attsvm.convergence.proof import ConvergenceProof, unsupported
 from attsvm.convergence.prover import Prover
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, detached, numbers, vector
+from attsvm.ground.arrays import Floats, detached, numbers, rectangular, vector
+from attsvm.ground.expected import listed as instances
+from attsvm.ground.expected import shown
 from attsvm.heads.head import Head
+from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
 from attsvm.problem.tokens import Tokens
 from attsvm.rules import RuleLike, rule_of
@@ -65,12 +68,13 @@ def proofs_of_convergence(
     >>> [proof.theorem for proof in found]
     ['cone', None]
     """
-    listed = list(tokens)
+    listed = instances(tokens, "tokens", of="Tokens")
     weights = numbers(detached(W), "W")
     if weights.ndim < 2 or len(weights) != len(listed):
         raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
     heads = [head] * len(listed)
-    if not isinstance(head, Head) and np.ndim(head) == 2 and len(head) > 1:
+    axes = 0 if isinstance(head, Head) else rectangular(detached(head), "head").ndim
+    if axes == 2 and len(head) > 1:
         if len(head) != len(listed):
             raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
         heads = list(head)
@@ -94,7 +98,7 @@ def prover(
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
     size = _size(lr)
     if not 0 < size < np.inf:
-        raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
+        raise Unsupported(f"lr is {shown(lr)}: a proof needs a positive step")
     v, made = _vector(head, tokens), rule_of(rule)
     return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
 
@@ -125,8 +129,8 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
     if head is None:
         raise BadTokens("a proof of convergence needs the head: give head=v")
     if isinstance(head, Head):
-        if head.vector is None:
+        if type(head) is not Linear:  # one's own is linear by its own word alone
             raise unsupported(f"head {head.name!r}")
-        head = head.vector
+        head = head.v
     v = numbers(detached(head), "head").astype(np.float64)
     return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)

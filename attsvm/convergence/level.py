@@ -4,10 +4,11 @@ With best scores γ_i, second best γ₂ᵢ and L⋆ = (1/n) Σ ℓ(γ_i), let e
 
     e < min_i [ℓ((γ_i + γ₂ᵢ)/2) − ℓ(γ_i)]    and    η < 2/Λ(e),
 
-then the loss never rises again, every best token keeps more than half of its input's attention,
-and the direction tends to the max-margin one. Λ(e) bounds the curvature of L on the set of all W
-below the level, where attention is nearly settled and L nearly flat: it falls like e, so that every
-η is short enough in the end. The constant for all of space is never needed.
+and some matrix separates the best tokens from the others, then the loss never rises again, every
+best token keeps more than half of its input's attention, and the direction tends to the max-margin
+one. The loss has to fall everywhere; it need not be convex. Λ(e) bounds the curvature of L on the
+set of all W below the level, where attention is nearly settled and L nearly flat: it falls like e,
+so that every η is short enough in the end. The constant for all of space is never needed.
 
 docs/convergence.md has the theorem with its proof.
 """
@@ -61,9 +62,12 @@ def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float)
     excess = float(_rise(pull, top.hi, lost).sum() * _GROW)
     falls = _fall(pull, top.hi, np.where(told, nearest, 0.0) / 2)
     allowed = float(np.where(told, falls, np.inf).min())
-    # On the level set f_i ≥ γ_i − φ with φ ≤ e/|ℓ'(γ_i)|, and attention off the best is w ≤ φ/gap.
-    # Inputs share e, and each part is at most in proportion to its share: the largest bounds all.
-    least, _, _ = pull.steepness(top.lo, top.hi)
+    # On the level set f_i > γ_i − gap/2, so γ_i − f_i ≤ φ = e/least with the least |ℓ'| from there
+    # to γ_i, and attention off the best is w ≤ φ/gap. The e_i sum to e and each bound
+    # is at most linear in e_i/e, so the largest one bounds the sum.
+    half = np.full(n, np.inf)
+    np.minimum.at(half, pull.owner, up(pull.gap.hi / 2))
+    least, _, _ = pull.steepness(down(top.lo - np.where(told, half, 0.0)), top.hi)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # A slope that may be 0 in floats bounds nothing: then φ is only known to be within reach.
         lead = np.where(least > 0, up(excess / least * _GROW), np.inf)

@@ -22,6 +22,7 @@ from attsvm.convergence.power_axis import (
     PowerAxis,
     length,
     lengths,
+    leveled,
     radii,
     raised,
     spread_of,
@@ -40,10 +41,14 @@ _BEYOND = 3.0
 
 @dataclass(frozen=True, eq=False)
 class PowerSteps:
-    """Steps of dual length at most `size`, or with `plain` `size` times the gradient."""
+    """Steps of dual length at most `size`, or with `plain` `size` times the gradient.
+
+    Lengths are those of the data; unit: what W is divided by in the rows, a power of two.
+    """
 
     size: float
     plain: bool
+    unit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +68,14 @@ class PowerCone:
 
 def place(axis: PowerAxis, W: Floats) -> tuple[float, float]:
     """At least 1 − c_p(W), and at most ‖W‖_p."""
-    Y = raised(Interval(np.abs(W)), axis.exponent.less)
+    x, k = leveled(
+        Interval(W)
+    )  # c_p does not depend on the size of W, and the powers stay in range
+    Y = raised(Interval(np.abs(x.lo)), axis.exponent.less)
     top = (Y * (np.sign(W) * axis.W)).sum()
-    R = length(Interval(W), axis.exponent.p, (0, 1))
+    R = length(x, axis.exponent.p, (0, 1))
     c = top / (raised(R, axis.exponent.less) * axis.N)
-    return float(np.clip((1.0 - c).hi, 0.0, 2.0)), float(R.lo)
+    return float(np.clip((1.0 - c).hi, 0.0, 2.0)), float(np.ldexp(R.lo, k))
 
 
 def widths(u: float) -> Floats:
@@ -102,16 +110,17 @@ def measure_power(rows: Rows, axis: PowerAxis, R: float, u: Floats, steps: Power
     speed = _speed(good, B, axis.length.hi)
     h = np.full(len(u), steps.size)
     if steps.plain:
-        h = h * speed * total(np.where(good, high, 0.0) * e.hi) * GROW
-    Y = raised(Interval(R), axis.exponent.less)
+        h = h * speed / steps.unit * total(np.where(good, high, 0.0) * e.hi) * GROW
+    # θ = h/‖Y‖_q with ‖Y‖_q = ‖W‖_p^(p−1): the power may leave the range of floats, θ does not.
+    theta = up(h * raised(Interval(R) * steps.unit, -axis.exponent.less).hi * GROW)
     out = good & ~held & (x.lo >= _BEYOND)
     inside = Interval(total(np.where(good & ~out, high, 0.0))).log().hi
     rest = total(np.where(out, up(high * damp) * x.hi, 0.0))
     epsilon = (np.maximum(up(inside - log_Z), 0.0) + rest) / float(r.lo) * GROW + wider
-    turn = _turn(axis, h / float(Y.lo) * GROW, speed)
+    turn = _turn(axis, theta, speed)
     if axis.exponent.p <= 2:
-        near = lengths(rows, stretched(axis, radius, h / float(Y.lo) * GROW))
-        turn = np.minimum(turn, _turn(axis, h / float(Y.lo) * GROW, _speed(good, B, near)))
+        near = lengths(rows, stretched(axis, radius, theta))
+        turn = np.minimum(turn, _turn(axis, theta, _speed(good, B, near)))
     turn = up(turn * c * GROW)
     top = _top(axis, u)
     slope = down(1 - beta - c * (top + epsilon) * GROW)
@@ -126,7 +135,7 @@ def measure_power(rows: Rows, axis: PowerAxis, R: float, u: Floats, steps: Power
         & (beta < 1)
         & (wider < floor)
         & (c * axis.wide * GROW <= 1)
-        & (float(Y.lo) * down(1 - beta) >= up(h * c * (1 + axis.over) * GROW))
+        & (down(1 - beta) >= up(theta * c * (1 + axis.over) * GROW))
         & (slope >= turn)
     )
     return PowerCone(u, slope, turn, beta, epsilon, h, (r * least).lo.min(axis=1), pulls, fits)
@@ -167,7 +176,7 @@ def claims(
         "R": R * unit,
         "distance": u,
         "N": float(axis.N.hi) * unit,
-        "h": float(found.h[j]) * unit ** (p - 1),
+        "h": float(found.h[j]),
         "beta": float(found.beta[j]),
         "epsilon": float(found.epsilon[j]),
         "slope": float(found.slope[j]),

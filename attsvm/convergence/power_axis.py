@@ -104,15 +104,30 @@ def _even(p: Interval, q: Interval) -> float:
     return max(least * (1 - 1e-12), 0.0)
 
 
+def leveled(x: Interval) -> tuple[Interval, int]:
+    """x divided by the power of two 2^k that brings its largest entry to [1, 2), and k.
+
+    k is 0 where the division would not be exact.
+    """
+    k = int(np.frexp(x.size.max(initial=0.0))[1]) - 1
+    found = Interval(np.ldexp(x.lo, -k), np.ldexp(x.hi, -k))
+    same = all(
+        np.array_equal(np.ldexp(end, k), was) for end, was in ((found.lo, x.lo), (found.hi, x.hi))
+    )
+    return (found, k) if same else (x, 0)
+
+
 def length(x: Interval, s: Interval | float, axis: tuple[int, ...]) -> Interval:
     """(Σ |x|^s)^(1/s) along axes."""
+    x, k = leveled(x)
     size = Interval(
         np.where((x.lo <= 0) & (x.hi >= 0), 0.0, np.minimum(np.abs(x.lo), np.abs(x.hi))), x.size
     )
     powers = raised(size, s)
     for one in sorted(axis, reverse=True):
         powers = powers.sum(axis=one)
-    return raised(powers, Interval(1.0) / s)
+    found = raised(powers, Interval(1.0) / s)
+    return Interval(np.ldexp(found.lo, k), np.ldexp(found.hi, k))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ serves which rule."""
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +20,7 @@ from attsvm.ground.arrays import Floats, Ints
 from attsvm.losses import Loss
 from attsvm.norms.entrywise import power_norm
 from attsvm.problem.tokens import Tokens
-from attsvm.rules import Rule
-from attsvm.solvers.front import solve
+from attsvm.rules import Rule, is_listed
 
 # Multipliers of rows that score more, below this share of all, are left out of μ.
 _SMALL = 1e-6
@@ -62,9 +60,7 @@ class PowerProver(Prover):
             rows = self.rows_for(alpha)
             if not rows.count:
                 return PowerGround(rows, None, Blocked("there is no other token"), None)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                certificate = solve(self.problem_for(alpha), f"l{self.p:.12g}")
+            certificate = self.certificate_for(alpha, f"l{self.p:.12g}")
         except AttsvmError as error:
             return PowerGround(None, None, Blocked(str(error)), None)
         if certificate.W is None:
@@ -83,9 +79,8 @@ class PowerProver(Prover):
         return PowerGround(rows, axis, inside, certificate.W)
 
     def power_steps(self, rows: Rows, lr: float) -> power.PowerSteps:
-        """The steps in units of the rows, rounded up."""
-        scale = rows.unit ** (self.p if self.plain else self.p - 1)
-        return power.PowerSteps(lr / scale * (1 + 2.0**-50), self.plain)
+        """The steps of size lr."""
+        return power.PowerSteps(lr, self.plain, rows.unit)
 
     def ground(self, alpha: Ints) -> Ground:
         """What tube and cone stand on; they are no sets of mirror descent. Raises Unsupported."""
@@ -191,17 +186,26 @@ class PowerProver(Prover):
         return float(power_norm(scaled + high * axis.W, self.p)) * float(rows.unit)
 
 
+def covered_steps(rule: Rule) -> tuple[float, bool]:
+    """(P, plain) of a rule whose every step is the one that the theorems are about: lr times the
+    gradient (plain) or of dual length lr, in the dual variable of ‖x‖_P^P/P.
+
+    Raises Unsupported for every other rule: a ridge or decay changes the steps, and what a rule of
+    one's own declares of its steps is not proved.
+    """
+    declared = rule.dual if rule.fused is None else (2.0, rule.fused == "gd")
+    if declared is None or rule.ridge or not is_listed(rule):
+        raise unsupported(f"rule {rule.name!r}")
+    if not POWERS[0] <= declared[0] <= POWERS[1]:
+        raise unsupported(f"rule {rule.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
+    return declared
+
+
 def prover_for(
     rule: Rule, tokens: Tokens, head: Floats, loss: Loss, lr: float, *, steady: bool = True
 ) -> Prover:
     """The Prover of a rule; raises Unsupported where no theorem covers it."""
-    if rule.fused is not None and rule.fused == rule.name:
-        return Prover(tokens, head, loss, rule.name, lr, rule.fused == "gd", steady)
-    if rule.dual is None:
-        raise unsupported(f"rule {rule.name!r}")
-    p, plain = rule.dual
-    if not POWERS[0] <= p <= POWERS[1]:
-        raise unsupported(f"rule {rule.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
+    p, plain = covered_steps(rule)
     if p == 2:
         return Prover(tokens, head, loss, rule.name, lr, plain, steady)
     return PowerProver(tokens, head, loss, rule.name, lr, plain, steady, p=p)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.arrays import Floats, Ints, numbers
 from attsvm.ground.card import Card
+from attsvm.ground.expected import whole
 from attsvm.ground.result import Result, Table, draw
+from attsvm.losses import LOSSES
 from attsvm.problem.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class ConvergenceProof(Table):
         The tube has a rate: 1 − corr ≤ rate/ρ², and ρ grows by at least `growth` at each step of
         normalized descent. Of plain descent only the bound at step 0, and `bound_at`, are known.
         """
-        t = np.asarray(steps, dtype=np.float64)
+        t = numbers(steps, "steps").astype(np.float64, copy=False)
         if self.theorem != "tube":
             return np.full(t.shape, np.nan)[()]
         growth = self.constants.get("growth", 0.0)
@@ -100,7 +102,11 @@ class ConvergenceProof(Table):
 
         Holds for what the run reaches from here, not for any W.
         """
-        array = np.asarray(W, dtype=np.float64)
+        array = numbers(W, "W").astype(np.float64, copy=False)
+        if array.ndim < 2 or array.shape[-2:] != self.W.shape:
+            raise BadTokens(
+                f"W has shape {array.shape}; it must be (..., {self.W.shape[0]}, {self.W.shape[1]})"
+            )
         if self.theorem != "tube" or self.direction is None:
             return np.full(array.shape[:-2], np.nan)[()]
         square = float((self.direction**2).sum())
@@ -130,6 +136,7 @@ class ConvergenceProof(Table):
             f"converges, proved ({self.theorem}): the selection never changes; "
             + said.format(**values)
             + f"; steps up to {self.longest_step:.3g}"
+            + ("" if self.loss in LOSSES else f"; assumes the declared steepness of {self.loss!r}")
         )
 
     def require(self) -> ConvergenceProof:
@@ -190,6 +197,7 @@ class ConvergenceProof(Table):
         steps: a hundred times those that double the height unless given. ax: axes to draw into, in
         their own style. style: "screen", or "paper" for a column.
         """
+        steps = None if steps is None else whole(steps, "steps", least=1)
         return draw("proof", self, steps=steps, ax=ax, style=style)
 
     def _card(self) -> Card:
@@ -214,5 +222,6 @@ def unsupported(what: str) -> Unsupported:
     """The error for what has no theorem, with what has one."""
     return Unsupported(
         f"no theorem of convergence covers {what}: it covers weight and prompt models with a "
-        "fixed linear head, rules gd and ngd, and losses logistic, exponential and linear"
+        "fixed linear head, the listed rules gd, ngd, mirror:P and nmirror:P without a ridge or "
+        "decay, and losses logistic, exponential and linear"
     )

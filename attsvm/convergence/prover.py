@@ -28,7 +28,7 @@ from attsvm.losses.loss import Loss
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
+from attsvm.solvers.front import Certificates, solve
 
 # Rounding errors of this many steps are asked to be covered where the proof has room for them.
 COVERED = 1e6
@@ -67,7 +67,8 @@ class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
 
     plain: steps are lr times the gradient; otherwise each has length at most lr, and `steady` says
-    that each has just this length.
+    that each has just this length. solved: certificates of the tokens' selections, where some are
+    known already.
     """
 
     tokens: Tokens
@@ -78,6 +79,7 @@ class Prover:
     plain: bool
     steady: bool = True
     known: dict[bytes, Ground] = field(default_factory=dict)
+    solved: Certificates | None = None
 
     def selected(self, W: Floats) -> Ints:
         """The token of each input with the largest logit at W."""
@@ -95,6 +97,14 @@ class Prover:
     def problem_for(self, alpha: Ints) -> Problem:
         """The max-margin problem of a selection."""
         return Problem.of(self.tokens, Selection.of(self.tokens, alpha))
+
+    def certificate_for(self, alpha: Ints, norm: str = "frobenius") -> Certificate:
+        """The certificate of a selection's problem; a solve that stops early does not warn."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.solved is not None:
+                return self.solved.of(alpha, norm)
+            return solve(self.problem_for(alpha), norm)
 
     def multipliers_for(self, rows: Rows, certificate: Certificate) -> Floats:
         """The multiplier of each row in a certificate of the selection's problem, (K,)."""
@@ -115,9 +125,7 @@ class Prover:
             return Ground(None, None, None, None, Blocked(str(error)), None)
         if not rows.count:
             return Ground(rows, None, None, None, Blocked("there is no other token"), None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            certificate = solve(self.problem_for(alpha))
+        certificate = self.certificate_for(alpha)
         if certificate.W is None:
             return Ground(rows, None, None, None, Blocked(certificate.message), None)
         lam = self.multipliers_for(rows, certificate)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,8 +23,9 @@ import numpy as np
 from attsvm.certificate.scale import exponent
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.interval import Interval, differences, up
-from attsvm.losses.loss import Loss, Steepness
+from attsvm.ground.interval import Interval, differences, down, up
+from attsvm.losses.loss import Loss, Steepness, encloses
+from attsvm.problem.scores import exact_gaps
 from attsvm.problem.tokens import Tokens
 
 
@@ -113,6 +113,12 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
         raise Unsupported(
             f"no convergence is proved for loss {loss.name!r}: it is for losses that fall "
             "everywhere and say how steeply (logistic, exponential, linear)"
+        )
+    kept = tokens.scores(v)[np.arange(tokens.n), alpha]
+    if not encloses(loss, kept):
+        raise Unsupported(
+            f"loss {loss.name!r} does not fall at the scores of the kept tokens, or not as steeply "
+            "as its `steepness` says: no convergence is proved for it"
         )
     source = np.arange(tokens.n) if tokens.source is None else tokens.source
     present = tokens.present()
@@ -326,24 +332,8 @@ def _signed(gap: Interval, high: Floats, low: Floats, v: Floats, y: Floats) -> I
     if not len(doubtful):
         return gap
     lower, upper = gap.lo.copy(), gap.hi.copy()
-    head = [Fraction(float(x)) for x in v]
-    for k in doubtful:
-        pairs = zip(high[k], low[k], head, strict=True)
-        exact = Fraction(float(y[k])) * sum(
-            ((Fraction(float(a)) - Fraction(float(b))) * c for a, b, c in pairs), Fraction(0)
-        )
-        lower[k], upper[k] = _ends(exact)
+    near = exact_gaps(high[doubtful], low[doubtful], v) * y[doubtful]
+    # Correctly rounded and of the right sign: the number is between the neighbours of its float.
+    lower[doubtful] = np.where(near > 0, np.maximum(down(near), 0.0), down(near) * (near != 0))
+    upper[doubtful] = np.where(near < 0, np.minimum(up(near), 0.0), up(near) * (near != 0))
     return Interval(lower, upper)
-
-
-def _ends(x: Fraction) -> tuple[float, float]:
-    """Floats on both sides of a rational number, equal where it is zero."""
-    near = float(x)
-    if x == 0:
-        return 0.0, 0.0
-    low, high = float(np.nextafter(near, -np.inf)), float(np.nextafter(near, np.inf))
-    if x > 0:
-        low = max(low, 0.0)
-    else:
-        high = min(high, 0.0)
-    return low, high

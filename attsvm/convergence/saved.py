@@ -13,6 +13,7 @@ import numpy as np
 
 from attsvm.convergence.proof import Blocked, ConvergenceProof
 from attsvm.errors import BadTokens
+from attsvm.ground.expected import file_path
 from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.problem.tokens import Tokens
 
@@ -27,7 +28,7 @@ _TEXT = {"mode"}
 
 def save_proof(proof: ConvergenceProof, path: str | Path, *, force: bool = False) -> None:
     """Write the proof, its data and its witness in one move."""
-    write_arrays(Path(path), arrays_of(proof), force=force)
+    write_arrays(file_path(path, "path"), arrays_of(proof), force=force)
 
 
 def arrays_of(proof: ConvergenceProof) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def load_proof(path: str | Path) -> ConvergenceProof:
 
     Raises BadTokens where an array is missing, of another kind or shape, or not finite.
     """
-    file = Path(path)
+    file = file_path(path, "path")
     found = load_arrays(file)
     check_arrays(file, found)
     if "sentences.E" in found:

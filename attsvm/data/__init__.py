@@ -14,7 +14,7 @@ from attsvm.data.multi_input import multi_input_arrays, multi_input_planar
 from attsvm.data.own_text import text_of_csv
 from attsvm.data.path_picture import path_picture_1, path_picture_2
 from attsvm.data.reviews import labelled_reviews, review_lines
-from attsvm.data.sentences import cyclic, realizable
+from attsvm.data.sentences import closed, cyclic, paper_example, realizable, unconfused
 from attsvm.data.single_input import single_input_global, single_input_local
 from attsvm.data.sphere import sphere_arrays
 from attsvm.data.vocabulary import vocabulary_arrays
@@ -39,11 +39,17 @@ FAMILIES = ("sphere", "contextual")
 # Texts by name, each the lines of one file of sentences; all are random and take a seed.
 SENTENCES: dict[str, Callable[..., list[list[int]]]] = {
     "sentences": realizable,
+    "sentences-unconfused": unconfused,
+    "sentences-closed": closed,
     "sentences-cyclic": cyclic,
 }
 
-# Real texts by name: lines of words, from packages that are installed apart.
-TEXTS: dict[str, Callable[..., list[list[str]]]] = {"reviews": review_lines}
+# Texts of words by name, without a seed: a paper's own, and real ones, from packages that are
+# installed apart.
+TEXTS: dict[str, Callable[..., list[list[str]]]] = {
+    "sentences-paper": paper_example,
+    "reviews": review_lines,
+}
 
 # Labelled texts and images by name, in three parts; own-text takes a file.
 LABELLED: dict[str, Callable[..., Labelled]] = {

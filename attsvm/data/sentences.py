@@ -1,7 +1,9 @@
-"""Random sentences for next-token prediction: sets that are realizable, and sets with ties.
+"""Random sentences for next-token prediction: realizable sets, some of them inside the paper's
+premises, and sets with ties.
 
-Both draw a map n of followers and, for each query, which tokens go before which; a sentence's
-label follows the token of it that goes first.
+All draw a map n of followers and, for each query, which tokens go before which; a sentence's label
+follows the token of it that goes first. `unconfused` and `closed` have no confused tokens, which
+the theorems ask for; `closed` holds every prefix of its sentences too.
 
 Theory: [huang2024nexttoken].
 """
@@ -20,6 +22,12 @@ from attsvm.ground.arrays import Ints
 Lines = list[list[int]]
 # Where fewer than this many times the sentences asked for exist, they are listed and not guessed.
 _CROWDED = 4
+
+
+def paper_example() -> list[list[str]]:
+    """Example 1 of the paper: S V O P, V O P, O P P and P S V with all their prefixes."""
+    text = "S V|V O|O P|P S|S V O|S V O P|V O P|O P P|P S V"
+    return [line.split() for line in text.split("|")]
 
 
 def realizable(
@@ -50,6 +58,83 @@ def realizable(
         optimal = min(tokens, key=lambda x: rank[x])
         lines.append([*tokens, int(follows[optimal])])
     return lines
+
+
+def unconfused(
+    vocabulary: int = 20,
+    length: int | tuple[int, int] = (2, 5),
+    count: int = 68,
+    seed: int = 0,
+    *,
+    query_count: int | None = None,
+) -> Lines:
+    """N lines x n(x), then `count` different sentences without confused tokens.
+
+    n is a random permutation without fixed points. Each query splits the tokens at random into O
+    and N, itself in N. A sentence is one token of O, the optimal one, and tokens of N in random
+    order, the query last: `length` different tokens in all (a number, or the least and the most).
+    """
+    rng = np.random.default_rng(seed)
+    low, high = _lengths(length, vocabulary)
+    queries = _queries(rng, vocabulary, query_count)
+    follows = _followers(rng, vocabulary, False)
+    splits: dict[int, tuple[Ints, Ints]] = {}  # O, and N without the query
+    for q in queries:
+        others = rng.permutation(np.delete(np.arange(vocabulary), q))
+        size = int(rng.integers(1, vocabulary - high + 2))
+        splits[q] = others[:size], others[size:]
+    total = sum(
+        len(O) * sum(comb(len(below), L - 2) for L in range(low, high + 1))
+        for O, below in splits.values()
+    )
+    _check_count(count, total, f"{len(queries)} queries and {vocabulary} tokens")
+    found: dict[tuple[int, ...], list[int]] = {}
+    while len(found) < count:
+        q = queries[int(rng.integers(len(queries)))]
+        O, below = splits[q]
+        optimal = int(rng.choice(O))
+        rest = rng.choice(below, int(rng.integers(low, high + 1)) - 2, replace=False)
+        front = rng.permutation([optimal, *rest]).tolist()
+        found.setdefault((*sorted(front), q), [*front, q, int(follows[optimal])])
+    return [[x, int(follows[x])] for x in range(vocabulary)] + list(found.values())
+
+
+def closed(vocabulary: int = 20, length: int = 6, count: int | None = None, seed: int = 0) -> Lines:
+    """N lines x n(x), then sentences with all their prefixes, without confused tokens.
+
+    n is a random permutation without fixed points. From each of `count` random starts (all tokens
+    without it) a sentence grows: the next token is n of a random token of the sentence, so chosen
+    that no token of a query is both above and below others and that none occurs more often than
+    the optimal one. It ends with `length` tokens before its last label, or where no choice is left.
+    """
+    rng = np.random.default_rng(seed)
+    if vocabulary < 2 or length < 2:
+        raise Unsupported(
+            f"the vocabulary is {vocabulary} and length {length}: a sentence needs two tokens"
+        )
+    starts = vocabulary if count is None else count
+    _check_count(starts, vocabulary, f"{vocabulary} starts")
+    follows = _followers(rng, vocabulary, False)
+    above: list[set[int]] = [set() for _ in range(vocabulary)]
+    below: list[set[int]] = [set() for _ in range(vocabulary)]
+    lines: dict[tuple[int, ...], None] = {}
+    for start in rng.permutation(vocabulary)[:starts]:
+        words = [int(start), int(follows[start])]
+        while len(words) <= length:
+            q, most = words[-1], max(map(words.count, words))
+            fitting = [
+                t
+                for t in sorted(set(words) - below[q])
+                if words.count(t) == most and not (set(words) - {t}) & above[q]
+            ]
+            if not fitting:
+                break
+            optimal = int(rng.choice(fitting))
+            above[q].add(optimal)
+            below[q] |= set(words) - {optimal}
+            words.append(int(follows[optimal]))
+            lines[tuple(words)] = None
+    return [[x, int(follows[x])] for x in range(vocabulary)] + [list(line) for line in lines]
 
 
 def cyclic(
@@ -129,11 +214,7 @@ def _contexts(
     low, high = lengths
     ways, listing = (perm, permutations) if ordered else (comb, combinations)
     total = len(queries) * sum(ways(N - 1, L - 1) for L in range(low, high + 1))
-    if not 0 <= count <= total:
-        raise Unsupported(
-            f"count is {count}: {len(queries)} queries and {N} tokens make at most {total} of this "
-            "length"
-        )
+    _check_count(count, total, f"{len(queries)} queries and {N} tokens")
     if total <= _CROWDED * count:
         every = [
             (*front, q)
@@ -153,6 +234,12 @@ def _contexts(
         [*(int(x) for x in rng.permutation(key[:-1])), key[-1]] if not ordered else list(key)
         for key in found
     ]
+
+
+def _check_count(count: int, most: int, what: str) -> None:
+    """Raises Unsupported unless there are so many sentences."""
+    if not 0 <= count <= most:
+        raise Unsupported(f"count is {count}: {what} make at most {most} sentences of this length")
 
 
 def _lengths(length: int | tuple[int, int], N: int) -> tuple[int, int]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from attsvm.engines.engine import Asked, Engine, extra, only
 from attsvm.engines.local import THREADS, cores
-from attsvm.errors import BadTokens
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.spawning import GUARD, leave_unguarded
 
 # Seconds in which a scheduler has to answer.
 PATIENCE = 10.0
@@ -36,17 +37,21 @@ class Dask(Executor):
         self.cluster: Any = None
         where = asked.address
         if where is None:
+            leave_unguarded()
             import dask
 
             # Set in the workers before they load their libraries.
             names = {f"distributed.nanny.pre-spawn-environ.{name}": 1 for name in THREADS}
-            with dask.config.set(names):
-                self.cluster = distributed.LocalCluster(
-                    n_workers=cores(asked.jobs),
-                    threads_per_worker=1,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )
+            try:
+                with dask.config.set(names):
+                    self.cluster = distributed.LocalCluster(
+                        n_workers=cores(asked.jobs),
+                        threads_per_worker=1,
+                        dashboard_address=None,
+                        silence_logs=logging.CRITICAL,
+                    )
+            except RuntimeError as error:
+                raise Unsupported(f"the workers of dask did not start ({error}): {GUARD}") from None
             where = self.cluster.scheduler_address
         try:
             self.client = distributed.Client(where, timeout=PATIENCE, set_as_default=False)

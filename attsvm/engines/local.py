@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.engines.engine import Asked, Engine, only
+from attsvm.errors import Unsupported
 from attsvm.ground.memory import share_with
 from attsvm.ground.plugins import load_files, loaded_files
+from attsvm.ground.spawning import GUARD, leave_unguarded, unguarded
 
 # One thread per process when several run at once: read by libraries when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -41,6 +43,7 @@ class Processes(ProcessPoolExecutor):
     """
 
     def __init__(self, jobs: int) -> None:
+        leave_unguarded()
         given = (jobs, loaded_files())
         super().__init__(jobs, get_context("spawn"), initializer=_begin, initargs=given)
 
@@ -58,6 +61,8 @@ def _stop(executor: Executor) -> None:
         process.terminate()
     for process in workers.values():
         process.join()
+    if unguarded(workers):
+        raise Unsupported(GUARD)
 
 
 @contextmanager

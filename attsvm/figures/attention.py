@@ -16,13 +16,15 @@ from attsvm.figures import style
 
 # Layers that have a colour of their own; more of them share one scale from light to dark.
 _COLOURS = tuple(style.COLOURS.values())
+# Points: the numbers of heads.
+_SMALL = 7.0
 
 
 def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float) -> Figure:
-    """Four panels over steps, one line a head, one colour a layer.
+    """Four panels over steps, one line a head, one colour a layer; a line has its head's number.
 
     rows: with the fields of attsvm.torch.Row. warned: with step, layer, head and expected; each is
-    a mark in the third panel at the step of its warning.
+    a mark with its head's number in the third panel, at the step of its warning.
     """
     heads: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for row in rows:
@@ -34,10 +36,12 @@ def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float
         grid = figure.subplots(2, 2)
         last = max(row.step for row in rows)
         for ax, (name, title, label) in zip(grid.flat, _PANELS, strict=True):
-            for (layer, _), own in heads.items():
+            for k, ((layer, head), own) in enumerate(heads.items()):
                 x = [row.step for row in own]
                 y = np.array([getattr(row, name) for row in own], dtype=float)
                 ax.plot(x, y, color=colours[layer], linewidth=style.LINE, alpha=0.85)
+                place = len(own) * (2 * k + 1) // (2 * len(heads))  # numbers stand side by side
+                _number(ax, x[place], y[place], head, colours[layer])
             ax.set(title=title, ylabel=label, xlabel="step")
             ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * math.log10(last + 1), 0.1))
             ax.set_xlim(0, max(last * 1.1, 1))
@@ -50,9 +54,24 @@ def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float
         lines = [grid[0, 0].plot([], [], color=colours[one])[0] for one in layers]
         columns = max(1, min(4, len(layers), 100 // max(len(one) + 6 for one in layers)))
         figure.legend(
-            lines, layers, loc="outside lower left", ncols=columns, frameon=False, handlelength=1.6
+            lines,
+            layers,
+            title="Colours are layers, numbers on lines are heads.",
+            loc="outside lower left",
+            alignment="left",
+            ncols=columns,
+            frameon=False,
+            handlelength=1.6,
         )
     return figure
+
+
+def _number(ax: Axes, x: float, y: float, head: int, colour: Any) -> None:
+    """The number of a head on its line, on white; nothing where the line is not known."""
+    if math.isfinite(y):
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": _SMALL, "bbox": box}
+        ax.annotate(str(head), (x, y), color=colour, **place)
 
 
 _PANELS = (
@@ -93,7 +112,19 @@ def _ceiling(ax: Axes, heads: dict[tuple[str, int], list[Any]], colours: dict[st
 
 
 def _warnings(ax: Axes, warned: Sequence[Any], colours: dict[str, Any]) -> None:
+    said: dict[tuple[int, str], list[int]] = defaultdict(list)
     for one in warned:
-        ax.plot(one.step, 1.0, "v", color=colours[one.layer], markersize=5, clip_on=False)
+        said[one.step, one.layer].append(one.head)
+    for (step, layer), heads in said.items():
+        ax.plot(step, 1.0, "v", color=colours[layer], markersize=5, clip_on=False)
+        ax.annotate(
+            " ".join(map(str, heads)),
+            (step, 1.0),
+            xytext=(0, 4 + _SMALL * list(colours).index(layer)),
+            textcoords="offset points",
+            color=colours[layer],
+            fontsize=_SMALL,
+            ha="center",
+        )
     if warned:
         ax.set_title("Saturated queries (▼: warned)")

@@ -272,7 +272,8 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
     ax.set_ylim(10 ** (low - 0.5 * (top - low)), high)
     if proved is not None:
         ax.plot([proved.step] * 2, [10**low, high], color=_STATE["converges"], linewidth=style.LINE)
-    ax.set_title(f"Way to the {best.norm.name} limit")
+    predicted = best.norm.name == found.limit.norm
+    ax.set_title(f"Way to the {best.norm.name} {'limit' if predicted else 'solution'}")
     ax.legend(
         facecolor="white",
         edgecolor="none",

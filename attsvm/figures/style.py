@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib.style
 
-from attsvm.errors import Unsupported
+from attsvm.ground.expected import one_of
 
 # Inches. Pages show the picture about 1000 pixels wide: at 100 to the inch a point is 1.4 pixels.
 SIZE = (10.0, 4.6)
@@ -124,8 +124,7 @@ def curve(k: int) -> dict[str, Any]:
 
 def check_look(look: str) -> None:
     """Raises Unsupported unless there is such a style."""
-    if look not in LOOKS:
-        raise Unsupported(f"unknown style {look!r}: known are {', '.join(LOOKS)}")
+    one_of(look, LOOKS, "style")
 
 
 def colour(norm: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import AttsvmError, BadTokens
+from attsvm.ground.memory import require
 
 Floats = NDArray[np.float64]
 
@@ -32,9 +33,16 @@ BLOCK = 1 << 24
 def rectangular(array: Any, name: str, kind: type[AttsvmError] = BadTokens) -> NDArray[Any]:
     """The array as it is; `kind` is the error for lists of unequal lengths."""
     try:
-        return np.asarray(array)
-    except (ValueError, TypeError) as error:
+        return _there(np.asarray(array), name)
+    except (ValueError, TypeError, OverflowError) as error:
         raise kind(f"{name} is not a rectangular array ({error})") from error
+
+
+def _there(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """The array as it is; raises TooLarge for a broadcast one too large to be written out."""
+    if values.nbytes > BLOCK and 0 in values.strides:
+        require(values.nbytes, name)
+    return values
 
 
 @runtime_checkable
@@ -59,7 +67,7 @@ def detached(array: Any) -> Any:
 def numbers(array: Any, name: str) -> NDArray[Any]:
     """The array as float64 (float32 stays), of real numbers; NaN and infinities pass."""
     if type(array) is np.ndarray and array.dtype == np.float64:
-        return array
+        return _there(array, name)
     if isinstance(array, np.ma.MaskedArray):
         raise BadTokens(f"{name} is a masked array; fill it, and give absent tokens as mask")
     values = rectangular(array, name)
@@ -126,3 +134,21 @@ def vector(v: Any, d: int) -> Floats:
     if head.shape != (d,):
         raise BadTokens(f"v has shape {head.shape}; it must be ({d},) like the tokens' features")
     return head
+
+
+# Splits a float into two halves of 26 digits, whose products are exact.
+_SPLIT = 2.0**27 + 1.0
+
+
+def exact_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """x y as the nearest float and the rest, also a float; the rest is not finite out of range."""
+    high = x * y
+    with np.errstate(over="ignore", invalid="ignore"):
+        (x, dx), (y, dy) = _halves(x), _halves(y)
+        return high, ((x * y - high) + x * dy + dx * y) + dx * dy
+
+
+def _halves(x: Floats) -> tuple[Floats, Floats]:
+    wide = _SPLIT * x
+    top = wide - (wide - x)
+    return top, x - top

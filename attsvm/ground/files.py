@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadTokens
+from attsvm.ground.expected import flag
 from attsvm.ground.memory import require
 
 # What reading a broken archive raises: bad headers, cut or encrypted members, unknown packing.
@@ -88,6 +89,7 @@ def _check_size(path: Path) -> None:
 
 def check_out(path: Path, *, force: bool = False) -> None:
     """Nothing; an error when a result cannot be written to `path`."""
+    force = flag(force, "force")
     if path.is_dir():
         raise BadTokens(f"{path} is a folder; give the name of an .npz file")
     if path.exists() and not force:
@@ -106,6 +108,10 @@ def write_arrays(path: Path, arrays: dict[str, Any], *, force: bool = False) -> 
 @contextmanager
 def beside(file: Path) -> Iterator[Path]:
     """A new file to write to, which takes the place of `file` when the writing went well."""
+    if file.is_dir():
+        raise BadTokens(f"{file} is a folder; give the name of a file")
+    if not file.parent.is_dir():
+        raise BadTokens(f"the folder {file.parent} does not exist")
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=".attsvm-", suffix=".part")
     os.close(handle)
     try:

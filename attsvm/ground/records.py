@@ -1,10 +1,11 @@
-"""Text files written in one move, and a full disk said in one sentence."""
+"""Text files read with care and written in one move, and a full disk said in one sentence."""
 
 from __future__ import annotations
 
 import errno
 import json
 import math
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,43 @@ from attsvm.errors import BadTokens
 from attsvm.ground.files import beside
 
 Say = Callable[[str], None]
+# Digits of a whole number in a file, and how deep its tables may lie inside each other.
+_DIGITS, _DEPTH = 40, 40
+
+
+def parsed_json(text: str) -> Any:
+    """What a text of JSON says; raises ValueError, whatever is wrong with it."""
+    try:
+        return json.loads(text, parse_int=_whole)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """What a text of TOML says; raises ValueError, whatever is wrong with it."""
+    try:
+        found = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    _check_depth(found, _DEPTH)
+    return found
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"a whole number has {len(text)} digits, {_DIGITS} at most are read")
+    return int(text)
+
+
+def _check_depth(value: Any, most: int) -> None:
+    """Raises ValueError for lists and tables nested too deeply, and for huge whole numbers."""
+    if isinstance(value, dict | list):
+        if not most:
+            raise ValueError("it is nested too deeply")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_depth(inner, most - 1)
+    elif isinstance(value, int) and abs(value) >= 10**_DIGITS:
+        raise ValueError(f"a whole number has more than {_DIGITS} digits")
 
 
 @contextmanager

@@ -11,10 +11,13 @@ import hashlib
 import re
 import sys
 import sysconfig
+import zipfile
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from zipimport import zipimporter
 
 # Folders of installed libraries.
 _INSTALLED = tuple(
@@ -81,26 +84,39 @@ def _names(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 @cache
-def _file(module: str) -> Path | None:
+def _file(module: str) -> Path | zipfile.Path | None:
     """The file of a module whose code counts; None for installed libraries, and for no module."""
     top, *inner = module.split(".")
     place = _place(top)
-    if place is None or (top != "attsvm" and any(map(place.is_relative_to, _INSTALLED))):
+    if place is None or (top != "attsvm" and _installed(place)):
         return None
     if not inner:
         return place
     if place.name != "__init__.py":
         return None
-    base = place.parent.joinpath(*inner)
-    files = (base.with_name(f"{base.name}.py"), base / "__init__.py")
+    *above, last = inner
+    whole: Any = place.parent
+    folder = whole.joinpath(*above)
+    files = (folder / f"{last}.py", folder / last / "__init__.py")
     return next((file for file in files if file.is_file()), None)
 
 
-def _place(top: str) -> Path | None:
+def _installed(place: Path | zipfile.Path) -> bool:
+    """Whether this is of an installed library."""
+    return not isinstance(place, Path) or any(map(place.is_relative_to, _INSTALLED))
+
+
+def _place(top: str) -> Path | zipfile.Path | None:
     """The file of a module that is in no package; None when it is built in or not there."""
     if top in sys.modules:
         name = getattr(sys.modules[top], "__file__", None)
+        loader = getattr(sys.modules[top], "__loader__", None)
     else:
         spec = find_spec(top)
         name = None if spec is None or not spec.has_location else spec.origin
-    return Path(name).resolve() if name and name.endswith(".py") else None
+        loader = None if spec is None else spec.loader
+    if not name or not name.endswith(".py"):
+        return None
+    if isinstance(loader, zipimporter):  # such as a wheel that is on the path as it is
+        return zipfile.Path(loader.archive, Path(name).relative_to(loader.archive).as_posix())
+    return Path(name).resolve()

@@ -8,6 +8,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import LARGEST
+from attsvm.ground.expected import shown
 from attsvm.heads.head import Head, check_head
 from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
@@ -31,8 +32,10 @@ def head_of(head: Any, d: int, *, size: int | None = None) -> Head:
         return head
     try:
         v = np.asarray(head, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise BadTokens(f"the head is {head!r}; it must be a vector ({d},) or a Head") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadTokens(
+            f"the head is {shown(head)}; it must be a vector ({d},) or a Head"
+        ) from error
     if v.ndim not in (1, 2) or v.shape[-1] != d:
         raise BadTokens(f"the head has shape {v.shape}; it must be ({d},)")
     if not (np.abs(v) <= LARGEST).all():

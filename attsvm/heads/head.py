@@ -56,7 +56,8 @@ def check_head(head: Head, d: int, size: int) -> None:
 
     d: the length of pooled outputs; size: the number of instances. The laws: value (B, n) and
     gradient (B, n, d) are finite; the gradient is the derivative of the value; a number in `bend`
-    is the c of ∇h(o) − ∇h(x) = c (o − x) near every o; a head that says `linear` has its vector.
+    is the c of ∇h(o) − ∇h(x) = c (o − x) near every o; a head that says `linear` has its vector,
+    and a head with a vector is linear: h(o) is v·o.
     """
     rng = np.random.default_rng(0)
     o, toward = rng.standard_normal((2, size, 3, d))
@@ -78,6 +79,8 @@ def check_head(head: Head, d: int, size: int) -> None:
         "∇h(o) − ∇h(x) is `bend` times (o − x), or bend is None": head.bend is None
         or np.allclose(turn, head.bend * toward, rtol=1e-4, atol=1e-4),
         "a linear head has its v in `vector`": not head.linear or head.vector is not None,
+        "value is v·o for a head with `vector` v": head.vector is None
+        or (shaped and np.allclose(value, (o * head.vector[:, None]).sum(axis=2), 1e-9, 1e-9)),
     }
     for law, kept in laws.items():
         if not kept:

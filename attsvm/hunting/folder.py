@@ -18,11 +18,14 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.files import beside, write_arrays
+from attsvm.ground.records import parsed_json
 from attsvm.ground.version import __version__
 from attsvm.hunting.outcome import Found, Hunt
 from attsvm.statements import Statement
 
 RECORD = "hunt.json"
+# What reading a damaged record raises.
+_BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # The arrays that a problem file may hold.
 _FILE = ("X", "z", "y", "v", "p0", "W0", "penalty")
 
@@ -62,7 +65,10 @@ class Folder:
                     f"{place} has a hunt with another {what} ({there}, not {here}): give another "
                     "folder"
                 )
-        return Folder(place, reference, digest, Hunt.of_dict(saved, statement))
+        try:
+            return Folder(place, reference, digest, Hunt.of_dict(saved, statement))
+        except _BROKEN as error:
+            raise _no_record(record, error) from error
 
     def save(self, hunt: Hunt) -> None:
         """Write the record in one move."""
@@ -120,13 +126,17 @@ def _digest(statement: Statement) -> str:
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        saved = json.loads(record.read_text(encoding="utf-8"))
+        saved = parsed_json(record.read_text(encoding="utf-8"))
         for name in ("statement", "seed", "digest", "version", "blocks", "covered", "found"):
             saved[name]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadTokens(
-            f"{record} is no record of a hunt ({type(error).__name__}): remove it, or give another "
-            "folder"
-        ) from error
+    except _BROKEN as error:
+        raise _no_record(record, error) from error
     out: dict[str, Any] = saved
     return out
+
+
+def _no_record(record: Path, error: Exception) -> BadTokens:
+    return BadTokens(
+        f"{record} is no record of a hunt ({type(error).__name__}): remove it, or give another "
+        "folder"
+    )

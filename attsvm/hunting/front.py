@@ -137,7 +137,7 @@ class _Run:
         self.hunt.add(tally)
         self.hunt.seconds = self.before + self.limit.spent
         if tally.found is not None:
-            self.hunt.found = _found(self.statement, tally.found, self.hunt.seed)
+            self.hunt.found = found_from(self.statement, tally.found, self.hunt.seed)
             self.hunt.seconds = self.before + self.limit.spent
             raise _Enough
         if self.folder is not None and time.monotonic() - self.saved > _SAVE:
@@ -148,12 +148,12 @@ class _Run:
         raise Unsupported(failure.error.removeprefix("Unsupported: "))
 
 
-def _found(statement: Statement, saved: dict[str, object], seed: int) -> Found:
+def found_from(statement: Statement, saved: dict[str, object], seed: int) -> Found:
     """What was found, shrunk, with its exact check."""
     first = arrays(saved)
-    least = shrunk(statement, first, seed=seed, seconds=SHRINKING)
+    least, note = shrunk(statement, first, seed=seed, seconds=SHRINKING)
     instance = statement.space.instance(least)
     said = confirmed(statement, least)
     if said is None:
         said = Confirmation(False, "floats alone", "the shrunk instance does not stand")
-    return Found(least, first, instance, statement.broken_by(instance), said)
+    return Found(least, first, instance, statement.broken_by(instance), said, note)

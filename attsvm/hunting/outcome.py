@@ -20,13 +20,17 @@ _MANY = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """An instance that breaks the statement: shrunk, as it was first met, and its exact check."""
+    """An instance that breaks the statement: shrunk, as it was first met, and its exact check.
+
+    note: what went wrong while it was shrunk, if anything did.
+    """
 
     drawn: Drawn
     first: Drawn
     instance: Instance
     violation: float
     confirmation: Confirmation
+    note: str = ""
 
 
 @dataclass(eq=False, repr=False)
@@ -79,7 +83,8 @@ class Hunt:
             said = self.found.confirmation
             start = "counterexample" if said.proved else "candidate"
             how = f"confirmed by {said.how}" if said.proved else f"not confirmed ({said.how})"
-            return f"{start} after {number(self.tried)} instances, {how}: {said.says}"
+            more = f"; {self.found.note}" if self.found.note else ""
+            return f"{start} after {number(self.tried)} instances, {how}: {said.says}{more}"
         more = ""
         if self.doubtful:
             more = f"; {number(self.doubtful)} candidates in floats were not confirmed"
@@ -143,6 +148,7 @@ class Hunt:
                 "how": found.confirmation.how,
                 "says": found.confirmation.says,
                 "numbers": dict(found.confirmation.numbers),
+                "note": found.note,
             },
         }
 
@@ -150,8 +156,10 @@ class Hunt:
     def of_dict(saved: dict[str, Any], statement: Statement) -> Hunt:
         """The hunt of `to_dict`."""
         hunt = Hunt(saved["statement"], int(saved["seed"]))
-        for name in ("blocks", "tried", "held", "doubtful", "where", "doubt", "seconds"):
-            setattr(hunt, name, saved[name])
+        for name in ("blocks", "tried", "held", "doubtful"):
+            setattr(hunt, name, int(saved[name]))
+        hunt.where, hunt.doubt = saved["where"], saved["doubt"]
+        hunt.seconds = float(saved["seconds"])
         hunt.best = -np.inf if saved["best"] is None else float(saved["best"])
         hunt.covered = Counter(saved["covered"])
         hunt.rises = [(int(a), float(b)) for a, b in saved["rises"]]
@@ -161,7 +169,9 @@ class Hunt:
             said = Confirmation(kept["confirmed"], kept["how"], kept["says"], kept["numbers"])
             instance = statement.space.instance(drawn)
             first = arrays(kept["first"])
-            hunt.found = Found(drawn, first, instance, float(kept["violation"]), said)
+            hunt.found = Found(
+                drawn, first, instance, float(kept["violation"]), said, kept.get("note", "")
+            )
         return hunt
 
     def __repr__(self) -> str:

@@ -95,11 +95,12 @@ def _array(choose: Any, shape: tuple[int, ...], table: tuple[float, ...]) -> Any
     return np.array([table[choose(place)] for _ in range(prod(shape))]).reshape(shape)
 
 
-def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> Drawn:
-    """The smallest instance that Hypothesis gets to from this one and that still stands.
+def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> tuple[Drawn, str]:
+    """(the smallest instance that Hypothesis gets to from this one and that still stands, a note).
 
     Stands: the premises hold, the violation is positive, and where there is an exact check it
-    confirms. After so many seconds it stays with what it has.
+    confirms. After so many seconds it stays with what it has. Instances on which the statement
+    itself fails are left out; the note tells of the first.
     """
     from hypothesis import Phase, given
     from hypothesis import seed as seeded
@@ -126,6 +127,7 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
 
     end = time.monotonic() + seconds
     best = [drawn]
+    faults: list[str] = []
 
     # A seed takes the database away unless settings come after it.
     database = InMemoryExampleDatabase()
@@ -137,7 +139,11 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
     def stands(part: Drawn | None) -> None:
         if part is None or time.monotonic() > end:
             return
-        found = confirmed(statement, part)
+        try:
+            found = confirmed(statement, part)
+        except Exception as error:  # whatever the statement of a user raises, what stands is kept
+            faults.append(" ".join(str(error).split()) or type(error).__name__)
+            return
         if found is not None and (found.proved or statement.confirm is None):
             best[0] = part
             raise _Stands
@@ -150,7 +156,8 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
     database.save(_KEY + b".secondary", choices_to_bytes(choices))
     with suppress(_Stands, SkipTest):
         stands()
-    return best[0]
+    note = f"while shrinking, instances were left out because {faults[0]}" if faults else ""
+    return best[0], note
 
 
 class _Stands(Exception):

@@ -8,6 +8,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, floats
+from attsvm.ground.expected import shown, whole
 from attsvm.ground.memory import require
 
 KINDS = ("orthonormal", "normal")
@@ -25,9 +26,8 @@ def embedding_of(
     array([[1., 0.],
            [0., 1.]])
     """
-    for name, value, least in (("vocabulary", vocabulary, 1), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise Unsupported(f"{name} is {value!r}: it must be a whole number, at least {least}")
+    vocabulary, seed = whole(vocabulary, "vocabulary", least=1), whole(seed, "seed", least=0)
+    dimension = None if dimension is None else whole(dimension, "dimension", least=1)
     if not isinstance(given, str):
         E = np.ascontiguousarray(floats(given, "the embedding").astype(np.float64))
         if E.ndim != 2 or len(E) != vocabulary or not E.shape[1]:
@@ -38,11 +38,11 @@ def embedding_of(
             raise BadTokens(f"the embedding has {E.shape[1]} columns, not {dimension}")
         return E
     if given not in KINDS:
-        raise Unsupported(f"unknown embedding {given!r}: give an array, or {' or '.join(KINDS)}")
-    d = vocabulary if dimension is None else int(dimension)
+        raise Unsupported(
+            f"unknown embedding {shown(given)}: give an array, or {' or '.join(KINDS)}"
+        )
+    d = vocabulary if dimension is None else dimension
     require(8.0 * vocabulary * d, f"the embedding of {vocabulary} tokens in {d} dimensions")
-    if d < 1:
-        raise BadTokens(f"the embedding has dimension {d}: it must be at least 1")
     if given == "orthonormal":
         if d < vocabulary:
             raise BadTokens(

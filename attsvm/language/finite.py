@@ -24,9 +24,9 @@ from attsvm.errors import BadTokens, NotConverged
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.card import Card
 from attsvm.ground.result import Result
-from attsvm.language.order import Order
+from attsvm.language.order import Order, checked_orders
 from attsvm.language.realizable import quoted
-from attsvm.language.sentences import Sentences
+from attsvm.language.sentences import Sentences, checked_sentences
 
 # Newton steps on one component, and where it is settled: what the two sides of the gradient may
 # differ by, as a share of them.
@@ -78,7 +78,8 @@ def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart
     >>> round(float(W[0, 2] - W[1, 2]), 4)  # log 2: label 0 comes twice as often as 1
     0.6931
     """
-    tokens, counts = sentences.distinct
+    tokens, counts = checked_sentences(sentences).distinct
+    checked_orders(orders)
     right = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])
     _check(sentences, right)
     kept, component = _kept(sentences, orders, tokens, right)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.expected import listed, shown
 from attsvm.ground.memory import require
 
 # Ways to find the followers that are not in the data.
@@ -68,20 +69,18 @@ def pairs_of(collocations: Any) -> tuple[list[tuple[Any, Any]], str | None]:
         return [], None
     if isinstance(collocations, str):
         if collocations not in INFERRED:
-            raise Unsupported(
-                f"collocations is {collocations!r}: give pairs, or one of {', '.join(INFERRED)}"
-            )
+            known = ", ".join(INFERRED)
+            said = f"collocations is {shown(collocations)}"
+            raise Unsupported(f"{said}: give pairs, or one of {known}")
         return [], collocations
-    listed = collocations.items() if isinstance(collocations, Mapping) else collocations
-    if not isinstance(listed, Iterable):
-        raise Unsupported(
-            f"collocations is {collocations!r}: give pairs, or one of {', '.join(INFERRED)}"
-        )
+    pairs = collocations.items() if isinstance(collocations, Mapping) else collocations
     out = []
-    for pair in listed:
-        both = list(pair) if isinstance(pair, Iterable) else [pair]
+    for pair in listed(pairs, "collocations", of="pairs"):
+        both = (
+            list(pair) if isinstance(pair, list | tuple | np.ndarray) and np.ndim(pair) else [pair]
+        )
         if len(both) != 2:
-            raise BadTokens(f"collocation {both} is no pair: give a token and its follower")
+            raise BadTokens(f"collocation {shown(pair)} is no pair: give a token and its follower")
         out.append((both[0], both[1]))
     return out, None
 
@@ -93,11 +92,13 @@ def numbered(
     if not lines and not pairs:
         raise BadTokens("there are no sentences")
     if isinstance(vocabulary, int | np.integer) and vocabulary < 1:
-        raise BadTokens(f"the vocabulary is {vocabulary}: it needs at least one token")
+        raise BadTokens(f"the vocabulary is {shown(vocabulary)}: it needs at least one token")
     if isinstance(vocabulary, np.integer):
         vocabulary = int(vocabulary)
     if not (vocabulary is None or isinstance(vocabulary, int | Iterable)):
-        raise BadTokens(f"the vocabulary is {vocabulary!r}: give its size, or its words")
+        raise BadTokens(f"the vocabulary is {shown(vocabulary)}: give its size, or its words")
+    if isinstance(vocabulary, int):
+        require(100.0 * min(vocabulary, 10**18), f"a vocabulary of {shown(vocabulary)} tokens")
     if len(place) != len(lines):
         raise BadTokens(f"there are {len(place)} numbers of lines for {len(lines)} lines")
     some = next((w for line in lines for w in line), pairs[0][0] if pairs else 0)
@@ -121,12 +122,12 @@ def _number(word: Any, N: int | None, where: str) -> int:
         number = operator.index(word)
     except TypeError:
         raise BadTokens(
-            f"token {word!r} in {where} is no whole number: write all tokens as numbers, or all "
-            "as words"
+            f"token {shown(word)} in {where} is no whole number: "
+            "write all tokens as numbers, or all as words"
         ) from None
     if number < 0 or (N is not None and number >= N):
         most = "not negative" if N is None else f"within 0…{N - 1} (vocabulary {N})"
-        raise BadTokens(f"token {number} in {where} is out of range: it must be {most}")
+        raise BadTokens(f"token {shown(number)} in {where} is out of range: it must be {most}")
     return number
 
 
@@ -136,17 +137,17 @@ def _worded(
     """As `numbered`, of words: numbered as they come, or by the given vocabulary."""
     fixed = not (vocabulary is None or isinstance(vocabulary, int))
     table: dict[str, int] = {}
-    for word in vocabulary if fixed else ():
-        if word in table:
-            raise BadTokens(f"the vocabulary holds the word {word!r} twice")
+    for word in listed(vocabulary, "the vocabulary", of="words") if fixed else ():
+        if str(word) in table:
+            raise BadTokens(f"the vocabulary holds the word {shown(word)} twice")
         table[str(word)] = len(table)
 
     def look(word: Any, where: str) -> int:
         if not isinstance(word, str):
-            raise BadTokens(f"token {word!r} in {where} is no word: write all tokens as words")
+            raise BadTokens(f"token {shown(word)} in {where} is no word: write all tokens as words")
         if word not in table:
             if fixed:
-                raise BadTokens(f"token {word!r} in {where} is not in the vocabulary")
+                raise BadTokens(f"token {shown(word)} in {where} is not in the vocabulary")
             table[word] = len(table)
         return table[word]
 

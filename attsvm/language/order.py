@@ -10,7 +10,9 @@ Theory: [huang2024nexttoken].
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -18,8 +20,9 @@ from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Bools, Ints
+from attsvm.ground.expected import shown
 from attsvm.ground.lazy import lazy
-from attsvm.language.sentences import Sentences
+from attsvm.language.sentences import Sentences, checked_sentences
 
 KINDS = ("optimal", "confused", "non-optimal", "non-comparable")
 
@@ -174,8 +177,10 @@ class Order:
 
     def _place(self, token: int) -> int:
         """The place of a token, −1 when it is in no relation."""
-        if not 0 <= token < self.vocabulary:
-            raise BadTokens(f"token {token} is not within 0…{self.vocabulary - 1}, the vocabulary")
+        if not isinstance(token, int | np.integer) or not 0 <= token < self.vocabulary:
+            raise BadTokens(
+                f"token {shown(token)} is not within 0…{self.vocabulary - 1}, the vocabulary"
+            )
         place = int(np.searchsorted(self.tokens, token))
         return place if place < len(self.tokens) and self.tokens[place] == token else -1
 
@@ -185,6 +190,13 @@ class Order:
             f"Order(query {self.query}: {len(self.tokens)} of {self.vocabulary} tokens, "
             f"{len(self.hi)} edges, {ties})"
         )
+
+
+def checked_orders(found: Any) -> Mapping[int, Order]:
+    """The orders as they are; raises BadTokens unless they are those of `orders`."""
+    if isinstance(found, Mapping) and all(isinstance(order, Order) for order in found.values()):
+        return found
+    raise BadTokens(f"orders must be those of sentences, this is {shown(found)}: orders(sentences)")
 
 
 def orders(sentences: Sentences) -> dict[int, Order]:
@@ -198,6 +210,7 @@ def orders(sentences: Sentences) -> dict[int, Order]:
     >>> orders(data)
     {3: Order(query 3: 4 of 4 tokens, 4 edges, acyclic)}
     """
+    checked_sentences(sentences)
     tokens, _ = sentences.distinct
     known = tokens >= 0
     best = known & (sentences.follows[tokens] == sentences.labels[:, None])

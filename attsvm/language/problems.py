@@ -21,13 +21,14 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints, rectangular
 from attsvm.ground.card import Card
+from attsvm.ground.expected import expect, positive
 from attsvm.ground.result import Result
 from attsvm.language.embedding import embedding_of, orthonormal
 from attsvm.language.graph_solver import solve_graph
-from attsvm.language.order import Order
-from attsvm.language.sentences import Sentences
+from attsvm.language.order import Order, checked_orders
+from attsvm.language.sentences import Sentences, checked_sentences
 from attsvm.problem.problem import Problem
 from attsvm.solvers.front import solve
 
@@ -55,6 +56,7 @@ class Columns(Result):
     @classmethod
     def whole(cls, found: Certificate) -> Columns:
         """A problem that does not fall apart: one piece."""
+        expect(found, Certificate, "found", make="solve(problem) gives one")
         return cls(np.zeros(found.problem.shape) if found.W is None else found.W, (found,), (1,))
 
     @property
@@ -142,7 +144,8 @@ def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) 
            [ 0.667, -0.333, -0.333],
            [-0.333,  0.667, -0.333]])
     """
-    E = embedding_of(sentences.vocabulary, E)
+    E = embedding_of(checked_sentences(sentences).vocabulary, E)
+    tol = None if tol is None else positive(tol, "tol")
     if not orthonormal(E):
         return Columns.whole(solve(decoder_problem(sentences, E), "frobenius", tol=tol))
     N = sentences.vocabulary
@@ -199,6 +202,7 @@ def solve_attention(orders: Mapping[int, Order], E: Floats, *, tol: float | None
     ('optimal', 1.0)
     """
     E = _embedding(orders, E)
+    tol = None if tol is None else positive(tol, "tol")
     if not orthonormal(E):
         return Columns.whole(solve(attention_problem(orders, E), "frobenius", tol=tol))
     asked = [order for order in orders.values() if len(order.tokens) and len(order.covers[0])]
@@ -269,9 +273,8 @@ def column_problem(order: Order) -> Problem:
 
 def _embedding(orders: Mapping[int, Order], E: Floats) -> Floats:
     """E (N, d) as an array; raises BadTokens unless each token of the orders has a row."""
-    if not isinstance(orders, Mapping):
-        raise BadTokens("the attention's problem needs orders: give orders(sentences)")
-    return embedding_of(next((o.vocabulary for o in orders.values()), len(E)), E)
+    every = checked_orders(orders).values()
+    return embedding_of(next((o.vocabulary for o in every), (*rectangular(E, "E").shape, 1)[0]), E)
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attsvm.errors import BadTokens
+from attsvm.ground.expected import flag, whole
 
 # The least a sentence has: two words and the label.
 LEAST = 3
@@ -41,8 +42,10 @@ class Cleaning:
     shortest: int | None = None
 
     def __post_init__(self) -> None:
-        if self.shortest is not None and self.shortest < 1:
-            raise BadTokens(f"shortest is {self.shortest}: it must be at least 1")
+        for name in ("prose", "lower", "strip"):
+            flag(getattr(self, name), name)
+        if self.shortest is not None:
+            whole(self.shortest, "shortest", least=1, kind=BadTokens)
 
     @property
     def least(self) -> int:

@@ -2,6 +2,10 @@
 
 Data are realizable when the collocations pair each follower with one token, every sentence has
 exactly one distinct optimal token (one followed by its label), and no order of a query has a cycle.
+The theorems of the paper ask for more: Assumption 1, every token has a follower and no token is
+confused; Assumption 3, the optimal token of a sentence occurs at least as often as any non-optimal
+one. Assumption 2, orthonormal tokens, is about the embedding. In the paper's setting the data are
+also closed under prefixes: each prefix of a sentence is a sentence, and the next token its label.
 
 Theory: [huang2024nexttoken].
 """
@@ -16,8 +20,8 @@ import numpy as np
 from attsvm.ground.arrays import Bools, Ints
 from attsvm.ground.card import Card
 from attsvm.ground.result import Result
-from attsvm.language.order import KINDS, Order, orders
-from attsvm.language.sentences import Sentences
+from attsvm.language.order import KINDS, Order, checked_orders, orders
+from attsvm.language.sentences import Sentences, checked_sentences
 
 # The kinds of faults, in the order in which they are told.
 FAULTS = (
@@ -49,7 +53,9 @@ class Realizability(Result):
     """Whether data are realizable, and why not.
 
     reasons: the first DETAILS faults of each kind; counts: how many there are, by kind.
-    exceptions: the sentences in which a confused token occurs more often than the optimal one.
+    exceptions: the sentences in which a non-optimal token occurs more often than the optimal one.
+    confused: the queries with a confused token; unknown: the tokens without a follower; unclosed:
+    the sentences whose prefix, one token shorter, is neither a sentence nor a collocation.
 
     >>> import attsvm
     >>> data = attsvm.Sentences.of([[0, 1, 0], [1, 0, 1]], collocations="copy")
@@ -60,6 +66,9 @@ class Realizability(Result):
     reasons: tuple[Fault, ...]
     counts: dict[str, int]
     exceptions: Ints
+    confused: Ints
+    unknown: Ints
+    unclosed: Ints
 
     @property
     def realizable(self) -> bool:
@@ -68,11 +77,29 @@ class Realizability(Result):
 
     @property
     def dominant(self) -> bool:
-        """Whether the optimal token of each sentence occurs at least as often as any confused one.
-
-        A premise of the theory of training, no part of realizability.
-        """
+        """Whether the optimal token of each sentence occurs at least as often as any non-optimal
+        one: Assumption 3, no part of realizability."""
         return not self.exceptions.size
+
+    @property
+    def closed(self) -> bool:
+        """Whether the data hold every prefix of their sentences."""
+        return not self.unclosed.size
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Why the data are outside Assumptions 1 and 3 of the paper; empty inside them."""
+        said = (
+            (not self.realizable, self.headline.replace("not", "not realizable", 1)),
+            (self.unknown.size, f"{self.unknown.size} tokens without a follower"),
+            (self.confused.size, f"confused tokens before {self.confused.size} queries"),
+            (
+                self.exceptions.size,
+                f"in {self.exceptions.size} sentences a non-optimal token occurs more often than "
+                "the optimal one",
+            ),
+        )
+        return tuple(words for holds, words in said if holds)
 
     @property
     def more(self) -> dict[str, int]:
@@ -108,6 +135,9 @@ def realizability(
     >>> found.realizable, {kind: n for kind, n in found.counts.items() if n}
     (False, {'contradiction': 1, 'cycle': 1})
     """
+    checked_sentences(sentences)
+    if found_orders is not None:
+        checked_orders(found_orders)
     asked = orders(sentences) if found_orders is None else found_orders
     tokens, times = sentences.distinct
     best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
@@ -129,7 +159,14 @@ def realizability(
     told += [_cycle(sentences, order) for order in cyclic[:DETAILS]]
     sizes = (not known, len(shared), len(none), len(several), len(torn), len(cyclic))
     counts = dict(zip(FAULTS, map(int, sizes), strict=True))
-    return Realizability(tuple(told), counts, _exceptions(sentences, asked, best, times))
+    return Realizability(
+        tuple(told),
+        counts,
+        exceptions=_exceptions(sentences, asked, best, times),
+        confused=np.array([q for q, o in asked.items() if KINDS[1] in o.kinds], np.int64),
+        unknown=np.flatnonzero(sentences.follows < 0),
+        unclosed=_unclosed(sentences),
+    )
 
 
 def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = None) -> Bools:
@@ -178,16 +215,25 @@ def _torn(sentences: Sentences) -> list[Ints]:
 
 
 def _exceptions(sentences: Sentences, asked: Mapping[int, Order], best: Bools, times: Ints) -> Ints:
-    """The sentences whose optimal token is outnumbered by a confused one."""
+    """The sentences whose optimal token is outnumbered by a non-optimal one."""
     N = sentences.vocabulary
-    confused = [o.query * N + o.tokens[o.kinds == KINDS[1]] for o in asked.values()]
-    keys = np.concatenate([np.zeros(0, np.int64), *confused])
+    lowest = [o.query * N + o.tokens[o.kinds == KINDS[2]] for o in asked.values()]
+    keys = np.concatenate([np.zeros(0, np.int64), *lowest])
     tokens, _ = sentences.distinct
     # Where the sentence ends, −1 would be a token of the query before it.
     here = np.where(tokens >= 0, sentences.queries[:, None] * N + tokens, -1)
     rival = np.where(np.isin(here, keys) & ~best, times, 0).max(axis=1, initial=0)
     own = np.where(best, times, 0).max(axis=1, initial=0)
     return np.flatnonzero((own > 0) & (rival > own))
+
+
+def _unclosed(sentences: Sentences) -> Ints:
+    """The sentences whose prefix, one token shorter, is not in the data."""
+    rows = zip(sentences.words.tolist(), sentences.lengths.tolist(), strict=True)
+    contexts = [tuple(words[:length]) for words, length in rows]
+    known = {(*c, y) for c, y in zip(contexts, sentences.labels.tolist(), strict=True)}
+    known |= set(enumerate(sentences.follows.tolist()))
+    return np.array([s for s, c in enumerate(contexts) if c not in known], np.int64)
 
 
 def _no_collocations() -> Fault:

@@ -17,6 +17,8 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm.ground.expected import expect, listed, places, shown, whole
+from attsvm.ground.expected import place as index
 from attsvm.ground.lazy import lazy
 from attsvm.ground.memory import require
 from attsvm.language.numbering import Followers, numbered, pairs_of
@@ -69,9 +71,12 @@ class Sentences:
         if isinstance(lines, str):
             raise BadTokens("sentences are given as one text: give its lines, text.splitlines()")
         if not isinstance(lines, Iterable):
-            raise BadTokens(f"sentences are {lines!r}: give lines, each a list of tokens")
-        given = [_listed(line) for line in lines]
-        place = list(range(first, first + len(given))) if numbers is None else list(numbers)
+            raise BadTokens(f"sentences are {shown(lines)}: give lines, each a list of tokens")
+        given = [_listed(line) for line in listed(lines, "lines", of="lines")]
+        first = whole(first, "first", least=0)
+        place = list(range(first, first + len(given)))
+        if numbers is not None:
+            place = [whole(k, "numbers", least=0) for k in listed(numbers, "numbers", of="numbers")]
         pairs, mode = pairs_of(collocations)
         ids, extra, names, N = numbered(given, pairs, vocabulary, place)
         rule = Followers(N, names)
@@ -176,21 +181,24 @@ class Sentences:
 
     def word(self, token: int) -> str:
         """The name of a token: its word, or its number."""
-        return str(int(token)) if self.names is None else self.names[int(token)]
+        token = index(token, self.vocabulary, "token")
+        return str(token) if self.names is None else self.names[token]
 
     def text(self, sentence: int) -> str:
         """One sentence in words, its label after an arrow."""
+        sentence = index(sentence, self.size, "sentence")
         tokens = " ".join(self.word(w) for w in self.words[sentence, : self.lengths[sentence]])
         return f"{tokens} → {self.word(self.labels[sentence])}"
 
     def where(self, sentence: int) -> str:
         """Where a sentence stands in its source: 'line 7' or 'sentence 6'."""
-        return f"{'line' if self.first else 'sentence'} {int(self.lines[sentence])}"
+        line = int(self.lines[index(sentence, self.size, "sentence")])
+        return f"{'line' if self.first else 'sentence'} {line}"
 
     def part(self, index: Any) -> Sentences:
         """The sentences of `index`, with every collocation."""
-        if isinstance(index, int | np.integer):
-            index = [index]
+        with places("index", self.size):
+            index = np.atleast_1d(np.arange(self.size)[index])
         return Sentences(
             self.words[index],
             self.labels[index],
@@ -209,10 +217,15 @@ class Sentences:
         )
 
 
+def checked_sentences(sentences: Any) -> Sentences:
+    """The sentences as they are; raises BadTokens unless they are Sentences."""
+    return expect(sentences, Sentences, "sentences", make="Sentences.of(lines) makes them")
+
+
 def _listed(line: Any) -> list[Any]:
     """The tokens of one line."""
     if isinstance(line, str):
         return line.split()
     if not isinstance(line, Iterable):
-        raise BadTokens(f"a line is {line!r}: it must be a list of token numbers, or of words")
-    return list(line)
+        raise BadTokens(f"a line is {shown(line)}: it must be a list of token numbers, or of words")
+    return listed(line, "a line", of="tokens")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.expected import file_path, function, shown, whole
 from attsvm.ground.files import beside, check_in, check_out
 from attsvm.ground.memory import require
 from attsvm.language.numbering import INFERRED
@@ -105,9 +106,10 @@ def reading(
     """
     clean = Cleaning() if cleaning is None else cleaning
     for name, number in (("vocabulary", vocabulary), ("limit", limit)):
-        if number is not None and number < 1:
-            raise BadTokens(f"{name} is {number}: it must be at least 1")
-    source = Path(file)
+        if number is not None:
+            whole(number, name, least=1, kind=BadTokens)
+    tokenizer = function(tokenizer, "tokenizer")
+    source = file_path(file, "file")
     if limit is None and source.is_file():  # a word of six letters takes about 70 bytes in a list
         require(12.0 * source.stat().st_size, source.name)
     skips = Skips()
@@ -131,7 +133,9 @@ def reading(
     if clean.prose and collocations is None:
         collocations = "bigrams"
     mode = collocations if isinstance(collocations, str) and collocations in INFERRED else None
-    listed = Path(collocations) if collocations is not None and mode is None else None
+    listed = None
+    if collocations is not None and mode is None:
+        listed = file_path(collocations, "collocations")
     pairs = [] if listed is None else list(_pairs(listed, tokenizer, clean))
     if _whole_numbers(lines, source):
         if listed is not None and not _whole_numbers(pairs, listed):
@@ -302,8 +306,8 @@ def _word(token: Any, number: int) -> str:
     """The token, checked to be a word."""
     if not isinstance(token, str):
         raise BadTokens(
-            f"the tokenizer makes {token!r} of line {number} and words of others: it must make all "
-            "words or all numbers"
+            f"the tokenizer makes {shown(token)} of line {number} and words of others: "
+            "it must make all words or all numbers"
         )
     return token
 

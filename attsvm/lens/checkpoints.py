@@ -133,24 +133,11 @@ def read_json(file: Path) -> dict[str, Any]:
     """The entries of a JSON file."""
     try:
         entries = json.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadTokens(f"{file} cannot be read as JSON ({error})") from error
     if not isinstance(entries, dict):
         raise BadTokens(f"{file} holds no entries by name")
     return entries
-
-
-def read_files(folder: Path, package: Package | None = None) -> list[Path]:
-    """The files of a model that are read: configuration, weights, tokenizer."""
-    words = "vocab.txt" if package is not None and package.smiles else "tokenizer.json"
-    if (folder / SAFE).is_file():
-        weights = [folder / SAFE]
-    elif (folder / INDEX).is_file():
-        names = sorted({Path(str(file)).name for file in _placed(folder).values()})
-        weights = [folder / INDEX, *(folder / name for name in names)]
-    else:
-        weights = [folder / PICKLE]
-    return [folder / "config.json", *weights, folder / words]
 
 
 def _placed(folder: Path) -> dict[str, Any]:

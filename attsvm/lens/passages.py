@@ -9,7 +9,6 @@ from pathlib import Path
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.files import check_in
 from attsvm.ground.memory import require
-from attsvm.lens.reactions import reaction_texts
 
 SAMPLES = ("prose", "reactions")
 
@@ -62,14 +61,12 @@ def passages_of(text: str) -> list[str]:
 def sample_texts(kind: str = "prose") -> list[str]:
     """The sample that is shipped: short passages of prose, or chemical reactions in SMILES.
 
-    The prose was written for this purpose. The reactions are put together from common building
-    blocks (`attsvm.lens.reactions`); they are plausible, and taken from no database.
+    The prose was written for this purpose. The reactions were put together from common building
+    blocks; they are plausible, and taken from no database.
 
     >>> len(sample_texts()) >= 600, len(sample_texts("reactions"))
     (True, 1000)
     """
-    if kind == "prose":
-        return passages_of(files("attsvm.lens").joinpath("prose.txt").read_text("utf-8"))
-    if kind == "reactions":
-        return reaction_texts(1000)
-    raise Unsupported(f"no sample is called {kind!r}; there are {' and '.join(SAMPLES)}")
+    if kind not in SAMPLES:
+        raise Unsupported(f"no sample is called {kind!r}; there are {' and '.join(SAMPLES)}")
+    return passages_of(files("attsvm.lens").joinpath(f"{kind}.txt").read_text("utf-8"))

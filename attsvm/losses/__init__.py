@@ -5,6 +5,7 @@ from __future__ import annotations
 from weakref import WeakSet
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import shown
 from attsvm.losses import exponential, linear, logistic, squared
 from attsvm.losses.loss import Loss, check_loss
 
@@ -24,11 +25,22 @@ def loss_of(loss: str | Loss) -> Loss:
     """The loss of this name; a Loss of one's own is checked once and handed back."""
     if isinstance(loss, Loss):
         if loss not in _FINE:
+            if loss.name in LOSSES:
+                raise Unsupported(
+                    f"the loss of one's own is named {loss.name!r}, as a listed one: give it "
+                    "another name"
+                )
+            kernels = {known.code: (known.value, known.slope) for known in LOSSES.values()}
+            if loss.code is not None and kernels.get(loss.code) != (loss.value, loss.slope):
+                raise Unsupported(
+                    f"loss {loss.name!r} has the code {loss.code}, which stands for the value and "
+                    "slope of a listed loss: leave it out"
+                )
             check_loss(loss)
             _FINE.add(loss)
         return loss
     if not isinstance(loss, str):
-        raise Unsupported(f"a loss is given by name, such as 'logistic', or as a Loss: {loss!r}")
+        raise Unsupported(f"a loss is given by name, or as a Loss; this is {shown(loss)}")
     if loss not in LOSSES:
-        raise Unsupported(f"unknown loss {loss!r}: known are {', '.join(LOSSES)}")
+        raise Unsupported(f"unknown loss {shown(loss)}: known are {', '.join(LOSSES)}")
     return LOSSES[loss]

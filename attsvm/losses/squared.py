@@ -20,4 +20,9 @@ def _slope(x: Floats) -> tuple[Floats, Floats]:
     return np.sign(slope), log
 
 
-LOSS = Loss("squared", _value, _slope, 0.0, best=1.0, code=3)
+def _from_best(sign: Floats, log: Floats) -> tuple[Floats, Floats, Floats]:
+    """½r² and ℓ' = −r."""
+    return 0.5 * np.exp(2.0 * log), -sign, log
+
+
+LOSS = Loss("squared", _value, _slope, 0.0, best=1.0, code=3, from_best=_from_best)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weakref import WeakSet
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import shown
 from attsvm.models import factored, joint, prompt, weight
 from attsvm.models.model import Model, check_model
 from attsvm.models.next_token import SENTENCE_MODELS, SentenceModel
@@ -38,19 +39,22 @@ def model_of(model: str | Model) -> Model:
             _FINE.add(model)
         return model
     if not isinstance(model, str):
-        raise Unsupported(f"a model is given by name, or as a Model; this is {model!r}")
+        raise Unsupported(f"a model is given by name, or as a Model; this is {shown(model)}")
     if model in SENTENCE_MODELS:
         raise Unsupported(f"model {model!r} trains on Sentences, not on Tokens")
     if model not in MODELS:
-        raise Unsupported(f"unknown model {model!r}: known are {', '.join(MODELS)}")
+        raise Unsupported(f"unknown model {shown(model)}: known are {', '.join(MODELS)}")
     return MODELS[model]
 
 
 def sentence_model_of(model: str) -> SentenceModel:
     """The model of sentences of this name."""
+    if not isinstance(model, str | Model):
+        raise Unsupported(f"a model of sentences is given by name; this is {shown(model)}")
     if model not in SENTENCE_MODELS:
         name = model.name if isinstance(model, Model) else model
         raise Unsupported(
-            f"model {name!r} trains on Tokens: known for sentences are {', '.join(SENTENCE_MODELS)}"
+            f"model {shown(name)} trains on Tokens: "
+            f"known for sentences are {', '.join(SENTENCE_MODELS)}"
         )
     return SENTENCE_MODELS[model]

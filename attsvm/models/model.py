@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.declared import keep_declared
 from attsvm.heads import Head
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss
 from attsvm.models.gradient.attention import Slopes, attend, pull
 from attsvm.models.gradient.batch import Batch
+from attsvm.models.gradient.shortfall import residual, shortfalls
 from attsvm.models.gradient.terms import terms
 from attsvm.rules.graded import Graded
 from attsvm.rules.graded.wide import of_logs
@@ -37,7 +40,8 @@ class Model:
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
     need queries of width one. start: where a run begins unless told otherwise. fused: W is the one
     block, so that the fused kernel takes its steps. paired: the blocks are K and Q with W = K Qᵀ,
-    which have a kernel of their own.
+    which have a kernel of their own. Both speak of matrix and chain: `dataclasses.replace` with
+    another matrix or chain drops them. about: what they were declared for.
 
     factors(params, D, z) gives for each block the vectors a and b of the term a bᵀ that a term D zᵀ
     of W's gradient becomes: D (B, n T, d) differences of keys, one per token, z (B, n, dq) queries,
@@ -60,6 +64,10 @@ class Model:
     start: str = "zero"
     fused: bool = False
     paired: bool = False
+    about: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        keep_declared(self, (self.matrix, self.chain), ("fused", "paired"))
 
 
 def check_model(model: Model) -> None:
@@ -136,7 +144,11 @@ def evaluate(
     arrays = batch.keys, batch.values, batch.queries, batch.present
     logs, top, pooled = attend(*arrays, W)
     margins = batch.labels * read.value(pooled)
-    sign, log_slope = loss.slope(margins)
+    if loss.from_best is None or read.vector is None:
+        value, (sign, log_slope) = loss.value(margins), loss.slope(margins)
+    else:
+        short = shortfalls(batch, read.vector, loss.best)
+        value, sign, log_slope = loss.from_best(*residual(short, logs))
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
     bend = (read.bend or 0.0) * batch.labels
     at = Slopes(logs, top, slopes, sign, log_slope, bend)
@@ -162,7 +174,7 @@ def evaluate(
             vectors = {read.block: (batch.values.reshape(*_flat(batch.values)), read.units(pooled))}
             found |= _graded(vectors, *of_logs(signed, weight))
         gradient = replace(gradient, graded=found)
-    return Evaluation(loss.value(margins).mean(axis=1), gradient, logs, top, margins)
+    return Evaluation(value.mean(axis=1), gradient, logs, top, margins)
 
 
 def _flat(tokens: Floats) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import shown
 from attsvm.norms.entrywise import Largest, Power, Sum
 from attsvm.norms.frobenius import Frobenius
 from attsvm.norms.matrix import Nuclear, Spectral
@@ -49,7 +50,7 @@ def norm_of(norm: str | Norm | object) -> Norm:
         raise Unsupported(f"{norm.__name__} is a class: give an object of it, {norm.__name__}()")
     raise Unsupported(
         "a norm is a name, such as 'nuclear', or an object of a subclass of attsvm.Norm; "
-        f"this is {norm!r}"
+        f"this is {shown(norm)}"
     )
 
 
@@ -79,7 +80,7 @@ def _named(name: str) -> Norm:
     match = _POWER.fullmatch(name)
     if match is None:
         known = ", ".join(key for key in NORMS if key != "lP")
-        raise Unsupported(f"unknown norm {name!r}: known are {known}, and lP such as l1.75")
+        raise Unsupported(f"unknown norm {shown(name)}: known are {known}, and lP such as l1.75")
     if len(match[1]) > _LONGEST:
         raise Unsupported(f"norm {name[:16]!r}… has too many digits: {_LONGEST} at most")
     exponent = Fraction(match[1])

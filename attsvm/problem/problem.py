@@ -20,15 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints, numbers
+from attsvm.ground.expected import place, places
 from attsvm.ground.lazy import lazy
 from attsvm.problem.rows import (
     StackRows,
+    errors_of,
     given_rows,
     lengths,
     log_ratio_ties,
     pairwise,
     right_sides,
+    row_index,
+    row_values,
     rows_and_norms,
     tie_chains,
     tie_errors,
@@ -80,8 +84,7 @@ class Problem:
     c_error: Floats = field(default_factory=_no_levels)
 
     def __post_init__(self) -> None:
-        if len(self.c_error) != len(self.c):
-            object.__setattr__(self, "c_error", np.zeros(len(self.c)))
+        object.__setattr__(self, "c_error", errors_of(self.c, self.c_error))
 
     @classmethod
     def of(cls, tokens: Tokens, keep: Kept, *, b: Any = None) -> Problem:
@@ -91,8 +94,8 @@ class Problem:
         as (n,) or (n, T), none negative). With several, their logits tie, and the first stands
         for all of them in the margins. keep: a Selection, or indices: Problem.of(tokens, [0, 2]).
         """
-        n, T = tokens.n, tokens.T
         keep = Selection.of(tokens, keep)
+        n, T = tokens.n, tokens.T
         dropped = ~keep.kept if tokens.mask is None else ~keep.kept & tokens.mask
         place = dropped.ravel().nonzero()[0]
         if not len(place):
@@ -118,8 +121,8 @@ class Problem:
         on the kept tokens. The logarithms are rounded, so ties that depend on each other may
         contradict each other in the last digits: c_error says how far they may be moved.
         """
-        flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
         keep = Selection.of(tokens, keep)
+        flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
         hi, lo, query, c, error = log_ratio_ties(tokens, keep, attention)
         return cls(
             flat,
@@ -258,10 +261,11 @@ class Problem:
         """Δ (k, d) of the margins in `index`, of all without it."""
         if index is None:
             return self._formed[0] if self._small else pairwise(self.keys, self.hi, self.lo)
-        if self._small:
-            part: Floats = self._formed[0][index]
-            return part
-        return pairwise(self.keys, self.hi[index], self.lo[index])
+        with places("index", self.m):
+            if self._small:
+                part: Floats = self._formed[0][index]
+                return part
+            return pairwise(self.keys, self.hi[index], self.lo[index])
 
     def tie_differences(self) -> Floats:
         """Δ (l, d) of the ties."""
@@ -288,10 +292,12 @@ class Problem:
 
     def is_zero(self, k: int) -> bool:
         """Whether margin k is exactly zero: the key difference or the query is."""
+        k = place(k, self.m, "k")
         return not (self.differences([k]).any() and self.queries[self.query[k]].any())
 
     def tie_is_zero(self, l: int) -> bool:
         """Whether tie l is exactly zero."""
+        l = place(l, self.ties, "l")
         D = pairwise(self.keys, self.tie_hi[[l]], self.tie_lo[[l]])
         return not (D.any() and self.queries[self.tie_query[l]].any())
 
@@ -346,9 +352,9 @@ class Problem:
 
     def part(self, index: Any) -> Problem:
         """The problem with only the margins of `index` (and every tie)."""
-        return replace(
-            self, hi=self.hi[index], lo=self.lo[index], query=self.query[index], b=self.b[index]
-        )
+        row = row_index(index, self.m)
+        names = ("hi", "lo", "query", "b")
+        return replace(self, **{name: getattr(self, name)[row] for name in names})
 
     def margins(self, W: Any) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,)."""
@@ -366,7 +372,7 @@ class Problem:
         return out
 
     def _logit_directions(self, W: Any) -> Floats:
-        W = np.asarray(W, dtype=np.float64)
+        W = numbers(W, "W").astype(np.float64, copy=False)
         if W.ndim == 1 and self.shape[1] == 1:
             W = W[:, None]
         if W.shape != self.shape:
@@ -376,7 +382,7 @@ class Problem:
 
     def adjoint(self, multipliers: Any, tie_multipliers: Any = None) -> Floats:
         """Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ (d, dq)."""
-        lam = np.asarray(multipliers, dtype=np.float64)
+        lam = row_values(multipliers, self.m, "multipliers")
         support = lam.nonzero()[0]
         out: Floats
         if len(support) == self.m and self._small:
@@ -385,7 +391,7 @@ class Problem:
             Z = lam[support, None] * self.queries[self.query[support]]
             out = self.differences(support).T @ Z
         if tie_multipliers is not None and self.ties:
-            mu = np.asarray(tie_multipliers, dtype=np.float64)
+            mu = row_values(tie_multipliers, self.ties, "tie_multipliers")
             out = out + self.tie_differences().T @ (mu[:, None] * self.queries[self.tie_query])
         return out
 

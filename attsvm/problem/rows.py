@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import LARGEST, Floats, Ints, floats, numbers
 from attsvm.ground.compiled import ENTRY, njit, plain
+from attsvm.ground.expected import expect, places
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 
@@ -150,6 +151,28 @@ def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
     return base[rows] + first[rows], base[rows] + t, rows
 
 
+def equal_tokens(problem: Problem) -> str:
+    """Which dropped token has the key of a kept one of its input, in words; empty where none has.
+
+    No W tells the two apart, so that their margin cannot be met.
+    """
+    if not problem.width:
+        return ""
+    keys, T = problem.keys, problem.width
+    tied: dict[int, set[int]] = {}
+    level = (problem.c == 0).nonzero()[0]
+    for l in level:
+        both = int(problem.tie_hi[l]), int(problem.tie_lo[l])
+        tied.setdefault(int(problem.tie_query[l]), set()).update(both)
+    close = (problem.row_norms == 0) | np.isin(problem.query, problem.tie_query[level])
+    for k in (close & (problem.b > 0) & (problem.lo >= 0)).nonzero()[0]:
+        i, lo = int(problem.query[k]), int(problem.lo[k])
+        for kept in sorted({int(problem.hi[k]), *tied.get(i, ())}):
+            if np.array_equal(keys[kept], keys[lo]):
+                return f"the keys of tokens {kept % T} and {lo % T} of input {i} are equal"
+    return ""
+
+
 def matrix(array: Any, name: str) -> Floats:
     """The array (rows, width) as float64, every entry finite."""
     out = floats(array, name).astype(np.float64, copy=False)
@@ -174,6 +197,23 @@ def right_sides(b: Any, n: int, T: int) -> Floats:
     return array
 
 
+def row_index(index: Any, m: int) -> Ints:
+    """The rows of m that an index names: numbers, a slice or booleans."""
+    with places("index", m):
+        rows = np.arange(m)[index]
+    if rows.ndim != 1:
+        raise BadTokens("index must be a list, a slice or booleans, with one axis")
+    return rows
+
+
+def row_values(given: Any, count: int, name: str) -> Floats:
+    """One number for each row, (count,), as float64."""
+    array = numbers(given, name).astype(np.float64, copy=False)
+    if array.shape != (count,):
+        raise BadTokens(f"{name} has shape {array.shape}; it must be ({count},), one for each row")
+    return array
+
+
 def log_ratio_ties(
     tokens: Tokens, keep: Selection, attention: Any
 ) -> tuple[Ints, Ints, Ints, Floats, Floats]:
@@ -195,6 +235,13 @@ def log_ratio_ties(
     log = np.log(np.where(keep.kept, s, 1.0))
     first, second = log[query, hi - base[query]], log[query, lo - base[query]]
     return hi, lo, query, first - second, _LOG_ERROR * (1 + np.abs(first) + np.abs(second))
+
+
+def errors_of(c: Floats, given: Floats) -> Floats:
+    """How far ties may be from c (l,), as given; zeros where that is of another length."""
+    if expect(c, np.ndarray, "c", make="Problem.from_rows takes any numbers").ndim != 1:
+        raise BadTokens(f"c has shape {c.shape}; it must be (l,), one number per tie")
+    return given if expect(given, np.ndarray, "c_error").shape == c.shape else np.zeros(len(c))
 
 
 def tie_errors(c_error: Any, l: int) -> Floats:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +12,17 @@ from numpy.typing import NDArray
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.ground.arrays import Bools, Ints, rectangular, vector, whole
 from attsvm.ground.card import Card
+from attsvm.ground.expected import expect, shown
 from attsvm.ground.result import Result
-from attsvm.problem.tokens import Tokens
+from attsvm.problem.scores import best_tokens
+from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.problem.weights import Weights, top_tokens, whole_instance
-
-# A score difference below this many units of rounding counts as a tie.
-_TIE = 8 * np.finfo(np.float64).eps
-
 
 # Wherever a selection is taken: one, or what `Selection.of` makes one of.
 Kept: TypeAlias = "Selection | Sequence[Any] | NDArray[Any]"
 
 
+@runtime_checkable
 class Attended(Protocol):
     """What a path shows of its end: the top tokens (B, n) among `places` token places."""
 
@@ -49,7 +47,7 @@ class Selection(Result):
     origin: str = "given"
 
     def __post_init__(self) -> None:
-        if self.origin != "given":
+        if expect(self.origin, str, "origin") != "given":
             return  # `best` and `of` have checked it
         kept = self.kept
         if not isinstance(kept, np.ndarray) or kept.dtype != np.bool_ or kept.ndim != 2:
@@ -60,54 +58,45 @@ class Selection(Result):
     def best(cls, tokens: Tokens, v: Any) -> Selection:
         """The token of each input with the highest score y_i v·x_it.
 
-        Raises BadSelection, naming both, when two tokens of one input share the highest score (up
-        to rounding): the theory asks for one best token.
+        Scores are compared exactly where rounding would decide. Raises BadSelection, naming both,
+        when two tokens of one input share the highest score: the theory asks for one best token.
 
         >>> import attsvm
         >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
         >>> attsvm.Selection.best(tokens, [0.2, 0.7]).indices
         array([0])
         """
-        head = vector(v, tokens.d)
-        scores = tokens.scores_of(head)
-        rows = np.arange(tokens.n)
-        first = scores.argmax(axis=1)
-        kept = np.zeros(scores.shape, dtype=bool)
-        kept[rows, first] = True
-        if tokens.T > 1:
-            rest = scores.copy()
-            rest[rows, first] = -np.inf
-            second = rest.argmax(axis=1)
-            source = rows if tokens.source is None else tokens.source
-            gap = np.asarray(tokens.X[source, first], float) - tokens.X[source, second]
-            size = np.sqrt(np.einsum("nd,nd->n", gap, gap)) * math.sqrt(head @ head)
-            tied = np.abs(gap @ head) <= _TIE * size
-            tied &= np.isfinite(rest[rows, second])
-            if tied.any():
-                i = int(tied.argmax())
-                raise BadSelection(
-                    f"tokens {int(first[i])} and {int(second[i])} of input {i} share the highest "
-                    f"score {scores[i, first[i]]:.6g}; choose one with Selection.of"
-                )
+        head = vector(v, checked_tokens(tokens).d)
+        first, second = best_tokens(tokens, head)
+        for i in (second >= 0).nonzero()[0].tolist():
+            one, other = sorted((int(first[i]), int(second[i])))
+            score = float(tokens.scores_of(head)[i, one])
+            raise BadSelection(
+                f"tokens {one} and {other} of input {i} share the highest score {score:.6g}; "
+                "choose one with Selection.of"
+            )
+        kept = np.zeros((tokens.n, tokens.T), dtype=bool)
+        kept[np.arange(tokens.n), first] = True
         return cls(kept, "scores")
 
     @classmethod
     def of(cls, tokens: Tokens, indices: Kept) -> Selection:
         """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T).
 
-        A Selection is handed back as it is, if it is one of these tokens.
+        A Selection is handed back as it is, if its shape and the mask of these tokens allow it.
 
         >>> import attsvm
         >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
         >>> attsvm.Selection.of(tokens, [[0, 2]]).kept
         array([[ True, False,  True]])
         """
-        n, T = tokens.n, tokens.T
+        n, T = checked_tokens(tokens).n, tokens.T
         if isinstance(indices, Selection):
             if indices.kept.shape != (n, T):
                 raise BadSelection(
                     f"the selection has shape {indices.kept.shape}, the tokens ({n}, {T})"
                 )
+            _check_present(indices.kept, tokens)
             return indices
         if isinstance(indices, Sequence) and any(_is_list(entry) for entry in indices):
             kept = _from_lists(indices, n, T)
@@ -118,9 +107,7 @@ class Selection(Result):
             kept = array.copy() if array.dtype == np.bool_ else _from_indices(array, n, T)
         if kept.shape != (n, T):
             raise BadSelection(f"select has shape {kept.shape}; it must be ({n}, {T})")
-        if tokens.mask is not None and (kept & ~tokens.mask).any():
-            i, t = (int(k) for k in np.argwhere(kept & ~tokens.mask)[0])
-            raise BadSelection(f"token {t} of input {i} is selected but masked out")
+        _check_present(kept, tokens)
         _check_rows(kept)
         return cls(kept, "indices")
 
@@ -144,6 +131,8 @@ class Selection(Result):
         elif W is not None:
             raise BadTokens("W goes with tokens: Selection.attended(tokens, W)")
         else:
+            if not isinstance(path, Attended):
+                raise BadTokens(f"a Path or Tokens attend to tokens, this is {shown(path)}")
             top = path.selection[whole_instance(instance, len(path.selection))]
             places = path.places
         kept = np.zeros((len(top), places), dtype=bool)
@@ -177,6 +166,13 @@ def _check_rows(kept: Bools) -> None:
     some = kept.any(axis=1)
     if not some.all():
         raise BadSelection(f"input {int(some.argmin())} keeps no token; select at least one")
+
+
+def _check_present(kept: Bools, tokens: Tokens) -> None:
+    """Raises BadSelection, with the token, where one is kept that the mask leaves out."""
+    if tokens.mask is not None and (kept & ~tokens.mask).any():
+        i, t = (int(k) for k in np.argwhere(kept & ~tokens.mask)[0])
+        raise BadSelection(f"token {t} of input {i} is selected but masked out")
 
 
 def _is_list(entry: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Floats, Ints, rectangular
 from attsvm.problem.problem import Problem
 from attsvm.problem.rows import StackRows, rows_and_norms
 from attsvm.problem.tokens import Tokens
@@ -35,11 +35,11 @@ class Stack:
     alpha: Ints
 
     def __init__(self, X: Any, *, queries: Any = None, alpha: Any) -> None:
-        values = np.asarray(X)
+        values = rectangular(X, "X")
         if values.ndim != 4:
             raise BadTokens(f"X has shape {values.shape}; a stack needs (B, n, T, d)")
         B, n, T, d = values.shape
-        flat = None if queries is None else np.asarray(queries)
+        flat = None if queries is None else rectangular(queries, "queries")
         if flat is not None and flat.shape[:2] != (B, n):
             raise BadTokens(f"queries has shape {flat.shape}; it must be ({B}, {n}, dq)")
         width = 1 if flat is None else int(np.prod(flat.shape[2:]))
@@ -47,7 +47,7 @@ class Stack:
             values.reshape(B * n, T, d),
             queries=None if flat is None else flat.reshape(B * n, width),
         )
-        chosen = np.asarray(alpha)
+        chosen = rectangular(alpha, "alpha", BadSelection)
         if chosen.shape != (B, n) or chosen.dtype.kind not in "iu":
             raise BadSelection(f"alpha has shape {chosen.shape}; it must be whole ({B}, {n})")
         if chosen.size and (chosen.min() < 0 or chosen.max() >= T):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import BLOCK, Bools, Floats, Ints, floats, rectangular, vector, whole
+from attsvm.ground.expected import expect, flag, shown
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -90,6 +91,7 @@ class Tokens:
         values = floats(X, "X")
         if values.ndim != 3:
             raise BadTokens(f"X has shape {values.shape}; it must be (S, L, d): S sequences")
+        causal = flag(causal, "causal")
         S, L, d = values.shape
         mask = np.tile(np.tri(L, dtype=bool), (S, 1)) if causal else None
         return cls(
@@ -131,11 +133,11 @@ class Tokens:
 
     def scores(self, v: Any) -> Floats:
         """Token scores γ_it = y_i v·x_it (n, T); -inf where the mask leaves no token."""
-        return self.scores_of(vector(v, self.d))
+        return self.scores_of(v)
 
     def scores_of(self, head: Floats) -> Floats:
-        """The scores under a checked head (d,)."""
-        values = np.matmul(self.X, head).astype(np.float64, copy=False)
+        """The scores under a head (d,)."""
+        values = np.matmul(self.X, vector(head, self.d)).astype(np.float64, copy=False)
         if self.source is not None:
             values = values[self.source]
         if self.labels is not None:
@@ -147,6 +149,11 @@ class Tokens:
         form = "prompt form" if width == 1 else f"queries of width {width}"
         ragged = "" if self.mask is None else ", ragged"
         return f"Tokens(n={self.n}, T={self.T}, d={self.d}, {form}{ragged})"
+
+
+def checked_tokens(tokens: Any) -> Tokens:
+    """The tokens as they are; raises BadTokens unless they are Tokens."""
+    return expect(tokens, Tokens, "tokens", make="Tokens(X, …) makes them")
 
 
 def _queries(
@@ -162,7 +169,7 @@ def _queries(
             T = values.shape[1]
             place = np.full(n, T - 1) if mask is None else T - 1 - mask[:, ::-1].argmax(axis=1)
         else:
-            raise BadTokens(f"queries is {queries!r}; it is an array, 'first' or 'last'")
+            raise BadTokens(f"queries is {shown(queries)}; it is an array, 'first' or 'last'")
         chosen: Floats = values[np.arange(n), place].astype(np.float64)
         return chosen
     array = np.ascontiguousarray(floats(queries, "queries"), dtype=np.float64)

@@ -15,6 +15,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import LARGEST, Floats, Ints, detached, numbers
+from attsvm.ground.expected import shown
 from attsvm.problem.tokens import Tokens
 
 # The blocks that make a matrix, with the axes of each; v is a decoder trained beside them.
@@ -96,7 +97,7 @@ def whole_instance(instance: Any, size: int) -> int:
         number = -1
     if not 0 <= number < size:
         there = "there is one instance, 0" if size == 1 else f"instances run from 0 to {size - 1}"
-        raise BadTokens(f"instance is {instance!r}: {there}")
+        raise BadTokens(f"instance is {shown(instance)}: {there}")
     return number
 
 

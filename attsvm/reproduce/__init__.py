@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attsvm.reproduce.audit import audit_claims
-from attsvm.reproduce.judging import draw, judge, judged
+from attsvm.reproduce.judging import draw, judged
 from attsvm.reproduce.outside import claims_from, known_claims
 from attsvm.reproduce.runs import at_hand, chosen_ids, digest, measure, reproduce_claims, workers
 
@@ -14,7 +14,6 @@ __all__ = [
     "claims_from",
     "digest",
     "draw",
-    "judge",
     "judged",
     "known_claims",
     "measure",

@@ -5,14 +5,13 @@ claims/ID.npz        what was measured
 claims/ID.json       the record: config, verdict, numbers; written last, so it vouches for all
 runs/NAME.npz        a training run of claims on real data, named by its plan and code
 claims/ID.motion.json  the moving picture, where there is one
-figures/ID.svg, .png the pictures; ID.narrow.svg has one panel below another
+figures/ID.svg, .png the pictures
 results.json         every record
 report.html          the page
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -21,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.errors import BadTokens
-from attsvm.ground.records import Say, disk_space, write_json
+from attsvm.ground.records import Say, disk_space, parsed_json, write_json
 
 # The layout of the folder; a folder of another layout is not touched.
 FORMAT = 1
 PAGE = "report.html"
 RESULTS = "results.json"
-# How the names of a claim's pictures end, that for a narrow screen last.
-NARROW = ".narrow.svg"
-PICTURES = (".svg", ".png", NARROW)
+# How the names of a claim's pictures end.
+PICTURES = (".svg", ".png")
 # A record of a claim from outside the package has the file it was read from under this name.
 OUTSIDE = "from"
 # What a killed run left half-written is removed when it is older than this, in seconds.
@@ -68,7 +66,7 @@ def opened(folder: Path) -> Path:
     if not stamp.exists():
         raise BadTokens(f"{folder} was not made by `attsvm reproduce`: it has no attsvm.json")
     try:
-        found = json.loads(stamp.read_text("utf-8")).get("format")
+        found = parsed_json(stamp.read_text("utf-8")).get("format")
     except (ValueError, AttributeError):
         found = "unknown"
     if found != FORMAT:
@@ -84,7 +82,7 @@ def read_record(file: Path, say: Say) -> Record | None:
     if not file.exists():
         return None
     try:
-        record = json.loads(file.read_text("utf-8"))
+        record = parsed_json(file.read_text("utf-8"))
     except ValueError:
         record = None
     if _whole(record):
@@ -114,7 +112,7 @@ def read_results(folder: Path) -> list[Record]:
     if not file.exists():
         raise BadTokens(f"{folder} has no {RESULTS}; `attsvm reproduce --out {folder}` writes it")
     try:
-        records = json.loads(file.read_text("utf-8"))
+        records = parsed_json(file.read_text("utf-8"))
     except ValueError as error:
         raise BadTokens(f"{file} cannot be read ({error}); `attsvm report` rewrites it") from error
     if not isinstance(records, list) or not all(map(_whole, records)):

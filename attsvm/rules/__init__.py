@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import shown
 from attsvm.rules import (
     adam,
     gd,
@@ -52,13 +53,15 @@ __all__ = [
     "Schedule",
     "Step",
     "check_rule",
+    "is_listed",
     "rule_of",
     "schedule_of",
     "with_decay",
 ]
 
-# Rules that are known to keep the contract.
+# Rules that are known to keep the contract, and those among them that were made here by name.
 _FINE: WeakSet[Rule] = WeakSet()
+_LISTED: WeakSet[Rule] = WeakSet()
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 
 
@@ -79,12 +82,12 @@ def rule_of(rule: RuleLike, **options: Any) -> Rule:
     if callable(rule):
         return _made(rule, options)
     if not isinstance(rule, str):
-        raise Unsupported(f"a rule is given by name, such as 'ngd', or as a Rule; this is {rule!r}")
+        raise Unsupported(f"a rule is given by name, or as a Rule; this is {shown(rule)}")
     word, colon, text = rule.partition(":")
-    key = f"{word}:P" if colon else rule
+    key = _key(rule)
     if key not in RULES:
         hint = f" (write {rule}:P, such as {rule}:1.75)" if f"{rule}:P" in RULES else ""
-        raise Unsupported(f"unknown rule {rule!r}{hint}: known are {', '.join(RULES)}")
+        raise Unsupported(f"unknown rule {shown(rule)}{hint}: known are {', '.join(RULES)}")
     factory = RULES[key]
     allowed = {
         name: parameter.default
@@ -102,23 +105,47 @@ def rule_of(rule: RuleLike, **options: Any) -> Rule:
             fits = isinstance(value, Real) and not isinstance(value, bool)
             fits, kind = fits or value is allowed[name], "a number"
         if not fits:
-            raise Unsupported(f"option {name} of rule {rule!r} is {value!r}: it must be {kind}")
+            raise Unsupported(
+                f"option {name} of rule {rule!r} is {shown(value)}: it must be {kind}"
+            )
     if not colon:
         return _known(factory(**options))
     if _NUMBER.fullmatch(text) is None:
-        raise Unsupported(f"rule {rule!r} needs a number P above 1, such as {word}:1.75")
+        raise Unsupported(f"rule {shown(rule)} needs a number P above 1, such as {word}:1.75")
     return _known(factory(float(text), **options))
+
+
+def is_listed(rule: Rule) -> bool:
+    """Whether `rule_of` made the rule from its name, so that it does what it declares.
+
+    >>> from dataclasses import replace
+    >>> is_listed(rule_of("ngd")), is_listed(replace(rule_of("ngd"), name="mine"))
+    (True, False)
+    """
+    return rule in _LISTED
+
+
+def _key(name: str) -> str:
+    """The name of a rule as the registry has it."""
+    word, colon, _ = name.partition(":")
+    return f"{word}:P" if colon else name
 
 
 def _known(rule: Rule) -> Rule:
     """A rule of the house's own, which tests hold to the contract."""
     _FINE.add(rule)
+    _LISTED.add(rule)
     return rule
 
 
 def _checked(rule: Rule) -> Rule:
     """A rule of one's own, held to the contract the first time it is met."""
     if rule not in _FINE:
+        if _key(rule.name) in RULES:
+            raise Unsupported(
+                f"the rule of one's own is named {rule.name!r}, as a listed one: give it another "
+                "name"
+            )
         check_rule(rule)
         _FINE.add(rule)
     return rule
@@ -131,5 +158,5 @@ def _made(factory: Callable[..., Rule], options: dict[str, Any]) -> Rule:
     except TypeError as error:
         raise Unsupported(f"the function that makes the rule does not take this: {error}") from None
     if not isinstance(made, Rule):
-        raise Unsupported(f"the function that makes the rule gave {made!r}: it must be a Rule")
+        raise Unsupported(f"the function that makes the rule gave {shown(made)}: it must be a Rule")
     return _checked(made)

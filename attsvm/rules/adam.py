@@ -49,6 +49,8 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
     def move(step: Step) -> tuple[Blocks, State]:
         # Counted here, not by step.count: a run that goes on with a fresh state starts at 1.
         t = int(step.state["count"]) + 1
+        if t < 1:
+            raise Unsupported(f"the state of adam counts {t - 1} steps: it is damaged")
         bias1, bias2 = 1 - beta1**t, 1 - beta2**t
         new: Blocks = {}
         after: State = {"count": np.int64(t)}

@@ -16,6 +16,7 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.declared import keep_declared
 from attsvm.rules.graded import Graded
 
 # Parameters by name, each with a leading stack axis B.
@@ -75,6 +76,9 @@ class Rule:
     rule that descends on the loss and λ ‖x‖² for every block x, 0 for others. limit: the rule
     of the table of limits that it stands for, None where nothing is known.
 
+    norm, clock, fused, dual and ridge speak of init and move: `dataclasses.replace` with another
+    init or move drops those that are not given anew. about: what they were declared for.
+
     >>> from attsvm.rules import rule_of
     >>> rule = rule_of("spectral")
     >>> rule.name, rule.norm, rule.limit
@@ -93,6 +97,11 @@ class Rule:
     dual: tuple[float, bool] | None = None
     limit: str | None = None
     ridge: float = 0.0
+    about: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = ("norm", "clock", "fused", "dual", "ridge")
+        keep_declared(self, (self.init, self.move), names)
 
     def update(
         self, params: Blocks, gradient: Gradient, state: State, lr: Floats, loss: Floats, step: int
@@ -103,6 +112,7 @@ class Rule:
 
 # The blocks that a rule from outside is tried on: a matrix and a vector, two instances of each.
 _BLOCKS = {"W": (4, 3), "v": (5,)}
+_LR = 0.1
 _TRIED = "two instances of blocks W (4, 3) and v (5,), gradients of size e^{0:g}"
 
 
@@ -113,7 +123,7 @@ def check_rule(rule: Rule) -> None:
     same names and shapes after each step; a step has the shapes of the parameters, is finite for
     gradients of size 1, and never NaN, not for those of size e^−900 either; a zero gradient moves
     nothing; instances of a stack do not mix; a step goes on from a saved state as from the state
-    itself.
+    itself; a rule that says `fused` takes the steps of the fused kernels.
     """
     for scale in (0.0, -900.0):
         _check_at(rule, scale)
@@ -135,6 +145,9 @@ def _check_at(rule: Rule, scale: float) -> None:
     _check_state(rule, after, input_)
     finite = all(np.isfinite(a).all() for a in moved.values())
     _require(rule, finite or scale < 0, "a step is finite", input_)
+    if rule.fused is not None and not rule.ridge and finite:
+        law = f"a rule that says fused={rule.fused!r} takes its steps"
+        _require(rule, _near(moved, _plain(params, gradient, rule.fused)), law, input_)
     if not finite:  # as long as one over the gradient's size, which some rules mean
         return
     saved = {name: np.array(value) for name, value in after.items()}
@@ -168,12 +181,22 @@ def _sample(scale: float) -> tuple[Blocks, Gradient]:
     return params, Gradient(direction, {x: scale + rng.uniform(-1, 1, 2) for x in _BLOCKS})
 
 
+def _plain(params: Blocks, gradient: Gradient, fused: str) -> Blocks:
+    """The step of plain or normalized descent that `_moved` asks for."""
+    out: Blocks = {}
+    for name, x in params.items():
+        for b, G in enumerate(gradient.direction[name]):
+            size = np.exp(gradient.log_scale[name][b]) if fused == "gd" else 1 / np.linalg.norm(G)
+            out.setdefault(name, x.copy())[b] -= _LR * size * G
+    return out
+
+
 def _moved(
     rule: Rule, params: Blocks, gradient: Gradient, state: State, input_: str
 ) -> tuple[Blocks, State]:
     """The step of a rule, checked for its shapes, its numbers and what it did to its arguments."""
     B = len(params["W"])
-    step = Step(params, gradient, state, np.full(B, 0.1), np.full(B, 0.5), 0)
+    step = Step(params, gradient, state, np.full(B, _LR), np.full(B, 0.5), 0)
     with np.errstate(all="ignore"):
         found = _tried(rule, lambda: rule.move(step), "move", input_, params, gradient, state)
     _require(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,9 +14,11 @@ from attsvm.certificate import Certificate, certify
 from attsvm.certificate.scale import exponent
 from attsvm.certificate.soft import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
+from attsvm.ground.expected import positive, shown
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import MIDDLE, Problem
+from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solver import Answer, Solver, zero_row
 
@@ -60,9 +62,38 @@ def solve(
     if answer is None:
         answer = _run(method, problem, geometry, goal, budget)
     result = judge(problem, geometry, answer, goal, budget)
-    if result.status == "stalled":
-        warnings.warn(f"{result.message} (asked for {goal:.1e})", ConvergenceWarning, stacklevel=2)
+    _warn_if_stalled(result)
     return result
+
+
+def _warn_if_stalled(found: Certificate) -> None:
+    if found.status == "stalled":
+        said = f"{found.message} (asked for {found.tolerance:.1e})"
+        warnings.warn(said, ConvergenceWarning, stacklevel=3)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """The certificates of selections of one set of tokens: each problem is solved once."""
+
+    tokens: Tokens
+    known: dict[tuple[bytes, type[Norm], str, bool], Certificate] = field(default_factory=dict)
+
+    def of(
+        self, keep: Kept, norm: str | Norm = "frobenius", *, labels: bool = False
+    ) -> Certificate:
+        """The certificate of `Problem.of` at this selection, or of `Problem.of_labels`.
+
+        Warns as `solve` does, at every call.
+        """
+        keep, geometry = Selection.of(self.tokens, keep), norm_of(norm)
+        key = keep.kept.tobytes(), type(geometry), geometry.name, labels
+        if key in self.known:
+            _warn_if_stalled(self.known[key])
+        else:
+            posed = Problem.of_labels if labels else Problem.of
+            self.known[key] = solve(posed(self.tokens, keep), geometry)
+        return self.known[key]
 
 
 def _check_problem(problem: object) -> None:
@@ -151,15 +182,17 @@ def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
         solver = "frobenius" if norm.euclidean else "fitting"
     if isinstance(solver, str):
         if solver not in solvers.SOLVERS:
-            raise Unsupported(f"unknown solver {solver!r}: known are {', '.join(solvers.SOLVERS)}")
+            raise Unsupported(
+                f"unknown solver {shown(solver)}: known are {', '.join(solvers.SOLVERS)}"
+            )
         name, method = f"solver {solver!r}", solvers.SOLVERS[solver]
-    elif isinstance(solver, Solver) or callable(solver):
+    elif isinstance(solver, Solver) or (callable(solver) and not isinstance(solver, type)):
         method = solver if isinstance(solver, Solver) else Solver.of(solver)
         name = f"solver {method.purpose!r}"
     else:
         raise Unsupported(
             "a solver is a name, a Solver or a function (problem, norm, tol=…) -> Answer; "
-            f"this is {solver!r}"
+            f"this is {shown(solver)}"
         )
     soft = budget < np.inf
     if method.takes(norm) and (method.soft or not soft):
@@ -174,12 +207,8 @@ def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
 def _tolerance(norm: Norm, tol: float | None) -> float:
     if tol is None:
         return norm.tolerance
-    if not 0 < tol < np.inf:
-        raise Unsupported(f"tol is {tol}: it must be a positive number")
-    return float(tol)
+    return positive(tol, "tol")
 
 
 def _budget(C: float) -> float:
-    if not 0 < C < np.inf:
-        raise Unsupported(f"C is {C}: a budget must be a positive number (leave it out for none)")
-    return float(C)
+    return positive(C, "C")

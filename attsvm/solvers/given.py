@@ -10,6 +10,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.certificate import certify as certify_pair
 from attsvm.errors import BadTokens, ConvergenceWarning
+from attsvm.ground.expected import expect, number
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.weights import Weights
@@ -47,17 +48,16 @@ def certify(
     >>> own.status, round(own.lower, 9), round(own.upper, 9)
     ('stalled', 1.0, 5.0)
     """
+    expect(problem, Problem, "problem", make="Problem.of(tokens, kept) makes one")
     if multipliers is not None:
         return certify_pair(problem, norm, W, multipliers, tie_multipliers, tol=tol, budget=budget)
     if tie_multipliers is not None:
         raise BadTokens("multipliers of ties are given without those of margins: give both or none")
-    if not isinstance(problem, Problem):
-        raise BadTokens("certify takes a Problem: Problem.of(tokens, kept) makes one")
     matrix = Weights.of(W, problem.shape).matrix
     with warnings.catch_warnings():
         # A bound that stops early is still one: the certificate says how far apart the two are.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        best = solve(problem, norm, tol=tol, C=None if np.isinf(budget) else budget)
+        best = solve(problem, norm, tol=tol, C=None if number(budget) == np.inf else budget)
     return certify_pair(
         problem, norm, matrix, best.multipliers, best.tie_multipliers, tol=tol, budget=budget
     )

@@ -15,9 +15,11 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning
+from attsvm.ground import expected
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.plugins import load_files, loaded_files
 from attsvm.ground.shares import in_shares
+from attsvm.ground.spawning import guarded, leave_unguarded
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.rows import StackRows
@@ -72,11 +74,13 @@ def solve_many(
     ['optimal', 'optimal', 'optimal']
     """
     geometry = norm_of(norm)
+    jobs = expected.whole(jobs, "jobs", least=1)
     whole: StackRows | None = None
     if isinstance(problems, Stack):
         listed, whole = problems.set_up()
     else:
-        listed = list(problems)
+        given = expected.listed(problems, "problems", of="Problems")
+        listed = [expected.expect(p, Problem, f"problems[{k}]") for k, p in enumerate(given)]
     out: list[Certificate | None] = [None] * len(listed)
     if geometry.euclidean and solver is None:
         for place in _groups(listed) if whole is None else _whole(whole):
@@ -94,7 +98,11 @@ def solve_many(
     if jobs > 1 and len(rest) > 1:
         share = max(1, len(rest) // (4 * jobs))
         spawn, own = get_context("spawn"), (loaded_files(),)
-        with ProcessPoolExecutor(jobs, spawn, initializer=load_files, initargs=own) as pool:
+        leave_unguarded()
+        with (
+            ProcessPoolExecutor(jobs, spawn, initializer=load_files, initargs=own) as pool,
+            guarded(pool),
+        ):
             solved = list(pool.map(alone, [listed[k] for k in rest], chunksize=share))
     else:
         solved = map(alone, [listed[k] for k in rest])

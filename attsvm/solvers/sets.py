@@ -11,6 +11,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, NotConverged
 from attsvm.ground.arrays import Bools, Ints
 from attsvm.ground.card import Card
+from attsvm.ground.expected import function, positive, whole
 from attsvm.ground.result import Result
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
@@ -24,12 +25,16 @@ def support_inputs(tokens: Tokens, keep: Kept, *, norm: str | Norm = "frobenius"
 
     Read off certified tight rows. Raises NotConverged, with the input, where one stays undecided.
     """
-    best = solve(Problem.of_labels(tokens, keep), norm).require()
-    verdict = best.tight
+    return supporting(solve(Problem.of_labels(tokens, keep), norm))
+
+
+def supporting(labels: Certificate) -> Bools:
+    """The support inputs (n,) by the certificate of `Problem.of_labels`."""
+    verdict = labels.require().tight
     if verdict.undecided.any():
         i = int(verdict.undecided.argmax())
         raise NotConverged(
-            f"whether input {i} supports the decoder is undecided at gap {best.gap:.1e}; "
+            f"whether input {i} supports the decoder is undecided at gap {labels.gap:.1e}; "
             "give the right-hand sides as b"
         )
     return verdict.tight
@@ -58,7 +63,8 @@ class SetChoice(Result):
     winners (n,), the certificate of their problem, and `lower`: a bound below the least norm
     over all choices; solved, total: how many problems were solved, and how many choices there are.
     When every choice is proved inseparable, winners is the last prefix (its first inputs' winners)
-    that was, with its proof: one of several, all found on the way.
+    that was, with its proof: one of several, all found on the way; `lower` is then inf if all of
+    them are exact. A choice with a numerical proof counts with the norm up to which it is one.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -78,7 +84,7 @@ class SetChoice(Result):
     @property
     def gap(self) -> float:
         """upper/lower − 1 over all choices."""
-        return self.certificate.upper / self.lower - 1 if self.lower > 0 else np.inf
+        return self.certificate.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
 
     def _card(self) -> Card:
         facts = {
@@ -103,7 +109,8 @@ def solve_sets(
 
     A union of convex problems, one for each choice of winners. Winners are fixed input by input;
     the rows of the first inputs alone bound every choice that starts so from below, and a branch
-    whose bound reaches the best norm found is cut. At most `most` problems are solved.
+    whose bound reaches the best norm found is cut, and so is one proved inseparable; with a
+    numerical proof its bound stays in `lower`. At most `most` problems are solved.
 
     Theory: nonlinear heads, as recalled [tarzanagh2023maxmargin].
 
@@ -115,7 +122,8 @@ def solve_sets(
     """
     sets = Selection.of(tokens, sets)
     geometry = norm_of(norm)
-    goal = geometry.tolerance if tol is None else tol
+    goal = geometry.tolerance if tol is None else positive(tol, "tol")
+    most, progress = whole(most, "most", least=1), function(progress, "progress")
     members = [np.flatnonzero(row) for row in sets.kept]
     total = int(np.prod([float(len(m)) for m in members]))
     best: tuple[Ints, Certificate] | None = None
@@ -156,6 +164,7 @@ def solve_sets(
                 progress(solved)
             if found is not None and found.status == "inseparable":
                 proof = (child, found)
+                lower = min(lower, found.lower)  # inf where the proof is exact
                 continue
             value = 0.0 if found is None else found.lower
             if len(child) < len(members):
@@ -168,5 +177,5 @@ def solve_sets(
     if best is None:
         if proof is None:
             raise BadSelection("every token is kept: nothing is left to separate")
-        return SetChoice(np.array(proof[0]), proof[1], 0.0, solved, total)
+        return SetChoice(np.array(proof[0]), proof[1], lower, solved, total)
     return SetChoice(best[0], best[1], min(lower, best[1].lower), solved, total)

@@ -1,9 +1,16 @@
-"""D, derived: signs of the column: optimal not below 0, non-comparable 0, non-optimal not above."""
+"""Derived: signs of the column: optimal not below 0, non-comparable 0, non-optimal not above."""
 
 from __future__ import annotations
 
 from attsvm.statements.parts.rationals import exact_solution, written
-from attsvm.statements.parts.sentence_orders import LINES, SPACE, column, kinds, realizable
+from attsvm.statements.parts.sentence_orders import (
+    LINES,
+    SPACE,
+    column,
+    exact_column,
+    kinds,
+    realizable,
+)
 from attsvm.statements.statement import Confirmation, Instance, Statement
 
 _SIGN = {"optimal": -1, "non-optimal": 1}
@@ -25,7 +32,7 @@ def confirm(one: Instance) -> Confirmation:
     found = exact_solution(one, [0] * len(one["X"])) if realizable(one) else None
     if found is None:
         return Confirmation(False, "rationals", "no exact solution was found")
-    u = found.matrix.fractions().ravel().tolist()
+    u = exact_column(found)
     wrong = [
         t
         for t, name in enumerate(kinds(one))
@@ -39,14 +46,15 @@ def confirm(one: Instance) -> Confirmation:
 STATEMENT = Statement(
     "order-signs",
     title="Signs of kinds",
-    says="Optimal tokens are at or above 0, non-comparable ones at 0, non-optimal ones at or below "
-    "0 in the column of their query (D, derived from the optimality conditions).",
+    says="With confused tokens or without, optimal tokens are at or above 0, non-comparable ones "
+    "at 0, non-optimal ones at or below 0 in the column of their query (derived from the "
+    "optimality conditions).",
     kind="theorem",
     space=SPACE,
     premises=realizable,
     violation=violation,
     confirm=confirm,
-    claims=("D.order-extension-ties",),
+    claims=("D.confused-tokens",),
     lines=LINES,
     proves="the column in rationals",
 )

@@ -190,13 +190,14 @@ class Statement:
         """The exact check of an instance."""
         if self.confirm is None:
             return Confirmation(False, "floats alone", "the statement has no exact check")
-        return self.confirm(instance)
+        said: Confirmation = self._called("confirm", instance)
+        return said
 
     def _called(self, part: str, instance: Instance) -> Any:
         function = getattr(self, part)
         try:
             return function(instance)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever the function of a user raises
             raise Unsupported(
                 f"{part} of statement {self.name!r} fails on {instance!r}: "
                 f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Known to be false. D: kinds of tokens are ordered strictly."""
+"""D, proved: without confused tokens the kinds of tokens are ordered strictly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from attsvm.statements.parts.sentence_orders import (
     SPACE,
     confirm_fall,
     largest_fall,
-    realizable,
+    unconfused,
 )
 from attsvm.statements.statement import Confirmation, Instance, Statement
 
@@ -25,14 +25,14 @@ def confirm(one: Instance) -> Confirmation:
 STATEMENT = Statement(
     "strict-order",
     title="Kinds of tokens are ordered strictly",
-    says="For each query the solution of the attention ranks optimal tokens above confused and "
-    "non-comparable ones, and these above non-optimal ones, strictly (D, as recalled).",
-    kind="false",
+    says="Without confused tokens the column of a query is above 0 at optimal, 0 at non-comparable "
+    "and below 0 at non-optimal tokens (D).",
+    kind="theorem",
     space=SPACE,
-    premises=realizable,
+    premises=unconfused,
     violation=violation,
     confirm=confirm,
-    claims=("D.order-extension-ties",),
+    claims=("D.star-orders",),
     lines=LINES,
     proves="the column in rationals",
 )

@@ -1,4 +1,4 @@
-"""Known to be false. D: no token of a kind below stands over one of a kind above."""
+"""Known to be false with confused tokens, which D excludes: kinds are never reversed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def confirm(one: Instance) -> Confirmation:
 STATEMENT = Statement(
     "weak-order",
     title="Kinds of tokens are never reversed",
-    says="For each query the solution of the attention ranks no token of a kind below over one of "
-    "a kind above: optimal, then confused and non-comparable, then non-optimal (D, with ties "
-    "allowed).",
+    says="Also with confused tokens, which the premises of D exclude, the solution of the "
+    "attention ranks no token of a kind below over one of a kind above: optimal, then confused "
+    "and non-comparable, then non-optimal (a question of ours).",
     kind="false",
     space=SPACE,
     premises=realizable,
     violation=violation,
     confirm=confirm,
-    claims=("D.order-extension-ties",),
+    claims=("D.confused-tokens",),
     lines=LINES,
     proves="the column in rationals",
 )

@@ -11,7 +11,6 @@ lock               there while a sweep runs
 from __future__ import annotations
 
 import errno
-import json
 import os
 import socket
 import sys
@@ -24,7 +23,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens
 from attsvm.ground.files import load_arrays, write_arrays
-from attsvm.ground.records import full, no_space, write_json
+from attsvm.ground.records import full, no_space, parsed_json, write_json
 from attsvm.sweep.spec import Spec, spec_of
 from attsvm.sweep.task import Columns, Measured, Task
 
@@ -75,8 +74,10 @@ def _stamp(folder: Path) -> dict[str, Any]:
     if not is_sweep(folder):
         raise BadTokens(f"{folder} was not made by `attsvm sweep`: it has no {STAMP}")
     try:
-        found = json.loads((folder / STAMP).read_text("utf-8"))
-        layout, _, _, _ = (found[key] for key in ("format", "name", "spec", "identity"))
+        found = parsed_json((folder / STAMP).read_text("utf-8"))
+        layout, _, spec, identity = (found[key] for key in ("format", "name", "spec", "identity"))
+        if not (isinstance(spec, dict) and isinstance(identity, dict)):
+            raise ValueError("spec and identity are tables")
     except (ValueError, KeyError, TypeError) as error:
         raise BadTokens(f"{folder / STAMP} cannot be read ({error}); give another folder") from None
     if layout != FORMAT:

@@ -39,6 +39,11 @@ PUBLISHED: dict[str, Callable[[dict[str, Any]], float]] = {"figure 6": _figure_6
 
 def draw_sweep(folder: Path, spec: Spec) -> Figure:
     """The picture of what is on file; raises BadTokens where the spec does not say which."""
+    return _phase(folder, spec) if _kind(spec) == "phase" else _curves(folder, spec)
+
+
+def _kind(spec: Spec) -> str:
+    """The kind of picture that the spec asks for, all that it needs checked."""
     about = spec.figure
     if not about:
         raise BadTokens(
@@ -56,15 +61,22 @@ def draw_sweep(folder: Path, spec: Spec) -> Figure:
             raise BadTokens(
                 f"{spec.name}: {unknown(f'{key} of the figure', about[key], spec.swept)}"
             )
-    return _phase(folder, spec) if kind == "phase" else _curves(folder, spec)
+    return str(kind)
+
+
+def check_picture(folder: Path, spec: Spec, file: Path) -> None:
+    """Raises unless the spec asks for a picture that can be written to the file; the folder of the
+    sweep may not be there yet."""
+    if file.suffix not in _SUFFIXES:
+        raise Unsupported(f"a figure is one of {', '.join(_SUFFIXES)}; this is {file.name}")
+    if file.is_dir() or not (file.parent.is_dir() or file.parent == folder):
+        raise BadTokens(f"{file} cannot be written: give the name of a file in a folder")
+    _kind(spec)
 
 
 def write_figure(folder: Path, spec: Spec, file: Path) -> None:
     """Write the picture in one move: svg, png or pdf."""
-    if file.suffix not in _SUFFIXES:
-        raise Unsupported(f"a figure is one of {', '.join(_SUFFIXES)}; this is {file.name}")
-    if file.is_dir() or not file.parent.is_dir():
-        raise BadTokens(f"{file} cannot be written: give the name of a file in a folder")
+    check_picture(folder, spec, file)
     from attsvm.figures.style import styled
 
     with styled():

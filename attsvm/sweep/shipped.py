@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from attsvm.errors import Unsupported
+from attsvm.ground.records import parsed_toml
 from attsvm.sweep.nearest import unknown
-from attsvm.sweep.spec import Spec, read_spec
+from attsvm.sweep.spec import Spec, spec_of
 
-_FOLDER = Path(__file__).parent / "specs"
-# Name -> file, in alphabetical order.
-SHIPPED: dict[str, Path] = {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
+_SPECS = files("attsvm.sweep").joinpath("specs")
+# The names, in alphabetical order.
+SHIPPED = sorted(
+    file.name.removesuffix(".toml") for file in _SPECS.iterdir() if file.name.endswith(".toml")
+)
 
 
 def shipped_spec(name: str, *, quick: bool = False) -> Spec:
@@ -21,4 +24,6 @@ def shipped_spec(name: str, *, quick: bool = False) -> Spec:
     """
     if name not in SHIPPED:
         raise Unsupported(f"{unknown('sweep', name, SHIPPED)}, or a file SPEC.toml")
-    return read_spec(SHIPPED[name], quick=quick)
+    return spec_of(
+        parsed_toml(_SPECS.joinpath(f"{name}.toml").read_text("utf-8")), name, quick=quick
+    )

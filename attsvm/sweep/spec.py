@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.plugins import is_outside
+from attsvm.ground.records import parsed_toml
 from attsvm.sweep.nearest import unknown
 from attsvm.sweep.task import Task, Work, task_name
 
@@ -183,10 +183,10 @@ def _drawn_points(random: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def read_spec(file: Path, *, quick: bool = False) -> Spec:
     """The spec of a TOML file, checked; quick: with the smaller counts of its table [quick]."""
     try:
-        found = tomllib.loads(file.read_text("utf-8"))
+        found = parsed_toml(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise BadTokens(f"{file} does not exist") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise BadTokens(f"{file} is no TOML file ({error})") from error
     return spec_of(found, file.stem, folder=file.parent, quick=quick)
 

@@ -97,13 +97,21 @@ def _point(task: Task, spec: Spec) -> Columns:
 
 def write_table(folder: Path, spec: Spec, file: Path) -> int:
     """How many instances the table holds that was written, in one move: csv, or parquet."""
-    if file.is_dir() or not file.parent.is_dir():
-        raise BadTokens(f"{file} cannot be written: give the name of a file in a folder")
-    kinds = {".csv": _write_csv, ".parquet": _write_parquet}
-    if file.suffix not in kinds:
-        raise Unsupported(f"a table is a .csv or a .parquet file; this is {file.name}")
+    check_table(file, folder)
+    write = _write_csv if file.suffix == ".csv" else _write_parquet
     with beside(file) as target:
-        return kinds[file.suffix](parts_of(folder, spec), target)
+        return write(parts_of(folder, spec), target)
+
+
+def check_table(file: Path, folder: Path) -> None:
+    """Raises unless a table can be written to the file; the folder of the sweep may not be there
+    yet."""
+    if file.is_dir() or not (file.parent.is_dir() or file.parent == folder):
+        raise BadTokens(f"{file} cannot be written: give the name of a file in a folder")
+    if file.suffix not in (".csv", ".parquet"):
+        raise Unsupported(f"a table is a .csv or a .parquet file; this is {file.name}")
+    if file.suffix == ".parquet":
+        _parquet()
 
 
 def _write_csv(parts: Iterator[Columns], target: Path) -> int:
@@ -124,14 +132,20 @@ def _texts(column: Any) -> list[Any]:
     return list(values.tolist())
 
 
-def _write_parquet(parts: Iterator[Columns], target: Path) -> int:
+def _parquet() -> Any:
+    """pyarrow with its module for parquet; raises Unsupported where it is not installed."""
     try:
         import pyarrow
-        from pyarrow import parquet
+        import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise Unsupported(
             "pyarrow is not installed: pip install 'attsvm[parquet]' adds it, or write a .csv"
         ) from error
+    return pyarrow
+
+
+def _write_parquet(parts: Iterator[Columns], target: Path) -> int:
+    pyarrow = _parquet()
     count = held = 0
     waiting: list[Columns] = []
     writer: Any = None
@@ -141,7 +155,7 @@ def _write_parquet(parts: Iterator[Columns], target: Path) -> int:
         joined = {name: np.concatenate([p[name] for p in waiting]) for name in waiting[0]}
         table = pyarrow.table(joined)
         if writer is None:
-            writer = parquet.ParquetWriter(target, table.schema)
+            writer = pyarrow.parquet.ParquetWriter(target, table.schema)
         writer.write_table(table)
         waiting.clear()
         held = 0

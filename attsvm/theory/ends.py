@@ -11,6 +11,7 @@ from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, detached
+from attsvm.ground.expected import positive
 from attsvm.heads import HEADS, Head, head_of
 from attsvm.losses import Loss, loss_of
 from attsvm.models import MODELS, Model, SentenceModel
@@ -22,10 +23,10 @@ from attsvm.problem.tokens import Tokens
 from attsvm.problem.weights import Weights, top_tokens, whole_instance
 from attsvm.rules import RuleLike
 from attsvm.rules.rule import Blocks
+from attsvm.solvers.front import Certificates
 from attsvm.theory.limits.limit import Limit, limit_of, predict_case
-from attsvm.theory.limits.premises import Case
+from attsvm.theory.limits.premises import Case, reach_of
 from attsvm.theory.proofs import prover_of
-from attsvm.training.arguments import positive
 from attsvm.training.descent import pulled_back
 from attsvm.training.path import Path
 
@@ -45,8 +46,9 @@ class End:
     W (d, dq); selection (n,) and sureness: the most attended token of each input, and the least
     attention that one has. head: that of the run (None: not given); joint: it was trained as well.
     changed, log_time: of a run alone, else None and nan. loss, log_gradient: nan without labels.
-    limit: what theory names; norm: the one to compare in unless another is asked for. prover: what
-    proves that training converges from here, None where no theorem covers it.
+    limit: what theory names; norm: the one to compare in unless another is asked for. solved: the
+    certificates that the limit's premises were checked with. prover: what proves that training
+    converges from here, None where no theorem covers it.
     """
 
     W: Floats
@@ -60,6 +62,7 @@ class End:
     log_time: float
     limit: Limit
     norm: str | None
+    solved: Certificates
     prover: Prover | None = None
 
 
@@ -85,12 +88,13 @@ def end_of_path(
     if form.trains_head:
         made = with_head(form, path.config.get("head") or "linear").reads(params)
         read = _scaled(_single(made, b))
-    width = params["K"].shape[2] if "K" in params else None
+    first = path.at(0)
     case = Case(
         tokens,
         read,
         _path_loss(path, told),
-        width=width,
+        selected=path.selection[b],
+        reach=reach_of(first["K"][b], first["Q"][b]) if {"K", "Q"} <= set(first) else None,
         trained=form.trains_head,
         schedule=path.config.get("schedule"),
         decay=pulled_back(path.config),
@@ -108,6 +112,7 @@ def end_of_path(
         log_time=float(path.clock[-1, b]),
         limit=limit,
         norm=limit.norm,
+        solved=case.solved,
         prover=_path_prover(path, form, tokens, read),
     )
 
@@ -132,8 +137,8 @@ def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told
     top = top_tokens(tokens, W)
     sureness, value, slope = _evaluated(form, params, tokens, read, loss, top)
     judged = _scaled(read) if form.trains_head else read
-    width = blocks["K"].shape[1] if "K" in blocks else None
-    case = Case(tokens, judged, loss, width=width, trained=form.trains_head)
+    reach = reach_of(blocks["K"], blocks["Q"]) if "K" in blocks else None
+    case = Case(tokens, judged, loss, selected=top, reach=reach, trained=form.trains_head)
     if told.rule is None:
         said = "It is not told how this W was trained: give rule=…."
         limit = Limit(form.name, "not told", None, "unknown", said, (), ())
@@ -152,6 +157,7 @@ def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told
         log_time=float("nan"),
         limit=limit,
         norm=limit.norm or usual,
+        solved=case.solved,
         prover=_told_prover(form, tokens, read, told),
     )
 
@@ -186,21 +192,20 @@ def _labelled(tokens: Tokens) -> Tokens:
 
 def _path_prover(path: Path, form: Model, tokens: Tokens, head: Head | None) -> Prover | None:
     """The prover of a run, None for one without a theorem."""
-    v = None if head is None else head.vector
-    if v is None or path.diverged >= 0:
+    if head is None or path.diverged >= 0:
         return None
     try:
-        return prover_of(path.config, form, tokens, v[0], int(path.steps[-1]))
+        return prover_of(path.config, form, tokens, head, int(path.steps[-1]))
     except Unsupported:
         return None
 
 
 def _told_prover(form: Model, tokens: Tokens, head: Head, told: Told) -> Prover | None:
     """The prover of a W of one's own, None unless rule and lr are told and have a theorem."""
-    if told.rule is None or told.lr is None or not form.fused or head.vector is None:
+    if told.rule is None or told.lr is None or not form.fused:
         return None
     try:
-        return prover(tokens, head=head.vector[0], rule=told.rule, lr=told.lr, loss=told.loss)
+        return prover(tokens, head=head, rule=told.rule, lr=told.lr, loss=told.loss)
     except Unsupported:
         return None
 

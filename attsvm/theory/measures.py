@@ -19,9 +19,11 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.certificate.bounds import above, margin_error, worst_margin
 from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
-from attsvm.ground.arrays import Floats, numbers
+from attsvm.ground.arrays import Floats, numbers, rectangular
+from attsvm.ground.expected import expect, listed, number, positive
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm
+from attsvm.norms.matrix import singular
 from attsvm.problem.selection import Kept, Selection
 
 # Singular values below this share of the largest do not count to the rank.
@@ -74,6 +76,7 @@ def bregman(W: Matrices, target: Target, p: float) -> Any:
     >>> round(float(bregman([[1.0], [1.0]], [[1.0], [0.0]], 3.0)), 6)
     0.37004
     """
+    p = number(p)
     if not 1 < p < np.inf:
         raise Unsupported(f"p is {p}: the divergence needs 1 < p < inf")
     B, A = _pair(W, target)
@@ -121,7 +124,11 @@ def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]
     (0.2, 0.2)
     """
     array = _matrices(W)
-    many = [target] if isinstance(target, Certificate) else list(target)
+    many: list[Certificate] = (
+        [target] if isinstance(target, Certificate) else listed(target, "target", of="Certificates")
+    )
+    if not many:
+        raise BadTokens("target is empty: give a Certificate, or one for each instance")
     if len(many) > 1 and (array.ndim < 3 or array.shape[-3] != len(many)):
         raise BadTokens(f"{len(many)} certificates for matrices of shape {array.shape}")
     for certificate in many:
@@ -135,6 +142,7 @@ def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]
 
 def _check(certificate: Certificate) -> None:
     """Raises Unsupported unless this certificate defines a margin share."""
+    expect(certificate, Certificate, "target", make="solve(problem) gives one")
     if certificate.status == "inseparable":
         raise Inseparable(certificate.message)
     if certificate.problem.ties:
@@ -174,7 +182,9 @@ def attention_on(selection: Kept, probabilities: Any) -> Any:
     0.625
     """
     s = numbers(probabilities, "probabilities")
-    kept = selection.kept if isinstance(selection, Selection) else np.asarray(selection)
+    kept = (
+        selection.kept if isinstance(selection, Selection) else rectangular(selection, "selection")
+    )
     if kept.dtype.kind in "iu" and s.ndim >= 2 and kept.shape[-1:] == s.shape[-2:-1]:
         kept = kept[..., None] == np.arange(s.shape[-1])
     if kept.dtype != np.bool_ or s.ndim < 2 or kept.shape[-2:] != s.shape[-2:]:
@@ -205,7 +215,7 @@ def effective_rank(W: Matrices) -> Any:
     >>> float(effective_rank([[2.0, 0.0], [0.0, 2.0]]))
     2.0
     """
-    s = np.linalg.svd(_matrices(W), compute_uv=False)
+    s = _singular(W)
     total = s.sum(axis=-1, keepdims=True)
     share = np.divide(s, total, out=np.full(s.shape, np.nan), where=total > 0)
     logs = np.log(share, out=np.zeros(share.shape), where=share > 0)
@@ -218,7 +228,8 @@ def rank(W: Matrices, *, share: float = RANK_SHARE) -> Any:
     >>> int(rank([[1.0, 2.0], [2.0, 4.0]]))
     1
     """
-    s = np.linalg.svd(_matrices(W), compute_uv=False)
+    s = _singular(W)
+    share = positive(share, "share", zero=True)
     return (s > share * s[..., :1]).sum(axis=-1)[()]
 
 
@@ -261,6 +272,14 @@ def _matrices(W: Matrices) -> Floats:
     if array.ndim == 0 or array.size == 0:
         raise BadTokens(f"W has shape {array.shape}; it must be (..., d, dq)")
     return array[:, None] if array.ndim == 1 else array
+
+
+def _singular(W: Matrices) -> Floats:
+    """The singular values of each matrix, largest first; raises BadTokens unless all are finite."""
+    array = _matrices(W)
+    if not np.isfinite(array).all():
+        raise BadTokens("W holds a number that is not finite: it has no singular values")
+    return singular(array)
 
 
 def _target(target: Target) -> Floats:

@@ -23,12 +23,14 @@ from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.ground.arrays import Bools, Floats, Ints, vector
 from attsvm.ground.card import Card
+from attsvm.ground.expected import function, whole
 from attsvm.ground.result import Result, Table, draw
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import Largest, Power, Sum
+from attsvm.problem import scores
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
-from attsvm.problem.tokens import Tokens
+from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
 from attsvm.solvers.frobenius.stacked import gram
 from attsvm.solvers.front import solve
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
-# Score differences below this many units of rounding are ties.
-_TIE = 8 * np.finfo(np.float64).eps
 # Beyond this many selections an enumeration has to be asked for.
 MOST = 10_000_000
 # Selections that are walked over at once; they are kept in memory.
@@ -161,10 +161,10 @@ def optimality(
 
 def verdict_on(tokens: Tokens, keep: Selection, v: Any, certificate: Certificate) -> Optimality:
     """The verdict on one selection under the head v that this certificate of its problem gives."""
-    gaps, tied = score_gaps(tokens, keep.indices, v)
+    gaps, _ = score_gaps(tokens, keep.indices, v)
     present = tokens.present()
     rivals = present & ~keep.kept
-    best = not bool((rivals & (tied | (gaps <= 0))).any())
+    best = not bool((rivals & (gaps <= 0)).any())
     if certificate.W is None:
         kind: Kind = "infeasible" if certificate.proof == "exact" else "undecided"
         return Optimality(kind, best, None, np.nan, (), (), certificate)
@@ -176,7 +176,7 @@ def verdict_on(tokens: Tokens, keep: Selection, v: Any, certificate: Certificate
         return Witness(i, t, float(gaps[i, t]))
 
     neighbours = tuple(witness(k) for k in verdict.rows)
-    bad = (gaps <= 0) | tied
+    bad = gaps <= 0
     against = tuple(w for w in neighbours if bad[w.input, w.token])
     doubtful = tuple(
         w for w in map(witness, verdict.undecided.nonzero()[0].tolist()) if bad[w.input, w.token]
@@ -212,16 +212,8 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
 
 
 def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
-    """γ_iα − γ_it (n, T), formed from x_iα − x_it, and which of them are ties up to rounding."""
-    head = vector(v, tokens.d)
-    source = np.arange(tokens.n) if tokens.source is None else tokens.source
-    X = np.asarray(tokens.X, dtype=np.float64)[source]
-    D = X[np.arange(tokens.n), alpha][:, None, :] - X
-    gaps = D @ head
-    if tokens.labels is not None:
-        gaps = gaps * tokens.labels[:, None]
-    size = np.linalg.norm(D, axis=2) * float(np.linalg.norm(head))
-    return gaps, np.abs(gaps) <= _TIE * size
+    """γ_iα − γ_it (n, T) with their signs, 0 for exact ties, and which are ties up to rounding."""
+    return scores.score_gaps(tokens, alpha, vector(v, tokens.d))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -309,7 +301,8 @@ def local_optima(
     [((0,), 'global')]
     """
     geometry = norm_of(norm)
-    total = count_selections(tokens)
+    most, progress = whole(most, "most", least=1), function(progress, "progress")
+    total = count_selections(checked_tokens(tokens))
     if total > most:
         sizes = tokens.present().sum(axis=1)
         power = float(np.log10(sizes).sum())
@@ -365,13 +358,10 @@ def _walk_all(
         i = int((~allowed.any(axis=1)).argmax())
         raise BadSelection(f"no token of input {i} can win: keys coincide, or its query is zero")
     norms = np.where(norms > 0, norms, 1.0)
-    X = np.asarray(tokens.X, dtype=np.float64)[source]
-    values, owners, _, _ = all_rows(X, tokens.mask)
-    head = vector(v, tokens.d)
-    gap = values @ head
-    if tokens.labels is not None:
-        gap = gap * tokens.labels[owners]
-    gap[np.abs(gap) <= _TIE * np.linalg.norm(values, axis=1) * np.linalg.norm(head)] = 0.0
+    there = tokens.present()
+    pairs = there[:, :, None] & there[:, None, :] & ~np.eye(tokens.T, dtype=bool)
+    every = (score_gaps(tokens, np.full(tokens.n, a), v)[0] for a in range(tokens.T))
+    gap = np.stack(list(every), axis=1)[pairs]  # in the order of all_rows
     rank = keys.shape[2] * tokens.queries.shape[1]
     G = gram(D, tokens.queries, owner, norms)
     task = Walk(G, 1.0 / norms, places, count, allowed, gap, rank)

@@ -12,7 +12,8 @@ locally optimal selection is a proof of convergence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,22 +21,22 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.convergence import ConvergenceProof
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, Ints
+from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.ground.card import Card
 from attsvm.ground.result import Table, draw
 from attsvm.models import MODELS, Model
 from attsvm.models.model import Evaluation
-from attsvm.norms import Norm, norm_of
+from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.solvers.front import solve
-from attsvm.solvers.sets import relaxed
+from attsvm.solvers.sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.ends import End, Told, end_of_path, end_of_weights
 from attsvm.theory.limits.limit import Limit
-from attsvm.theory.optima import Optimality, optimality
+from attsvm.theory.optima import Optimality, optimality, verdict_on
 from attsvm.training.path import Path, recorded
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ class Outcome(Table):
     margin_share: float
     proof: ConvergenceProof | None = None
 
+    @property
+    def rank(self) -> int | None:
+        """Singular values of W above 1e-4 of the largest; None where W is not finite."""
+        return int(measures.rank(self.W)) if np.isfinite(self.W).all() else None
+
     def columns(self) -> dict[str, Any]:
         """A row per margin of the selection: the run's beside the best possible.
 
@@ -122,7 +128,10 @@ class Outcome(Table):
         if self.changed is not None:
             facts["last change"] = f"step {self.changed:,}"
         norm = self.limit.norm or "no known norm"
-        facts["limit"] = f"{self.limit.model}, {self.limit.rule}: {norm} ({self.limit.word})"
+        said = f"rule {self.limit.rule}, model {self.limit.model}"
+        facts["limit"] = f"{said}: {norm} ({self.limit.word})"
+        if self.limit.model == "factored":
+            facts["rank of W"] = self.rank
         if best is not None:
             facts["correlation"] = self.correlation
             facts["margin share"] = f"{self.margin_share:.6g} of the best in {best.norm.name} norm"
@@ -130,7 +139,7 @@ class Outcome(Table):
         if self.optimality is not None:
             facts["optimality"] = f"{self.optimality.kind}: {self.optimality.message}"
         if self.proof is not None:
-            facts["convergence"] = self.proof.message
+            facts["convergence"] = f"this run: {self.proof.message}"
         return Card("Outcome", self.state, facts)
 
 
@@ -170,13 +179,17 @@ def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
     verdict: Optimality | None = None
     correlation = share = float("nan")
     if norm is not None and (tokens.present() & ~keep.kept).any():
-        certificate = solve(_problem(tokens, keep, joint=end.joint), norm)
+        relaxed = _relaxed(end, tokens, keep, norm)
+        certificate = end.solved.of(keep, norm) if relaxed is None else relaxed
         if certificate.W is not None and end.W.any():
             correlation = float(measures.correlation(end.W, certificate))
             share = float(measures.margin_share(end.W, certificate))
         if v is not None:
-            verdict = optimality(tokens, keep, v, norm_of(norm))
-    proof = None if end.prover is None else end.prover.prove(end.W)
+            plain = certificate if relaxed is None else end.solved.of(keep, norm)
+            verdict = verdict_on(tokens, keep, v, plain)
+    proof: ConvergenceProof | None = None
+    if end.prover is not None:
+        proof = replace(end.prover, solved=end.solved).prove(end.W)
     return Outcome(
         end.selection,
         _state(end.sureness, verdict, proof),
@@ -206,14 +219,15 @@ def _state(sureness: float, verdict: Optimality | None, proof: ConvergenceProof 
     return "at a locally optimal selection" if verdict.locally else "saturated"
 
 
-def _problem(tokens: Tokens, keep: Selection, *, joint: bool) -> Problem:
-    """The problem of the selection: relaxed when a trained decoder leaves inputs unsupported."""
-    if joint:
-        try:
-            return relaxed(tokens, keep)
-        except (Unsupported, AttsvmError):
-            return Problem.of(tokens, keep)
-    return Problem.of(tokens, keep)
+def _relaxed(end: End, tokens: Tokens, keep: Selection, norm: str | Norm) -> Certificate | None:
+    """That of the relaxed problem, where a trained decoder leaves inputs unsupported; else None."""
+    support: Bools | None = None
+    if end.joint:
+        with suppress(AttsvmError):
+            support = supporting(end.solved.of(keep, labels=True))
+    if support is None or support.all():
+        return None
+    return solve(Problem.of(tokens, keep, b=support.astype(float)), norm)
 
 
 def settled(

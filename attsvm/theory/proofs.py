@@ -16,7 +16,8 @@ from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
-from attsvm.heads import Head
+from attsvm.heads import Head, Linear
+from attsvm.models import MODELS
 from attsvm.models.model import Evaluation, Model
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
@@ -43,7 +44,7 @@ def prover_of(
 
     step: where the proof begins; a falling schedule has shorter steps from there on.
     """
-    if not form.fused or form.trains_head:
+    if not form.fused or form.trains_head or form is not MODELS.get(form.name):
         raise Unsupported(
             f"no theorem of convergence covers model {form.name!r}: it covers weight and prompt"
         )
@@ -156,8 +157,8 @@ def until_proved(
 
 def one_head(head: Any, instance: int) -> Floats | None:
     """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
-    if isinstance(head, Head):
-        head = head.vector
+    if isinstance(head, Head):  # one's own is linear by its own word alone
+        head = head.v if type(head) is Linear else None
     if head is None:
         return None
     v = np.asarray(head, dtype=np.float64)

@@ -62,7 +62,8 @@ class Call:
     of a shape that broadcasts to (B, H, L, S). extra: keys (H, dh) behind all others, which no mask
     hides; extra_weights: the parameters among them. inputs: what the layer read for queries, keys
     and values. single: the one W of a model with logits x·W z; then `query` and `key` are None.
-    key_heads: how many heads the projection of keys has, H unless given.
+    key_heads: how many heads the projections of keys and values have, H unless given. value: the
+    projection of values, None where it is not known.
     """
 
     layer: str
@@ -80,6 +81,7 @@ class Call:
     inputs: tuple[Tensor, Tensor, Tensor] | None = None
     single: Tensor | None = None
     key_heads: int | None = None
+    value: Projection | None = None
 
     def logits(self, b: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
         """(scale · q·k, the same with what masks add: −inf where no key is), each (nb, H, m, S).
@@ -148,10 +150,25 @@ class Call:
         A, b = self.query.matrix(self.heads).double(), self.query.vector(self.heads)
         if b is not None:
             A = torch.cat([A, b.double()[..., None]], dim=2)
-        K = self.key.matrix(self.key_heads or self.heads).double()
-        if len(K) != self.heads:
-            K = K.repeat_interleave(self.heads // len(K), dim=0)
-        return A, K
+        return A, self._by_heads(self.key.matrix(self.key_heads or self.heads))
+
+    def values(self) -> tuple[Tensor, Tensor] | None:
+        """(V (H, dh, d), shift (H, dh)) in double precision, the values V x + shift of each head.
+
+        None where they are not known, or are not of the inputs that the keys are of.
+        """
+        if self.value is None or self.inputs is None:
+            return None
+        if self.inputs[2] is not self.inputs[1] and not torch.equal(*self.inputs[1:]):
+            return None
+        heads = self.key_heads or self.heads
+        V, shift = self.value.matrix(heads), self.value.vector(heads)
+        shift = torch.zeros_like(V[..., 0]) if shift is None else shift
+        return self._by_heads(V), self._by_heads(shift)
+
+    def _by_heads(self, x: Tensor) -> Tensor:
+        """What keys or values have by their own heads, as the H heads use it."""
+        return x.double().repeat_interleave(self.heads // len(x), dim=0)
 
 
 def _additive(mask: Tensor, kind: torch.dtype) -> Tensor:

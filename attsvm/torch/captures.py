@@ -7,7 +7,7 @@ W = scale · W_Kᵀ [W_Q b_q] and queries (x, 1): b_k moves all logits of a quer
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats
+from attsvm.ground.arrays import Floats, Ints, detached, rectangular
+from attsvm.ground.card import Card
+from attsvm.ground.expected import expect, shown, whole
+from attsvm.ground.result import Result
 from attsvm.lens.view import View
 from attsvm.problem.tokens import Tokens
 from attsvm.torch.calls import Call
 from attsvm.torch.models import Attention
-from attsvm.torch.watch import Watch
+from attsvm.torch.watch import Watch, not_seen
 
 # A head has one W when its logits are those of W within this share of the largest.
 _CLOSE = {torch.float64: 1e-9, torch.float32: 1e-3}
@@ -32,20 +35,30 @@ NOT_SEEN = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Captured:
+@dataclass(frozen=True, eq=False, repr=False)
+class Captured(Result):
     """A head as attsvm takes it: `attsvm.outcome(c.W, c.tokens, c.v)` and so on.
 
     tokens: values, keys and queries (with a last 1 where the head has a bias), one input for each
     query. W (d, dq), the scale in it. factors: (K, Q) with W = K Qᵀ, as the optimizer moves them
     but for the root of the scale; None for a model with one W. v: the linear head of a one-layer
-    model, else None: what reads a deep model's attention is not linear.
+    model, else None: what reads a deep model's attention is not linear. number: of the layer, among
+    those that attend. positions (n,): where the queries stand among their keys; None where they are
+    other tokens. values: (V, shift), the head's values are V x + shift of its keys x; None where
+    they are not known, or are not of the keys.
 
     >>> import torch
     >>> model = Attention([0.0, 1.0], shape=(2,))
     >>> head = capture(model, torch.eye(2, dtype=torch.float64)[None], labels=[1])
     >>> head.W.shape, head.v, head.factors
     ((2, 1), array([0., 1.]), None)
+    >>> print(head)
+    Captured(Attention, head 0: 1 queries over 2 keys of 2 features)
+      W          2 × 1, norm 0
+      factors    no
+      decoder    yes
+      values     of width 2
+      positions  not known
     """
 
     tokens: Tokens
@@ -54,14 +67,26 @@ class Captured:
     v: Floats | None
     layer: str
     head: int
+    number: int = 0
+    positions: Ints | None = None
+    values: tuple[Floats, Floats] | None = None
 
-    def view(self, *, number: int = 0, ids: Any = None, positions: Any = None) -> View:
-        """The head as `attsvm.lens` takes it.
+    def view(
+        self,
+        *,
+        number: int | None = None,
+        ids: Any = None,
+        positions: Any = None,
+        special: Any = None,
+    ) -> View:
+        """The head as `attsvm.lens` takes it: its layer, places and values as the model has them.
 
-        number: of the layer, to be shown with. ids (n, T): numbers of the tokens, which are named
-        after them; their places without it. positions (n,): where the queries stand; the last key
-        that each may attend to without it. The values of the View are the tokens themselves, since
-        the model's own projection of values is not captured; no token counts as special.
+        number: another number of the layer. ids (n, T), or a row for each sequence: numbers of the
+        tokens, which are named after them; their places without it. special, likewise: marks such
+        as [CLS] and [SEP]; none without it. positions (n,): where the queries stand, where that is
+        not known; the last key that each may attend to without it. Queries that stand on padding
+        (keys that no query of their sequence may attend to) are left out. Raises Unsupported where
+        the values of the head are not known.
 
         >>> import torch
         >>> x = torch.eye(3, 4, dtype=torch.float64)[None]
@@ -71,31 +96,71 @@ class Captured:
           width      2
           bias       yes
           positions  learned, or none
-          queries    2 2 2
+          queries    0 1 2
         """
+        if self.values is None:
+            raise Unsupported(
+                f"{self.layer}: the values are not a projection of the keys under a usual name "
+                "(v_proj beside q_proj, value beside query, …), so that there is no View of it: "
+                "give the arrays to attsvm.lens.View"
+            )
         tokens = self.tokens
         keys = tokens.keys if tokens.source is None else tokens.keys[tokens.source]
         n, T, d = keys.shape
         K, Q = (np.eye(d), self.W.T) if self.factors is None else self.factors
         valid = np.ones((n, T), dtype=bool) if tokens.mask is None else tokens.mask
-        if positions is None:
-            positions = T - 1 - valid[:, ::-1].argmax(axis=1)
-        numbers = np.tile(np.arange(T), (n, 1)) if ids is None else np.asarray(ids)
-        return View(
-            layer=number,
+        own = self.positions if positions is None else rectangular(positions, "positions")
+        marks = np.zeros((n, T), dtype=bool) if special is None else self._rows(special, "special")
+        numbers = np.tile(np.arange(T), (n, 1)) if ids is None else self._rows(ids, "ids")
+        view = View(
+            layer=self.number if number is None else number,
             head=self.head,
             keys=keys,
             queries=tokens.queries,
             key_factor=K.T,
             query_factor=Q.T,
-            value_factor=np.eye(d),
-            value_shift=np.zeros(d),
+            value_factor=self.values[0],
+            value_shift=self.values[1],
             valid=valid,
             ids=numbers,
-            special=np.zeros((n, T), dtype=bool),
-            positions=np.asarray(positions),
+            special=marks,
+            positions=T - 1 - valid[:, ::-1].argmax(axis=1) if own is None else own,
             texts=tuple(tuple(str(one) for one in row) for row in numbers),
         )
+        if positions is not None or self.positions is None or tokens.mask is None:
+            return view
+        source = np.arange(n) if tokens.source is None else tokens.source
+        read = np.zeros((len(tokens.keys), T), dtype=bool)
+        np.logical_or.at(read, source, valid)
+        rows = read[source, self.positions]
+        return view if rows.all() else view.subset(rows)
+
+    def _rows(self, given: Any, name: str) -> Any:
+        """One row for each query, of rows for each query or for each sequence."""
+        array, source = rectangular(given, name), self.tokens.source
+        if (
+            source is not None
+            and array.ndim == 2
+            and len(source) > len(array) == len(self.tokens.X)
+        ):
+            array = array[source]
+        if array.shape != (self.tokens.n, self.tokens.T):
+            n, T = self.tokens.n, self.tokens.T
+            raise BadTokens(f"{name} has shape {array.shape}; it must be ({n}, {T})")
+        return array
+
+    def _card(self) -> Card:
+        tokens = self.tokens
+        facts = {
+            "W": f"{self.W.shape[0]} × {self.W.shape[1]}, norm {np.linalg.norm(self.W):.6g}",
+            "factors": "no" if self.factors is None else f"of width {self.factors[0].shape[1]}",
+            "decoder": self.v is not None,
+            "values": None if self.values is None else f"of width {len(self.values[0])}",
+            "positions": self.positions,
+        }
+        d = tokens.keys.shape[-1]
+        said = f"{tokens.n} queries over {tokens.T} keys of {d} features"
+        return Card("Captured", f"{self.layer}, head {self.head}: {said}", facts)
 
 
 def capture(
@@ -119,21 +184,22 @@ def capture(
     >>> capture(model, torch.eye(2, dtype=torch.float64)[None], labels=[1]).tokens
     Tokens(n=1, T=2, d=2, prompt form)
     """
-    calls = _calls(model, batch)
+    calls = _calls(expect(model, nn.Module, "model"), batch)
     if not calls:
-        raise Unsupported(NOT_SEEN)
+        raise Unsupported(not_seen(model, NOT_SEEN))
     if layer is None:
         if len(calls) > 1:
             raise Unsupported(f"the model attends in several places, give layer=: {_listed(calls)}")
         layer = next(iter(calls))
-    if layer not in calls:
-        raise Unsupported(f"no layer {layer!r} has attended; these have: {_listed(calls)}")
-    call = calls[layer]
-    if not 0 <= head < call.heads:
+    if not isinstance(layer, str) or layer not in calls:
+        raise Unsupported(f"no layer {shown(layer)} has attended; these have: {_listed(calls)}")
+    call, number = calls[layer], list(calls).index(layer)
+    head = whole(head, "head", least=0)
+    if head >= call.heads:
         raise Unsupported(f"head is {head}: {layer} has heads 0 to {call.heads - 1}")
     if call.single is not None:
-        return _single(call, model, labels)
-    return _factored(call, head, query, labels)
+        return replace(_single(call, model, labels), number=number)
+    return replace(_factored(call, head, query, labels), number=number)
 
 
 def _listed(calls: Mapping[str, Call]) -> str:
@@ -190,7 +256,8 @@ def _single(call: Call, model: nn.Module, labels: Any) -> Captured:
         labels=_labels(labels, len(X)),
         mask=mask,
     )
-    return Captured(tokens, _array(W), None, _array(owner.v), call.layer, 0)
+    own = (np.eye(tokens.d), np.zeros(tokens.d)) if keys is X else None
+    return Captured(tokens, _array(W), None, _array(owner.v), call.layer, 0, values=own)
 
 
 def _factored(call: Call, head: int, query: str | int | None, labels: Any) -> Captured:
@@ -225,7 +292,17 @@ def _factored(call: Call, head: int, query: str | int | None, labels: Any) -> Ca
         mask=mask,
         source=np.repeat(np.arange(B), len(places)),
     )
-    return Captured(tokens, _array(W), (_array(K.T), _array(A.T)), None, call.layer, head)
+    own = call.values()
+    return Captured(
+        tokens,
+        _array(W),
+        (_array(K.T), _array(A.T)),
+        None,
+        call.layer,
+        head,
+        positions=np.tile(places, B) if x is y or torch.equal(x, y) else None,
+        values=None if own is None else (_array(own[0][head]), _array(own[1][head])),
+    )
 
 
 def _places(query: str | int | None, L: int) -> list[int]:
@@ -233,17 +310,20 @@ def _places(query: str | int | None, L: int) -> list[int]:
         return list(range(L))
     if isinstance(query, str):
         if query not in ("first", "last"):
-            raise Unsupported(f"query is {query!r}: 'first', 'last', a number, or None for all")
+            raise Unsupported(
+                f"query is {shown(query)}: 'first', 'last', a number, or None for all"
+            )
         return [0 if query == "first" else L - 1]
-    if not -L <= query < L:
-        raise Unsupported(f"query is {query}: there are {L} places")
-    return [query % L]
+    number = whole(query, "query", least=-L)
+    if number >= L:
+        raise Unsupported(f"query is {number}: there are {L} places")
+    return [number % L]
 
 
 def _labels(labels: Any, n: int) -> Any:
     if labels is None:
         return None
-    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    array = rectangular(detached(labels), "labels")
     if array.shape != (n,):
         raise BadTokens(
             f"labels has shape {array.shape}: {n} queries were captured, one label each"

@@ -16,34 +16,31 @@ import torch
 from torch import Tensor
 
 from attsvm.errors import Unsupported
-from attsvm.torch.optimizer import Group, RuleOptimizer, flat, plain_memory, precision
+from attsvm.ground.expected import number as number_of
+from attsvm.ground.expected import shown
+from attsvm.torch.optimizer import Group, RuleOptimizer, precision
 
-# Entries from which a step pays for going past the caches.
-LARGE = 1 << 16
-# Bytes at whose multiples it may begin, bits.LINE.
-_LINE = 64
 # A weight is the one that the last step left when it is within so many roundings of it.
 _ROUNDINGS = 4
 
 
 class Left(NamedTuple):
-    """How a step left a parameter: its version then, the exponent, and whether by a kernel."""
+    """How a step left a parameter: its version then, and the exponent."""
 
     version: int
     p: float
-    kernel: bool
 
 
 class MirrorDescent(RuleOptimizer):
     """ℓP mirror descent: on attention it leads to the entrywise ℓP max margin.
 
-    lr: the step size η in the dual variable. p: the exponent P > 1, also by group; 2 is SGD.
+    lr: the step size η in the dual variable. p: the exponent P > 1, of the groups that have none of
+    their own (those of `groups` have); 2 is SGD.
     normalized: each gradient is divided by its own ℓQ norm, Q = P/(P − 1). momentum: as in
     torch.optim.SGD, m ← μ m + g. weight_decay: decoupled, w ← (1 − η λ) w beside the step.
-    maximize: climb. foreach: move the tensors that no kernel takes together; chosen without it.
-    check_finite: refuse a step whose gradients are not finite; nothing is changed then. Large
-    tensors are looked at while they move, with the dual variables of the last step kept as the way
-    back: with them the state is as large as AdamW's.
+    maximize: climb. foreach: move tensors without a compiled loop together (default: on other
+    devices than the CPU). check_finite: raise Unsupported before the step if a gradient is not
+    finite.
 
     Weights that are changed from outside (a projection, another checkpoint) get their u anew, and
     all of a group when its p is changed; changes through `.data` cannot be seen: call `forget()`
@@ -63,16 +60,15 @@ class MirrorDescent(RuleOptimizer):
         params: Any,
         lr: float = 1e-3,
         *,
-        p: float,
+        p: float | None = None,
         normalized: bool = False,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         maximize: bool = False,
         foreach: bool | None = None,
-        check_finite: bool = True,
+        check_finite: bool = False,
     ) -> None:
         self._left: dict[int, Left] = {}
-        self._spare: dict[int, Tensor] = {}
         defaults = {
             "lr": lr,
             "p": p,
@@ -87,15 +83,17 @@ class MirrorDescent(RuleOptimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._left, self._spare = {}, {}
+        self._left = {}
 
     def forget(self) -> None:
         """Look at every weight before the next step, and take u anew where it is another one."""
         self._left.clear()
 
     def _check_group(self, group: Group, number: int) -> None:
-        if not 1 < float(group["p"]) < float("inf"):
-            raise Unsupported(f"p is {float(group['p']):g}: it must be above 1 and finite")
+        if group["p"] is None:
+            raise Unsupported(f"group {number} has no exponent: give p, or parameters by groups()")
+        if not 1 < number_of(group["p"]) < float("inf"):
+            raise Unsupported(f"p is {shown(group['p'])}: it must be above 1 and finite")
         super()._check_group(group, number)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -116,69 +114,17 @@ class MirrorDescent(RuleOptimizer):
         if p == 2:
             _plain(params, toward, lr, shrink)
             return
-        others: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
+        others: list[tuple[Tensor, Tensor, Tensor]] = []
         for x, g in zip(params, toward, strict=True):
             u = self._dual(x, p)
-            if plain_memory(x) and plain_memory(u) and plain_memory(g):
-                from attsvm.torch.one_pass import step
-                from attsvm.torch.threads import in_parts
-
-                arrays, far = (flat(u), flat(g), flat(x)), _large(x)
-                in_parts(step, arrays, lr=lr, shrink=shrink, p=p, far=far)
-                torch.autograd.graph.increment_version(x)
-                self._left[id(x)] = Left(x._version, p, True)
-            else:
-                for part, tensor in zip(others, (x, u, g), strict=True):
-                    part.append(tensor)
-        if others[0]:
-            _mirrored(*others, lr=lr, shrink=shrink, p=p, together=group["foreach"])
-            self._left |= {id(x): Left(x._version, p, False) for x in others[0]}
-
-    def _looks(self, group: Group, x: Tensor, g: Tensor) -> bool:
-        """Whether it is large, the kernels' own work, and its weight what they left last time."""
-        return (
-            _large(x)
-            and self._left.get(id(x)) == Left(x._version, float(group["p"]), True)
-            and not (group["momentum"] or group["normalized"] or group["p"] == 2)
-            and "dual" in self.state[x]  # it may have been cleared
-            and plain_memory(self.state[x]["dual"])
-            and plain_memory(x)
-            and plain_memory(g)
-        )
-
-    def _move_and_look(self, parts: list[list[tuple[int, Tensor, Tensor]]]) -> None:
-        if not any(parts):
-            return
-        from attsvm.torch.one_pass import step_beside
-        from attsvm.torch.threads import in_parts
-
-        moved: list[tuple[Tensor, float]] = []
-        for number, (group, part) in enumerate(zip(self.param_groups, parts, strict=True)):
-            p, lr, shrink = _sizes(group)
-            for place, x, g in part:
-                u, new = self.state[x]["dual"], self._beside(x)
-                arrays = (flat(u), flat(g), flat(new), flat(x))
-                moved.append((x, p))
-                if not all(in_parts(step_beside, arrays, lr=lr, shrink=shrink, p=p)):
-                    self._take_back(moved)
-                    raise self._refusal(number, place)
-        for x, p in moved:
-            self._spare[id(x)], self.state[x]["dual"] = self.state[x]["dual"], self._spare[id(x)]
-            torch.autograd.graph.increment_version(x)
-            self._left[id(x)] = Left(x._version, p, True)
-
-    def _beside(self, x: Tensor) -> Tensor:
-        """Room for the next dual variable of a parameter."""
-        room = self._spare.get(id(x))
-        if room is None or room.shape != x.shape or not _large(room):
-            room = self._spare[id(x)] = torch.empty_like(x, requires_grad=False)
-        return room
-
-    def _take_back(self, moved: list[tuple[Tensor, float]]) -> None:
-        """Give weights that were moved the values of their dual variables again."""
-        for x, p in moved:
-            x.copy_(_left_by(self.state[x]["dual"], x, p))
-            self._left[id(x)] = Left(x._version, p, True)
+            if not _looped(x, u, g, lr=lr, shrink=shrink, p=p):
+                others.append((x, u, g))
+        together = group["foreach"]
+        if together is None:
+            together = any(x.device.type != "cpu" for x in params)
+        for part in [others] if together and others else [[one] for one in others]:
+            _by_operations(*map(list, zip(*part, strict=True)), lr=lr, shrink=shrink, e=1 / (p - 1))
+        self._left |= {id(x): Left(x._version, p) for x in params}
 
     def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
         """What is taken off the dual variables, times the step size."""
@@ -199,19 +145,14 @@ class MirrorDescent(RuleOptimizer):
         state = self.state[x]
         left = self._left.get(id(x))
         if "dual" not in state or (left is not None and left.p != p):
-            state["dual"] = _power(x.detach().to(precision(x)), p - 1)
+            state["dual"] = _powers([x.detach().to(precision(x))], p - 1)[0]
         elif left is None or left.version != x._version:
             u = state["dual"]
             expected = _left_by(u, x.detach(), p)
             off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
-            state["dual"] = torch.where(off, _power(x.detach().to(u.dtype), p - 1), u)
+            state["dual"] = torch.where(off, _powers([x.detach().to(u.dtype)], p - 1)[0], u)
         dual: Tensor = state["dual"]
         return dual
-
-
-def _large(x: Tensor) -> bool:
-    """Whether a step on it goes past the caches."""
-    return x.numel() >= LARGE and x.data_ptr() % _LINE == 0
 
 
 def _sizes(group: Group) -> tuple[float, float, float]:
@@ -223,18 +164,37 @@ def _sizes(group: Group) -> tuple[float, float, float]:
 
 def _left_by(u: Tensor, x: Tensor, p: float) -> Tensor:
     """The weights that a step to the dual variable u leaves, computed as the step does for x."""
-    if plain_memory(x) and plain_memory(u):
-        from attsvm.torch.one_pass import step
-        from attsvm.torch.threads import in_parts
-
-        w, zero = torch.empty_like(x), torch.zeros_like(u)
-        in_parts(step, (flat(u.clone()), flat(zero), flat(w)), lr=0.0, shrink=1.0, p=p)
+    w = torch.empty_like(x)
+    if _looped(w, u.clone(), torch.zeros_like(u), lr=0.0, shrink=1.0, p=p):
         return w
-    return _power(u, 1 / (p - 1)).to(x.dtype)
+    return _powers([u], 1 / (p - 1))[0].to(x.dtype)
 
 
-def _power(x: Tensor, exponent: float) -> Tensor:
-    return torch.sign(x) * torch.abs(x) ** exponent
+def _looped(x: Tensor, u: Tensor, g: Tensor, *, lr: float, shrink: float, p: float) -> bool:
+    """Take the step by a compiled loop; False if there is none for tensors of this kind."""
+    for tensor in (x, u, g):
+        if tensor.device.type != "cpu" or tensor.dtype != torch.float32:
+            return False
+        if not tensor.is_contiguous():
+            return False
+    from attsvm.torch.fused import step_of
+
+    step_of(p)(_flat(u), _flat(g), _flat(x), lr, shrink)
+    torch.autograd.graph.increment_version(x)
+    return True
+
+
+def _flat(x: Tensor) -> Any:
+    """The tensor's memory as a flat array."""
+    return x.detach().numpy().reshape(-1)
+
+
+def _powers(tensors: list[Tensor], exponent: float) -> list[Tensor]:
+    """sign(x)|x|^exponent of every tensor."""
+    out = list(torch._foreach_abs(tensors))
+    torch._foreach_pow_(out, exponent)
+    torch._foreach_mul_(out, torch._foreach_sign(tensors))
+    return out
 
 
 def _over_norm(g: Tensor, q: float) -> Tensor:
@@ -254,28 +214,18 @@ def _plain(params: list[Tensor], toward: list[Tensor], lr: float, kept: float) -
     torch._foreach_add_(params, same, alpha=-lr)
 
 
-def _mirrored(
+def _by_operations(
     params: list[Tensor],
     duals: list[Tensor],
     toward: list[Tensor],
     *,
     lr: float,
     shrink: float,
-    p: float,
-    together: bool | None,
+    e: float,
 ) -> None:
-    """The step by torch's own operations, for tensors that no kernel takes."""
+    """The step by torch's own operations, on any device and of any precision."""
     wide = [g.to(u.dtype) for u, g in zip(duals, toward, strict=True)]
-    e = 1 / (p - 1)
-    if together is False:
-        for x, u, g in zip(params, duals, wide, strict=True):
-            u.mul_(shrink).sub_(g, alpha=lr)
-            x.copy_(_power(u, e))
-        return
     if shrink != 1:
         torch._foreach_mul_(duals, shrink)
     torch._foreach_add_(duals, wide, alpha=-lr)
-    new = torch._foreach_abs(duals)
-    torch._foreach_pow_(new, e)
-    torch._foreach_mul_(new, torch._foreach_sign(duals))
-    torch._foreach_copy_(params, new)
+    torch._foreach_copy_(params, _powers(duals, e))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens
+from attsvm.ground.arrays import detached, numbers
+from attsvm.ground.expected import listed, whole
+from attsvm.ground.memory import require
 
 
 class Attention(nn.Module):
@@ -26,10 +31,13 @@ class Attention(nn.Module):
 
     def __init__(self, head: Any, *, shape: tuple[int, ...]) -> None:
         super().__init__()
-        if len(shape) not in (1, 2):
-            raise BadTokens(f"shape is {shape}: it is (d, dq), or (d,) for a prompt")
-        self.W = nn.Parameter(torch.zeros(shape, dtype=torch.float64))
-        self.register_buffer("v", torch.as_tensor(head, dtype=torch.float64))
+        sizes = [whole(size, "shape", least=1) for size in listed(shape, "shape", of="numbers")]
+        if len(sizes) not in (1, 2):
+            raise BadTokens(f"shape is {tuple(sizes)}: it is (d, dq), or (d,) for a prompt")
+        require(8.0 * math.prod(sizes), "W")
+        self.W = nn.Parameter(torch.zeros(sizes, dtype=torch.float64))
+        v = numbers(detached(head), "head").astype(np.float64)
+        self.register_buffer("v", torch.from_numpy(v))
 
     def forward(
         self, X: Tensor, z: Tensor | None = None, keys: Tensor | None = None, mask: Any = None

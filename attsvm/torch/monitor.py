@@ -25,12 +25,13 @@ from torch.optim import Optimizer
 
 from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.expected import expect, file_path, function, number, shown, whole
 from attsvm.ground.files import beside
 from attsvm.torch.calls import Call
 from attsvm.torch.ceilings import Ceiling, Radii, ceiling_of
 from attsvm.torch.saturation import LATEST, Course, Saturation, SaturationWarning, courses_of
 from attsvm.torch.statistics import PerQuery, norms, per_query
-from attsvm.torch.watch import Reads, Watch
+from attsvm.torch.watch import Reads, Watch, not_seen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,10 +135,12 @@ class Monitor:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise Unsupported(f"Monitor takes an nn.Module, this is {type(model).__name__}")
-        if queries < 1 or every < 1:
-            raise Unsupported("queries and every are numbers of at least 1")
-        if not 0.5 < level < 1:
-            raise Unsupported(f"level is {level:g}: it must lie between 0.5 and 1")
+        queries, every = whole(queries, "queries", least=1), whole(every, "every", least=1)
+        if optimizer is not None:
+            expect(optimizer, Optimizer, "optimizer")
+        reads = function(reads, "reads")
+        if not 0.5 < number(level) < 1:
+            raise Unsupported(f"level is {shown(level)}: it must lie between 0.5 and 1")
         self.rows: list[Row] = []
         self.warnings: list[Saturation] = []
         self.level, self.every, self.queries, self.writer = level, every, queries, writer
@@ -193,7 +196,7 @@ class Monitor:
         elif not self.rows:
             ran = self._watch.ran
             self.close()
-            raise Unsupported(NOT_SEEN if ran else NOT_RUN)
+            raise Unsupported(not_seen(self._model, NOT_SEEN) if ran else NOT_RUN)
         self._step += 1
 
     @property
@@ -221,7 +224,7 @@ class Monitor:
                 self._watch.start()
         if not self._found:
             self._found, self._norms, self._ceilings = kept
-            raise Unsupported(NOT_SEEN)
+            raise Unsupported(not_seen(self._model, NOT_SEEN))
         rows = self._write()
         self._found, self._norms, self._ceilings = kept
         if self._compiled:
@@ -304,7 +307,7 @@ class Monitor:
             layer = f'"{row.layer}"' if "," in row.layer else row.layer
             numbers = ",".join(repr(x) for x in row[3:])
             lines.append(f"{row.step},{layer},{row.head},{numbers}")
-        with beside(Path(file)) as target:
+        with beside(file_path(file, "file")) as target:
             target.write_text("\n".join(lines) + "\n", "utf-8")
 
     def to_tensorboard(self, folder: str | Path) -> None:
@@ -315,7 +318,7 @@ class Monitor:
             raise Unsupported(
                 "TensorBoard is not installed: pip install tensorboard, or use to_csv"
             ) from None
-        with SummaryWriter(str(folder)) as writer:
+        with SummaryWriter(str(file_path(folder, "folder"))) as writer:
             write_scalars(writer, self.rows)
 
     def figure(self) -> Figure:

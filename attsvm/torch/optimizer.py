@@ -1,7 +1,7 @@
 """What the optimizers share: the laws of their arguments, closures, and gradients that are read.
 
-A step is taken whole or not at all: sparse and complex gradients, and gradients with a NaN or an
-infinity in them, are refused by the name of their parameter, and nothing is changed.
+A step is taken whole or not at all: sparse and complex gradients and, with check_finite=True,
+gradients with a NaN or an infinity are refused by the name of their parameter, and nothing changes.
 """
 
 from __future__ import annotations
@@ -9,31 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import checked_by, shown
+from attsvm.ground.expected import number as number_of
 
 Group = dict[str, Any]
-
-
-def plain_memory(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether a kernel can walk the tensor: dense, in order, in the processor's memory."""
-    return (
-        x.device.type == "cpu"
-        and x.dtype == dtype
-        and x.layout == torch.strided
-        and x.is_contiguous()
-    )
-
-
-def flat(x: Tensor) -> Any:
-    """The tensor's memory as a flat array."""
-    return x.detach().numpy().reshape(-1)
 
 
 def precision(x: Tensor) -> torch.dtype:
@@ -41,19 +27,12 @@ def precision(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-class Ready(NamedTuple):
-    """Parameters and gradients of a group: looked at, and those that are looked at as they move."""
-
-    params: list[Tensor]
-    gradients: list[Tensor]
-    looking: list[tuple[int, Tensor, Tensor]]
-
-
 class RuleOptimizer(Optimizer):
     """An optimizer that moves each parameter by a rule; a subclass says how in `_move`."""
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
-        super().__init__(params, defaults)
+        with checked_by(Unsupported):
+            super().__init__(params, defaults)
         for number, group in enumerate(self.param_groups):
             self._check_group(group, number)
 
@@ -72,11 +51,11 @@ class RuleOptimizer(Optimizer):
         for name in ("lr", "weight_decay"):
             value = group[name]
             if not isinstance(value, int | float | Tensor):
-                raise Unsupported(f"{name} is {value!r}: it must be a number")
-            if not 0 <= float(value) < math.inf:
-                raise Unsupported(f"{name} is {float(value):g}: it must be finite, not negative")
-        if not 0 <= float(group["momentum"]) < 1:
-            raise Unsupported(f"momentum is {group['momentum']:g}: it must lie in [0, 1)")
+                raise Unsupported(f"{name} is {shown(value)}: it must be a number")
+            if not 0 <= number_of(value) < math.inf:
+                raise Unsupported(f"{name} is {shown(value)}: it must be finite, not negative")
+        if not 0 <= number_of(group["momentum"]) < 1:
+            raise Unsupported(f"momentum is {shown(group['momentum'])}: it must lie in [0, 1)")
         for place, x in enumerate(group["params"]):
             if not x.is_floating_point():
                 kind = str(x.dtype).removeprefix("torch.")
@@ -93,10 +72,9 @@ class RuleOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         ready = [self._gradients(group, number) for number, group in enumerate(self.param_groups)]
-        self._move_and_look([found.looking for found in ready])
-        for group, found in zip(self.param_groups, ready, strict=True):
-            if found.params:
-                self._move(group, found.params, found.gradients)
+        for group, (params, gradients) in zip(self.param_groups, ready, strict=True):
+            if params:
+                self._move(group, params, gradients)
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -122,12 +100,13 @@ class RuleOptimizer(Optimizer):
             for name, value in kept.items():
                 self.state[x][name] = value.detach().to(x.device, precision(x)).clone()
 
-    def _gradients(self, group: Group, number: int) -> Ready:
+    def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
         """The parameters of a group that have a gradient, and the gradients, checked."""
         shrink = float(group["lr"]) * float(group["weight_decay"])
         if not 0 <= shrink < 1:  # a schedule may have changed the rate since it was checked
             raise Unsupported(f"lr × weight_decay is {shrink:g}: it must lie in [0, 1)")
-        ready = Ready([], [], [])
+        params: list[Tensor] = []
+        gradients: list[Tensor] = []
         for place, x in enumerate(group["params"]):
             g = x.grad
             if g is None:
@@ -137,31 +116,14 @@ class RuleOptimizer(Optimizer):
                     f"the gradient of {_name(group, number, place)} is sparse: make it dense "
                     "(an embedding with sparse=False) or give it to torch.optim.SparseAdam"
                 )
-            if group["check_finite"] and self._looks(group, x, g):
-                ready.looking.append((place, x, g))
-                continue
             if group["check_finite"] and not _finite(g):
-                raise self._refusal(number, place)
-            ready.params.append(x)
-            ready.gradients.append(g)
-        return ready
-
-    def _refusal(self, number: int, place: int) -> Unsupported:
-        """What to raise when the gradient at a place of a group is not finite."""
-        return Unsupported(
-            f"the gradient of {_name(self.param_groups[number], number, place)} is not finite: "
-            "the step is not taken, and nothing was changed"
-        )
-
-    def _looks(self, group: Group, x: Tensor, g: Tensor) -> bool:
-        """Whether `_move_and_look` moves the parameter and looks at its gradient in one pass."""
-        return False
-
-    def _move_and_look(self, parts: list[list[tuple[int, Tensor, Tensor]]]) -> None:
-        """Move these (place, parameter, gradient) of every group, or none of them.
-
-        Comes before `_move`. Raises `_refusal` where a gradient is not finite.
-        """
+                raise Unsupported(
+                    f"the gradient of {_name(group, number, place)} is not finite: "
+                    "the step is not taken, and nothing was changed"
+                )
+            params.append(x)
+            gradients.append(g)
+        return params, gradients
 
     def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
         """Move the parameters of a group by its rule."""
@@ -169,11 +131,8 @@ class RuleOptimizer(Optimizer):
 
 
 def _finite(g: Tensor) -> bool:
-    if plain_memory(g):
-        from attsvm.torch.one_pass import all_finite
-
-        return bool(all_finite(flat(g).view(np.int32)))
-    return bool(torch.isfinite(g).all())
+    """Whether all entries are finite: surely if the norm is, which large entries overflow."""
+    return bool(torch.linalg.vector_norm(g).isfinite()) or bool(torch.isfinite(g).all())
 
 
 def _name(group: Group, number: int, place: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import expect
 from attsvm.torch.optimizer import Group
 
 # Normalization layers by the names that libraries give them: their gains are no weights.
@@ -25,7 +26,7 @@ def groups(model: nn.Module, *, p: float, rest: float = 2.0, **options: Any) -> 
     """
     weights: list[tuple[str, nn.Parameter]] = []
     others: list[tuple[str, nn.Parameter]] = []
-    for name, x in model.named_parameters():
+    for name, x in expect(model, nn.Module, "model").named_parameters():
         if x.requires_grad:
             (weights if x.ndim >= 2 and not _is_gain(name) else others).append((name, x))
     if not weights and not others:

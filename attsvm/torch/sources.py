@@ -16,21 +16,21 @@ from attsvm.errors import Unsupported
 from attsvm.torch.calls import Call, Projection
 from attsvm.torch.models import Attention
 
-# Names under which attention modules keep the projections of queries and keys.
-PAIRS = (
-    ("q_proj", "k_proj"),
-    ("query", "key"),
-    ("q_lin", "k_lin"),
-    ("to_q", "to_k"),
-    ("wq", "wk"),
-    ("w_q", "w_k"),
-    ("W_q", "W_k"),
-    ("Wq", "Wk"),
-    ("q", "k"),
+# Names under which attention modules keep the projections of queries, keys and values.
+TRIPLES = (
+    ("q_proj", "k_proj", "v_proj"),
+    ("query", "key", "value"),
+    ("q_lin", "k_lin", "v_lin"),
+    ("to_q", "to_k", "to_v"),
+    ("wq", "wk", "wv"),
+    ("w_q", "w_k", "w_v"),
+    ("W_q", "W_k", "W_v"),
+    ("Wq", "Wk", "Wv"),
+    ("q", "k", "v"),
 )
 # One projection for queries, keys and values in this order.
 PACKED = ("c_attn", "qkv", "qkv_proj", "in_proj", "Wqkv", "to_qkv")
-NAMES = frozenset(name for pair in PAIRS for name in pair) | frozenset(PACKED)
+NAMES = frozenset(name for triple in TRIPLES for name in triple) | frozenset(PACKED)
 
 
 class Reading(NamedTuple):
@@ -111,17 +111,18 @@ def call_of_function(layer: str, given: Mapping[str, Any], seen: Mapping[str, Se
     """The call of scaled_dot_product_attention with these arguments, by name; None if nested.
 
     seen: the projections that ran in the same module. Their weights are taken for those of q and k
-    only where every query and key has the length that they gave it (rotations keep it).
+    only where every query and key has the length that they gave it (rotations keep it), those of
+    values where they are unchanged.
     """
-    q, k, mask = given["query"], given["key"], given.get("attn_mask")
+    q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
     if q.is_nested or k.is_nested or q.ndim < 3:
         return None
     if q.ndim > 4 or k.ndim != q.ndim:
         return None
     if q.ndim == 3:
-        q, k = q[:, None], k[:, None]
+        q, k, v = q[:, None], k[:, None], v[:, None]
         mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
-    made = _projections(q, k, seen)
+    made = _projections(q, k, v, seen)
     return _of_tensors(
         layer,
         q,
@@ -133,40 +134,52 @@ def call_of_function(layer: str, given: Mapping[str, Any], seen: Mapping[str, Se
     )
 
 
-def _projections(q: Tensor, k: Tensor, seen: Mapping[str, Seen]) -> dict[str, Any]:
-    """The projections of q (B, H, L, dh) and k (B, Hk, S, dh) among those seen, and inputs."""
-    rows, key_rows = q.shape[1] * q.shape[3], k.shape[1] * k.shape[3]
-    for one, other in PAIRS:
-        if one in seen and other in seen:
-            ends = (seen[one], slice(None)), (seen[other], slice(None))
-            break
+def _projections(q: Tensor, k: Tensor, v: Tensor, seen: Mapping[str, Seen]) -> dict[str, Any]:
+    """The projections of q (B, H, L, dh), k and v (B, Hk, S, dh) among those seen, and inputs."""
+    wide = [x.shape[1] * x.shape[3] for x in (q, k, v)]
+    names = next((names for names in TRIPLES if names[0] in seen and names[1] in seen), None)
+    if names is not None:
+        ends = [(seen.get(name), slice(None)) for name in names]
     else:
-        name = next((name for name in PACKED if name in seen), None)
-        if name is None:
-            return {}
-        ends = (seen[name], slice(rows)), (seen[name], slice(rows, rows + key_rows))
-    made = []
-    heads = 0
-    for (found, part), x in zip(ends, (q, k), strict=True):
-        # One sequence is enough to see whether something stands between projection and softmax.
-        out, x, width = found.out.detach()[:1, ..., part], x.detach()[:1], x.shape[3]
-        if out.ndim != 3 or out.shape[-1] % width or x.shape[1] % (out.shape[-1] // width):
-            return {}
-        if out.shape[0] != x.shape[0] or out.shape[1] != x.shape[2]:
-            return {}
-        heads = out.shape[-1] // width
-        by_head = out.reshape(*out.shape[:2], heads, width).float().norm(dim=-1)
-        lengths = x.float().norm(dim=-1).transpose(1, 2)
-        by_head = by_head.repeat_interleave(x.shape[1] // heads, dim=2)
-        close = 1e-4 if x.dtype in (torch.float32, torch.float64) else 2e-2
-        if not torch.allclose(by_head, lengths, rtol=close, atol=close * 1e-2):
-            return {}
-        weight: Any = found.module.weight
-        bias: Any = getattr(found.module, "bias", None)
-        across = type(found.module).__name__ == "Conv1D"  # weights (in, out)
-        made.append(Projection(weight, bias, part, part, across))
-    inputs = (ends[0][0].x, ends[1][0].x, ends[1][0].x)
-    return {"query": made[0], "key": made[1], "inputs": inputs, "key_heads": heads}
+        packed = next((seen[name] for name in PACKED if name in seen), None)
+        ends = [(packed, slice(sum(wide[:i]), sum(wide[: i + 1]))) for i in range(3)]
+    query, key = (_projection(*end, x) for end, x in zip(ends, (q, k), strict=False))
+    if query is None or key is None or ends[0][0] is None or ends[1][0] is None:
+        return {}
+    made = {"query": query[0], "key": key[0], "key_heads": key[1]}
+    inputs = [ends[0][0].x, ends[1][0].x, ends[1][0].x]
+    value = _projection(*ends[2], v, whole=True)
+    if value is not None and value[1] == key[1] and ends[2][0] is not None:
+        made["value"], inputs[2] = value[0], ends[2][0].x
+    return made | {"inputs": tuple(inputs)}
+
+
+def _projection(
+    found: Seen | None, part: slice, x: Tensor, *, whole: bool = False
+) -> tuple[Projection, int] | None:
+    """What made x (B, H, L, dh), and of how many heads; None unless it gave every part its length.
+
+    whole: its entries too. One sequence is enough to see whether something stands in between.
+    """
+    if found is None:
+        return None
+    out, x, width = found.out.detach()[:1, ..., part], x.detach()[:1], x.shape[3]
+    if out.ndim != 3 or out.shape[-1] % width or x.shape[1] % (out.shape[-1] // width):
+        return None
+    if out.shape[0] != x.shape[0] or out.shape[1] != x.shape[2]:
+        return None
+    heads = out.shape[-1] // width
+    mine = out.reshape(*out.shape[:2], heads, width).transpose(1, 2).float()
+    mine, theirs = mine.repeat_interleave(x.shape[1] // heads, dim=1), x.float()
+    if not whole:
+        mine, theirs = mine.norm(dim=-1), theirs.norm(dim=-1)
+    close = 1e-4 if x.dtype in (torch.float32, torch.float64) else 2e-2
+    if not torch.allclose(mine, theirs, rtol=close, atol=close * 1e-2):
+        return None
+    weight: Any = found.module.weight
+    bias: Any = getattr(found.module, "bias", None)
+    across = type(found.module).__name__ == "Conv1D"  # weights (in, out)
+    return Projection(weight, bias, part, part, across), heads
 
 
 def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[str, Any]) -> Call:
@@ -185,9 +198,11 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     if packed is not None:
         query = Projection(packed, bias, slice(E), slice(E))
         key = Projection(packed, bias, slice(E, 2 * E), slice(E, 2 * E))
+        value = Projection(packed, bias, slice(2 * E, 3 * E), slice(2 * E, 3 * E))
     else:
         query = Projection(module.q_proj_weight, bias, bias_rows=slice(E))
         key = Projection(module.k_proj_weight, bias, bias_rows=slice(E, 2 * E))
+        value = Projection(module.v_proj_weight, bias, bias_rows=slice(2 * E, 3 * E))
     extra, extra_weights = [], []
     if module.bias_k is not None:
         extra.append(module.bias_k.reshape(H, -1))
@@ -202,6 +217,7 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
         mask=_merged(mask, pad, B, H),
         query=query,
         key=key,
+        value=value,
         extra=extra,
         extra_weights=extra_weights,
         inputs=(x, y, z),

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import shown
 from attsvm.torch.optimizer import Group, RuleOptimizer, precision
 
 _LP = re.compile(r"l(\d+(\.\d+)?)")
@@ -29,6 +30,7 @@ class SteepestDescent(RuleOptimizer):
 
     lr: the length η of a step. norm: frobenius, max, spectral or l1.5 and the like, also by group.
     Vectors move by g/‖g‖ under spectral. momentum: the average's β. weight_decay: decoupled.
+    check_finite: raise Unsupported before the step if a gradient is not finite.
 
     >>> import torch
     >>> w = torch.nn.Parameter(torch.zeros(2, 2))
@@ -48,7 +50,7 @@ class SteepestDescent(RuleOptimizer):
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         maximize: bool = False,
-        check_finite: bool = True,
+        check_finite: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -98,13 +100,15 @@ class NormalizedGD(SteepestDescent):
 
 def direction_of(norm: str) -> Callable[[Tensor], Tensor]:
     """The function D of a norm."""
-    if norm in _NAMED:
+    if isinstance(norm, str) and norm in _NAMED:
         return _NAMED[norm]
     found = _LP.fullmatch(norm) if isinstance(norm, str) else None
     if found and float(found[1]) > 1:
         p = float(found[1])
         return lambda g: _entrywise(g, p)
-    raise Unsupported(f"norm is {norm!r}: frobenius, max, spectral, or l1.5 and the like, above 1")
+    raise Unsupported(
+        f"norm is {shown(norm)}: frobenius, max, spectral, or l1.5 and the like, above 1"
+    )
 
 
 def _scaled(g: Tensor) -> Tensor:

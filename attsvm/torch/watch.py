@@ -65,6 +65,21 @@ def _ignore(watch: Watch) -> None:
             F.scaled_dot_product_attention = _BEFORE.pop()
 
 
+def not_seen(model: nn.Module, otherwise: str) -> str:
+    """Why no attention of a model was seen; otherwise: what is said of most models.
+
+    Models of Hugging Face attend by the function that their configuration names.
+    """
+    for part in model.modules():
+        kind = getattr(getattr(part, "config", None), "_attn_implementation", None)
+        if isinstance(kind, str) and kind != "sdpa":
+            return (
+                f"no attention of this model can be seen: it runs {kind} attention; load it with "
+                'attn_implementation="sdpa", or call model.set_attn_implementation("sdpa")'
+            )
+    return otherwise
+
+
 @dataclass
 class Frame:
     """A module that is running, the projections that ran in it, and how often it attended."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.expected import expect
 from attsvm.problem.tokens import Tokens
 from attsvm.training.path import Path
 
@@ -22,29 +21,6 @@ def instances(tokens: Any) -> Tokens | Sequence[Tokens]:
     if listed is None or not all(isinstance(t, Tokens) for t in listed):
         raise BadTokens("train needs Tokens, or a list of Tokens of one size: build Tokens(X, …)")
     return listed
-
-
-def whole(value: Any, name: str, *, least: int) -> int:
-    """The value as an int; raises Unsupported unless it is whole and at least `least`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise Unsupported(f"{name} is {value!r}: it must be a whole number, at least {least}")
-    return number
-
-
-def positive(value: Any, name: str, *, zero: bool = False) -> float:
-    """The value as a float; raises Unsupported unless finite and positive (or zero, if allowed)."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (0 <= number < math.inf) or (number == 0 and not zero):
-        ask = "not negative" if zero else "positive"
-        raise Unsupported(f"{name} is {value}: it must be finite and {ask}")
-    return number
 
 
 def plain_options(options: Any) -> dict[str, Any]:
@@ -67,6 +43,7 @@ def chosen(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
     """
     if start is None:
         return dict(given)
+    expect(start, Path, "start", make="train(…) gives one")
     out: dict[str, Any] = {}
     for family, value in given.items():
         name = start.config[family]

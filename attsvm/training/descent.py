@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import positive, shown, whole
 from attsvm.rules import RuleLike, rule_of
 from attsvm.rules.rule import Rule
 from attsvm.rules.steps.decay import with_decay
 from attsvm.rules.steps.schedules import Schedule, schedule_of
-from attsvm.training.arguments import plain_options, positive, whole
+from attsvm.training.arguments import plain_options
 
 # What `words` says of every descent.
 WORDS = ("rule", "lr", "schedule", "decay", "options", "seed", "init")
@@ -57,10 +58,12 @@ class Descent:
         """The descent of these arguments of `train`, checked."""
         if not isinstance(init, (str, dict)):
             raise Unsupported(
-                f"init is {init!r}: give zero, normal:STD, uniform, or arrays by name"
+                f"init is {shown(init)}: give zero, normal:STD, uniform, or arrays by name"
             )
         if not isinstance(schedule, str) and not callable(schedule):
-            raise Unsupported(f"schedule is {schedule!r}: give a name or a function of the step")
+            raise Unsupported(
+                f"schedule is {shown(schedule)}: give a name or a function of the step"
+            )
         if isinstance(rule, Rule):
             rule_of(rule, **plain_options(options))  # a rule that is made takes none
         words = {

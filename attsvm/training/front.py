@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attsvm.errors import BadTokens
+from attsvm.ground.expected import function, whole
 from attsvm.losses import Loss
 from attsvm.models import Model
 from attsvm.problem.tokens import Tokens
 from attsvm.rules import RuleLike
 from attsvm.rules.rule import Blocks
-from attsvm.training.arguments import chosen, instances, whole
+from attsvm.training.arguments import chosen, instances
 from attsvm.training.descent import Descent
 from attsvm.training.loop import Progress, Stop, Task, run
 from attsvm.training.path import Path
@@ -42,6 +43,7 @@ def train(
     The arguments are those of `attsvm.train`.
     """
     steps = whole(steps, "steps", least=0)
+    stop, progress = function(stop, "stop"), function(progress, "progress")
     parts = chosen({"model": model, "rule": rule, "loss": loss}, start)
     if start is None:
         descent = Descent.asked(

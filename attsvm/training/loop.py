@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -15,7 +15,7 @@ from attsvm.ground.arrays import Floats
 from attsvm.ground.memory import require
 from attsvm.models.model import Evaluation, log_norm
 from attsvm.rules import Schedule
-from attsvm.rules.rule import Blocks
+from attsvm.rules.rule import Blocks, State
 from attsvm.training.descent import Descent
 from attsvm.training.path import PER_DECADE, Path, recorded
 from attsvm.training.record import Record, grid
@@ -67,7 +67,10 @@ def run(
     """The Path of `steps` steps on the task. Its kernel goes ahead of the loop as far as it can."""
     rule = descent.rule
     first = 0 if start is None else int(start.steps[-1])
-    state = rule.init(params) if start is None else dict(start.state)
+    state = rule.init(params)
+    if start is not None:
+        _check_state(state, start.state)
+        state = dict(start.state)
     record = Record(start)
     if stop is None:
         _require_room(task, first, steps)
@@ -114,6 +117,16 @@ def run(
         if progress is not None and step % 64 == 0:
             progress((step - first) / max(steps, 1))
     return record.path(*kept, state, diverged)
+
+
+def _check_state(fresh: State, kept: Mapping[str, Any]) -> None:
+    """Raises BadTokens unless the state to go on from has the arrays of a fresh one."""
+    for name in dict.fromkeys((*fresh, *kept)):
+        if name not in fresh or name not in kept or np.shape(fresh[name]) != np.shape(kept[name]):
+            raise BadTokens(
+                f"the path to go on from has another state than its rule ({name}): it is damaged, "
+                "or of a version that kept less; start the run again"
+            )
 
 
 def _require_room(task: Task, first: int, steps: int) -> None:

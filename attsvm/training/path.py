@@ -12,8 +12,12 @@ import numpy as np
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.ground.card import Card
+from attsvm.ground.expected import expect, file_path, place
 from attsvm.ground.result import Table, draw
 from attsvm.models import SENTENCE_MODELS, Model, SentenceModel, model_of
+from attsvm.models.joint import with_head
+from attsvm.problem.weights import whole_instance
+from attsvm.training.saved import check_path, saved_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,16 +77,34 @@ class Path(Table):
         """The model of the run; raises Unsupported where it is an object that is not at hand."""
         name = self.config["model"]
         if "model" not in self.config.get("outside", ()):
-            return SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)
+            form = SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)
+            self._check_blocks(form)
+            return form
         found = self.objects.get("model") if model is None else model
         if found is None:
             raise Unsupported(f"this run's model {name!r} is not at hand: give model=…")
-        if found.name != name:
+        if expect(found, Model, "model").name != name:
             raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
         return model_of(found)
 
+    def _check_blocks(self, form: Model | SentenceModel) -> None:
+        """Raises BadTokens unless the blocks are matrices and vectors of the model's names."""
+        if isinstance(form, SentenceModel):
+            shapes = form.shapes(1, 1)
+        else:
+            own = form.trains_head
+            made = with_head(form, self.config.get("head") or "linear") if own else form
+            shapes = made.shapes(1, 1, 1, 1)
+        axes = {name: block.ndim - 2 for name, block in self.weights.items()}
+        if axes != {name: len(shape) for name, shape in shapes.items()}:
+            raise BadTokens(
+                f"the blocks of this run, {', '.join(axes)}, are not those of its model "
+                f"{form.name!r}: {', '.join(shapes)}"
+            )
+
     def at(self, record: int) -> dict[str, Floats]:
         """The blocks (B, ...) of one record."""
+        record = place(record, len(self.steps), "record")
         return {name: block[record] for name, block in self.weights.items()}
 
     @property
@@ -128,14 +150,14 @@ class Path(Table):
         """Write the path as an .npz file without pickles, in one move."""
         from attsvm.ground.files import write_arrays
 
-        write_arrays(FilePath(file), self.arrays(), force=force)
+        write_arrays(file_path(file, "file"), self.arrays(), force=force)
 
     @classmethod
     def load(cls, file: str | FilePath) -> Path:
         """The path saved in this file."""
         from attsvm.ground.files import load_arrays
 
-        return cls.of_arrays(load_arrays(FilePath(file)), str(file))
+        return cls.of_arrays(load_arrays(file_path(file, "file")), str(file))
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, Any], file: str = "the file") -> Path:
@@ -144,26 +166,32 @@ class Path(Table):
         Earlier files have config, top, … without path. in front, and weights.NAME with the axis B
         always there.
         """
+        expect(arrays, dict, "arrays")
         early = "config" in arrays
         front = "" if early else "path."
         needed = ["steps", "loss", *(f"{front}{name}" for name in (*_KEPT, "config", "diverged"))]
         missing = [name for name in needed if name not in arrays]
         if missing:
             raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
-        config = _config(str(arrays[f"{front}config"]), file)
+        config = saved_config(str(arrays[f"{front}config"]), file)
         part = {name: arrays[f"{front}{name}"] for name in _KEPT}
         loss = arrays["loss"]
         one = not early and loss.ndim == 1
         weights = _early_blocks(arrays) if early else _blocks(arrays, config, file, one=one)
-        return cls(
+        diverged = arrays[f"{front}diverged"]
+        if diverged.ndim or diverged.dtype.kind != "i":
+            raise BadTokens(f"{file} is not a whole saved path: diverged is no step")
+        path = cls(
             steps=arrays["steps"],
             weights=weights,
             loss=loss[:, None] if one else loss,
             **part,
             config=config,
             state={k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith("state.")},
-            diverged=int(arrays[f"{front}diverged"]),
+            diverged=int(diverged),
         )
+        check_path(path, file)
+        return path
 
     def columns(self) -> dict[str, Any]:
         """A row per record and instance.
@@ -193,7 +221,8 @@ class Path(Table):
         found: the Outcome of the run; then the last panel is the way to the limit, as in the
         picture of `attsvm train --figure`. style: "screen", or "paper" for a column.
         """
-        return draw("path", self, found=found, instance=instance, style=style)
+        number = whole_instance(instance, self.size)
+        return draw("path", self, found=found, instance=number, style=style)
 
     def _card(self) -> Card:
         c = self.config
@@ -214,17 +243,6 @@ class Path(Table):
         return Card("Path", said, facts, brief=True)
 
 
-def _config(text: str, file: str) -> dict[str, Any]:
-    """The config of a saved path; raises BadTokens unless it is one."""
-    try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise BadTokens(f"{file} is not a saved path: its config is no JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise BadTokens(f"{file} is not a saved path: its config has no names")
-    return config
-
-
 def _early_blocks(arrays: dict[str, Any]) -> dict[str, Floats]:
     """The blocks of an earlier file."""
     return {k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith("weights.")}
@@ -238,7 +256,8 @@ def _blocks(
     missing = [name for name in names if name not in arrays]
     if missing:
         raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
-    return {name: arrays[name][:, None] if one else arrays[name] for name in names}
+    found = {name: arrays[name] for name in names}
+    return {name: a[:, None] if one and a.ndim else a for name, a in found.items()}
 
 
 def recorded(step: int, per_decade: int = PER_DECADE) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.expected import shown
 from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import Model
 from attsvm.rules.rule import Blocks
@@ -23,6 +24,8 @@ def initial(
 ) -> Blocks:
     """The first parameters of every instance, each instance from its own stream of the seed."""
     shapes = shapes_of(model, batch, width)
+    if isinstance(init, dict):
+        _check_width(model, batch, init, width)
     if init != "default":
         return begin(shapes, batch.size, init, seed=seed)
     out = begin(shapes, batch.size, model.start, seed=seed)
@@ -30,6 +33,21 @@ def initial(
         drawn = begin({"V": shapes["V"]}, batch.size, "normal:0.1", seed=seed)
         out = {name: drawn.get(name, block) for name, block in out.items()}
     return out
+
+
+def _check_width(model: Model, batch: Batch, init: dict[str, Any], width: int | None) -> None:
+    """Raises BadTokens when the given blocks are those of another width, and names it."""
+    given = {name: x.shape for name, x in init.items() if isinstance(x, np.ndarray) and x.ndim}
+
+    def fits(shapes: dict[str, tuple[int, ...]]) -> bool:
+        return all(given.get(name) in (s, (batch.size, *s)) for name, s in shapes.items())
+
+    for name, shape in given.items():
+        if not fits(shapes_of(model, batch, width)) and fits(shapes_of(model, batch, shape[-1])):
+            raise BadTokens(
+                f"the starting {name} has shape {shape}, that of width {shape[-1]}: give "
+                f"width={shape[-1]}, on the command line --width {shape[-1]}"
+            )
 
 
 def begin(
@@ -50,7 +68,7 @@ def begin(
             edge = 1.0 / np.sqrt(shape[0])
             out[name] = np.stack([s.uniform(-edge, edge, shape) for s in streams])
         else:
-            raise Unsupported(f"unknown init {init!r}: known are zero, normal:STD, uniform")
+            raise Unsupported(f"unknown init {shown(init)}: known are zero, normal:STD, uniform")
     return out
 
 
@@ -60,7 +78,7 @@ def _deviation(text: str) -> float:
     except ValueError:
         value = np.nan
     if not 0 < value < np.inf:
-        raise Unsupported(f"init normal:{text} needs a positive number")
+        raise Unsupported(f"init normal:{text[:20]} needs a positive number")
     return value
 
 
@@ -71,7 +89,7 @@ def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) 
             raise BadTokens(f"the starting point has no {name}; it needs {', '.join(shapes)}")
         try:
             block = np.asarray(init[name], dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise BadTokens(f"the starting {name} is no array of numbers") from error
         if block.shape == shape:
             block = np.broadcast_to(block, (size, *shape))

@@ -10,18 +10,19 @@ import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.expected import whole
 from attsvm.heads import Head, head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
 from attsvm.models import model_of
 from attsvm.models.gradient import factored_steps, fused
 from attsvm.models.gradient.batch import Batch
+from attsvm.models.gradient.shortfall import residual, shortfalls
 from attsvm.models.joint import with_head
 from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.training.ahead import FastSteps, Kernel
-from attsvm.training.arguments import whole
 from attsvm.training.descent import Descent
 from attsvm.training.loop import Ahead, Task
 from attsvm.training.start import initial, shapes_of
@@ -100,7 +101,7 @@ def _fused(
     batch: Batch, model: Model, loss: Loss, head: Head | None, descent: Descent
 ) -> Ahead | None:
     """The fused kernel, where model, rule, loss and head are ones that it takes."""
-    if not isinstance(head, Linear) or not (model.fused or model.paired):
+    if type(head) is not Linear or not (model.fused or model.paired):
         return None
     if descent.rule.fused is None or loss.code is None:
         return None
@@ -109,8 +110,10 @@ def _fused(
     B, n, T, d = batch.keys.shape
     dq = batch.queries.shape[2]
     v = np.array(np.broadcast_to(head.v, (B, batch.values.shape[3])), order="C")
+    squared = loss.code == fused.SQUARED
+    short = shortfalls(batch, v, loss.best) if squared else np.empty((0, 0, 0))
     given = fused.Instances(
-        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code
+        batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
     if model.paired:
         kernel: Kernel = partial(factored_steps.descend, given, descent.rule.ridge)
@@ -136,6 +139,12 @@ def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:
     v = None if head is None else head.vector
     if v is None:
         return np.full(batch.size, loss.floor)
+    if loss.from_best is not None:  # as near to its best as attention can get
+        short = shortfalls(batch, v, loss.best)
+        least = np.where(batch.present, short, np.inf).min(axis=2, keepdims=True)
+        most = np.where(batch.present, short, -np.inf).max(axis=2, keepdims=True)
+        r = residual(np.clip(0.0, least, most), np.zeros(least.shape))
+        return loss.from_best(*r)[0].mean(axis=1)
     v = np.broadcast_to(v, (batch.size, batch.values.shape[3]))
     scores = np.einsum("bntd,bd->bnt", batch.values, v) * batch.labels[:, :, None]
     best = np.where(batch.present, scores, -np.inf).max(axis=2)

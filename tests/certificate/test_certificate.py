@@ -12,6 +12,7 @@ from attsvm import (
     Inseparable,
     NotConverged,
     Problem,
+    Tokens,
     certify,
     solve,
 )
@@ -219,3 +220,19 @@ def test_what_rounding_leaves_on_dependent_ties_is_paid_for(seed):
     assert best.status == "optimal"
     check = best.verify(exact=True)
     assert check.ok, check.reason
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_tokens_that_coincide_are_named(several):
+    """Token 7 of input 1 is token 3, which is kept, alone or beside token 0."""
+    X = np.random.default_rng(0).standard_normal((2, 8, 20))
+    X[1, 7] = X[1, 3]
+    kept = np.zeros((2, 8), bool)
+    kept[0, 2] = kept[1, 3] = True
+    kept[1, 0] = several
+    best = solve(Problem.of(Tokens(X), kept))
+    assert best.status == "inseparable" and best.proof == "exact"
+    with pytest.raises(Inseparable, match=r"the keys of tokens 3 and 7 of input 1 are equal \("):
+        best.require()
+    X[1, 7] += 1e-3
+    assert solve(Problem.of(Tokens(X), kept)).status == "optimal"

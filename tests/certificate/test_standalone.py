@@ -201,7 +201,7 @@ def test_forgeries_are_refused(folder, tmp_path, every):
     expected = forged(folder, tmp_path, every=every)
     assert len(expected) >= 1500 // every
     found = judged(*expected)
-    assert found.code == 2 and found.err == ""
+    assert found.code == 5 and found.err == ""
     wrong = [
         f"{file.stem}: {line}, not {sentence}"
         for (file, sentence), line in zip(expected.items(), found.lines, strict=True)
@@ -246,6 +246,8 @@ def test_what_is_not_whole_is_unreadable(arrays, folder, tmp_path):
     put("c_error", "c_error is negative", c_error=arrays["c_error"] - 1)
     put("budget", "budget is negative or no number", budget=np.float64(np.nan))
     put("euclid", "the norm is 'euclid'", norm=np.str_("euclid"))
+    put("longest-row", "the norm is 'longest-row', unknown here; ", norm=np.str_("longest-row"))
+    put("l3 by 0", "the norm is 'l3/0', unknown here", norm=np.str_("l3/0"))
     put("l1.0", "the norm is 'l1.0'", norm=np.str_("l1.0"))
     put("long", "the norm is 'l1.00", norm=np.str_("l1." + "0" * 70 + "1"))
     put("solved", "the status is 'solved'", status=np.str_("solved"))

@@ -1,7 +1,6 @@
-"""What a reader asks of a picture: that every line is named, and that nothing is cut or covered."""
+"""What a reader asks of a picture: that every line is named, and that nothing is cut."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
@@ -117,14 +116,3 @@ def _texts(ax: Axes):
     parts += [t.label1 for t in ax.xaxis.get_major_ticks() if low <= t.get_loc() <= high]
     parts += [t.label1 for t in ax.yaxis.get_major_ticks() if down <= t.get_loc() <= up]
     return [text for text in parts if text.get_visible() and text.get_text()]
-
-
-def covered(figure: Figure) -> list[str]:
-    """Panels that stand on one another, legends and names of axes included, top to bottom."""
-    figure.draw_without_rendering()
-    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
-    boxes = sorted(
-        ((ax.get_tightbbox(), ax.get_title("left")) for ax in panels), key=lambda b: -b[0].y1
-    )
-    slack = figure.dpi / 72
-    return [f"{a[1]} / {b[1]}" for a, b in pairwise(boxes) if a[0].y0 < b[0].y1 - slack]

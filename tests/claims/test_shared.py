@@ -1,15 +1,19 @@
-"""What claims share: sign tests, the published loops beside exact training, fits of a sum."""
+"""What claims share: sign tests, published loops beside exact ones, fits, sets inside premises."""
 
 import numpy as np
 import pytest
 
-from attsvm import train
+from attsvm import Sentences, train
 from attsvm.claims.a.loss_transients import limit_lead
 from attsvm.claims.b.multi_token import QUADRATIC, RELU
+from attsvm.claims.d.generalization_on_unseen import mixed
 from attsvm.claims.shared.majority import chance, mostly
 from attsvm.claims.shared.published import factored_run, plain_run, published_stack
 from attsvm.claims.shared.random_instances import attention
+from attsvm.claims.shared.stage_records import inside
 from attsvm.claims.shared.staying_tokens import Cell, instances, off_sum, problems
+from attsvm.data.sentences import closed, paper_example, realizable, unconfused
+from attsvm.language.order import orders
 from attsvm.solvers import front
 
 
@@ -74,3 +78,18 @@ def test_limit_of_the_lead_balances_both_pulls(loss):
         lead = limit_lead(loss, gain)
         assert np.isclose(gain * slope(gain) * np.exp(-lead), slope(1.0))
         assert lead > 0 if loss == "linear" else lead < 0
+
+
+@pytest.mark.parametrize(
+    ("make", "met"), [(closed, True), (unconfused, False), (realizable, False)]
+)
+def test_sets_of_paper_d_are_closed_and_unconfused(make, met):
+    data = Sentences.of(make(12, 4, 12, 0), vocabulary=12)
+    assert inside(data, orders(data)) == met
+
+
+def test_inputs_of_theorem_3_in_the_papers_example():
+    data = Sentences.of(paper_example(), vocabulary=("S", "V", "O", "P"))
+    words, chosen = mixed(orders(data))
+    assert words.tolist() == [[0, 3], [1, 3]]  # S P and V P: O is above P before P
+    assert chosen.tolist() == [0, 1]

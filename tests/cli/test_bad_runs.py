@@ -103,6 +103,16 @@ def test_words(run, tmp_path, words, said):
         ({"X": None}, "", ["no array X"]),
         ({"W": np.ones(3)}, "", ["unknown array 'W'"]),
         ({"z": np.ones((2, 10))}, "", ["z has shape (2, 10)"]),
+        (
+            {"K0": np.ones((10, 3)), "Q0": np.ones((10, 3))},
+            "--model factored --init file",
+            ["K has shape (10, 3)", "--width 3"],
+        ),
+        (
+            {"K0": np.ones((10, 3)), "Q0": np.ones((10, 4))},
+            "--model factored --init file",
+            ["the starting K has shape (10, 3); it must be"],
+        ),
         ({}, "--model prompt", ["prompt model needs tokens without queries"]),
         ({}, "--queries last", ["holds an array z", "--queries"]),
         ({}, "--sequence", ["holds an array z", "--sequence"]),

@@ -129,7 +129,7 @@ def test_forgeries_are_seen(run, tmp_path, norm, name, forge, word):
     arrays = solve(run, tmp_path, "--norm", norm)
     change(tmp_path / "best.npz", **{name: forge(arrays[name])})
     done = run("certify", "tokens.npz", "best.npz", "--json")
-    assert done.code == 4, done
+    assert done.code == 5, done
     assert word in done.report["claims"]
     assert done.err.startswith("attsvm: best.npz: it claims") and done.err.count("\n") == 1
     assert "it claims" in run("certify", "tokens.npz", "best.npz").out.replace("\n", " ")
@@ -149,9 +149,9 @@ def test_a_scaled_pair_is_the_same_pair(run, tmp_path):
 
 def test_another_norm_is_not_proved(run, tmp_path):
     solve(run, tmp_path)
-    assert run("certify", "tokens.npz", "best.npz", "--norm", "nuclear", "--json").code == 4
+    assert run("certify", "tokens.npz", "best.npz", "--norm", "nuclear", "--json").code == 5
     change(tmp_path / "best.npz", norm=np.str_("l1"))
-    assert run("certify", "tokens.npz", "best.npz", "--json").code == 4
+    assert run("certify", "tokens.npz", "best.npz", "--json").code == 5
 
 
 def test_an_invented_proof_is_not_one(run, tmp_path):
@@ -160,7 +160,7 @@ def test_an_invented_proof_is_not_one(run, tmp_path):
     forged = {"status": np.str_("inseparable"), "W": np.full_like(arrays["W"], np.nan)}
     change(tmp_path / "best.npz", **forged, upper=np.inf, lower=1e15)
     done = run("certify", "tokens.npz", "best.npz", "--json")
-    assert done.code == 4
+    assert done.code == 5
     assert done.report["status"] == "stalled" and done.report["upper"] is None
 
 

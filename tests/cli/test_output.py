@@ -92,6 +92,7 @@ def test_equal_tokens_are_an_exact_proof(run, tmp_path, words):
     done = run("solve", file, *words)
     assert done.code == 3
     assert "exact" in done.out
+    assert "no W meets the rows: the keys of tokens 0 and 1 of input 0 are equal (" in done.err
     if words:
         assert done.report["multipliers"][1] == 0 < done.report["multipliers"][0]
 

@@ -26,10 +26,9 @@ SMALLER = {
     ),
     "reproduce B --first 424242 --out fresh": "reproduce B.rank --quick --first 424242 --out fresh",
 }
-# Minutes of work of their own, and tested elsewhere: tests/bench, tests/torch, tests/claims/real,
-# tests/sweep, tests/hunting, tests/lens.
+# Minutes of work of their own, and tested elsewhere: tests/torch, tests/claims/real, tests/sweep,
+# tests/hunting, tests/lens.
 ELSEWHERE = {
-    "bench --quick",
     "fit text --optimizer mirror --p 1.1",
     "inspect minilm --quick --out heads",
     "reproduce --real --out real",

@@ -82,7 +82,7 @@ def test_forgeries_are_seen(run, tmp_path, name, forge, exact):
         before = archive[name]
     change(tmp_path / "proof.npz", **{name: forge(before)})
     done = run("certify", "proof.npz", "--json", *exact)
-    assert done.code == 4, done
+    assert done.code == 5, done
     assert done.report["claims"] != "hold"
     assert done.err.startswith("attsvm: proof.npz: ") and done.err.count("\n") == 1
 

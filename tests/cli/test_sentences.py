@@ -216,6 +216,14 @@ def test_long_lists_are_cut_for_a_reader(run, text):
     assert len(report["orders"]) == 40
 
 
+def test_the_paper_s_example(run):
+    assert run("example", "sentences-paper", "--out", "paper.txt").code == 0
+    report = run("sentences", "paper.txt", "--json").report
+    assert report["outside"] == [] and report["unclosed"] == 0 and report["vocabulary"] == 4
+    assert "inside; closed under prefixes" in run("sentences", "paper.txt").out
+    refused(run("example", "sentences-paper", "--out", "other.txt", "--seed", 1), "takes no seed")
+
+
 @pytest.mark.parametrize("name", SENTENCES)
 @pytest.mark.parametrize("out", ["text.txt", "text"])
 def test_example_texts(run, tmp_path, name, out):
@@ -226,7 +234,10 @@ def test_example_texts(run, tmp_path, name, out):
     report = run("sentences", out, "--json").report
     finding = realizability(data := Sentences.of(lines))
     assert report["faults"] == finding.counts and report["queries"] == len(orders(data))
-    assert (report["status"] == "realizable") == (name == "sentences")
+    inside = name in ("sentences-unconfused", "sentences-closed")
+    assert (not report["outside"]) == inside and report["outside"] == list(finding.outside)
+    assert (report["unclosed"] == 0) == (name == "sentences-closed")
+    assert (report["status"] == "realizable") == (name != "sentences-cyclic")
     refused(run("example", name, "--out", out), "exists", "--force")
     again = run("example", name, "--out", out, "--force", "--json").report
     assert again["lines"] == len(SENTENCES[name]())

@@ -16,6 +16,7 @@ LIGHT = (
     "attsvm.data",
     "attsvm.errors",
     "attsvm.ground.arrays",
+    "attsvm.ground.expected",
     "attsvm.ground.files",
     "attsvm.ground.memory",
     "attsvm.ground.progress",

@@ -58,6 +58,16 @@ def test_the_premises_are_printed_with_their_verdicts(run, tmp_path):
     assert "does not apply: premise 'the loss decreases strictly with the margin' fails" in text
 
 
+def test_what_is_of_the_rule_and_what_is_of_the_run_is_said(run, tmp_path):
+    file = problem(tmp_path)
+    words = ("train", file, "--model", "prompt", "--rule", "ngd", "--steps", 500)
+    text = " ".join(run(*words).out.replace("│", " ").split())
+    assert "rule ngd: frobenius norm (conjectured)" in text
+    assert "this run: converges, proved (" in text and "rank of W" not in text
+    text = run("train", file, "--model", "factored", "--steps", 50).out
+    assert "│ rank of W           │ 1  " in text
+
+
 def test_until_a_certified_margin_share(run, tmp_path):
     file = problem(tmp_path)
     report = run(

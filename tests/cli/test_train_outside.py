@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from attsvm import Path, Tokens, train
+from attsvm import Path, Tokens, outcome, train
+from attsvm.cli.parts.options import read_norm
 from attsvm.data.sphere import sphere_arrays
 from tests.cli.command import refused, save
 from tests.contracts import outside
+from tests.house.tree import ROOT
 
 FILE = outside.__file__
 A = sphere_arrays(3, 4, 4, seed=1)
@@ -84,3 +86,29 @@ def test_a_rule_that_breaks_its_contract_gets_the_law(run, problem, text):
     )
     wild = text("\n".join(lines) + "\n", "wild.py")
     refused(run("train", problem, "--rule", f"{wild}:rule"), "every block in its own shape")
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "outside.py:ROWS"])
+def test_a_run_is_compared_in_the_norm_asked_for(run, problem, norm):
+    norm = norm.replace("outside.py", str(ROOT / "examples" / "outside.py"))
+    words = ["train", problem, "--steps", "40", "--norm", norm, "--json"]
+    done = run(*words, "--figure", "run.svg")
+    found = outcome(train(TOKENS, head=A["v"], steps=40), TOKENS, A["v"], norm=read_norm(norm))
+    assert done.code == 0 and done.report["certificate"]["norm"] == found.certificate.norm.name
+    assert done.report["margin_share"] == found.margin_share
+    assert done.report["limit"]["norm"] == "frobenius"
+    refused(run(*words, "--rule", "gd", "--rule", "sign"), "--norm is for one run")
+
+
+def test_a_solver_of_ones_own_is_judged(run, problem, text):
+    lines = (
+        "import numpy as np",
+        "def zero(problem, norm, *, tol):",
+        "    return np.zeros(problem.shape), np.zeros(problem.m)",
+        "WORD = 3",
+    )
+    file = text("\n".join(lines) + "\n", "own_solver.py")
+    done = run("solve", problem, "--solver", f"{file}:zero", "--json")
+    assert done.code == 4 and done.report["lower"] == 0.0
+    refused(run("solve", problem, "--solver", f"{file}:WORD"), "a solver is a name, a Solver or")
+    refused(run("solve", problem, "--solver", f"{file}:gone"), "has no gone")

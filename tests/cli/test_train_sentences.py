@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attsvm import Sentences, train
-from attsvm.data.sentences import cyclic, realizable
+from attsvm.data.sentences import closed, cyclic, realizable
 from attsvm.language.order import orders
 from attsvm.language.problems import solve_attention
 from attsvm.theory.measures import correlation
@@ -32,12 +32,12 @@ def leaves_nothing(run, folder, *words, said):
 
 
 def test_published_figures(run, text):
-    file = text(written(realizable(20, 4, 68, 0)))
+    file = text(written(closed(20, 4, seed=0)))
     done = run("train", file, "--model", "next-token", "--json")
     assert done.code == 0 and done.err == ""
     report = done.report
     assert report["status"] == "optimal" and report["realizable"]
-    assert report["limit"]["established"] and len(report["limit"]["premises"]) == 3
+    assert report["limit"]["established"] and len(report["limit"]["premises"]) == 4
     # The generated file holds each collocation once: its weights are uniform.
     assert report["norm"]["W_ov"] == pytest.approx(0.2 / np.sqrt(20) * 2000, rel=1e-9)
     assert report["correlation"]["W_ov"] == pytest.approx(1, abs=1e-9)

@@ -16,6 +16,7 @@ from attsvm.solvers.frobenius.stacked import gram, solve_small
 from attsvm.solvers.many import solve_all
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
+from tests.twins import frobenius as twins
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
 
 
@@ -51,7 +52,7 @@ def test_gram_and_active_set_equal_their_twins(kind, seed):
     G, b = dense(rows)
     assert_allclose(gram(rows.D, rows.z, rows.query, rows.norms), G, rtol=0, atol=ROUNDING)
     status, lam = kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1])
-    other, twin = active_set.twin(G, b, rows.free)
+    other, twin = twins.active_set(G, b, rows.free)
     assert status == other == DONE
     # multipliers need not be unique, what they combine to is
     assert_allclose(G @ lam, G @ twin, rtol=0, atol=EXACTLY * np.abs(b).max())
@@ -66,7 +67,7 @@ def test_both_find_a_proof(case):
     G, b = dense(rows)
     for status, lam in (
         kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1]),
-        active_set.twin(G, b, rows.free),
+        twins.active_set(G, b, rows.free),
     ):
         assert status == NO_SOLUTION and b @ lam > 0
         assert (lam[~rows.free] >= -ROUNDING).all()
@@ -110,7 +111,7 @@ def test_solve_small_and_the_stack_agree_with_the_twin():
         assert_allclose(lam[k], found.lam, rtol=0, atol=EXACTLY)
         assert_allclose(W[k], X, rtol=0, atol=EXACTLY)
         G, b = dense(r)
-        twin = active_set.twin(G, b, r.free)[1] / r.norms
+        twin = twins.active_set(G, b, r.free)[1] / r.norms
         assert_allclose(r.adjoint(twin), X, rtol=0, atol=EXACTLY * np.abs(X).max())
 
 
@@ -150,7 +151,7 @@ def test_the_walk_visits_each_feasible_selection_once(masked):
             continue
         index = [places[i, a, c] for i, a in enumerate(alpha) for c in range(count[i, a])]
         part = G[np.ix_(index, index)]
-        status, lam = active_set.twin(part, 1 / norms[index], np.zeros(len(index), bool))
+        status, lam = twins.active_set(part, 1 / norms[index], np.zeros(len(index), bool))
         if status == DONE:
             kind = not ((lam > enumeration.CLEAR * lam.max()) & (gap[index] <= 0)).any()
             expected[alpha] = (np.sqrt(lam @ (1 / norms[index])), kind)

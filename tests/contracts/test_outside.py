@@ -11,6 +11,7 @@ from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
 from attsvm.data.sphere import sphere_arrays
 from attsvm.errors import Unsupported
 from attsvm.heads import Head
+from attsvm.losses import LOSSES as HOUSE
 from attsvm.losses import Loss
 from attsvm.models import Model
 from attsvm.rules import Rule, rule_of
@@ -190,6 +191,9 @@ LOSSES = {
     "below the floor": replace(LOSS, name="broken", floor=1.0),
     "falls up to the margin": replace(LOSS, name="broken", best=0.0),
     "shape of the margins": replace(LOSS, name="broken", value=lambda x: 1.0),
+    "from_best gives": replace(
+        HOUSE["squared"], name="broken", from_best=lambda sign, log: (0.5 * sign, -sign, log)
+    ),
 }  # fmt: skip
 
 

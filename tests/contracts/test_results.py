@@ -184,7 +184,7 @@ def test_what_cannot_be_drawn_is_said():
         made("Outcome", 1).plot()
     with pytest.raises(Unsupported, match="unknown style 'wide': known are screen, paper"):
         best().plot(style="wide")
-    with pytest.raises(attsvm.BadTokens, match="instances 0 to 0"):
+    with pytest.raises(attsvm.BadTokens, match="there is one instance, 0"):
         path().plot(instance=1)
 
 

@@ -21,6 +21,7 @@ from tests.convergence.power_members import (
     solution,
     stepped,
 )
+from tests.tolerances import ROUNDING
 
 POWERS = [1.5, 1.75, 2.5, 3.0]
 # Norms at which the instances below are proved on the ray, with room.
@@ -118,7 +119,7 @@ def test_plain_steps_are_as_short_as_they_are_said_to_be(p):
                 reached = max(reached, h / proof.constants["h"])
             after = lifted(W, p - 1) + lr * g
             assert cosine(lifted(after, q - 1), axis, p) >= 1 - u
-            assert norm(after, q) >= norm(lifted(W, p - 1), q)
+            assert norm(after, q) >= norm(lifted(W, p - 1), q) * (1 - ROUNDING)
     assert reached > 0
 
 
@@ -288,3 +289,33 @@ def test_no_false_proof_is_found():
         assert not wrong, wrong
         total += tally
     assert total["power cone"] > 20
+
+
+@pytest.mark.parametrize(
+    ("scale", "p"), [(0.01, 200), (10, 200), (1.0, 500), (1e70, 900), (1e-70, 1000)]
+)
+def test_large_exponents(scale, p):
+    """‖W‖^(P−1) leaves the range of floats in any units; the proof, or its reason, does not."""
+    rng = np.random.default_rng(7002)
+    X, z, v = rng.standard_normal((3, 4, 5)), rng.standard_normal((3, 5)), rng.standard_normal(5)
+    tokens = attsvm.Tokens(X * scale, queries=z * scale)
+    best = attsvm.Selection.best(tokens, v)
+    W = attsvm.solve(attsvm.Problem.of(tokens, best)).W * 1e4
+    for rule in ("mirror", "nmirror"):
+        proof = attsvm.proof_of_convergence(tokens, W, head=v, rule=f"{rule}:{p}")
+        assert proof.proved or np.isfinite(proof.blocked.norm) or proof.blocked.row is not None
+        assert "c_p is 2" not in proof.message
+
+
+@pytest.mark.parametrize("rule", ["mirror", "nmirror"])
+def test_a_proof_does_not_depend_on_the_scale_of_the_data(rule):
+    """Tokens times 2^k, W by 2^−k: h is as long in the units of the data as the rule makes it."""
+    tokens, v, _, proof = proved(2, 3.0, rule, times=10.0)
+    assert proof.proved
+    wide = attsvm.Tokens(
+        tokens.X, keys=tokens.keys * 2.0**20, queries=tokens.queries, labels=tokens.labels
+    )
+    lr = 0.1 * 2.0 ** (-20 * (3 if rule == "mirror" else 2))
+    again = attsvm.proof_of_convergence(wide, proof.W * 2.0**-20, head=v, rule=f"{rule}:3", lr=lr)
+    assert again.proved and again.verify()
+    assert again.constants["turn"] == pytest.approx(proof.constants["turn"], rel=ROUNDING)

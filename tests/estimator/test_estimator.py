@@ -210,7 +210,7 @@ def test_bad_input_is_one_sentence(change, kind, words):
         ({"model": "weight"}, "model 'weight' does not train a decoder"),
         ({"model": "joint-prompt"}, "has no query: set query=None"),
         ({"query": "mean"}, "query is 'mean'"),
-        ({"query": np.ones(2)}, "query is array"),
+        ({"query": np.ones(2)}, "query is an array"),
         ({"rule": "sgd"}, "unknown rule 'sgd'"),
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
         ({"loss": None}, "loss is None: it is given by name"),

@@ -115,7 +115,7 @@ def test_version_is_the_same_everywhere():
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert f"\nversion: {__version__}\n" in citation
-    assert re.search(r"^## \[(.+?)\]", changes, re.M)[1] == __version__
+    assert re.search(r"^## \[(\d.+?)\]", changes, re.M)[1] == __version__
 
 
 def test_a_stale_block_is_seen():

@@ -22,6 +22,19 @@ print(attsvm.__file__)
 print(attsvm.solve(problem).require().upper)
 """
 
+FILES = """
+import attsvm
+from attsvm.ground.sources import code_digest
+from attsvm.lens.passages import sample_texts
+from attsvm.page.shell import Parts, whole_page
+from attsvm.sweep import SHIPPED, shipped_spec
+print(attsvm.__file__)
+for name in SHIPPED:
+    print(name, shipped_spec(name).instances)
+page = whole_page(Parts("a", "b", "c", "d", "e", ("f", "g")))
+print(code_digest("attsvm.sweep.task"), len(sample_texts("prose")), len(page))
+"""
+
 
 def run(folder: Path, *arguments: str, cwd: Path, **environment: str) -> str:
     """What Python prints when it finds the package in this folder before anywhere else."""
@@ -52,19 +65,25 @@ def python(*arguments: str, cwd: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
-    """A folder into which the built wheel, without its dependencies, was installed."""
+def wheel(tmp_path_factory) -> Path:
+    """The wheel, built."""
     work = tmp_path_factory.mktemp("wheel")
     tree = work / "tree"
     shutil.copytree(PACKAGE, tree / "attsvm", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     python("build", "--wheel", "--no-isolation", "--outdir", str(work), cwd=tree)
-    (wheel,) = work.glob("*.whl")
-    assert wheel.name == f"attsvm-{__version__}-py3-none-any.whl"
-    target = work / "installed"
+    (built,) = work.glob("*.whl")
+    assert built.name == f"attsvm-{__version__}-py3-none-any.whl"
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel) -> Path:
+    """A folder into which the wheel, without its dependencies, was installed."""
+    target = wheel.parent / "installed"
     offline = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
-    python("pip", "install", *offline, "--target", str(target), str(wheel), cwd=work)
+    python("pip", "install", *offline, "--target", str(target), str(wheel), cwd=wheel.parent)
     return target
 
 
@@ -81,6 +100,14 @@ def test_wheel_says_its_version(installed, tmp_path):
 
 def test_wheel_solves(installed, tmp_path):
     check_solve(installed, cwd=tmp_path)
+
+
+def test_a_wheel_on_the_path_as_it_is_has_its_files(wheel, tmp_path):
+    """Specs, texts, pages and the sources that name a record are read from inside the zip."""
+    (tmp_path / "script.py").write_text(FILES)
+    zipped, here = (run(place, "script.py", cwd=tmp_path) for place in (wheel, ROOT))
+    assert zipped.splitlines()[0].startswith(str(wheel))
+    assert zipped.splitlines()[1:] == here.splitlines()[1:] and "separability " in zipped
 
 
 def test_solves_where_nothing_can_be_written(tmp_path):

@@ -25,7 +25,7 @@ LAYERS = (
     ("language.training",),
     ("doors", "comparison"),
     ("page",),
-    ("figures", "bench", "estimator", "lens", "torch"),
+    ("figures", "estimator", "lens", "torch"),
     ("claims",),
     ("statements",),
     ("hunting",),

@@ -17,7 +17,6 @@ REGISTRIES = {
     "heads": "HEADS",
     "models": "MODELS SENTENCE_MODELS",
     "rules": "RULES",
-    "bench.contestants": "CONTESTANTS",
     "statements": "STATEMENTS",
     "engines": "ENGINES",
     "sweep.families": "FAMILIES",

@@ -90,7 +90,6 @@ MANY = {
     "attsvm.language.training.front.train",
     "attsvm.reproduce.runs.reproduce_claims",
     "attsvm.solvers.frobenius.coordinate._epoch",
-    "attsvm.solvers.frobenius.coordinate.epoch_twin",
     "attsvm.solvers.frobenius.large.solve_rows",
     "attsvm.solvers.frobenius.semismooth._line_search",
     "attsvm.solvers.frobenius.semismooth.newton",

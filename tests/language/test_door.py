@@ -9,7 +9,7 @@ import attsvm
 from attsvm import language
 from attsvm.errors import BadTokens, Unsupported
 
-LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
+LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 2, 0]]
 DATA = language.Sentences.of(LINES)
 
 
@@ -28,7 +28,7 @@ def test_both_doors_train_alike():
     one, other = attsvm.train(DATA, **given), language.train(DATA, **given)
     assert one.config == other.config
     np.testing.assert_array_equal(one.weights["W_kq"], other.weights["W_kq"])
-    with pytest.raises(BadTokens, match="needs Sentences"):
+    with pytest.raises(BadTokens, match="must be Sentences"):
         language.train(LINES)
 
 
@@ -56,7 +56,8 @@ def test_an_outcome_of_every_way_to_train():
 
 def premises(found):
     """(failing, unchecked) premises of a limit, a word of each."""
-    words = {"sentences agree": "realizable", "the embeddings": "orthonormal", "W_ov is": "staged"}
+    words = {"sentences are": "realizable", "the embeddings": "orthonormal", "W_ov is": "staged"}
+    words["each stage starts"] = "steady"
     return tuple(
         [next(word for start, word in words.items() if p.name.startswith(start)) for p in some]
         for some in (found.limit.failing, found.limit.unchecked)
@@ -88,6 +89,30 @@ def test_a_limit_is_proved_where_its_premises_hold():
     ]
     plain = attsvm.outcome(attsvm.two_stages(DATA, rule="gd", steps=(20, 20)), DATA)
     assert plain.limit.word == "conjectured" and not plain.limit.established
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"schedule": lambda t: 0.5**t}),
+        ({}, {"schedule": "sqrt"}),
+        ({}, {"init": {"W_kq": 30 * np.random.default_rng(1).standard_normal((3, 3))}}),
+        ({"rule": "sign"}, {}),
+        ({"schedule": "sqrt"}, {}),
+        ({"init": "normal:1"}, {}),
+        ({"options": {"ridge": 0.1}}, {}),
+    ],
+)
+def test_a_limit_is_not_proved_for_other_steps_or_starts(first, second):
+    """Summable steps stand still, far starts and sign descent end elsewhere."""
+    head = attsvm.train(DATA, model="decoder", steps=20, **first)
+    path = attsvm.train(DATA, model="next-token", head=head, steps=20, **second)
+    found = attsvm.outcome(path, DATA, head)
+    assert premises(found) == (["steady"], []) and not found.limit.established
+    assert found.limit.word == (
+        "does not apply: premise 'each stage starts at zero and takes normalized steps of one "
+        "length' fails"
+    )
 
 
 def test_an_outcome_is_of_the_data_of_its_run():

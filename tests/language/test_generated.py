@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import Sentences, Unsupported
 from attsvm.data import SENTENCES
-from attsvm.data.sentences import cyclic, realizable
+from attsvm.data.sentences import closed, cyclic, realizable, unconfused
 from attsvm.language.order import orders
 from attsvm.language.realizable import realizability
 
@@ -24,6 +24,34 @@ def test_realizable_sets_are(seed):
     finding = realizability(data)
     assert finding.realizable and finding.dominant, finding
     assert (data.optimal.sum(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("make", [unconfused, closed])
+def test_sets_inside_the_premises(make, seed):
+    """Realizable, no token above and below others, none more often than the optimal one."""
+    N, length = 5 + seed, 5 if make is closed else (2, 5)
+    lines = make(N, length, N, seed)
+    data = Sentences.of(lines, vocabulary=N)
+    assert realizability(data).realizable
+    found = orders(data)
+    assert all("confused" not in order.kinds for order in found.values())
+    assert all(max(map(words.count, words)) == words.count(best) for words, best in _pairs(data))
+    if make is closed:
+        known = set(map(tuple, lines))
+        assert all(tuple(line[:k]) in known for line in lines for k in range(2, len(line)))
+    else:
+        assert data.size == N and {len(line) for line in lines[N:]} <= {3, 4, 5, 6}
+        several = [sum(order.kinds == "optimal") > 1 for order in found.values()]
+        assert any(several) or N < 8
+
+
+def _pairs(data):
+    """(its tokens, its optimal token) of each sentence."""
+    return [
+        (data.words[s, : data.lengths[s]].tolist(), int(data.words[s, data.optimal[s].argmax()]))
+        for s in range(data.size)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -69,7 +97,7 @@ def test_seeds(name):
     assert all(type(token) is int for line in make() for token in line)
 
 
-@pytest.mark.parametrize("make", [realizable, cyclic])
+@pytest.mark.parametrize("make", [realizable, cyclic, unconfused])
 def test_lengths_and_queries(make):
     lines = make(9, (2, 5), 30, seed=1, query_count=3)[9:]
     assert {len(line) for line in lines} == {3, 4, 5, 6}
@@ -109,6 +137,11 @@ def test_fixed_points_when_asked():
         (realizable, {"query_count": 0}, "query_count is 0"),
         (realizable, {"query_count": 21}, "query_count is 21"),
         (realizable, {"count": -1}, "count is -1"),
+        (unconfused, {"length": 1}, "length is 1"),
+        (unconfused, {"count": 10**6}, "at most"),
+        (closed, {"vocabulary": 1}, "the vocabulary is 1"),
+        (closed, {"length": 1}, "length 1"),
+        (closed, {"count": 21}, "at most 20"),
         (cyclic, {"group": 1}, "group is 1"),
         (cyclic, {"group": 21}, "group is 21"),
         (cyclic, {"copies": 0}, "copies is 0"),

@@ -5,8 +5,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from attsvm import Sentences
+from attsvm.data.sentences import paper_example
 from attsvm.errors import BadTokens
 from attsvm.language.order import KINDS, Order, orders
+from attsvm.language.problems import solve_attention
+from attsvm.language.realizable import realizability
+from attsvm.language.unseen import predicted
 
 Q = 9  # the query of the hand examples: never optimal, so below every optimal token
 
@@ -277,3 +281,20 @@ def test_tokens_beyond_the_vocabulary_are_refused(token):
         order.kind(token)
     with pytest.raises(BadTokens, match="0…11"):
         order.comparable(0, token)
+
+
+def test_example_1_of_the_paper():
+    """SVOP, VOP, OPP, PSV: S >_S P; O >_O S, V; V >_V S; O >_P P; unseen SP → V, OSP → P."""
+    data = Sentences.of(paper_example(), vocabulary=list("SVOP"))
+    found = orders(data)
+    above = {
+        (data.word(q), data.word(order.tokens[i]), data.word(order.tokens[j]))
+        for q, order in found.items()
+        for i, j in zip(order.hi, order.lo, strict=True)
+    }
+    assert above == {tuple(pair) for pair in ("SSP", "OOS", "OOV", "VVS", "POP")}
+    finding = realizability(data, found)
+    assert finding.outside == () and finding.closed
+    W = solve_attention(found, np.eye(4)).W
+    asked = predicted([[0, 3, -1], [2, 0, 3]], W, np.eye(4), data.follows)
+    assert [data.word(y) for y in asked.label] == ["V", "P"] and not asked.tied.any()

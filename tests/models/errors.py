@@ -132,9 +132,3 @@ def precise_error(case: Case, loss: Loss) -> tuple[float, float]:
             error = max(error, float(np.abs(G / size - unit).max()), abs(mine - log_size))
             least = min(least, log_size)
     return error, least
-
-
-def loose(kind: str, loss: Loss) -> bool:
-    """Whether the slope itself rounds: the squared loss near its minimum has slope 2⁻²⁰ from
-    margins 1 + 2⁻²⁰."""
-    return kind == "near minimum" and loss.name == "squared"

@@ -84,9 +84,9 @@ def tied_batch(kind: str, seed: int, W: np.ndarray, depth: float) -> Batch:
     kind: "equal scores", two tokens of each input, one of them attended; "all tied", every token
     of input 0; "all tied, all inputs"; "duplicates", the top token twice in each input; "same key",
     the top key twice in input 0 with other values; "zero query", input 0 attends to all alike;
-    "near minimum", top scores 1 + 2⁻²⁰ with labels 1; "plain", grid values without more. The top
-    values are 0 in "tied at top", two tokens of equal score there, and "all tied at top": a bent
-    head v·o − λ‖o‖² ties them there, and unties them on the way.
+    "near minimum" and "at minimum", top scores 1 + 2⁻²⁰ and 1 with labels 1; "plain", grid values
+    without more. The top values are 0 in "tied at top", two tokens of equal score there, and "all
+    tied at top": a bent head v·o − λ‖o‖² ties them there, and unties them on the way.
     """
     batch, top = saturated(random_batch(seed, B=len(W)), W, depth, seed)
     B, n, T, e = batch.values.shape
@@ -117,11 +117,15 @@ def tied_batch(kind: str, seed: int, W: np.ndarray, depth: float) -> Batch:
                 keys[b, i, one] = keys[b, i, a]
             elif kind == "zero query" and i == 0:
                 queries[b, i] = 0.0
-            elif kind == "near minimum":
-                values[b, i, a, 0] += 1 + 2.0**-20 - values[b, i, a] @ GRID_HEAD
-    if kind == "near minimum":
+            elif kind.endswith("minimum"):
+                above = 2.0**-20 if kind == "near minimum" else 0.0
+                values[b, i, a, 0] += 1 + above - values[b, i, a] @ GRID_HEAD
+    if kind.endswith("minimum"):
         labels = np.ones_like(labels)
     return Batch(keys, values, queries, labels, batch.present)
 
 
-TIES = ("plain", "equal scores", "all tied", "duplicates", "same key", "zero query", "near minimum")
+TIES = (
+    "plain", "equal scores", "all tied", "duplicates", "same key", "zero query", "near minimum",
+    "at minimum",
+)  # fmt: skip

@@ -10,7 +10,6 @@ from attsvm.models import MODELS
 from attsvm.models.model import evaluate, log_norm
 from tests.models.errors import (
     PAIRS,
-    loose,
     precise_error,
     saturated_case,
     tied_case,
@@ -24,12 +23,8 @@ from tests.models.instances import (
     random_params,
     tied_batch,
 )
+from tests.tolerances import LOG_DOMAIN
 
-# Logits of size L round by L units in the last place, and so does the gradient, relatively. The
-# largest error seen is 7e-13, in a logarithm of size 1500.
-PRECISE = 2e-12
-# Near its minimum the squared loss has slope 2⁻²⁰ from margins 1 + 2⁻²⁰ that round.
-NEAR_MINIMUM = 2e-9
 TINY = -200 * np.log(10.0)
 
 
@@ -41,7 +36,7 @@ def test_exact_ties(kind, depth, record_property):
         error, least = precise_error(tied_case(kind, seed, depth), loss)
         if depth > 20.0:
             assert least < TINY
-        assert error <= (NEAR_MINIMUM if loose(kind, loss) else PRECISE), loss.name
+        assert error <= LOG_DOMAIN, loss.name
         errors.append(error)
     record_property("largest error", float(max(errors)))
 
@@ -53,7 +48,7 @@ def test_ties_of_a_bent_head(kind, depth):
     model, params, batch, _ = tied_case(kind, 3, depth)
     case = model, params, batch, Quadratic(GRID_HEAD[None], 0.5)
     error, least = precise_error(case, LOSSES["logistic"])
-    assert error <= PRECISE
+    assert error <= LOG_DOMAIN
     assert np.isfinite(least)
     if kind.startswith("all"):
         assert least < -2 * depth + 20
@@ -65,7 +60,7 @@ def test_models(name, head):
     case = saturated_case(name, head)
     for loss in LOSSES.values():
         error, least = precise_error(case, loss)
-        assert error <= PRECISE, loss.name
+        assert error <= LOG_DOMAIN, loss.name
         assert least < TINY
 
 
@@ -76,7 +71,7 @@ def test_a_trained_head_where_slopes_underflow(name, loss):
     found = evaluate(*case, LOSSES[loss])
     assert ((found.margins > 999) & (found.margins < 1004)).all()
     assert found.gradient.log_scale["v"].max() < 2 * TINY
-    assert precise_error(case, LOSSES[loss])[0] <= PRECISE
+    assert precise_error(case, LOSSES[loss])[0] <= LOG_DOMAIN
 
 
 def test_all_tied_is_exactly_zero():

@@ -8,7 +8,7 @@ from attsvm.heads.linear import Linear
 from attsvm.heads.quadratic import Quadratic
 from attsvm.losses import LOSSES
 from attsvm.models import MODELS
-from attsvm.models.gradient import attention, terms, twin
+from attsvm.models.gradient import attention, terms
 from attsvm.rules.graded.wide import logs_of
 from tests.models.instances import (
     GRID_HEAD,
@@ -20,6 +20,7 @@ from tests.models.instances import (
     tied_batch,
 )
 from tests.tolerances import ROUNDING
+from tests.twins import attention as twin
 
 # Logits reach 1e5, and log s carries their rounding: |logit| units in the last place.
 SIZES = ({}, {"B": 1}, {"B": 1, "n": 1}, {"T": 1}, {"T": 2, "d": 1, "dq": 1}, {"mask": True})
@@ -82,7 +83,8 @@ def test_ties(kind, depth):
     batch = tied_batch(kind, 6, W, depth)
     for loss in LOSSES.values():
         _, M = compare(batch, W, Linear(GRID_HEAD[None]), loss)
-        assert np.isfinite(M).all()
+        # From the rounded margin, as here, the slope of the squared loss is 0 at its minimum.
+        assert np.isfinite(M).all() or (kind, loss.name) == ("at minimum", "squared")
 
 
 @pytest.mark.parametrize("kind", BENT)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm import BadSelection, BadTokens, Problem, Selection, Tokens, solve
+from attsvm import BadSelection, BadTokens, Problem, Selection, Tokens, TooLarge, solve
 from attsvm.ground.arrays import LARGEST
 from tests.tolerances import GAP, ROUNDING
 
@@ -190,3 +190,12 @@ def test_wrong_shape_of_W():
     for wrong in (np.ones(6), np.ones((2, 6)), 1.0):
         with pytest.raises(BadTokens, match=r"this problem needs \(6, 2\)"):
             problem.margins(wrong)
+
+
+@pytest.mark.parametrize("kind", [float, int, np.float32])
+def test_a_broadcast_array_too_large_to_write_out_is_refused_at_once(kind):
+    huge = np.broadcast_to(kind(1), (10**6, 10**6))
+    with pytest.raises(TooLarge, match="differences would need about"):
+        Problem.from_rows(huge)
+    with pytest.raises(TooLarge, match="X would need about"):
+        Tokens(huge[:, None])

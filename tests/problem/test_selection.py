@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from attsvm import BadSelection, BadTokens, Problem, Selection, Tokens
+from attsvm import (
+    BadSelection,
+    BadTokens,
+    Problem,
+    Selection,
+    Tokens,
+    basin,
+    optimality,
+    regpath,
+    relaxed,
+    solve_sets,
+)
 
 X = np.random.default_rng(3).standard_normal((3, 4, 2))
 TOKENS = Tokens(X)
@@ -147,11 +158,14 @@ def test_equal_best_scores_are_named():
     assert Selection.best(masked, [0.0, 1.0]).indices.tolist() == [0, 0]
 
 
-def test_a_tie_up_to_rounding():
-    """0.1 + 0.2 and 0.3 differ in the last bit only, as 3 × 0.1 of sums does."""
-    tokens = Tokens([[[0.1, 0.2, 0.0], [0.0, 0.0, 0.3]]])
-    with pytest.raises(BadSelection, match="tokens 0 and 1 of input 0"):
-        Selection.best(tokens, [1.0, 1.0, 1.0])
+def test_scores_that_rounding_ties_are_told_apart():
+    """The floats 0.1 and 0.2 add up to more than the float 0.3, in the last bit."""
+    for order in ([0, 1], [1, 0]):
+        tokens = Tokens(np.array([[[0.1, 0.2, 0.0], [0.0, 0.0, 0.3]]])[:, order])
+        assert Selection.best(tokens, [1.0, 1.0, 1.0]).indices.tolist() == [order.index(0)]
+    level = Tokens([[[0.1, 0.2], [0.0, 0.0], [0.2, 0.1]]])
+    with pytest.raises(BadSelection, match="tokens 0 and 2 of input 0 share"):
+        Selection.best(level, [1.0, 1.0])
 
 
 def test_one_token():
@@ -178,3 +192,21 @@ def test_a_selection_of_other_tokens_does_not_fit():
         Problem.of_labels(Tokens(X[:2], labels=[1, -1]), keep)
     with pytest.raises(BadSelection, match="the tokens"):
         Problem.finite(Tokens(X[:2]), keep, np.ones((2, 4)))
+
+
+@pytest.mark.parametrize(
+    "meet",
+    [
+        Problem.of, Problem.of_labels, solve_sets, relaxed, Selection.of,
+        lambda tokens, keep: Problem.any_of(tokens, keep, [1, 1, 1]),
+        lambda tokens, keep: Problem.finite(tokens, keep, np.full((3, 4), 0.25)),
+        lambda tokens, keep: optimality(tokens, keep, [1.0, 2.0]),
+        lambda tokens, keep: regpath(tokens, keep=keep, head=[1.0, 2.0], radii=[1.0]),
+        lambda tokens, keep: basin(tokens, keep, head=[1.0, 2.0]),
+    ],
+)  # fmt: skip
+def test_a_selection_that_keeps_a_masked_token_is_refused(meet):
+    keep = Selection.of(TOKENS, [1, 0, 0])
+    masked = Tokens(X, mask=MASK, labels=[1, 1, 1])
+    with pytest.raises(BadSelection, match="token 0 of input 2 is selected but masked out"):
+        meet(masked, keep)

@@ -19,12 +19,10 @@ SVG = """<?xml version="1.0" encoding="utf-8"?>
 <path d="M 0 0 L 72 36" clip-path="url(#p1)" style="fill: none; stroke: #ffffff"/>
 <image width="1" height="1" xlink:href="https://example.org/x.png"/></g></svg>
 """
-# Another picture with the same names, and a letter that both could share.
+# The same picture with a letter, which pictures can share.
 LETTER = '<path id="font-41" d="M 1 2 z" transform="scale(0.5)"/>'
-TALL = (
-    SVG.replace('width="72pt" height="36pt" viewBox="0 0 72 36"', 'viewBox="0 0 36 72"')
-    .replace("<defs>", f"<defs>{LETTER}", 1)
-    .replace("</g></svg>", '<use xlink:href="#font-41" x="9"/></g></svg>')
+LETTERED = SVG.replace("<defs>", f"<defs>{LETTER}", 1).replace(
+    "</g></svg>", '<use xlink:href="#font-41" x="9"/></g></svg>'
 )
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8ff"
@@ -43,7 +41,8 @@ def record(name: str, **changes: Any) -> dict[str, Any]:
             {"what": "cosine", "seen": 0.99999, "asked": "≥ 0.9", "met": True},
             {"what": "norm", "seen": "inf", "asked": "", "met": None},
         ],
-        "judged": 3, "gap": 1e-12, "reason": "", "differs": "",
+        "judged": 3, "gap": 1e-12, "reason": "", "differs": "", "numbered": "v1, Theorem 4",
+        "size": "half of the instances",
         "reference": "tarzanagh2023maxmargin", "hash": "0123456789ab", "version": "0.0.1",
         "config": {"steps": 3}, "digest": "d", "quick": True, "seconds": 1.25, "cpu_seconds": 1.0,
         "compile_seconds": 40.0,
@@ -84,8 +83,6 @@ def made_up(folder: Path) -> Path:
         (folder / part).mkdir(parents=True, exist_ok=True)
     (folder / "attsvm.json").write_text(json.dumps({"format": FORMAT}))
     (folder / "results.json").write_text(json.dumps(records))
-    (folder / "figures" / "A.paths.narrow.svg").write_text(TALL)
-    (folder / "figures" / "A.markup.narrow.svg").write_text(SVG)  # the same as the wide one
     for entry in records[:3]:
         (folder / "figures" / f"{entry['id']}.svg").write_text(SVG)
         (folder / "figures" / f"{entry['id']}.png").write_bytes(PNG)

@@ -4,14 +4,12 @@ import errno
 from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 
 from attsvm.claims import CLAIMS
 from attsvm.cli.parts.live import Board
 from attsvm.reproduce import runs as running
-from tests.claims.tampering.fabricated import read, write
 from tests.cli.command import refused
 from tests.reproduce.made_claims import NAME, made
 
@@ -48,6 +46,16 @@ def test_a_claim_that_fails_ends_with_5(run):
     assert "1 holds, 1 fails" in done.out
     assert run("report", "attsvm-report").code == 5
     assert run("reproduce", NAME).code == 0, "only what was asked for counts"
+
+
+def test_not_reproduced_at_this_size_is_no_failure(run, monkeypatch):
+    small = made(FAILING, full={"x": 9, "limit": 2}, trust="read", size="1 of 500 instances")
+    monkeypatch.setitem(CLAIMS, FAILING, small)
+    done = run("reproduce", "Z", "--jobs", "1")
+    assert done.code == 0
+    assert "2 claims: 1 holds, 1 not reproduced at this size\n" in done.out
+    assert run("report", "--json").report["not reproduced at this size"] == 1
+    assert "Size: 1 of 500 instances" in run("show", FAILING).out
 
 
 def test_a_claim_that_breaks_ends_with_5(run, monkeypatch):
@@ -124,16 +132,6 @@ def test_report_draws_the_page_again(run):
     done = run("report", "attsvm-report")
     assert done.code == 0 and page.read_text("utf-8") == text
     assert done.out.endswith("page: attsvm-report/report.html\n")
-
-
-def test_report_judges_again_when_asked(run):
-    run("reproduce", NAME)
-    folder = Path("attsvm-report")
-    write(folder, NAME, {**read(folder, NAME), "x": np.array(5.0)})
-    assert run("report", "attsvm-report").code == 0
-    done = run("report", "attsvm-report", "--judge")
-    assert done.code == 5
-    assert "holds on file, fails from the saved arrays" in done.err
 
 
 def test_a_broken_record_is_named(run):

@@ -4,15 +4,13 @@ import errno
 import json
 import os
 
-import numpy as np
 import pytest
 
 from attsvm.claims import CLAIMS
 from attsvm.errors import BadTokens, NotConverged, Unsupported
-from attsvm.reproduce import chosen_ids, judge, reproduce_claims
+from attsvm.reproduce import chosen_ids, reproduce_claims
 from attsvm.reproduce import folder as page_folder
 from attsvm.reproduce import runs as running
-from tests.claims.tampering.fabricated import read, write
 from tests.reproduce.made_claims import NAME, made
 
 OTHER = "Z.second"
@@ -47,7 +45,7 @@ def test_records_are_kept(tmp_path, runs):
     ]  # fmt: skip
     assert json.loads((out / "results.json").read_text()) == records
     names = {path.name for path in out.rglob("*") if path.is_file()}
-    ends = ("json", "npz", "motion.json", "svg", "png", "narrow.svg")
+    ends = ("json", "npz", "motion.json", "svg", "png")
     assert names == {"attsvm.json", "results.json"} | {
         f"{name}.{end}" for name in (NAME, OTHER) for end in ends
     }
@@ -84,7 +82,7 @@ def test_a_broken_file_is_named_kept_and_made_again(tmp_path, runs, said, ending
 
 def test_lost_pictures_are_drawn_without_a_run(tmp_path, runs):
     reproduce_claims([NAME], out=tmp_path)
-    lost = [tmp_path / "figures" / f"{NAME}.{end}" for end in ("svg", "narrow.svg")]
+    lost = [tmp_path / "figures" / f"{NAME}.{end}" for end in ("svg", "png")]
     lost.append(claim_file(tmp_path, NAME, "motion.json"))
     content = [file.read_bytes() for file in lost]
     for file in lost:
@@ -150,10 +148,23 @@ def test_a_folder_of_other_things_is_refused(tmp_path, runs):
 @pytest.mark.parametrize("stamp", ['{"format": 99}', "{", "[]"])
 def test_a_folder_of_another_version_is_refused(tmp_path, runs, stamp):
     (tmp_path / "attsvm.json").write_text(stamp)
-    for act in (lambda: reproduce_claims([NAME], out=tmp_path), lambda: judge(tmp_path)):
-        with pytest.raises(BadTokens, match="written by another version"):
-            act()
+    with pytest.raises(BadTokens, match="written by another version"):
+        reproduce_claims([NAME], out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["attsvm.json"]
+
+
+def test_a_run_that_is_killed_before_its_record_is_run_again(tmp_path, runs, monkeypatch):
+    reproduce_claims([NAME], out=tmp_path)
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "judged", killed)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce_claims([NAME], out=tmp_path, quick=True)
+    reproduce_claims([NAME], out=tmp_path)
+    assert runs == [NAME] * 3
 
 
 def test_old_half_written_files_are_removed(tmp_path, runs):
@@ -164,28 +175,6 @@ def test_old_half_written_files_are_removed(tmp_path, runs):
     os.utime(old, (1, 1))
     reproduce_claims([NAME], out=tmp_path)
     assert not old.exists() and new.exists()
-
-
-def test_judging_again_sees_changed_arrays(tmp_path, runs, said):
-    reproduce_claims([NAME, OTHER], out=tmp_path)
-    assert [r["verdict"] for r in judge(tmp_path, say=said.append)] == ["holds", "holds"]
-    assert said == []
-    picture = (tmp_path / "figures" / f"{NAME}.svg").read_bytes()
-    write(tmp_path, NAME, {**read(tmp_path, NAME), "x": np.array(5.0)})
-    write(tmp_path, OTHER, {"y": np.array(5.0)})
-    records = judge(tmp_path, say=said.append)
-    assert [r["verdict"] for r in records] == ["fails", "undecided"]
-    assert "KeyError" in records[1]["error"]
-    assert said[0] == f"{NAME}: holds on file, fails from the saved arrays"
-    assert (tmp_path / "figures" / f"{NAME}.svg").read_bytes() != picture
-    assert runs == [NAME, OTHER], "nothing was run"
-
-
-def test_judging_leaves_another_config_alone(tmp_path, runs, said, monkeypatch):
-    before = reproduce_claims([NAME], out=tmp_path)
-    monkeypatch.setitem(CLAIMS, NAME, made(full={"x": 1, "limit": 0}))
-    assert judge(tmp_path, say=said.append) == before
-    assert "run with another config" in said[0]
 
 
 def test_numbers_that_are_not_finite_are_null(tmp_path):

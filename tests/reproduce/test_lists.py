@@ -37,7 +37,8 @@ def test_a_table_is_put_between_its_marks():
     ]
     page = with_table(f"before\n{BEGIN}\nbefore the run\n{END}\nafter\n", verdict_table(records))
     assert table_ids(page) == ["Z.one", "Z.two"]
-    assert "2 claims: 1 holds, 1 fails." in page
+    counts = "1 from papers and 0 of our own questions"
+    assert f"2 claims: 1 holds, 1 fails (of those that fail, {counts})." in page
     assert r"a \| b &lt;i>" in page and "before the run" not in page
     assert page.startswith("before\n") and page.endswith(f"{END}\nafter\n")
     assert with_table(page, verdict_table(records)) == page
@@ -47,15 +48,16 @@ def test_a_table_is_put_between_its_marks():
 
 def test_a_recalled_theorem_is_a_statement_under_test():
     record = {"id": "Z.x", "title": "t", "kind": "theorem", "trust": "as recalled"}
-    row = verdict_table([{**record, "verdict": "fails"}]).splitlines()[-1]
-    assert row == "| `Z.x` | t | statement | as recalled | fails |"
-    row = verdict_table([{**record, "trust": "read", "verdict": "fails"}]).splitlines()[-1]
-    assert row == "| `Z.x` | t | theorem | read | fails |"
+    row = verdict_table([{**record, "verdict": "undecided", "differs": "so"}]).splitlines()[-1]
+    assert row == "| `Z.x` | t | statement |  |  | as recalled | undecided |"
+    said = {"trust": "read", "verdict": "fails", "numbered": "v1, Theorem 4", "size": "half"}
+    row = verdict_table([{**record, **said}]).splitlines()[-1]
+    assert row == "| `Z.x` | t | theorem | v1, Theorem 4 | half | read | fails |"
 
 
 def test_questions_differ_from_nothing_published():
     asked = [claim for claim in CLAIMS.values() if claim.kind == "question"]
-    assert len(asked) == 17 and not any(claim.differs for claim in asked)
+    assert len(asked) == 19 and not any(claim.differs for claim in asked)
     # Three were read: a printed theorem whose proof leaves an inequality open, a conjecture, and a
     # remark without a proof.
     read = {claim.id for claim in asked if claim.trust not in ("measured", "derived")}
@@ -70,6 +72,7 @@ def test_questions_differ_from_nothing_published():
 
 def test_statements_cannot_break_their_row():
     claim = SimpleNamespace(
-        id="Z.x", paper="Z", kind="figure", trust="code", real=False, statement="a|b\nc", differs=""
-    )
-    assert "| `Z.x` | figure | code | a\\|b c |\n" in claims_page([claim])
+        id="Z.x", paper="Z", kind="figure", trust="code", real=False, statement="a|b\nc",
+        differs="", numbered="Figure 6", size="half",
+    )  # fmt: skip
+    assert "| `Z.x` | figure | Figure 6 | half | code | a\\|b c |\n" in claims_page([claim])

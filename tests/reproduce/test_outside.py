@@ -79,7 +79,7 @@ def test_they_are_run_judged_drawn_and_paged(run, file):
     assert done.code == 5 and "1 holds, 1 fails" in done.out
     folder = Path("attsvm-report")
     names = {path.name for path in folder.rglob("mine.*")}
-    ends = ("json", "npz", "svg", "png", "narrow.svg")
+    ends = ("json", "npz", "svg", "png")
     assert names == {f"mine.{name}.{end}" for name in ("one", "two") for end in ends}
     page = (folder / "report.html").read_text("utf-8")
     assert f"attsvm reproduce mine.one --from {source}" in page and "<h2 id=" in page
@@ -109,16 +109,6 @@ def test_the_page_keeps_them_when_others_are_run(run, file):
     assert report["claims"][0]["from"].endswith("mine.py")
     text = Path("attsvm-report/report.html").read_text("utf-8")
     assert "mine.one" in text
-
-
-def test_they_are_judged_again_with_their_file(run, file):
-    source = file(TWO)
-    run("reproduce", "mine.one", "--from", source, "--jobs", "1")
-    done = run("report", "--judge")
-    assert done.code == 0 and f"add --from {source} to judge it" in done.err
-    done = run("report", "--judge", "--from", source)
-    assert done.code == 0 and done.err == ""
-    refused(run("report", "--from", source), "--from goes with --judge")
 
 
 def test_a_changed_number_runs_it_again_and_a_changed_docstring_does_not(file, tmp_path):

@@ -16,6 +16,7 @@ from attsvm.solvers.frobenius import large as frobenius_large
 from attsvm.solvers.frobenius.large import solve_rows
 from attsvm.solvers.frobenius.semismooth import newton
 from tests.tolerances import GAP, ORACLE, ROUNDING
+from tests.twins import frobenius as twins
 
 Rows = dict[str, Any]
 
@@ -118,7 +119,7 @@ def test_compiled_epoch_equals_its_twin(kind: type, budget: float, omega: float)
     rows = coordinate.sort_rows(**given, budget=budget)
     order = np.random.default_rng(0).permutation(len(rows.query))
     sides = []
-    for epoch in (coordinate._epoch, coordinate.epoch_twin):
+    for epoch in (coordinate._epoch, twins.epoch):
         lam, W, active, count = np.zeros(60), np.zeros((6, 5)), np.arange(60), np.diff(rows.start)
         worst = [epoch(
             rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
@@ -135,7 +136,7 @@ def test_blocks_take_the_steps_of_one_query_after_the_other() -> None:
     rows = coordinate.sort_rows(**given)
     assert len(rows.query) > 2 * coordinate.BLOCK
     m, sides = len(rows.b), []
-    for epoch in (coordinate._epoch, coordinate.epoch_twin):
+    for epoch in (coordinate._epoch, twins.epoch):
         lam, W, active, count = np.zeros(m), np.zeros((6, 6)), np.arange(m), np.diff(rows.start)
         epoch(
             rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,

@@ -102,5 +102,5 @@ def test_what_cannot_be_certified_is_named():
             attsvm.certify(problem, "frobenius", W)
     with pytest.raises(BadTokens, match="multipliers of ties"):
         attsvm.certify(problem, "frobenius", np.zeros((6, 6)), None, [1.0])
-    with pytest.raises(BadTokens, match="certify takes a Problem"):
+    with pytest.raises(BadTokens, match="problem must be a Problem, this is"):
         attsvm.certify(tokens, "frobenius", np.zeros((6, 6)))

@@ -1,5 +1,6 @@
 """The relaxed problem of joint training, and kept sets of which one member must win."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -130,3 +131,18 @@ def test_inseparable_sets_carry_a_proof():
     tokens = Tokens(X)
     found = solve_sets(tokens, Selection.of(tokens, [[0]]))
     assert found.certificate.status == "inseparable" and found.gap == np.inf
+    assert found.certificate.proof == "exact" and found.lower == np.inf
+
+
+@pytest.mark.filterwarnings("ignore:no feasible W was found")  # of choice (1, 0)
+def test_a_numerical_proof_of_one_choice_does_not_leave_the_bound():
+    # W = (−1, 2e16, 0) meets the rows of choice (0, 0) exactly; floats cannot tell that it exists.
+    X = np.zeros((2, 3, 3))
+    X[0, 0], X[0, 1], X[1, 0] = [1.0, 1e-16, 0.0], [0.0, 0.0, 1e-17], [-1.0, 0.0, 0.0]
+    tokens = Tokens(X, mask=[[1, 1, 1], [1, 1, 0]])
+    W = [Fraction(-1), 2 / Fraction(1e-16), Fraction(0)]
+    for row in (X[0, 0], X[1, 0]):
+        assert sum(Fraction(float(x)) * w for x, w in zip(row, W, strict=True)) == 1
+    assert solve_sets(tokens, [[0, 1], [0]]).lower <= 2e16
+    alone = solve_sets(tokens, [[0], [0]])
+    assert alone.certificate.proof == "numerical" and alone.lower <= 2e16 and alone.gap == np.inf

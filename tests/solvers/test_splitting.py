@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
-from attsvm.bench.instances import planted_20
 from attsvm.norms.norm import law_inputs
 from attsvm.solvers.splitting_parts.squared import Squared
+from benchmarks.instances import planted_20
 from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ORACLE, ROUNDING
 
 SMOOTH = ("nuclear", "spectral", "l1.1", "l1.75", "l3")

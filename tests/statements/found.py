@@ -20,7 +20,7 @@ FOUND: dict[str, dict[str, Any]] = {
         "y": [-1, 1],
         "p0": [-1, -3],
     },
-    "strict-order": {"marks": [[1, 2, 0], [0, 0, 1]]},
+    "proposition-2": {"marks": [[0, 0, 2, 0], [1, 1, 0, 2]]},
     "weak-order": {"marks": [[0, 0, 1, 0], [1, 2, 0, 1], [0, 0, 0, 2]]},
     "falls-along-solution": {
         "X": [[[2, -2], [-2, 0], [0, -3]]],
@@ -55,8 +55,8 @@ def _two_nuclear(one: dict[str, Any]) -> bool:
 # equal-scores is checked from its saved proof by tools/check_proof.py instead.
 CHECKS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "every-input-tight": independent.no_tight_token,
-    "strict-order": lambda one: independent.order_falls(one["marks"], ties=True),
-    "weak-order": lambda one: independent.order_falls(one["marks"], ties=False),
+    "proposition-2": lambda one: independent.column_is_off_formula(one["marks"]),
+    "weak-order": lambda one: independent.order_falls(one["marks"]),
     "falls-along-solution": lambda one: independent.slope_along_solution(one) > 1e-4,
     "least-norm": independent.shorter_local_optimum,
     "nuclear-unique": _two_nuclear,

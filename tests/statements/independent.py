@@ -82,8 +82,8 @@ def no_tight_token(one: dict[str, Any]) -> bool:
     return p is not None and any(all(dot(minus(x[0], t), p) > 1 for t in x[1:]) for x in one["X"])
 
 
-def order_falls(marks: Any, *, ties: bool) -> bool:
-    """Sentences, read from their marks, whose column ranks a kind wrongly."""
+def column_of(marks: Any) -> tuple[Vector, set[int], set[int]]:
+    """(column, tokens above some other, tokens below some other) of sentences, by their marks."""
     N = len(marks[0]) + 1
     over = set()
     for row in marks:
@@ -97,13 +97,26 @@ def order_falls(marks: Any, *, ties: bool) -> bool:
         [Fraction((t == a) - (t == b)) for t in range(N)] for a, b in over
     ]  # the closure adds rows of margin 2, which change nothing
     u = least(rows)
-    above, below = {a for a, _ in over}, {b for _, b in over}
-    rank = {t: 2 * (t not in below and t in above) - 2 * (t not in above and t in below)
-            for t in range(N)}  # fmt: skip
-    return u is not None and any(
-        rank[a] > rank[b] and (u[b] > u[a] or (ties and u[b] == u[a]))
-        for a, b in product(range(N), repeat=2)
-    )
+    assert u is not None
+    return u, {a for a, _ in over}, {b for _, b in over}
+
+
+def order_falls(marks: Any) -> bool:
+    """Sentences whose column ranks a token of a kind below over one of a kind above."""
+    u, above, below = column_of(marks)
+    rank = [2 * (t not in below and t in above) - 2 * (t not in above and t in below)
+            for t in range(len(u))]  # fmt: skip
+    return any(rank[a] > rank[b] and u[b] > u[a] for a, b in product(range(len(u)), repeat=2))
+
+
+def column_is_off_formula(marks: Any) -> bool:
+    """Sentences without confused tokens whose column is not |N|/(|O| + |N|), −|O|/(|O| + |N|)."""
+    u, above, below = column_of(marks)
+    assert not above & below
+    size = len(above) + len(below)
+    values = {**dict.fromkeys(above, Fraction(len(below), size)),
+              **dict.fromkeys(below, Fraction(-len(above), size))}  # fmt: skip
+    return u != [values.get(t, Fraction(0)) for t in range(len(u))]
 
 
 def shorter_local_optimum(one: dict[str, Any]) -> bool:

@@ -37,7 +37,7 @@ def test_it_breaks_it_by_plain_fractions(name):
     ("name", "drawn"),
     [
         ("every-input-tight", {"X": [[[0], [-1]], [[1], [0]]]}),
-        ("strict-order", {"marks": [[2, 1]]}),
+        ("proposition-2", {"marks": [[2, 1, 1, 0], [0, 1, 1, 2]]}),
         ("weak-order", {"marks": [[1, 2, 0], [0, 0, 1]]}),
         ("least-norm", {"X": [[[2, 0], [0, 1]]], "v": [1, 0]}),
         ("nuclear-rank", {"X": [[[0, 1], [0, 0]], [[0, 0], [0, 1]]], "z": [[0, 1], [1, 0]]}),
@@ -87,12 +87,24 @@ def test_a_first_gradient_that_prefers_the_best_tokens_is_not_enough(tmp_path):
     assert rechecked(proof, tmp_path)
 
 
+def test_the_strict_order_asks_for_no_confused_token():
+    """Sentences 0 [1] 3; 2 [3]: token 3 is above 2 and below 1, and ties with 0."""
+    statement, one = STATEMENTS["strict-order"], instance("strict-order", TIED)
+    assert statement.broken_by(one) > statement.tolerance
+    assert not statement.holds_premises(one)
+    assert statement.kind == "theorem"
+
+
+TIED = {"marks": [[1, 2, 0], [0, 0, 1]]}
+
+
 def test_claims_are_found_by_their_id():
     from attsvm.statements import statement_of
 
     assert statement_of("B.loss-level").name == "loss-level"
-    with pytest.raises(Unsupported, match=r"several statements.*strict-order"):
-        statement_of("D.order-extension-ties")
+    with pytest.raises(Unsupported, match=r"several statements.*weak-order"):
+        statement_of("D.confused-tokens")
+    assert statement_of("D.star-orders").name == "strict-order"
     with pytest.raises(Unsupported, match=r"A\.joint-path cannot be hunted; these.*equal-scores"):
         statement_of("A.joint-path")
     with pytest.raises(Unsupported, match="nearest are low-rank"):

@@ -29,6 +29,21 @@ def test_a_sweep_from_its_spec_to_its_picture(spec_file, tmp_path):
     assert (tmp_path / "f.svg").read_text().startswith("<?xml")
 
 
+def test_a_spec_is_run_and_drawn_in_one_go(spec_file, tmp_path):
+    out, table = tmp_path / "out", tmp_path / "t.csv"
+    words = (spec_file, "--out", out, "--engine", "here", "--table", table)
+    code, _, said = command(*words, "--figure", tmp_path / "f.txt")
+    assert code == 2 and "a figure is one of" in said and not out.exists()
+    code, text, said = command(*words, "--figure", out / "f.svg", "--json")
+    assert code == 0 and said == ""
+    found = json.loads(text)
+    assert (found["done"], found["table"], found["figure"]) == (60, str(table), str(out / "f.svg"))
+    assert table.read_bytes() == (out / "table.csv").read_bytes()
+    assert (out / "f.svg").read_text().startswith("<?xml")
+    code, text, _ = command(*words)
+    assert code == 0 and "60 of them from before" in text and "t.csv is written" in text
+
+
 def test_a_dry_run_counts_and_writes_nothing(spec_file, tmp_path):
     code, text, _ = command(spec_file, "--out", tmp_path / "out", "--dry-run", "--json")
     found = json.loads(text)
@@ -76,3 +91,9 @@ def test_bad_words_are_one_sentence(spec_file, tmp_path, words, said):
     code, text, error = command(*(stands.get(word, word) for word in words), cwd=tmp_path)
     assert code == 2 and text == "" and error.count("\n") == 1
     assert said in error
+
+
+def test_help_says_what_quick_does():
+    code, text, _ = command("--help")
+    words = " ".join(text.replace("│", " ").split())
+    assert code == 0 and "the fewer seeds, points or steps of the spec's table quick" in words

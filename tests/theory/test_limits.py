@@ -209,7 +209,7 @@ def test_heads_and_losses():
     assert holds(alone, "head is linear")[0] is True and holds(alone, "one best")[0] is None
     several = predict("weight", "gd", tokens, head=np.stack([v, -v]))
     assert holds(several, "one best token")[0] is None
-    assert "3 columns always suffice" in holds(predict("factored", "gd", tokens), "as wide")[1]
+    assert "rank of 3 always" in holds(predict("factored", "gd", tokens), "from their start")[1]
 
 
 def test_a_theorem_waits_for_its_premises():

@@ -158,8 +158,38 @@ def test_what_is_told_names_the_limit():
     assert "does not apply" in squared.limit.word and squared.limit.status == "proved"
     assert found.loss != squared.loss
     wide = attsvm.outcome((W, np.eye(4)), TOKENS, V, rule="gd").limit
-    (width,) = [p for p in wide.premises if "as wide" in p.name]
-    assert width.holds is True and "the width is 4; 3 columns" in width.detail
+    (reach,) = [p for p in wide.premises if "from their start" in p.name]
+    assert reach.holds is True and "rank of at most 4; 3 always suffices" in reach.detail
+
+
+@pytest.mark.parametrize("rule", ["gd", "ngd", "polyak", "spectral", "muon"])
+def test_equal_columns_of_the_factors_stay_equal(rule):
+    """The width of the factors is 4, and W stays of rank one: the limit's rank is not reached."""
+    draw = np.random.default_rng(0)
+    start = {name: np.repeat(0.1 * draw.standard_normal((4, 1)), 4, axis=1) for name in "KQ"}
+    path = attsvm.train(
+        TOKENS, model="factored", rule=rule, head=V, lr=0.05, steps=300, init=start, width=4
+    )
+    found = attsvm.outcome(path, TOKENS, V)
+    assert found.rank == 1 and "rank of W          1" in repr(found)
+    (reach,) = [p for p in found.limit.premises if "from their start" in p.name]
+    assert reach.detail.startswith("from its start K Qᵀ has a rank of at most 1; ")
+    if found.limit.norm == "nuclear":
+        assert reach.holds is False and "least-norm solution has rank" in reach.detail
+        assert found.limit.word.endswith("premise 'the factors can reach the limit's rank from "
+                                         "their start' fails")  # fmt: skip
+    else:  # spectral solutions have many ranks
+        assert reach.holds is None
+    free = attsvm.train(TOKENS, model="factored", rule=rule, head=V, lr=0.05, steps=300)
+    limit = attsvm.outcome(free, TOKENS, V).limit
+    assert {p.name: p.holds for p in limit.premises}[reach.name] is True
+
+
+def test_what_is_of_the_rule_and_what_is_of_this_run():
+    path = attsvm.train(TOKENS, rule="ngd", head=V, lr=0.1, steps=2000)
+    said = repr(attsvm.outcome(path, TOKENS, V))
+    assert "rule ngd, model weight: frobenius (proved if: " in said
+    assert "this run: converges, proved (" in said
 
 
 def test_a_path_checks_its_premises_on_its_data():

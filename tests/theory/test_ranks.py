@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attsvm import solve
+from attsvm import Problem, solve
 from tests.theory.ranks import both, instance
 
 
@@ -23,3 +23,17 @@ def test_nuclear_solutions_have_low_rank_and_frobenius_solutions_full(n: int, me
     frobenius = [solve(instance(n, seed)).require().rank for seed in range(5)]
     assert abs(np.mean(nuclear) - mean) < 0.35  # three standard errors of a mean over 20 seeds
     assert frobenius == [n] * 5
+
+
+@pytest.mark.parametrize("small", [2e-4, 2e-3, 0.5])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
+def test_the_bound_counts_every_singular_value_that_the_rank_counts(
+    small: float, tol: float
+) -> None:
+    # diag(1, small, 0) is the only solution: the rows name its entries.
+    D = np.eye(3)[[0, 1]]
+    best = solve(Problem.from_rows(D, D, b=[1.0, small]), "nuclear", tol=tol)
+    assert best.rank <= best.rank_bound and best.rank_bound >= 2
+    if tol == 1e-9:
+        assert best.rank_bound == 2
+    assert solve(best.problem, "frobenius").rank_bound == 3  # nothing is known in another norm

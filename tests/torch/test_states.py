@@ -2,6 +2,7 @@
 
 import copy
 import io
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,12 +10,11 @@ import torch
 
 import attsvm.torch as at
 from attsvm.errors import Unsupported
-from attsvm.torch.mirror import _left_by
-from attsvm.torch.one_pass import step
+from attsvm.torch import mirror
 from tests.torch.small import made, trained
 from tests.torch.test_optimizers import MAKERS, every
 
-# Whole exponents, square roots, and true powers, whose kernels round in their own ways.
+# Powers by multiplications and powers by logarithms round in different ways.
 EXPONENTS = (1 + 1 / 64, 1.05, 1.1, 1.3, 1.7, 2.5, 3.0, 11.0)
 WITH_MOMENTUM = {"momentum": 0.9}
 
@@ -31,18 +31,69 @@ def saved(*things):
 def test_dual_variables_are_known_again_at_every_size(p):
     """A loaded state keeps every u whose weight is what a step left, tiny and huge ones too."""
     sizes = 10.0 ** np.random.default_rng(0).uniform(-44, 3, 20_000)
-    u = (sizes ** (p - 1)).astype(np.float32)
-    w = np.empty_like(u)
-    step(u, np.zeros_like(u), w, lr=0.0, shrink=1.0, p=p)
-    assert torch.equal(_left_by(torch.from_numpy(u), torch.from_numpy(w), p), torch.from_numpy(w))
-    x = torch.nn.Parameter(torch.from_numpy(w.copy()))
-    optimizer = at.MirrorDescent([x], lr=0.1, p=p)
-    optimizer.state[x]["dual"] = torch.from_numpy(u.copy())
+    x = torch.nn.Parameter(torch.from_numpy(sizes.astype(np.float32)))
+    optimizer = at.MirrorDescent([x], lr=1e-8, p=p)
+    x.grad = torch.ones_like(x)
+    optimizer.step()
+    u, w = optimizer.state[x]["dual"].clone(), x.detach().clone()
     optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     x.grad = torch.zeros_like(x)
     optimizer.step()
-    assert np.array_equal(optimizer.state[x]["dual"].numpy(), u)
-    assert np.array_equal(x.detach().numpy(), w)
+    assert torch.equal(optimizer.state[x]["dual"], u) and torch.equal(x, w)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_steps_together_are_the_steps(p, dtype):
+    ends = []
+    for foreach in (None, True):
+        model = made(width=200).to(dtype)
+        trained(model, at.MirrorDescent(model.parameters(), lr=0.003, p=p, foreach=foreach), 0, 5)
+        ends.append(model.parameters())
+    assert all(map(torch.equal, *ends))
+
+
+@pytest.mark.parametrize("p", [1 + 1 / 64, 1.02, 1.1, 1.2, 1.3, 1.5, 3.0, 11.0])
+@pytest.mark.parametrize("size", [0, 1, 3, 1001])
+def test_the_compiled_loop_is_the_step_by_operations(p, size):
+    draw = torch.Generator().manual_seed(0)
+    u, g = torch.randn(size, generator=draw), torch.randn(size, generator=draw)
+    u[::17], g[::34] = 0.0, 0.0
+    x, (y, v) = torch.empty_like(u), (torch.empty(size).double(), u.double())
+    mirror._by_operations([y], [v], [g], lr=0.01, shrink=0.999, e=1 / (p - 1))
+    assert mirror._looped(x, u, g, lr=0.01, shrink=0.999, p=p)
+    assert torch.allclose(u.double(), v, rtol=1e-6, atol=1e-8)
+    exact = mirror._powers([u.double()], 1 / (p - 1))[0].float()
+    assert torch.allclose(x, exact, rtol=4e-6, atol=1e-37)  # 63 roundings at most
+
+
+@pytest.mark.parametrize("p", [1.3, 1.7, 2.5, 6.0])
+def test_powers_over_the_range_of_floats(p):
+    u = torch.exp2(torch.linspace(-125.5, 126.5, 20011))
+    w = mirror._left_by(u, torch.empty_like(u), p).double()
+    exact = u.double() ** (1 / (p - 1))
+    inside = (exact > 1.2e-38) & (exact < 3.3e38)
+    assert (w[inside] / exact[inside] - 1).abs().max() < 6e-7
+    assert (w[exact > 3.5e38] == torch.inf).all() and (w[exact < 6e-46] == 0).all()
+
+
+@pytest.mark.parametrize("p", [1.1, 1.3, 3.0, 11.0])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_compiled_loops_do_not_hide_what_is_not_finite(p, bad):
+    x = torch.nn.Parameter(torch.ones(40))
+    x.grad = torch.ones(40)
+    x.grad[7] = bad
+    at.MirrorDescent([x], lr=0.1, p=p).step()
+    assert (~torch.isfinite(x)).nonzero().tolist() == [[7]]
+
+
+@pytest.mark.parametrize("k", [2, 3, 9, 10, 64])
+def test_whole_powers_against_fractions(k):
+    u = torch.randn(60, generator=torch.Generator().manual_seed(0))
+    w = mirror._left_by(u, torch.empty_like(u), 1 + 1 / k)
+    for a, b in zip(u.tolist(), w.tolist(), strict=True):
+        exact = Fraction(a) * abs(Fraction(a)) ** (k - 1)
+        assert abs(Fraction(b) - exact) <= Fraction(k, 2**23) * abs(exact) + Fraction(1, 10**37)
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
@@ -181,3 +232,54 @@ def test_a_rate_that_a_schedule_spoils_stops_every_group(name, lr):
     with pytest.raises(Unsupported, match="lr × weight_decay"):
         trained(model, optimizer, 2, 3)
     assert all(map(torch.equal, before, model.parameters()))
+
+
+def grouped(**options):
+    """A model and an optimizer with a group of its own for each parameter."""
+    model = made()
+    exponents = (1.1, 2.0, 1.3, 3.0)
+    parts = [{"params": x, "p": p} for x, p in zip(model.parameters(), exponents, strict=True)]
+    return model, at.MirrorDescent(parts, lr=0.01, **options)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_refused_step_changes_no_group(place):
+    model, optimizer = grouped(check_finite=True)
+    straight, unchecked = grouped()
+    trained(model, optimizer, 0, 3)
+    list(model.parameters())[place].grad.view(-1)[-1] = float("nan")
+    with pytest.raises(Unsupported, match=f"parameter 0 of group {place}, shape .* is not finite"):
+        optimizer.step()
+    trained(model, optimizer, 3, 6)
+    trained(straight, unchecked, 0, 6)
+    assert all(map(torch.equal, model.parameters(), straight.parameters()))
+
+
+def test_finite_gradients_of_every_size_are_taken():
+    x, empty = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(0))
+    x.grad, empty.grad = torch.full((5,), torch.finfo(torch.float32).max), torch.ones(0)
+    at.MirrorDescent([x, empty], lr=1e-38, p=1.5, check_finite=True).step()
+    assert torch.isfinite(x).all()
+
+
+def test_a_state_may_be_cleared():
+    model, optimizer = grouped()
+    trained(model, optimizer, 0, 3)
+    other, anew = grouped()
+    other.load_state_dict(model.state_dict())
+    optimizer.state.clear()
+    trained(model, optimizer, 3, 5)
+    trained(other, anew, 3, 5)
+    assert all(map(torch.equal, model.parameters(), other.parameters()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_an_exponent_may_change_between_steps(dtype):
+    model = made().to(dtype)
+    optimizer = at.MirrorDescent(model.parameters(), lr=0.01, p=1.5)
+    trained(model, optimizer, 0, 3)
+    twin = copy.deepcopy(model)
+    optimizer.param_groups[0]["p"] = 1.25
+    trained(model, optimizer, 3, 5)
+    trained(twin, at.MirrorDescent(twin.parameters(), lr=0.01, p=1.25), 3, 5)
+    assert all(map(torch.equal, model.parameters(), twin.parameters()))

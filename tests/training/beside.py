@@ -32,7 +32,7 @@ def library_run(s: Training) -> Path:
     queries = {} if "p" in s.start else {"queries": s.z}
     tokens = Tokens(s.X, labels=s.y, **queries)
     width = next((s.start[name].shape[1] for name in ("K", "V") if name in s.start), None)
-    return train(tokens, head="relu" if s.relu else s.v, width=width, **how)
+    return train(tokens, head="relu" if s.relu else s.v, width=width, loss=s.loss, **how)
 
 
 def apart(path: dict[str, np.ndarray], exact: dict[str, np.ndarray]) -> float:

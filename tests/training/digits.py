@@ -14,6 +14,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
+from tests.models.precise import SLOPES
+
 # Arrays of exact numbers, dtype object.
 Digits = np.ndarray[Any, np.dtype[Any]]
 Params = dict[str, Digits]
@@ -55,6 +57,7 @@ class Setting(Training):
     y: np.ndarray
     v: np.ndarray | None
     relu: bool = False
+    loss: str = "logistic"
 
     def slope(self) -> Slope:
         return _slope(self)
@@ -133,7 +136,7 @@ def _slope(setting: Setting) -> Slope:
             else:
                 grad = params["v"] if head is None else head
                 value = o @ grad
-            outer = -y[i] / (1 + mp.exp(y[i] * value)) / n
+            outer = SLOPES[setting.loss](y[i] * value) * y[i] / n
             scores = X[i] @ grad
             c = outer * s * (scores - s @ scores)
             G = G + np.outer(c @ X[i], z[i])
@@ -281,10 +284,15 @@ def _adam(setting: Training) -> Rule:
     return rule
 
 
+def _unit(G: Digits, size: Digits) -> Digits:
+    return G / mp.sqrt(mp.fdot(G.ravel(), G.ravel()))
+
+
 RULES: dict[str, Callable[[Training], Rule]] = {
     "spectral": _plain(lambda m, size: polar(m, max(size.ravel())), 0.0),
     "muon": _plain(lambda m, size: polar(m, max(size.ravel())), 0.95),
     "sign": _plain(lambda m, size: _sign(_clean(m, size)), 0.0),
     "signum": _plain(lambda m, size: _sign(_clean(m, size)), 0.9),
     "adam": _adam,
+    "ngd": _plain(_unit, 0.0),
 }

@@ -8,13 +8,14 @@ from numpy.testing import assert_allclose
 
 from attsvm import BadTokens, Unsupported, outcome
 from attsvm.losses import LOSSES
-from attsvm.models.gradient import fused, twin
+from attsvm.models.gradient import fused
 from attsvm.models.gradient.attention import Slopes
 from attsvm.models.gradient.batch import Batch
 from attsvm.theory.proofs import covered_step
 from attsvm.training import task as token_task
 from attsvm.training.front import train
 from tests.training.test_fused import equal, plainly, same, stack
+from tests.twins import attention as twin
 
 EPS = 2.0**-52
 # With steps of 0.1 factors swing across the valley of the loss, and the swings grow what each step

@@ -5,11 +5,13 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from attsvm import Path, Sentences, Tokens, train
+from attsvm import Path, Sentences, Tokens, outcome, train
 from attsvm.data.sphere import sphere_arrays
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.models import MODELS, SENTENCE_MODELS
 from attsvm.training.record import COLUMNS
+from tests.cli.command import refused, runner
+from tests.training.damage import damaged
 
 EARLY = FilePath(__file__).parent / "saved"
 LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
@@ -103,3 +105,30 @@ def test_a_block_may_not_take_a_promised_name():
     path.weights["loss"] = path.weights.pop("W")
     with pytest.raises(Unsupported, match="a block called loss cannot be saved"):
         path.arrays()
+
+
+@pytest.mark.parametrize("kind", ["signum", "adam"])
+def test_a_damaged_file_is_refused_in_one_sentence(kind, tmp_path, monkeypatch, capsys):
+    """Every use of a damaged run is right or raises one of the errors of the house."""
+    monkeypatch.chdir(tmp_path)
+    tokens, v = instance(3)
+    np.savez("tokens.npz", X=tokens.X, z=tokens.queries, y=tokens.labels, v=v)
+    model = "factored" if kind == "adam" else "weight"
+    train(tokens, head=v, rule=kind, model=model, steps=12).save("run.npz")
+    attsvm = runner(capsys, monkeypatch)
+    refusals = 0
+    for seed in range(60):
+        said = damaged(tmp_path / "run.npz", tmp_path / "bad.npz", seed)
+        try:
+            path = Path.load("bad.npz")
+            _ = repr(path), path.columns(), path.matrices(), path.records
+            outcome(path, tokens, v)
+            train(tokens, head=v, start=path, steps=2)
+        except AttsvmError:
+            refusals += 1
+        done = attsvm("train", "tokens.npz", "--resume", "bad.npz", "--steps", "2")
+        if done.code == 2:
+            refused(done)
+        else:
+            assert done.code in (0, 3, 4), (said, done)
+    assert refusals >= 40

@@ -10,12 +10,11 @@ from attsvm import Sentences, train
 from attsvm.data.sentences import realizable
 from attsvm.language.contexts import Contexts
 from attsvm.language.training import terms as sentence_terms
-from attsvm.language.training import terms_twin as sentence_terms_twin
 from attsvm.language.training.next_token import attention_look
 from attsvm.language.training.task import Lesson, sentence_task
 from attsvm.rules import RULES as KNOWN
 from attsvm.rules import rule_of
-from attsvm.rules.graded import Graded, twin
+from attsvm.rules.graded import Graded
 from attsvm.rules.graded.tree import climbed, heaviest
 from attsvm.rules.graded.wide import logs_of, of_logs
 from attsvm.training.descent import Descent
@@ -23,6 +22,8 @@ from tests.models.test_next_token import embedding, sentences
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import RULES, compared
 from tests.training.sentence_graded_evidence import PASSAGES, passage, without
+from tests.twins import graded
+from tests.twins import sentence_terms as twins
 
 MANY = pytest.mark.parametrize("rule", RULES)
 KINDS = ("realizable", "cyclic", "repeated", "shared")
@@ -45,15 +46,15 @@ def test_kernels_are_their_twin(kind, name, size):
     found = attention_look(c, V)({"W_kq": size * rng.standard_normal((1, *(E.T @ E).shape))})
     logs, top = found.logs[0], found.top[0]
     log_q = sentence_terms.outputs(logs, c.tokens, V, c.labels)
-    other = sentence_terms_twin.outputs(logs, c.tokens, V, c.labels)
+    other = twins.outputs(logs, c.tokens, V, c.labels)
     assert_allclose(log_q, other, rtol=ROUNDING, atol=ROUNDING)
     G = sentence_terms.gaps(log_q, top, c.tokens, V, c.labels)
-    same(G, sentence_terms_twin.gaps(log_q, top, c.tokens, V, c.labels))
+    same(G, twins.gaps(log_q, top, c.tokens, V, c.labels))
     x = sentence_terms.pulls(logs, top, *G, c.weights)
-    same(x, sentence_terms_twin.pulls(logs, top, *G, c.weights))
+    same(x, twins.pulls(logs, top, *G, c.weights))
     right = c.right | (np.arange(c.tokens.shape[1]) == 0)  # every sentence has one
     x = sentence_terms.choices(logs, right, top, c.weights)
-    same(x, sentence_terms_twin.choices(logs, right, top, c.weights))
+    same(x, twins.choices(logs, right, top, c.weights))
 
 
 def contrasts(rows, count, depth, seed=0):
@@ -70,13 +71,13 @@ def test_differences_go_along_the_heaviest_tree(rows, count):
     g = contrasts(rows, count, 900.0)
     given = rows, g.at, g.less, g.share[0], g.power[0]
     parent, depth = heaviest(*given)
-    for one, other in zip((parent, depth), twin.heaviest(*given), strict=True):
+    for one, other in zip((parent, depth), graded.heaviest(*given), strict=True):
         assert_array_equal(one, other)
     number, term, sign = climbed(parent, depth, g.at, g.less, g.share[0])
     signs = np.zeros((count, rows))
     np.add.at(signs, (term, number), sign)
     live = g.share[0] != 0
-    assert_array_equal(signs[live], twin.climbed(parent, depth, g.at, g.less)[live])
+    assert_array_equal(signs[live], graded.climbed(parent, depth, g.at, g.less)[live])
     assert not signs[~live].any()
     assert_array_equal(
         (signs @ (np.eye(rows) - np.eye(rows)[parent]))[live],

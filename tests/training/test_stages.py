@@ -147,7 +147,7 @@ def test_what_a_model_would_not_look_at_is_refused(data, more, says):
 def test_each_stage_needs_its_own(data, more):
     with pytest.raises(Unsupported, match="one for each stage"):
         two_stages(data, **more)
-    with pytest.raises(BadTokens, match="needs Sentences"):
+    with pytest.raises(BadTokens, match="must be Sentences"):
         two_stages([[0, 1, 2]])
 
 

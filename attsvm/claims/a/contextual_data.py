@@ -20,13 +20,14 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.shared.prompt_paths import unsettled
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected
-from attsvm.claims.shared.work import solve_many, train
 from attsvm.data.contextual import contextual_arrays
+from attsvm.doors import train
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.landscape import initial_gradient_condition
 
 if TYPE_CHECKING:

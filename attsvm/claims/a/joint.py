@@ -8,11 +8,12 @@ import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
-from attsvm.claims.shared.work import solve, train
 from attsvm.data import EXAMPLES
+from attsvm.doors import train
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 from attsvm.solvers.sets import relaxed
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ TIGHT = Claim(
     check=check,
     plot=plot,
     reference="tarzanagh2023maxmargin",
+    numbered="notebook",
+    size="as published",
 )
 
 _RELAXED = {
@@ -187,4 +190,6 @@ RELAXED = Claim(
     check=check,
     plot=plot,
     reference="tarzanagh2023maxmargin",
+    numbered="notebook",
+    size="as published",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from attsvm.claims.a.joint import instance, problems
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, equals, noted
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
-from attsvm.claims.shared.work import searched, solve
+from attsvm.solvers.front import solve
 from attsvm.theory.balls.paths import regpath
 from attsvm.theory.landscape import label_margin_constant
 
@@ -35,8 +34,7 @@ def run(config: Config) -> Result:
         def second(R: float, power: float = power) -> float:
             return R**power
 
-        ask = partial(
-            regpath,
+        path = regpath(
             tokens,
             model="joint-prompt",
             radii=config["radii"],
@@ -44,13 +42,8 @@ def run(config: Config) -> Result:
             second=second,
             starts=config["starts"],
         )
-        shape = (len(config["radii"]), tokens.d)
-        found = searched(
-            ask,
-            lambda path: {**path.weights, "residual": path.residual},
-            {"p": shape, "v": shape, "residual": shape[:1]},
-        )
-        out |= {f"{k}.{part}": a for part, a in found.items()}
+        out |= {f"{k}.{part}": a for part, a in path.weights.items()}
+        out[f"{k}.residual"] = path.residual
         for part, problem in problems(name).items():
             out |= saved_solutions(f"{k}.{part}", [solve(problem)])
     return out
@@ -148,4 +141,5 @@ CLAIM = Claim(
     "premise leaves no such input: a little of its attention can go elsewhere at no cost in label "
     "margin.",
     reference="tarzanagh2023maxmargin",
+    numbered="slides",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals
 from attsvm.claims.shared.prompt_paths import least_cosine, sure_margins, unsettled
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.work import searched, solve, solve_many
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.heads.relu import Relu
 from attsvm.losses import loss_of
@@ -23,6 +21,8 @@ from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
+from attsvm.solvers.many import solve_many
 from attsvm.solvers.sets import solve_sets
 from attsvm.theory.balls.ball import BallTask
 from attsvm.theory.balls.excess import Excess, Signed
@@ -160,11 +160,10 @@ def run(config: Config) -> Result:
         stream = np.random.default_rng([seed, 1])
         starts = [c.W for c in [*found, ties] if c.W is not None]
         starts += [work.random(stream) for _ in range(config["starts"])]
-        ask = partial(_least, work, starts, factors * union.certificate.upper)
         parts += found
         tied.append(ties)
         winners.append(union.winners)
-        prompts.append(searched(ask, lambda p: {"p": p}, {"p": (len(factors), config["d"])})["p"])
+        prompts.append(_least(work, starts, factors * union.certificate.upper))
     return {
         "p": np.stack(prompts),
         "winners": np.stack(winners),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm.claims.claim import Claim, Config, Finding, Result, at_most
-from attsvm.claims.shared.work import train
 from attsvm.data.sphere import sphere_arrays
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.problem.tokens import Tokens
 

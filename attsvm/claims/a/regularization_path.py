@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ from attsvm.claims.shared.prompt_paths import (
     unsettled,
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.work import searched, solve_many
+from attsvm.solvers.many import solve_many
 from attsvm.theory.balls.paths import regpath
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def run(config: Config) -> Result:
         for k, seed in enumerate(config["seeds"]):
             if separable(best[k]):
                 tokens, v = instance(config, seed)
-                ask = partial(
-                    regpath,
+                path = regpath(
                     tokens,
                     model="prompt",
                     head=v,
@@ -63,7 +61,7 @@ def run(config: Config) -> Result:
                     radii=factors * best[k].upper,
                     starts=config["starts"],
                 )
-                p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
+                p[k] = path.weights["p"]
         out[f"{loss}.p"] = p
     return out
 
@@ -166,10 +164,12 @@ CLAIM = Claim(
     id="A.regularization-path",
     title="The least loss in a growing ball",
     kind="theorem",
-    trust="as recalled",
+    trust="read",
     statement="When each input has one best token and some prompt selects them all, the prompt of "
     "least loss with ‖p‖ ≤ R turns into the max-margin direction of the best tokens as R grows, "
-    "for every decreasing loss, and the loss tends to that of the best tokens.",
+    "for every decreasing loss, and the loss tends to that of the best tokens. This is paper B's "
+    "theorem for any norm: a prompt is the case of one common query z, where the W of least "
+    "Frobenius norm is p zᵀ/‖z‖².",
     full=_FULL,
     quick={
         **_FULL,
@@ -180,5 +180,6 @@ CLAIM = Claim(
     run=run,
     check=check,
     plot=plot,
-    reference="tarzanagh2023maxmargin",
+    reference="tarzanagh2023svm",
+    numbered="B v1, Theorem 9",
 )

@@ -19,13 +19,14 @@ from attsvm.claims.claim import (
     frame_choice,
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
-from attsvm.claims.shared.work import solve, train
 from attsvm.convergence import basin
 from attsvm.data import EXAMPLES
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 from attsvm.theory.optima import optimality
 
 if TYPE_CHECKING:
@@ -107,11 +108,6 @@ def check(config: Config, result: Result) -> Finding:
         equals("locally optimal tokens", sum(local), len(set(wanted))),
         equals(
             "grid starts whose end is not locally optimal", sum(not local[t] for t in map_end), 0
-        ),
-        equals(
-            "saved ends of the map that differ from its weights",
-            int((result["map.top"][-1] != map_end).sum()),
-            0,
         ),
         at_most("largest certified gap", gap, 1e-9),
     ]
@@ -244,8 +240,8 @@ GLOBAL = Claim(
     kind="figure",
     trust="code",
     statement="On the three-token instance whose other tokens tie, normalized descent on the "
-    "prompt ends at the best token from every published start, in the direction of its "
-    "max-margin problem.",
+    "prompt ends at the best token from every published start, in the direction of its max-margin "
+    "problem.",
     full=_GLOBAL,
     quick={**_GLOBAL, "grid": 15},
     run=run,
@@ -253,6 +249,8 @@ GLOBAL = Claim(
     plot=plot,
     motion=motion,
     reference="tarzanagh2023maxmargin",
+    numbered="notebook",
+    size="as published",
 )
 
 _LOCAL = {
@@ -281,4 +279,6 @@ LOCAL = Claim(
     plot=plot,
     motion=motion,
     reference="tarzanagh2023maxmargin",
+    numbered="notebook",
+    size="as published",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +16,8 @@ from attsvm.claims.shared.prompt_paths import (
     unsettled,
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.work import searched, solve_many
 from attsvm.ground.arrays import Floats
+from attsvm.solvers.many import solve_many
 from attsvm.theory.balls.penalty import penalty_path
 
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ def run(config: Config) -> Result:
     for k, seed in enumerate(config["seeds"]):
         if separable(best[k]):
             tokens, v = instance(config, seed)
-            ask = partial(
-                penalty_path,
+            path = penalty_path(
                 tokens,
                 config["penalties"],
                 model="prompt",
@@ -56,7 +54,7 @@ def run(config: Config) -> Result:
                 loss=config["loss"],
                 starts=config["starts"],
             )
-            p[k] = searched(ask, lambda path: path.weights, {"p": p[k].shape})["p"]
+            p[k] = path.weights["p"]
     return {"p": p, **saved_solutions("best", best)}
 
 

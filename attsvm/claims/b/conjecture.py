@@ -29,14 +29,15 @@ from attsvm.claims.claim import (
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import compact
 from attsvm.claims.shared.stated_cone import lipschitz
-from attsvm.claims.shared.work import solve_many, train
 from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.landscape import all_tight
 
 if TYPE_CHECKING:
@@ -327,14 +328,15 @@ CLAIM = Claim(
     title="All margins tight and Assumption D: the best tokens from every start?",
     kind="question",
     trust="read",
-    statement="Conjecture (v1, 5.2): with all margins tight (B.1), Assumption D and unique best "
-    "tokens, gradient descent on W with a proper constant step tends to the max-margin direction "
-    "of the best tokens, for almost all data. Tested on instances with both assumptions certified, "
-    "from random starts and from far out along other selections.",
+    statement="A conjecture: with all margins tight (B.1), Assumption D and unique best tokens, "
+    "gradient descent on W with a proper constant step tends to the max-margin direction of the "
+    "best tokens, for almost all data. Tested on instances with both assumptions certified, from "
+    "random starts and from far out along other selections.",
     full=_FULL,
     quick={**_FULL, "dimensions": [6, 22], "seeds": 5, "along": 3, "ngd_steps": 5000},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, section 5.2",
 )

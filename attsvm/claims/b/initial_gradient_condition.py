@@ -29,11 +29,13 @@ from attsvm.claims.shared.plain_descent import (
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, compact
-from attsvm.claims.shared.work import solve, solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
+from attsvm.solvers.many import solve_many
 from attsvm.theory.landscape import initial_gradient_condition
 
 if TYPE_CHECKING:
@@ -319,14 +321,16 @@ CLAIM = Claim(
     title="A first gradient that prefers the best tokens",
     kind="question",
     trust="read",
-    statement="v1, Theorem 6, asked as a question, since its proof leaves an inequality open. If "
-    "the gradient at W = 0 prefers the best token of every input to each other one, plain descent "
-    "from there, with a first step of at most O(1/‖W^mm‖) and later ones of at most 1/L_W, "
-    "converges in direction to the max-margin solution of the best tokens.",
+    statement="If the gradient at W = 0 prefers the best token of every input to each other one, "
+    "plain descent from there, with a first step of at most O(1/‖W^mm‖) and later ones of at most "
+    "1/L_W, converges in direction to the max-margin solution of the best tokens. It is asked as a "
+    "question: O(·) hides a constant, the proof asks for a first step that is long, not short, and "
+    "it leaves an inequality open.",
     full=_FULL,
     quick={**_FULL, "steps": 60_000, "seeds": 6, "random_steps": 2000},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Theorem 6",
 )

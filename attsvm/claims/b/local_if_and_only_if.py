@@ -13,12 +13,13 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, at_most, equals,
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.random_instances import drawn
 from attsvm.claims.shared.stated_cone import Stated, cone_as_stated, stated_runs, stated_tests
-from attsvm.claims.shared.work import solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.optima import local_optima, optimality, score_gaps
 
 if TYPE_CHECKING:
@@ -331,14 +332,15 @@ CLAIM = Claim(
     kind="theorem",
     trust="read",
     statement="Descent on W started far out and in a cone around the max-margin direction of a "
-    "selection converges to that direction if the selection is locally optimal (v1, Theorem 7), "
-    "and leaves it if it is not. Judged in v1's cone with its printed μ and R, which ask for a "
-    "tight token in every input and leave the R of the direction open, and in one derived here "
-    "from the slack of the better-scoring tokens.",
+    "selection converges to that direction if the selection is locally optimal (Theorem 7), and "
+    "leaves it if it is not. Judged in v1's cone with its printed μ and R, which ask for a tight "
+    "token in every input and leave the R of the direction open, and in one derived here from the "
+    "slack of the better-scoring tokens.",
     full=_FULL,
     quick={**_FULL, "seeds": 6, "edges": 2, "stated_steps": 3000},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Theorem 7",
 )

@@ -28,10 +28,11 @@ from attsvm.claims.shared.plain_descent import (
 )
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, drawn
-from attsvm.claims.shared.work import solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -276,10 +277,11 @@ CLAIM = Claim(
     title="A level of the loss that certifies the limit",
     kind="theorem",
     trust="derived",
-    statement="Once n(L(W) − L⋆) < min_i [ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], γ₂ the second best score "
-    "of the input, plain descent with η ≤ 1/L_W never raises the loss again, every best token "
-    "keeps more than half of its attention, and the direction tends to W^mm of the best tokens, "
-    "whatever the other scores. It is the part of v1's Theorem 4 that stands for several inputs.",
+    statement="Where some matrix selects the best tokens: once n(L(W) − L⋆) < min_i "
+    "[ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], γ₂ the second best score of the input, plain descent with "
+    "η ≤ 1/L_W never raises the loss again, every best token keeps more than half of its "
+    "attention, and the direction tends to W^mm of the best tokens, whatever the other scores. "
+    "It is the part of v1's Theorem 4 that stands for several inputs.",
     full=_FULL,
     quick={**_FULL, "seeds": 6, "steps": 4000},
     run=run,

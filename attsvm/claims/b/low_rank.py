@@ -30,13 +30,14 @@ from attsvm.claims.claim import (
     seeds_of,
 )
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.work import solve, solve_many
 from attsvm.errors import ConvergenceWarning
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
+from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -209,12 +210,13 @@ CLAIM = Claim(
     kind="theorem",
     trust="read",
     statement="Every solution, in the Frobenius and in the nuclear norm, has its rows in the span "
-    "of the queries and so rank at most n (v1, Lemma 1): at most min(n, d), and at most the number "
-    "of different queries.",
+    "of the queries and so rank at most n: at most min(n, d), and at most the number of different "
+    "queries.",
     full=_FULL,
     quick={**_FULL, "seeds": 4},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Lemma 1",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,13 +27,13 @@ from attsvm.claims.shared.plain_descent import (
 )
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import attention, best_problem, compact
-from attsvm.claims.shared.work import searched, solve, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 from attsvm.theory.landscape import (
-    LeastCosine,
     all_tight,
     descent_along,
     equal_scores,
@@ -77,8 +76,7 @@ def run(config: Config) -> Result:
                 points.append(np.full(best[-1].problem.shape, np.nan))
                 sampled.append(np.nan)
                 continue
-            ask = partial(
-                least_descent,
+            found = least_descent(
                 tokens,
                 v,
                 best[-1],
@@ -87,9 +85,8 @@ def run(config: Config) -> Result:
                 samples=config["samples"],
                 rounds=config["rounds"],
             )
-            found = searched(ask, _read, {"W": best[-1].problem.shape, "sampled": ()})
-            points.append(found["W"])
-            sampled.append(float(found["sampled"]))
+            points.append(found.W)
+            sampled.append(float(found.sampled))
         out |= {f"{family}.W": np.stack(points), f"{family}.sampled": np.array(sampled)}
         out |= saved_solutions(f"{family}.best", best)
     for family in _descended(config):
@@ -111,10 +108,6 @@ def run(config: Config) -> Result:
                 f"{family}.{k}.path": path.weights["W"][rows],
             }
     return out
-
-
-def _read(found: LeastCosine) -> Result:
-    return {"W": found.W, "sampled": np.array(found.sampled)}
 
 
 def _formula(tokens: Tokens, v: Any, W: Floats, D: Floats, *, tight: bool) -> float:
@@ -352,10 +345,10 @@ CLAIM = Claim(
     title="No stationary point, and the norm diverges",
     kind="theorem",
     trust="read",
-    statement="v1, Theorem 3. If every token but the best is tight at the max-margin W of the best "
-    "tokens (B.1), or all but the best of an input share one score (B.2), the loss has no "
-    "stationary point, and plain descent with η ≤ 1/L_W has ∇L → 0 and ‖W‖ → ∞ from any W(0). "
-    "The reason is −⟨∇L(W), W^mm⟩ > 0 at every W; with neither premise this can fail.",
+    statement="If every token but the best is tight at the max-margin W of the best tokens (B.1), "
+    "or all but the best of an input share one score (B.2), the loss has no stationary point, and "
+    "plain descent with η ≤ 1/L_W has ∇L → 0 and ‖W‖ → ∞ from any W(0). The reason is −⟨∇L(W), "
+    "W^mm⟩ > 0 at every W; with neither premise this can fail.",
     full=_FULL,
     quick={
         **_FULL,
@@ -369,4 +362,5 @@ CLAIM = Claim(
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Theorem 3",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +27,6 @@ from attsvm.claims.shared.proof import (
     worst_gap,
 )
 from attsvm.claims.shared.random_instances import best_problem, drawn
-from attsvm.claims.shared.work import searched, solve
 from attsvm.ground.arrays import Floats
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
@@ -38,6 +36,7 @@ from attsvm.models.model import Evaluation, evaluate
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 from attsvm.theory.balls.paths import regpath
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ def run(config: Config) -> Result:
         tokens, v = drawn(config["shape"], seed)
         best.append(solve(best_problem(tokens, v), config["norm"]))
         radii = best[-1].upper * np.array(config["radii"])
-        ask = partial(
-            regpath,
+        path = regpath(
             tokens,
             model=config["model"],
             head=v,
@@ -60,8 +58,7 @@ def run(config: Config) -> Result:
             seed=seed,
             starts=config["starts"],
         )
-        shape = (len(radii), *best[-1].problem.shape)
-        W.append(searched(ask, lambda path: {"W": path.matrices()[:, 0]}, {"W": shape})["W"])
+        W.append(path.matrices()[:, 0])
     return {"W": np.stack(W), **saved_solutions("best", best)}
 
 
@@ -164,14 +161,15 @@ FROBENIUS = Claim(
     title="Regularization path, Frobenius",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖W‖_F ≤ R (v1, Theorem 2), W_R/R tends to the Frobenius "
-    "max-margin direction of the best tokens as R grows, if they are unique and can be separated.",
+    statement="Minimising the loss with ‖W‖_F ≤ R, W_R/R tends to the Frobenius max-margin "
+    "direction of the best tokens as R grows, if they are unique and can be separated.",
     full=_FROBENIUS,
     quick={**_FROBENIUS, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Theorem 2",
 )
 
 _NUCLEAR = {
@@ -190,13 +188,13 @@ NUCLEAR = Claim(
     title="Regularization path, nuclear",
     kind="theorem",
     trust="read",
-    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R (v1, Theorem 2), K Qᵀ/R tends to the set "
-    "of nuclear max-margin solutions of the best tokens as R grows, if they are unique and can be "
-    "separated.",
+    statement="Minimising the loss with ‖K‖² + ‖Q‖² ≤ 2R, K Qᵀ/R tends to the set of nuclear "
+    "max-margin solutions of the best tokens as R grows, if they are unique and can be separated.",
     full=_NUCLEAR,
     quick={**_NUCLEAR, "seeds": 3, "radii": [1.0, 10.0, 100.0, 1000.0]},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Theorem 2",
 )

@@ -38,13 +38,14 @@ CLAIM = Claim(
     title="The first token as query",
     kind="theorem",
     trust="read",
-    statement="The first token of an input may be its query (v1, Theorem 1; Theorem 7 holds for "
-    "any): normalized descent on W then ends at the Frobenius max-margin solution of locally "
-    "optimal tokens, as it does with queries of their own.",
+    statement="The first token of an input may be its query (Theorem 1; Theorem 7 holds for any): "
+    "normalized descent on W then ends at the Frobenius max-margin solution of locally optimal "
+    "tokens, as it does with queries of their own.",
     full=_FULL,
     quick={**_FULL, "seeds": 20},
     run=runner(_FAMILIES),
     check=checker(_FAMILIES),
     plot=plotter(list(_FAMILIES)),
     reference="tarzanagh2023svm",
+    numbered="v1, Theorems 1 and 7",
 )

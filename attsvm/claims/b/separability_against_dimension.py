@@ -22,11 +22,11 @@ from attsvm.claims.claim import (
     seeds_of,
 )
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.work import solve_many
 from attsvm.errors import ConvergenceWarning
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -303,9 +303,9 @@ CLAIM = Claim(
     kind="theorem",
     trust="read",
     statement="With d ≥ max(T − 1, n), almost every dataset can be separated for every selection, "
-    "in cross-attention and with the first token as query (v1, Theorems 1 and 8). The bound is far "
-    "from needed in n, where d² ≥ n(T − 1) is enough; with d < T − 1 a token can lie among the "
-    "others, so that T − 1 is needed for almost every dataset, though not for most.",
+    "in cross-attention and with the first token as query. The bound is far from needed in n, "
+    "where d² ≥ n(T − 1) is enough; with d < T − 1 a token can lie among the others, so that T − 1 "
+    "is needed for almost every dataset, though not for most.",
     full=_FULL,
     quick={
         "sizes": [[5, 5], [10, 5], [5, 10]],
@@ -318,4 +318,5 @@ CLAIM = Claim(
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Theorems 1 and 8",
 )

@@ -30,7 +30,7 @@ from attsvm.claims.claim import (
     seeds_of,
 )
 from attsvm.claims.shared.random_instances import attention
-from attsvm.claims.shared.work import train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.heads import Quadratic
 from attsvm.problem.tokens import Tokens
@@ -239,12 +239,13 @@ CLAIM = Claim(
     trust="read",
     statement="One input of orthonormal tokens, head v·o − λ‖o‖² and loss −h: if τ gap_τ/2 > λ > "
     "gap_1, with gap_τ = γ_τ − γ_{τ+1} of the scores sorted downwards, the best attention has 2 to "
-    "τ nonzeros (v1, Lemma 6). Exactly, it is the point of the simplex next to γ/(2λ), and λ > "
-    "gap_1/2 is what more than one nonzero needs.",
+    "τ nonzeros. Exactly, it is the point of the simplex next to γ/(2λ), and λ > gap_1/2 is what "
+    "more than one nonzero needs.",
     full=_FULL,
     quick={**_FULL, "draws": 150, "seeds": 8, "steps": 2500},
     run=run,
     check=check,
     plot=plot,
     reference="tarzanagh2023svm",
+    numbered="v1, Lemma 6",
 )

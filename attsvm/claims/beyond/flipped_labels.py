@@ -23,9 +23,9 @@ from attsvm.claims.shared.flipped_labels import Flipped, flipped, fresh_share
 from attsvm.claims.shared.majority import mostly
 from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.spaced_instances import problems
-from attsvm.claims.shared.work import solve_many
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
+from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, 
 from attsvm.claims.shared.mirror_runs import thinned
 from attsvm.claims.shared.proof import worst_gap
 from attsvm.claims.shared.steepest_runs import certified, drawn, solutions
-from attsvm.claims.shared.work import train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.models import model_of
 from attsvm.norms import norm_of
@@ -192,7 +192,7 @@ _FULL = {
 CLAIM = Claim(
     id="beyond.logit-ceiling",
     title="Weight decay puts a ceiling on logits",
-    kind="figure",
+    kind="question",
     trust="derived",
     statement="For a rule whose steps have norm η, decoupled decay λ keeps the parameters below "
     "R = ‖θ₀‖Π(1−λη) + (1 − Π(1−λη))/λ in that norm, so the least selection gap never exceeds "

@@ -22,11 +22,11 @@ from attsvm.claims.shared.majority import mostly
 from attsvm.claims.shared.mini_batches import SCALES, batch_descent
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import best_problem, stacked
-from attsvm.claims.shared.work import measured, solve_many
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,25 +43,18 @@ def _problems(config: Config) -> list[Problem]:
 def run(config: Config) -> Result:
     """The last W of every scale and size of batch, and the solutions of the best tokens."""
     stack, heads = _drawn(config)
-    seeds, d = seeds_of(config), config["shape"][2]
     out: Result = saved_solutions("best", solve_many(_problems(config)))
     for scale in SCALES:
         for batch in config["batches"]:
-
-            def compute(which: list[int], scale: str = scale, batch: int = batch) -> Result:
-                W = batch_descent(
-                    [stack[b] for b in which],
-                    heads[which],
-                    [seeds[b] for b in which],
-                    batch=batch,
-                    scale=scale,
-                    lr=config["lr"],
-                    steps=config["steps"],
-                )
-                return {"W": W}
-
-            found = measured(compute, {"W": (len(seeds), d, d)}, count=len(seeds))
-            out[f"{scale} {batch}"] = found["W"]
+            out[f"{scale} {batch}"] = batch_descent(
+                stack,
+                heads,
+                seeds_of(config),
+                batch=batch,
+                scale=scale,
+                lr=config["lr"],
+                steps=config["steps"],
+            )
     return out
 
 

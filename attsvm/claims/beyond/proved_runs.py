@@ -38,10 +38,10 @@ from attsvm.claims.shared.first_proofs import (
 from attsvm.claims.shared.longer_walks import walk_on
 from attsvm.claims.shared.mirror_runs import norm_name, problems
 from attsvm.claims.shared.proof import recertified, saved_solutions, selected
-from attsvm.claims.shared.work import recalled, solve_many
 from attsvm.convergence import ConvergenceProof
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.optima import score_gaps
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def run(config: Config) -> Result:
         steps, W = drawn.trained()
         every = range(len(drawn.tokens))
         found = [first_proved(drawn.judge(b), W[:, b]) for b in every]
-        places = recalled(f"{cell}.places", np.stack([place for place, _ in found], axis=1))
-        proved = recalled(f"{cell}.proved", np.array([int(proved) for _, proved in found]))
+        places = np.stack([place for place, _ in found], axis=1)
+        proved = np.array([int(proved) for _, proved in found])
         kept = np.stack([W[place, every] for place in places])
         out |= {f"{cell}.at": steps[places], f"{cell}.W": kept, f"{cell}.proved": proved}
         solved = solve_many(problems(drawn.tokens, kept[LAST]), norm_name(f"{cell.p:g}"))

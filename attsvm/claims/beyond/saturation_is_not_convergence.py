@@ -19,7 +19,7 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.shared.proof import selected
 from attsvm.claims.shared.published import published_stack
-from attsvm.claims.shared.work import recalled, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
@@ -51,7 +51,7 @@ def run(config: Config) -> Result:
     W = path.weights["W"]
     stays = [_stay(config, t, path.steps, W[:, b]) for b, t in enumerate(tokens)]
     length = np.array([path.steps[last] - path.steps[first] for _, first, last, _ in stays])
-    which = recalled("which", np.argsort(-length, kind="stable")[: config["watched"]])
+    which = np.argsort(-length, kind="stable")[: config["watched"]]
     return {
         "steps": path.steps,
         "at": path.steps[at],

@@ -23,10 +23,11 @@ from attsvm.claims.shared.proof import recertified, saved_solutions, worst_gap
 from attsvm.claims.shared.random_instances import stacked
 from attsvm.claims.shared.saturation import first_saturated, least_steps, needed_lead, sureness
 from attsvm.claims.shared.spaced_instances import picks, problems
-from attsvm.claims.shared.work import recalled, solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.outcomes import DECIDED
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ def run(config: Config) -> Result:
             stack, head=heads, rule="ngd", lr=lr, decay=decay, steps=_steps(config, lr)
         )  # fmt: skip
         seen = first_saturated(path)
-        first = recalled(f"{name}.places", np.searchsorted(path.steps, seen.at))
+        first = np.searchsorted(path.steps, seen.at)
         W = path.matrices()
         out[f"{name}.at"] = path.steps[first]
         out[f"{name}.W"] = np.stack([W[first, every], W[-1]])
-        keep = recalled(f"{name}.picks", picks(stack, np.nan_to_num(out[f"{name}.W"][0])))
-        out |= saved_solutions(f"{name}.best", solve_many(problems(stack, np.asarray(keep))))
+        keep = picks(stack, out[f"{name}.W"][0])
+        out |= saved_solutions(f"{name}.best", solve_many(problems(stack, keep)))
     return out
 
 

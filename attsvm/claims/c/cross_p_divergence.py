@@ -138,11 +138,12 @@ CLAIM = Claim(
     check=check,
     plot=plot,
     differs="The released runs do not seed W(0), so each exponent starts elsewhere, and their "
-    "means mix instances on which the exponents select different tokens. With own starts the "
-    "means of the picture (p = 3 to ℓ2 and ℓ1.75) come out again; with one W(0) for all exponents "
-    "they are smaller by about a third to a half, and the exponents agree about twice as often. "
-    "p = 1.1, the exponent of the published runs on real data, is ours here: it meets its own "
-    "solution within the steps of p = 1.75. How often they agree depends on the starts and is not "
-    "judged: a share of 0.68 has been reported, without its starts.",
+    "means mix instances on which the exponents select different tokens. With own starts the means "
+    "of the picture (p = 3 to ℓ2 and ℓ1.75) come out again; with one W(0) for all exponents they "
+    "are smaller by about a third to a half, and the exponents agree about twice as often. p = "
+    "1.1, the exponent of the published runs on real data, is ours here: it meets its own solution "
+    "within the steps of p = 1.75. How often they agree depends on the starts and is not judged: a "
+    "share of 0.68 has been reported, without its starts.",
     reference="julistiono2024mirror",
+    size="as published",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,9 @@ from attsvm.claims.shared.proof import (
     share,
     worst_gap,
 )
-from attsvm.claims.shared.work import searched, solve
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
+from attsvm.solvers.front import solve
 from attsvm.solvers.sets import support_inputs
 from attsvm.theory.balls.paths import regpath
 from attsvm.theory.landscape import label_margin_constant
@@ -49,8 +48,7 @@ def run(config: Config) -> Result:
         margins = [solve(problems(alpha)["v"], norm) for alpha in selections()]
         out |= saved_solutions(f"{p}.labels", margins)
         alpha = selections()[int(np.argmin([c.upper for c in margins]))]
-        ask = partial(
-            regpath,
+        path = regpath(
             tokens,
             model="joint-weight",
             norm=norm,
@@ -59,9 +57,7 @@ def run(config: Config) -> Result:
             second=lambda R: R ** config["power"],
             starts=config["starts"],
         )
-        R, d = len(config["radii"]), tokens.d
-        found = searched(ask, lambda path: path.weights, {"W": (R, d, d), "v": (R, d)})
-        out |= {f"{p}.W": found["W"], f"{p}.v": found["v"]}
+        out |= {f"{p}.W": path.weights["W"], f"{p}.v": path.weights["v"]}
         out |= saved_solutions(f"{p}.best", [solve(problems(alpha)["W"], norm)])
     return out
 

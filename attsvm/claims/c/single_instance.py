@@ -117,4 +117,5 @@ CLAIM = Claim(
     plot=plot,
     fixed=True,
     reference="julistiono2024mirror",
+    size="as published",
 )

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from attsvm.claims.claim import Claim, Config, Finding, Result, Test, noted
 from attsvm.claims.shared.network_fits import LETTERS
 from attsvm.claims.shared.network_runs import (
+    WEIGHTS,
     compared_runs,
     known_mean,
     paired,
-    record_shape,
     run_count,
-    sound,
-    weight_shapes,
 )
 from attsvm.claims.shared.text_networks import FULL, QUICK, text_runs
-from attsvm.claims.shared.weight_counts import above, counted, histograms, same_norms, sparser
+from attsvm.claims.shared.weight_counts import above, counted, histograms, sparser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,15 +22,25 @@ if TYPE_CHECKING:
 _SHOWN = ["1.1", "2", "2, rate of 1.1", "AdamW"]
 
 
+_WHY = (
+    "Not the published parameterization: how many entries lie above a level follows the effective "
+    "rate lr |w|^(2−p)/(p−1), and with embeddings of spread 0.1 in place of 1 that is another one. "
+    "What p itself changes is the shape: in separate runs of a network as theirs ‖w‖₁²/(n‖w‖₂²) of "
+    "K was .24 under ℓ1.1 and .49 under gradient descent, .55 with the rates of ℓ1.1."
+)
+
+
 def run(config: Config) -> Result:
     """The records and the weights of every run, at the end and at matched training accuracy."""
-    shapes = {"records": record_shape(config), "collapsed": (), **weight_shapes(config)}
-    return compared_runs(config, shapes)
+    return compared_runs(config, ("records", "collapsed", *WEIGHTS))
 
 
 def check(config: Config, result: Result) -> Finding:
-    """Fewer entries above the level under ℓ1.1 than under gradient descent, for K, Q and V."""
-    tests: list[Test] = [*sound(config, result), *same_norms(config, result)]
+    """How many entries of K, Q and V are above the level, under ℓ1.1 and gradient descent.
+
+    Nothing is judged: the networks are not parameterized as the published ones.
+    """
+    tests: list[Test] = []
     tests += sparser(config, result, "1.1", "2")
     said = []
     for other, when, words in (
@@ -56,8 +64,8 @@ def check(config: Config, result: Result) -> Finding:
         f"entries beyond {config['level']:g}, set before training, of {size:,} in each of K, Q and "
         f"V; {len(config['models'])} initial networks; {run_count(config)}"
     )
-    reason = f"Entries above the level, ℓ1.1 and gradient descent, {'; '.join(said)}."
-    return Finding(tuple(tests), premises, len(config["models"]), 0.0, reason)
+    reason = f"{_WHY} Entries above the level, ℓ1.1 and gradient descent, {'; '.join(said)}."
+    return Finding(tuple(tests), premises, 0, 0.0, reason)
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -87,4 +95,5 @@ CLAIM = Claim(
     needs=("torch", "reviews"),
     runs=text_runs,
     reference="julistiono2024mirror",
+    size="one layer of width 32 and 14 epochs, for 6 of 384 and up to 1,000",
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.claims.claim import Claim, Config, Finding, Result, at_least, at_most, noted
+from attsvm.claims.claim import Claim, Config, Finding, Result, Test, at_least, at_most, noted
 from attsvm.claims.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.claims.shared.work import train
 from attsvm.data.sentences import cyclic
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.language.contexts import Contexts
 from attsvm.language.finite import FinitePart, finite_part
@@ -109,41 +110,18 @@ def _alike(a: Floats, b: Floats) -> float:
 
 
 def check(config: Config, result: Result) -> Finding:
-    """Direction and finite part are reached, and the loss tends to its floor."""
+    """Direction and finite part are reached by plain descent, and the loss tends to its floor."""
     found = _compared(config, result)
     gap = worst_gap([one.best for one in found])
-    inside = [k for k, one in enumerate(found) if one.tied and one.part.components]
-    main = config["judged"]
-    ends = [found[k] for k in inside]
-    tests = [
-        at_least(
-            "least correlation of W − W_fin with the graph problem's solution",
-            min((one.direction[main][-1] for one in ends), default=np.nan),
-            config["least"],
-        ),
-        at_least(
-            "least correlation of the part inside components with the log-odds",
-            min((one.finite[main][-1] for one in ends), default=np.nan),
-            config["least"],
-        ),
-        at_most(
-            "loss above its floor at the end (nats, largest)",
-            max((one.excess[main][-1] for one in ends), default=np.nan),
-            config["excess"],
-        ),
-        at_least(
-            "loss above its floor, least over all records (never below it)",
-            min((float(one.excess[main].min()) for one in ends), default=np.nan),
-            -1e-12,
-        ),
-        at_most(
-            "loss above its floor: end over step 1,000 (largest)",
-            max(
-                (_fall(result, config, k, one) for k, one in zip(inside, ends, strict=True)),
-                default=np.nan,
-            ),
-            0.3,
-        ),
+    inside = [
+        k
+        for k, one in enumerate(found)
+        if one.tied and one.part.components and one.best.W is not None and np.any(one.best.W)
+    ]
+    tests: list[Test] = []
+    for name in config["judged"]:
+        tests += _of_run(config, result, name, {k: found[k] for k in inside})
+    tests += [
         at_most("largest certified gap", gap, 1e-8),
         at_most(
             "largest gradient left in the log-odds",
@@ -159,35 +137,66 @@ def check(config: Config, result: Result) -> Finding:
             float(np.mean([one.part.entropy for one in found])),
         ),
     ]
-    for name in config["runs"]:
-        if name != main:
-            tests += [
-                noted(
-                    f"{name}: correlation of the direction (least)",
-                    min(float(one.direction[name][-1]) for one in found),
-                ),
-                noted(
-                    f"{name}: correlation of the finite part (least)",
-                    min(float(one.finite[name][-1]) for one in found),
-                ),
-                noted(
-                    f"{name}: loss above its floor (largest)",
-                    max(float(one.excess[name][-1]) for one in found),
-                ),
-            ]
+    for name in (name for name in config["runs"] if name not in config["judged"]):
+        ends = {
+            "correlation of the direction (least)": min(o.direction[name][-1] for o in found),
+            "correlation of the finite part (least)": min(o.finite[name][-1] for o in found),
+            "loss above its floor (largest)": max(o.excess[name][-1] for o in found),
+        }
+        tests += [noted(f"{name}: {what}", float(seen)) for what, seen in ends.items()]
     premises = (
-        f"{len(inside)} of {len(found)} sets have a query with a cycle; every sentence has one "
-        "token that its label follows; tokens orthonormal, readout mass (convex)"
+        f"{len(inside)} of {len(found)} sets have a query with a cycle and a solution that is not "
+        "0; every sentence has one token that its label follows; tokens orthonormal, readout mass "
+        "(convex)"
     )
     return Finding(tuple(tests), premises, len(inside), gap)
 
 
-def _fall(result: Result, config: Config, k: int, one: _Seed) -> float:
-    """How much the loss above its floor fell between step 1,000 and the end."""
-    name = f"{config['seeds'][k]}.{config['judged']}.steps"
-    at = int(np.searchsorted(result[name], 1000))
-    excess = one.excess[config["judged"]]
-    return float(excess[-1] / excess[at]) if excess[at] > 0 else float("nan")
+def _of_run(config: Config, result: Result, name: str, sets: dict[int, _Seed]) -> Iterator[Test]:
+    """What the theorem says of one run, over the sets inside."""
+    if not sets:
+        return
+    ends, above = list(sets.values()), [one.excess[name] for one in sets.values()]
+    paths = {k: result[f"{config['seeds'][k]}.{name}.W"] for k in sets}
+    begun = {
+        k: int(np.searchsorted(result[f"{config['seeds'][k]}.{name}.steps"], 1000)) for k in sets
+    }
+    norms = [np.linalg.norm(W[[begun[k], -1]], axis=(1, 2)) for k, W in paths.items()]
+    yield at_least(
+        f"{name}: least correlation of W − W_fin with the graph problem's solution",
+        min(one.direction[name][-1] for one in ends),
+        config["least"],
+    )
+    yield at_least(
+        f"{name}: least correlation of the part inside components with the log-odds",
+        min(one.finite[name][-1] for one in ends),
+        config["least"],
+    )
+    yield at_least(
+        f"{name}: norm at the end over that at step 1,000, least",
+        min(float(late / early) for early, late in norms),
+        1.0,
+    )
+    yield at_most(
+        f"{name}: loss above its floor at the end (nats, largest)",
+        max(one[-1] for one in above),
+        config["excess"],
+    )
+    yield at_least(
+        f"{name}: loss above its floor, least over all records (never below it)",
+        min(float(one.min()) for one in above),
+        -1e-12,
+    )
+    yield at_most(
+        f"{name}: largest rise of the loss from record to record",
+        max(float(np.diff(one).max()) for one in above),
+        1e-12,
+    )
+    yield at_most(
+        f"{name}: loss above its floor: end over step 1,000 (largest)",
+        max(float(one[-1] / one[k]) for one, k in zip(above, begun.values(), strict=True)),
+        0.3,
+    )
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -229,12 +238,18 @@ _FULL = {
     "contexts": 40,
     "group": 3,
     "copies": 10,
-    "judged": "normalized, η ~ t^−½",
+    "judged": ["gradient descent", "gradient descent, random start"],
     "least": 0.98,
     "excess": 1e-3,
     "runs": {
-        "normalized, η ~ t^−½": {"rule": "ngd", "lr": 0.5, "schedule": "sqrt", "steps": 100_000},
         "gradient descent": {"rule": "gd", "lr": 20.0, "steps": 30_000},
+        "gradient descent, random start": {
+            "rule": "gd",
+            "lr": 20.0,
+            "steps": 30_000,
+            "init": "normal:0.3",
+        },
+        "normalized, η ~ t^−½": {"rule": "ngd", "lr": 0.5, "schedule": "sqrt", "steps": 100_000},
         "normalized, constant η": {"rule": "ngd", "lr": 0.1, "steps": 30_000},
     },
 }
@@ -243,20 +258,25 @@ CLAIM = Claim(
     id="D.cyclic-data",
     title="Cyclic data: ties, margins, log-odds",
     kind="theorem",
-    trust="as recalled",
-    statement="When contexts have several next tokens, the priority graph of a query has cycles. "
-    "Attention with orthonormal tokens, trained on the log-likelihood of the tokens that the label "
-    "follows, then parts into a direction and a finite part: the direction solves the graph "
-    "problem (ties inside strongly connected components, margins between them), the finite part is "
-    "the likeliest log-odds inside components, and the loss tends to its floor, which is the "
-    "entropy of the labels where the log-odds can express it, and not to 0.",
+    trust="read",
+    statement="Theorem 2 of Li et al. 2024 (arXiv:2403.08081), not of paper D. When contexts have "
+    "several next tokens, the priority graph of a query has cycles. Attention trained by plain "
+    "descent from any start on −log of its mass on the label's token parts into a direction and a "
+    "finite part: ‖W‖ → ∞ in the direction that solves the graph problem (ties inside strongly "
+    "connected components, margins between them), and the part inside components tends to the "
+    "likeliest log-odds; so the loss tends to its floor and not to 0. The theorem is for linearly "
+    "independent tokens, at most d of them; here they are orthonormal, and the label is the "
+    "follower of a token, an equivalent relabelling.",
     full=_FULL,
     quick={**_FULL, "seeds": [0], "vocabulary": 8, "contexts": 24},
     run=run,
     check=check,
     plot=plot,
-    differs="The theorem is for plain gradient descent, whose direction error falls like 1/log t; "
-    "it is reported beside. Judged is normalized descent with steps that shrink like t^−½, which "
-    "gets there sooner; with constant steps it does not settle inside components.",
+    differs="Two slips of the text are left out. It bounds no step, and two opposite labels on one "
+    "sentence of two tokens already need η < 4: here the step is one with which the loss never "
+    "rises. And ‖W‖ → ∞ cannot hold where no component is above another, so that the solution of "
+    "the graph problem is 0: such sets are not judged. Normalized descent is beside: with constant "
+    "steps it does not settle inside components, with steps like t^−½ it does.",
     reference="li2024mechanics",
+    numbered="Li et al. 2024, Theorem 2",
 )

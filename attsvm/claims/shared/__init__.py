@@ -1,1 +1,1 @@
-"""What claims share: their work and its ledger, instances, runs, proofs and pictures."""
+"""What claims share: instances, runs, proofs and pictures."""

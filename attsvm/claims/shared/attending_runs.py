@@ -19,11 +19,12 @@ from attsvm.claims.shared.proof import (
     worst_gap,
 )
 from attsvm.claims.shared.random_instances import standing
-from attsvm.claims.shared.work import solve, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

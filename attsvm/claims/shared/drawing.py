@@ -43,3 +43,27 @@ def level(axes: Axes, y: float, text: str = "") -> None:
             fontsize=7.5,
             color=INK,
         )
+
+
+def scattered_kinds(axes: Axes, entries: dict[str, list[Any]]) -> None:
+    """The entries of columns by the kind of their token, and how many of each kind are 0."""
+    level(axes, 0.0)
+    marks = []
+    for k, (kind, exact) in enumerate(entries.items()):
+        values, times = np.unique([float(v) for v in exact], return_counts=True)
+        axes.scatter(
+            np.full(len(values), k),
+            values,
+            s=6 + 160 * times / max(len(exact), 1),
+            color=CYCLE[k],
+            alpha=0.7,
+            linewidth=0,
+        )
+        zero = np.mean([v == 0 for v in exact]) if exact else 0.0
+        marks.append(f"{kind}\n{100 * zero:.0f} % at 0")
+    axes.set_xticks(range(len(marks)), marks, fontsize=7.5)
+    axes.set(
+        xlabel="kind of token (area: share of its kind)",
+        ylabel="entry of the solution",
+        xlim=(-0.5, len(marks) - 0.5),
+    )

@@ -8,9 +8,9 @@ import numpy as np
 
 from attsvm.claims.claim import Config, seeds_of
 from attsvm.claims.shared.random_instances import self_attending
-from attsvm.claims.shared.work import train
 from attsvm.convergence.front import prover
 from attsvm.convergence.prover import Prover
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.problem.tokens import Tokens
 
@@ -98,13 +98,11 @@ def lipschitz(tokens: Tokens, v: Floats) -> float:
 def first_proved(judge: Prover, W: Floats) -> tuple[Ints, bool]:
     """The records BEFORE, FIRST, LATER, LAST of a run W (R, d, d), and whether there is a proof.
 
-    All are the last where there is none. A replay knows too few records to look at them.
+    All are the last where there is none.
     """
     last = len(W) - 1
     grid = np.arange(last % _EVERY, last + 1, _EVERY)
     none = np.full(4, last)
-    if not np.isfinite(W[grid]).all():
-        return none, False
     top = np.stack([judge.selected(W[r]) for r in grid])
     loose = (top != top[-1]).any(axis=1).nonzero()[0]
     low, high = int(loose[-1]) if len(loose) else -1, len(grid) - 1

@@ -35,7 +35,6 @@ FULL: Config = {
     "matched": 0.8,
     # As far beyond the bound 1/√width of the initial weights as 0.06 is beyond that of width 384.
     "level": 0.208,
-    "within": 0.02,
 }
 QUICK: Config = {
     **FULL,

@@ -16,11 +16,12 @@ from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
 from attsvm.claims.shared.proof import recertified, saved_solutions, selected, worst_gap
 from attsvm.claims.shared.published import published_stack
-from attsvm.claims.shared.work import solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Bools, Floats, Ints
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 from attsvm.theory.measures import bregman
 
 # Records of each run that are kept, evenly spread over the log-spaced grid.

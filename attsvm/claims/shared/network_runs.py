@@ -9,20 +9,19 @@ method without rates takes that of the method which `same_rate` names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from attsvm.claims.claim import Config, Result, Test, equals, noted
+from attsvm.claims.claim import Config, Result, Test, noted
 from attsvm.claims.shared.network_fits import COLUMNS, LETTERS, fit_arrays
 from attsvm.claims.shared.stored import Run, done, on_file
-from attsvm.claims.shared.work import measured, recalled
 from attsvm.ground.arrays import Floats
 
-# A difference is beyond chance when its interval is on one side of 0 by more than rounding.
-BEYOND = 1e-6
 # Student's t for a two-sided interval of 95 %, by degrees of freedom; 1.96 beyond.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+# The weights of a run, at the end and at matched training accuracy.
+WEIGHTS = tuple(f"{when}{letter}" for when in ("", "matched.") for letter in LETTERS)
 _VALID = COLUMNS.index("valid_accuracy")
 
 
@@ -80,54 +79,24 @@ def _chosen(config: Config, method: str, scores: Sequence[float] | Floats) -> fl
     return float(rates[int(table.mean(axis=1).argmax())])
 
 
-def compared_runs(config: Config, shapes: dict[str, tuple[int, ...]]) -> Result:
-    """tuning.M (rates · networks,), rate.M and M.NAME (networks, *shape) for every method M.
+def compared_runs(config: Config, names: Iterable[str]) -> Result:
+    """tuning.M (rates · networks,), rate.M and M.NAME (networks, ·) for every method M.
 
-    shapes: what is kept of each run, by name, with its shape.
+    names: what is kept of each run.
     """
     out: Result = {}
     for method in config["methods"]:
         runs = tuning_runs(config, method)
         if runs:
             name = f"tuning.{method}"
-            out |= measured(
-                lambda which, runs=runs, name=name: {  # type: ignore[misc]
-                    name: np.array([_score(done(runs[k])) for k in which])
-                },
-                {name: (len(runs),)},
-                count=len(runs),
-                kind="network",
-            )
-            rate = _chosen(config, method, out[name])
-            out[f"rate.{method}"] = np.asarray(recalled(f"rate.{method}", rate))
+            out[name] = np.array([_score(done(run)) for run in runs])
+            out[f"rate.{method}"] = np.asarray(_chosen(config, method, out[name]))
     for method in config["methods"]:
         rate = float(out[f"rate.{config['same_rate'].get(method, method)}"])
-        finals = final_runs(config, method, rate)
-
-        def compute(which: list[int], finals: list[Run] = finals, method: str = method) -> Result:
-            made = [done(finals[k]) for k in which]
-            return {
-                f"{method}.{name}": np.stack([np.asarray(one[name], dtype=float) for one in made])
-                for name in shapes
-            }
-
-        count = len(finals)
-        wide = {f"{method}.{name}": (count, *shape) for name, shape in shapes.items()}
-        out |= measured(compute, wide, count=count, kind="network")
+        made = [done(run) for run in final_runs(config, method, rate)]
+        for name in names:
+            out[f"{method}.{name}"] = np.stack([np.asarray(one[name], dtype=float) for one in made])
     return out
-
-
-def record_shape(config: Config) -> tuple[int, int]:
-    """The shape of a run's records."""
-    fit = config["fit"]
-    return fit["epochs"] * fit.get("records", 1) + 1, len(COLUMNS)
-
-
-def weight_shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """The shapes of the weights that are kept, at the end and at matched training accuracy."""
-    fit = config["fit"]
-    shape = (fit["layers"], fit["width"], fit["width"])
-    return {f"{when}{letter}": shape for when in ("", "matched.") for letter in LETTERS}
 
 
 def column(result: Result, method: str, name: str) -> Floats:
@@ -193,25 +162,6 @@ def known_mean(values: Floats) -> float:
     """The mean of what is known of these values; nan when nothing is."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else float("nan")
-
-
-def sound(config: Config, result: Result) -> list[Test]:
-    """That what is on file fits together: the rates are those that tuning chooses, and so on."""
-    wrong = sum(
-        float(result[f"rate.{method}"]) != _chosen(config, method, result[f"tuning.{method}"])
-        for method in config["rates"]
-    )
-    tests = [equals("rates that their tuning does not choose", wrong, 0)]
-    apart = [
-        np.abs(result[f"{method}.right"].mean(axis=1) - chosen_accuracy(result, method)).max()
-        for method in config["methods"]
-        if f"{method}.right" in result
-    ]
-    if apart:
-        # Shares of whole inputs: equal up to rounding.
-        worst = float(np.max(apart))
-        tests.append(equals("accuracies away from their test inputs", worst, 0.0, within=1e-9))
-    return tests
 
 
 def run_count(config: Config) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Result
-from attsvm.claims.shared.work import place
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
@@ -21,7 +20,6 @@ def saved_solutions(name: str, certificates: Sequence[Certificate]) -> Result:
 
     W is nan where no W is known.
     """
-    place(name, certificates)
     shape = certificates[0].problem.shape
     return {
         f"{name}.W": np.stack(
@@ -41,16 +39,6 @@ def recertified(
         certify(p, norm, None if np.isnan(W[b]).any() else W[b], lam[b], mu[b])
         for b, p in enumerate(problems)
     ]
-
-
-def padded(name: str, count: int, result: Result) -> Result:
-    """The kept solutions under this name, so many of them: a missing one is a W that is unknown."""
-    out = {}
-    for part in ("W", "multipliers", "ties"):
-        kept = result[f"{name}.{part}"][:count]
-        more = np.zeros((count - len(kept), *kept.shape[1:]))
-        out[f"{name}.{part}"] = np.concatenate([kept, more + np.nan if part == "W" else more])
-    return out
 
 
 def worst_gap(certificates: Sequence[Certificate]) -> float:

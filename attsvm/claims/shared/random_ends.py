@@ -11,10 +11,11 @@ from attsvm.claims.claim import Config, Result, seeds_of
 from attsvm.claims.shared.plain_descent import End, equal_scored, proved_ends, safe_step
 from attsvm.claims.shared.proof import recertified, saved_solutions, selected
 from attsvm.claims.shared.random_instances import best_problem
-from attsvm.claims.shared.work import solve_many, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 
 # Records kept of each run.
 _RECORDS = 25

@@ -8,8 +8,7 @@ What the claims on next-token prediction share. A config of theirs has
 
 `drawn` gives the sentences of a seed, `staged` the two runs on them. A result keeps ends
 (`ends_kept`) or whole paths (`paths_kept`) under a name, and the solution W_kq with the multipliers
-of every column (`saved_columns`), which `columns_again` certifies from the orders alone. `inside`
-says whether a set meets the premises of the theory.
+of every column (`saved_columns`), which `columns_again` certifies from the orders alone.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ import numpy as np
 
 from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Result
-from attsvm.claims.shared.work import train
 from attsvm.data.sentences import realizable
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.language.order import Order
 from attsvm.language.problems import Columns, column_problem
-from attsvm.language.realizable import realizability
 from attsvm.language.sentences import Sentences
 from attsvm.language.training.stages import Stages
 
@@ -36,12 +34,6 @@ def drawn(config: Config, seed: int) -> Sentences:
         realizable(config["vocabulary"], config["length"], config["count"], seed),
         vocabulary=config["vocabulary"],
     )
-
-
-def inside(sentences: Sentences, orders: Mapping[int, Order]) -> bool:
-    """Whether the set is realizable and no confused token outnumbers an optimal one."""
-    found = realizability(sentences, orders)
-    return found.realizable and found.dominant
 
 
 def staged(config: Config, sentences: Sentences) -> Stages:

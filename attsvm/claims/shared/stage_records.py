@@ -2,13 +2,13 @@
 measured along their records.
 
 Shared by the claims on the two stages. A config of theirs has vocabulary, length, count (the sets),
-seeds, and rates: the step sizes of the stages times √N.
+seeds, and rates: the step sizes of the stages times √N. `drawn` gives the sentences of a seed, and
+`inside` whether they meet the premises of [huang2024nexttoken], which `premises` counts in words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from attsvm.certificate import Certificate, certify
 from attsvm.claims.claim import Config, Result
 from attsvm.claims.shared.proof import recertified, saved_solutions
 from attsvm.claims.shared.sentence_runs import columns_again, saved_columns
-from attsvm.claims.shared.sentence_runs import drawn as plain
+from attsvm.data.sentences import closed
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.language.contexts import Contexts
 from attsvm.language.floor import excess
-from attsvm.language.order import orders
+from attsvm.language.order import Order, orders
 from attsvm.language.problems import Columns, decoder_problem, solve_attention, solve_decoder
+from attsvm.language.realizable import realizability
 from attsvm.language.sentences import Sentences
 from attsvm.language.training.next_token import Look, attention_look, decoder_look
 from attsvm.theory.measures import bregman
@@ -29,11 +30,34 @@ from attsvm.theory.rates import fit
 
 
 def drawn(config: Config, seed: int) -> Sentences:
-    """A random realizable set whose collocations count once, and once more for every sentence that
-    turns on them: that is their empirical weight."""
-    data = plain(config, seed)
-    turned = np.bincount(data.labels, minlength=data.vocabulary)[data.follows]
-    return replace(data, follow_counts=data.follow_counts + turned)
+    """The prefix-closed set without confused tokens of this seed, from `count` first tokens.
+
+    Every sentence and every collocation counts once.
+    """
+    N = config["vocabulary"]
+    return Sentences.of(closed(N, config["length"], config["count"], seed), vocabulary=N)
+
+
+def inside(sentences: Sentences, found: Mapping[int, Order]) -> bool:
+    """Whether the set meets Assumptions 1 and 3 of the paper and holds all its prefixes."""
+    asked = realizability(sentences, found)
+    return not asked.outside and asked.closed
+
+
+def premises(judged: int, total: int) -> str:
+    """How many sets are inside, in words."""
+    return (
+        f"{judged} of {total} random sets meet the premises (realizable, prefix-closed, no "
+        "confused token, none more often than the optimal one, tokens orthonormal)"
+    )
+
+
+def starts(config: Config, seed: int) -> dict[str, Floats]:
+    """Entries of W_ov and W_kq uniform between −edge and edge: the start of the published figure,
+    whose edge is 0.1."""
+    N, edge = config["vocabulary"], config["edge"]
+    W_ov, W_kq = np.random.default_rng([seed, 1]).uniform(-edge, edge, (2, N, N))
+    return {"W_ov": W_ov, "W_kq": W_kq}
 
 
 def step_size(config: Config, stage: int) -> float:
@@ -41,12 +65,11 @@ def step_size(config: Config, stage: int) -> float:
     return float(config["rates"][stage] / np.sqrt(config["vocabulary"]))
 
 
-def first_look(data: Sentences, weights: str) -> Look:
-    """L_0 and its gradient."""
+def first_look(data: Sentences) -> Look:
+    """L_0, the mean over all collocations, and its gradient."""
     tokens = np.flatnonzero(data.follows >= 0)
-    share = np.ones(len(tokens)) if weights == "uniform" else data.follow_counts[tokens] * 1.0
-    E = np.eye(data.vocabulary)
-    return decoder_look(E, tokens, data.follows[tokens], share / share.sum())
+    share = np.full(len(tokens), 1.0 / len(tokens))
+    return decoder_look(np.eye(data.vocabulary), tokens, data.follows[tokens], share)
 
 
 def second_look(data: Sentences, W_ov: Floats) -> Look:
@@ -101,17 +124,6 @@ def rises(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
 def losses(look: Look, W: Floats) -> Floats:
     """L_0 (R,) of the records W (R, N, N)."""
     return np.array([float(look({"W_ov": one[None]}).loss[0]) for one in W])
-
-
-def misstep(look: Look, block: str, steps: Ints, W: Floats, lr: float) -> float:
-    """The largest error of a recorded step, W ← W − η G/‖G‖ from each record whose next step is
-    recorded too, as a share of η; W (R, N, N)."""
-    largest = 0.0
-    for r in np.flatnonzero(np.diff(steps) == 1):
-        G = look({block: W[r][None]}).gradient.direction[block][0]
-        error = W[r + 1] - W[r] + lr * G / np.linalg.norm(G)
-        largest = float(np.maximum(largest, np.linalg.norm(error) / lr))
-    return largest
 
 
 def decay(steps: Ints, above: Floats, late: int) -> tuple[float, float, float]:

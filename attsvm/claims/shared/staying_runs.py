@@ -22,15 +22,14 @@ from attsvm.claims.shared.staying_tokens import (
     limit_of,
     problems,
 )
-from attsvm.claims.shared.work import measured, place, recalled, solve, train
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats, Ints
 from attsvm.heads import Head
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
 
 # Records of a run that are kept.
 _KEPT = 24
-# Way made up to which plain floats give the same weights on another processor.
-_STEADY = 10.0
 
 
 def _moving(stack: Sequence[Tokens], head: Head) -> list[int]:
@@ -91,10 +90,8 @@ def _solved(
     stack, head = made
     for k in judged_records(config, steps):
         solved: dict[str, list[Certificate]] = {part: [] for part in PARTS}
-        # A replay knows the end of a run alone.
-        known = W[k] if k == len(W) - 1 else recalled(f"{cell.name}.{steps[k]}", W[k])
         for b, tokens in enumerate(stack):
-            s = attention(tokens, known[b])
+            s = attention(tokens, W[k, b])
             kept = kept_tokens(config, tokens, head, b, s)
             if kept is not None:
                 s = limit_of(tokens, head, b, kept, s)
@@ -126,30 +123,12 @@ def _descended(config: Config, loop: str, stack: list[Tokens], head: Head) -> tu
         return path.steps[keep], path.weights["W"][keep]
     steps = np.unique(np.geomspace(1, config["steps"], 4 * _KEPT).round().astype(np.int64))
     steps = steps[records(config, steps)]
-    rows, d = getattr(head, head.block), stack[0].d
-
-    def walked(which: list[int]) -> Result:
-        return {
-            "W": plain_run(
-                [stack[b] for b in which],
-                head_of_rows(config, rows[which]),
-                np.zeros((len(which), d, d)),
-                lr=config["lr"],
-                marks=steps,
-                eps=EPS,
-            )
-        }
-
-    shape = (len(steps), len(stack), d, d)
-    steady = config["lr"] * steps <= _STEADY
-    W = measured(walked, {"W": shape}, count=len(stack), axis=1, kind="leaps", steady=steady)["W"]
-    W[-1] = recalled(f"{loop}.end", W[-1])
-    return steps, W
+    start = np.zeros((len(stack), stack[0].d, stack[0].d))
+    return steps, plain_run(stack, head, start, lr=config["lr"], marks=steps, eps=EPS)
 
 
 def _padded(name: str, found: Sequence[Certificate], shape: tuple[int, int]) -> Result:
     """Solutions of problems of several sizes, multipliers padded with zeros."""
-    place(name, found)
     m = max((c.problem.m for c in found), default=0)
     ties = max((c.problem.ties for c in found), default=0)
     W, lam = np.full((len(found), *shape), np.nan), np.zeros((len(found), m))

@@ -196,15 +196,10 @@ def judged_records(config: Config, steps: Ints) -> list[int]:
 
 
 def _recertified(name: str, k: int, problem: Problem, result: Result) -> Certificate:
-    """The Certificate of the k-th solution; multipliers that are not on file count as 0."""
+    """The Certificate of the k-th solution, whose multipliers are padded with zeros."""
     W = result[f"{name}.W"][k]
-    lam, mu = (
-        np.resize(np.append(a, np.zeros(count)), count)
-        for a, count in (
-            (result[f"{name}.multipliers"][k], problem.m),
-            (result[f"{name}.ties"][k], problem.ties),
-        )
-    )
+    lam = result[f"{name}.multipliers"][k, : problem.m]
+    mu = result[f"{name}.ties"][k, : problem.ties]
     return certify(problem, "frobenius", None if np.isnan(W).any() else W, lam, mu)
 
 
@@ -221,7 +216,7 @@ def compared(config: Config, result: Result, cell: Cell, at: int = -1) -> list[C
     for b, tokens in enumerate(stack):
         s = attention(tokens, W[k, b])
         kept = kept_tokens(config, tokens, head, b, s)
-        if kept is None or len(out) >= len(result[f"{name}.finite.W"]):
+        if kept is None:
             continue
         best = {
             part: _recertified(f"{name}.{part}", len(out), problem, result)

@@ -9,12 +9,13 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.claims.claim import Config, Result
 from attsvm.claims.shared.proof import recertified, saved_solutions, share
-from attsvm.claims.shared.work import solve_many, train
 from attsvm.data.sphere import sphere_arrays
+from attsvm.doors import train
 from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.solvers.many import solve_many
 
 NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")
 # Step sizes of the weight and of the factors, both falling like t^−½.

@@ -13,7 +13,6 @@ from attsvm.claims.claim import Config, Result
 from attsvm.claims.shared.network_fits import data_at
 from attsvm.claims.shared.network_runs import all_runs
 from attsvm.claims.shared.stored import Run, done
-from attsvm.claims.shared.work import measured
 from attsvm.data.labelled import Labelled, Vocabulary
 from attsvm.data.labelled.words import SPECIAL
 from attsvm.ground.arrays import Floats
@@ -163,19 +162,12 @@ def _valence() -> dict[str, float]:
 
 
 def bag_arrays(config: Config) -> Result:
-    """The arrays of the bag of words under `bag.`, done again as one piece of work."""
-    words, tests = config["fit"]["vocabulary"] + 1, config["fit"]["test_count"]
-    shapes = {"weights": (words,), "right": (tests,), "train": (), "valid": ()}
-    shapes["valid"] = (len(config["penalties"]),)
-
-    def compute(which: list[int]) -> Result:
-        made = done(bag_run(config))
-        weights = np.zeros(words)
-        weights[: len(made["weights"]) - 1] = made["weights"][:-1]
-        weights[-1] = made["weights"][-1]
-        return {"bag.weights": weights, **{f"bag.{k}": made[k] for k in shapes if k != "weights"}}
-
-    return measured(compute, {f"bag.{k}": v for k, v in shapes.items()}, kind="search")
+    """The arrays of the bag of words under `bag.`."""
+    made = done(bag_run(config))
+    weights = np.zeros(config["fit"]["vocabulary"] + 1)
+    weights[: len(made["weights"]) - 1] = made["weights"][:-1]
+    weights[-1] = made["weights"][-1]
+    return {"bag.weights": weights, **{f"bag.{k}": made[k] for k in ("right", "train", "valid")}}
 
 
 def opinion_masks(config: Config, weights: Floats) -> dict[str, Floats]:

@@ -22,8 +22,11 @@ TEXT = {
     "confused": "A token that is above some and below others in the order of a query.",
     "non-optimal": "A token that is below others and above none in the order of a query.",
     "non-comparable": "A token that is in no relation in the order of a query; its weight is 0.",
-    "optimal tokens occur most": "Whether no confused token occurs in a sentence more often than "
-    "its optimal one: a premise of the theory of training, no part of realizable.",
+    "optimal tokens occur most": "Whether no non-optimal token occurs in a sentence more often "
+    "than its optimal one: a premise of the theory of training, no part of realizable.",
+    "paper's premises": "What the theorems on next-token training ask of sentences: realizable, a "
+    "follower of each token, no confused tokens, and optimal tokens that occur most; the tokens "
+    "are taken as orthonormal. Its data also hold every prefix of each sentence.",
     "order": "For one query: token a is above token b when a sentence has both and its label "
     "follows a and not b. Attention learns to look at a before b.",
     "query": "The token whose order a line of the table is about.",
@@ -68,11 +71,12 @@ RUN = {
     "correlation": "The cosine between the trained matrix and the solution: 1 is one direction.",
     "margin share": "The least margin of the trained direction over the largest possible: at "
     "most 1.",
-    "predicted limit": "The norm whose max-margin solution the run should tend to, and how well "
-    "that is established here.",
+    "predicted limit": "The norm in which this rule is expected to converge to the max-margin "
+    "direction, and how well established that is.",
     "premises": "What the theorem asks of the data and the run, each checked on them.",
+    "rank of W": "Of factors: how many singular values of K Qᵀ are above 1e-4 of the largest.",
     "certificate": "What is proved of the solution: its norm lies between two bounds.",
-    "convergence": "Whether it is proved in interval arithmetic that the run converges.",
+    "convergence": "Whether it is proved in interval arithmetic that this very run converges.",
     "proved since step": "The first recorded step from which on the proof holds.",
     "unseen sentences": "Random sentences that training did not see, and how many of them are "
     "answered as the solution says.",

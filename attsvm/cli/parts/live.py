@@ -17,6 +17,7 @@ Say = Callable[[str], None]
 _COLOURS = {
     "holds": "green",
     "fails": "bold red",
+    "not reproduced at this size": "yellow",
     "undecided": "yellow",
     "broken": "bold red",
     "agrees": "green",

@@ -88,7 +88,7 @@ def run_table(report: dict[str, Any], title: str) -> Table:
         table.add_row(f"{name} certificate", best["message"])
     summary.limit_rows(table, report["limit"])
     if report["proof"] is not None:
-        table.add_row("convergence of W_kq", report["proof"]["message"])
+        table.add_row("convergence of W_kq", f"this run: {report['proof']['message']}")
     seen = report["unseen"]
     if seen is not None:
         table.add_row(

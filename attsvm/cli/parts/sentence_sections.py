@@ -84,6 +84,8 @@ def finding(data: Sentences, finding: Realizability, every: Mapping[int, Order])
         ],
         "dominant": finding.dominant,
         "exceptions": len(finding.exceptions),
+        "outside": list(finding.outside),
+        "unclosed": len(finding.unclosed),
     }
 
 

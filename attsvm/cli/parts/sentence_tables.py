@@ -84,7 +84,18 @@ def _table(report: dict[str, Any]) -> Table:
     rare = report["exceptions"]
     table.add_row(
         "optimal tokens occur most",
-        "yes" if report["dominant"] else f"no: a confused one occurs more in {rare} sentences",
+        "yes" if report["dominant"] else f"no: a non-optimal one occurs more in {rare} sentences",
+    )
+    lacking = report["unclosed"]
+    table.add_row(
+        "paper's premises",
+        "; ".join(
+            [
+                "outside" if report["outside"] or lacking else "inside",
+                *report["outside"],
+                f"{lacking} sentences lack a prefix" if lacking else "closed under prefixes",
+            ]
+        ),
     )
     ties = report["ties"]
     if ties is not None:

@@ -68,7 +68,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
         _check_data(data, found, ties=asked["ties"])
     run = _trained(asked, given, data, E, options)
     with working("solving"):
-        end = sentence_outcome(run, every=every)
+        end = sentence_outcome(run, norm=asked["norm"], every=every)
     problems = end.certificates
     report = describe_run(end)  # what overflows is null
     report["seconds"] = time.perf_counter() - begin

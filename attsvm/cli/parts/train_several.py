@@ -29,6 +29,7 @@ _ONE = {
     "proof": "--proof saves one proof",
     "resume": "--resume goes on with one run",
     "until": "--until ends one run",
+    "norm": "--norm is for one run, several are compared in every norm",
 }
 
 

@@ -72,13 +72,13 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
             steps=asked["steps"],
             start=start,
             progress=progress,
-            stop=_until(archive, parts, read, asked["until"], start, config),
+            stop=_until(archive, parts, read, asked, start, config),
             **(config if start is None else parts),
         )
     if out is not None:
         path.save(out, force=force)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report
-        found = outcome(path, archive.tokens, read)
+        found = outcome(path, archive.tokens, read, norm=asked["norm"])
     proved = None
     if found.proof is not None and found.proof.proved:
         own = parts["model"] if isinstance(parts["model"], Model) else None
@@ -118,12 +118,13 @@ def _until(
     archive: Archive,
     parts: dict[str, Any],
     head: Any,
-    until: str | None,
+    asked: Mapping[str, Any],
     start: Any,
     config: dict[str, Any],
 ) -> Any:
     """What ends the run early: a proof that it converges, or a certified locally optimal selection
     with this margin share; None where nothing is asked."""
+    until = asked["until"]
     if until is None:
         return None
     if until == "proved":
@@ -137,7 +138,7 @@ def _until(
     except ValueError as error:
         raise Unsupported(f"--until is {until!r}: it is a margin share, or proved") from error
     limit = predict(parts["model"], parts["rule"])
-    norm = limit.norm
+    norm = limit.norm if asked["norm"] is None else asked["norm"]
     if norm is None or head is None:
         said = f"{limit.model}, {limit.rule}"
         raise Unsupported(f"--until needs a fixed head and a predicted norm: not {said}")
@@ -199,6 +200,7 @@ def describe_run(found: Outcome) -> dict[str, Any]:
         "margin_share": summary.number(found.margin_share),
         "W": found.W.tolist(),
         "norm": summary.number(norm),
+        "rank": found.rank,
         "certificate": None if best is None else summary.describe(best),
         "proof": None if found.proof is None else found.proof.to_dict(),
     }
@@ -223,12 +225,14 @@ def _table(report: dict[str, Any], title: str) -> Table:
         if value is not None:
             table.add_row(key, f"{value:.8g}" if isinstance(value, float) else str(value))
     summary.limit_rows(table, report["limit"])
+    if report["limit"]["model"] == "factored":
+        table.add_row("rank of W", str(report["rank"]))
     best = report["certificate"]
     if best is not None:
         table.add_row("certificate", best["message"])
     proof = report["proof"]
     if proof is not None:
-        table.add_row("convergence", proof["message"])
+        table.add_row("convergence", f"this run: {proof['message']}")
         if report["proved_since"] is not None:
             table.add_row("proved since step", str(report["proved_since"]))
     return table

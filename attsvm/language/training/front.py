@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attsvm.errors import BadTokens
-from attsvm.language.sentences import Sentences
+from attsvm.ground.expected import function, whole
+from attsvm.language.sentences import Sentences, checked_sentences
 from attsvm.language.training.task import Lesson, sentence_task
 from attsvm.rules import RuleLike
-from attsvm.training.arguments import chosen, whole
+from attsvm.training.arguments import chosen
 from attsvm.training.descent import Descent
 from attsvm.training.front import ending
 from attsvm.training.loop import Progress, Stop, run
@@ -50,9 +50,9 @@ def train(
     >>> train(data, readout="mass", steps=500).matrices().shape[1:]
     (1, 3, 3)
     """
-    if not isinstance(sentences, Sentences):
-        raise BadTokens("language.train needs Sentences: build them with Sentences.of(lines)")
+    checked_sentences(sentences)
     steps = whole(steps, "steps", least=0)
+    stop, progress = function(stop, "stop"), function(progress, "progress")
     parts = chosen({"rule": rule}, start)
     asked: dict[str, Any] = {
         "model": model,

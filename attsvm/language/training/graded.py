@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 
@@ -52,29 +51,22 @@ def decoder_terms(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Term
     return terms
 
 
-def attention_terms(
-    contexts: Contexts, V: Floats | None, *, kernels: ModuleType = sentence_terms
-) -> Terms:
-    """The terms of W_kq for frozen V = E W_ovᵀ (N, N); V None: readout "mass".
-
-    kernels: `sentence_terms` or its twin.
-    """
+def attention_terms(contexts: Contexts, V: Floats | None) -> Terms:
+    """The terms of W_kq for frozen V = E W_ovᵀ (N, N); V None: readout "mass"."""
     c = contexts
 
     def terms(params: Blocks, found: Evaluation) -> dict[str, Graded]:
         logs, top = found.logs[0], found.top[0]
         if V is None:
-            return {"W_kq": _moves(c, top, kernels.choices(logs, c.right, top, c.weights))}
-        log_q = kernels.outputs(logs, c.tokens, V, c.labels)
-        G = kernels.gaps(log_q, top, c.tokens, V, c.labels)
-        return {"W_kq": _moves(c, top, kernels.pulls(logs, top, *G, c.weights))}
+            return {"W_kq": _moves(c, top, sentence_terms.choices(logs, c.right, top, c.weights))}
+        log_q = sentence_terms.outputs(logs, c.tokens, V, c.labels)
+        G = sentence_terms.gaps(log_q, top, c.tokens, V, c.labels)
+        return {"W_kq": _moves(c, top, sentence_terms.pulls(logs, top, *G, c.weights))}
 
     return terms
 
 
-def joint_terms(
-    contexts: Contexts, first: tuple[Look, Terms] | None, *, kernels: ModuleType = sentence_terms
-) -> Terms:
+def joint_terms(contexts: Contexts, first: tuple[Look, Terms] | None) -> Terms:
     """The terms of both blocks of L, or of L_0 + L with the first stage's look and terms."""
     c = contexts
     S, K = c.tokens.shape
@@ -89,8 +81,8 @@ def joint_terms(
     def terms(params: Blocks, found: Evaluation) -> dict[str, Graded]:
         logs, top = found.logs[0], found.top[0]
         V = np.ascontiguousarray(c.E @ params["W_ov"][0].T)
-        log_q = kernels.outputs(logs, c.tokens, V, c.labels)
-        G = kernels.gaps(log_q, top, c.tokens, V, c.labels)
+        log_q = sentence_terms.outputs(logs, c.tokens, V, c.labels)
+        G = sentence_terms.gaps(log_q, top, c.tokens, V, c.labels)
         # q_v and s_t apart: the sum of their logarithms would round by the size of both.
         q, height = of_logs(np.ones_like(log_q), log_q)
         mass, level = of_logs(np.where(there, c.weights[:, None], 0.0), logs)
@@ -99,7 +91,10 @@ def joint_terms(
         if first is not None:
             own = {"W_ov": params["W_ov"]}
             W_ov = W_ov.plus(first[1](own, first[0](own))["W_ov"])
-        return {"W_ov": W_ov, "W_kq": _moves(c, top, kernels.pulls(logs, top, *G, c.weights))}
+        return {
+            "W_ov": W_ov,
+            "W_kq": _moves(c, top, sentence_terms.pulls(logs, top, *G, c.weights)),
+        }
 
     return terms
 

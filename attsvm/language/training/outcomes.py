@@ -15,13 +15,14 @@ import numpy as np
 from attsvm.convergence import ConvergenceProof
 from attsvm.ground.arrays import Floats
 from attsvm.ground.card import Card
+from attsvm.ground.expected import expect
 from attsvm.ground.lazy import lazy
 from attsvm.ground.result import Table, draw
 from attsvm.language.contexts import Contexts
 from attsvm.language.embedding import orthonormal
 from attsvm.language.finite import FinitePart, finite_part
 from attsvm.language.floor import excess, floors
-from attsvm.language.order import Order, orders
+from attsvm.language.order import Order, checked_orders, orders
 from attsvm.language.problems import (
     Columns,
     attention_problem,
@@ -123,7 +124,7 @@ class SentenceOutcome(Table):
             "sentences": f"{self.run.data!r}, {self.realizability.headline}",
             "loss": self.loss,
             "above its infimum": self.excess,
-            "limit": f"{self.limit.rule}: {norm} ({self.limit.word})",
+            "limit": f"rule {self.limit.rule}: {norm} ({self.limit.word})",
         }
         if self.decoder_loss is not None:
             facts["loss of the decoder"] = self.decoder_loss
@@ -148,10 +149,13 @@ def sentence_outcome(
     >>> sentence_outcome(run).top_optimal
     1.0
     """
+    expect(run, SentenceRun, "run", make="SentenceRun.of(path, sentences) makes one")
+    if every is not None:
+        checked_orders(every)
     every = orders(run.data) if every is None else every
     found = realizability(run.data, every)
     limit = _limit(run, found)
-    problems = _solved(run, every, norm or limit.norm or "frobenius")
+    problems = _solved(run, every, (limit.norm or "frobenius") if norm is None else norm)
     known = all(best.status != "inseparable" for best in problems.values())
     finite = _finite(run, every, found)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -191,6 +195,7 @@ def _limit(run: SentenceRun, found: Realizability) -> Limit:
         embedding=run.E,
         realizable=found,
         staged=_staged(run),
+        steady=_steady(run),
         schedule=config.get("schedule"),
         decay=pulled_back(config),
     )
@@ -206,6 +211,22 @@ def _staged(run: SentenceRun) -> tuple[bool | None, str]:
     if run.decoder is None:
         return None, "it is not known how the frozen W_ov was trained"
     return True, "it was trained on the collocations"
+
+
+def _steady(run: SentenceRun) -> tuple[bool, str]:
+    """Whether every stage starts at zero and takes normalized steps of one length, or which not."""
+    stages = {"W_ov": run.decoder, "W_kq": run.attention}
+    for name, path in stages.items():
+        if path is None:
+            continue
+        config = path.config
+        if config["rule"] not in ("ngd", "nmirror:2"):  # names that no other rule may have
+            return False, f"the rule of {name} is {config['rule']}"
+        if config.get("schedule") != "constant" or pulled_back(config):
+            return False, f"the steps of {name} have a schedule, a ridge or decay"
+        if path.steps[0] != 0 or path.weights[name][0].any():
+            return False, f"{name} does not start at zero"
+    return True, "from zero by ngd, with one step size for each stage"
 
 
 def _solved(run: SentenceRun, every: Mapping[int, Order], norm: str | Norm) -> dict[str, Columns]:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm.certificate import Certificate
-from attsvm.convergence.power_prover import POWERS, PowerProver
-from attsvm.convergence.proof import Blocked, ConvergenceProof, unsupported
+from attsvm.convergence.power_prover import PowerProver, covered_steps
+from attsvm.convergence.proof import Blocked, ConvergenceProof
 from attsvm.convergence.prover import Found, Ground, Prover
 from attsvm.convergence.rows import Rows, Singles, merged, shift_of
 from attsvm.convergence.verify import Recheck, rechecked
@@ -200,17 +200,10 @@ def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
 def _prover(lesson: Lesson, rule: RuleLike, lr: float) -> Prover:
     """The prover of a lesson and a rule."""
     made = rule_of(rule)
+    p, plain = covered_steps(made)
     tokens = sentence_tokens(lesson)
     head = np.empty((0, 0)) if lesson.mass else decoder_of(lesson.head, lesson.E)
     loss = loss_of("logistic")
-    if made.fused is not None:
-        plain = made.fused == "gd"
-        return SentenceProver(tokens, head, loss, made.name, lr, plain, lesson=lesson)
-    if made.dual is None:
-        raise unsupported(f"rule {made.name!r}")
-    p, plain = made.dual
-    if not POWERS[0] <= p <= POWERS[1]:
-        raise unsupported(f"rule {made.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
     if p == 2:
         return SentenceProver(tokens, head, loss, made.name, lr, plain, lesson=lesson)
     return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, lesson=lesson)

@@ -10,10 +10,11 @@ import numpy as np
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.ground.card import Card
+from attsvm.ground.expected import expect
 from attsvm.ground.result import Result
 from attsvm.language.contexts import Contexts
 from attsvm.language.embedding import embedding_of
-from attsvm.language.sentences import Sentences
+from attsvm.language.sentences import Sentences, checked_sentences
 from attsvm.language.training.stages import Stages
 from attsvm.language.training.task import Lesson, decoder_of
 from attsvm.models import sentence_model_of
@@ -53,7 +54,8 @@ class SentenceRun(Result):
         """
         if isinstance(path, Stages):
             head, embedding, path = path.decoder, path.E, path.attention
-        config = path.config
+        config = expect(path, Path, "path", make="train(sentences, …) gives one").config
+        checked_sentences(data)
         form = sentence_model_of(config["model"])
         asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
         E = embedding_of(data.vocabulary, embedding)

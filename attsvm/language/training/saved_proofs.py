@@ -10,6 +10,7 @@ import numpy as np
 from attsvm.convergence.proof import ConvergenceProof
 from attsvm.convergence.saved import arrays_of, check_arrays, read_proof
 from attsvm.errors import BadTokens
+from attsvm.ground.expected import file_path
 from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.language.sentences import Sentences
 from attsvm.language.training.proofs import SentenceProof, sentence_tokens
@@ -29,12 +30,12 @@ def save_proof(proof: SentenceProof, path: str | Path, *, force: bool = False) -
         "sentences.weights": np.str_(lesson.weights),
         "sentences.readout": np.str_(lesson.readout),
     }
-    write_arrays(Path(path), arrays_of(proof) | more, force=force)
+    write_arrays(file_path(path, "path"), arrays_of(proof) | more, force=force)
 
 
 def load_proof(path: str | Path) -> SentenceProof:
     """The proof in a file; raises BadTokens where it is none, or not of sentences."""
-    file = Path(path)
+    file = file_path(path, "path")
     found = load_arrays(file)
     check_arrays(file, found)
     names = [f"sentences.{name}" for name in (*_PARTS, "E", "weights", "readout")]

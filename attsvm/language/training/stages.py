@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import Unsupported
 from attsvm.ground.arrays import Floats
 from attsvm.ground.card import Card
+from attsvm.ground.expected import function, shown, whole
 from attsvm.ground.result import Table, draw
 from attsvm.language.embedding import embedding_of
-from attsvm.language.sentences import Sentences
+from attsvm.language.sentences import Sentences, checked_sentences
 from attsvm.language.training.front import train
 from attsvm.rules import RuleLike
 from attsvm.training.path import Path
@@ -112,11 +113,13 @@ def two_stages(
     >>> int(run.attention.steps[-1]), run.W_ov.shape, run.W_kq.shape
     (300, (3, 3), (3, 3))
     """
-    if not isinstance(sentences, Sentences):
-        raise BadTokens("two_stages needs Sentences: build them with Sentences.of(lines)")
+    checked_sentences(sentences)
+    progress = function(progress, "progress")
     for name, pair in (("lr", lr), ("steps", steps), ("weights", weights)):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise Unsupported(f"{name} is {pair!r}: give two, one for each stage")
+            raise Unsupported(f"{name} is {shown(pair)}: give two, one for each stage")
+    for k in steps:
+        whole(k, "steps", least=0)
     root = np.sqrt(sentences.vocabulary)
     E = embedding_of(sentences.vocabulary, embedding)
     share = steps[0] / max(sum(steps), 1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats, Ints, floats
+from attsvm.ground.expected import flag, one_of
 from attsvm.ground.lazy import lazy
 from attsvm.ground.memory import require
 from attsvm.language.contexts import Contexts
@@ -84,11 +85,11 @@ class Lesson:
         """The lesson of these arguments of `train`; raises Unsupported where they do not fit."""
         form = sentence_model_of(model)
         for key, value, known in (("readout", readout, READOUTS), ("weights", weights, WEIGHTS)):
-            if value not in known:
-                raise Unsupported(f"unknown {key} {value!r}: known are {', '.join(known)}")
+            one_of(value, known, key)
         if not form.attends and head is not None:
             raise Unsupported(f"model {model} trains the decoder: leave head out")
         both = form.attends and form.decodes
+        collocations = flag(collocations, "collocations")
         if collocations and not both:
             raise Unsupported(f"collocations is for joint-next-token, not {model}: leave it out")
         if both and head is not None:
@@ -98,7 +99,7 @@ class Lesson:
         if form.attends and readout == "mass" and head is not None:
             raise Unsupported("the readout mass has no decoder: leave head out")
         E = embedding_of(sentences.vocabulary, embedding)
-        return cls(sentences, E, form, head, readout, weights, bool(collocations))
+        return cls(sentences, E, form, head, readout, weights, collocations)
 
     @property
     def uniform(self) -> bool:

@@ -167,7 +167,7 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
     for k, (title, made, caption) in enumerate(drawn):
         figures.append(
             f'<figure class="figure"><h3>{text(title)}</h3>'
-            f"{_inlined(made, f'f{k}-', title, letters)}"
+            f'<div class="scroll">{_inlined(made, f"f{k}-", title, letters)}</div>'
             f"<figcaption>{text(caption)}</figcaption></figure>"
         )
     return (
@@ -197,22 +197,10 @@ def _shown_head(report: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
 
 
 def _inlined(made: Figure, prefix: str, described: str, letters: Letters) -> str:
-    """The picture for a wide screen, and made over for a narrow one."""
-    from attsvm.figures.narrow import stack
-    from attsvm.figures.style import styled
-
-    parts = []
-    for name in ("wide", "narrow"):
-        if name == "narrow":
-            with styled():
-                stack(made)
-        file = StringIO()
-        made.savefig(file, format="svg", metadata={"Date": None})
-        svg = inline(
-            file.getvalue(), prefix=f"{prefix}{name[0]}-", described=described, letters=letters
-        )
-        parts.append(f'<div class="{name}">{svg}</div>')
-    return "".join(parts)
+    """The picture as a part of the page."""
+    file = StringIO()
+    made.savefig(file, format="svg", metadata={"Date": None})
+    return inline(file.getvalue(), prefix=prefix, described=described, letters=letters)
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:

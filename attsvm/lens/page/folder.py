@@ -26,11 +26,11 @@ def check_folder(folder: Path) -> None:
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
-        read_folder(folder)
-    except BadTokens as error:
-        raise BadTokens(
-            f"{folder} holds files that no inspection wrote: give a new folder"
-        ) from error
+        known = read_json(folder / RESULTS).get("kind") == KIND
+    except BadTokens:
+        known = False
+    if not known:
+        raise BadTokens(f"{folder} holds files that no inspection wrote: give a new folder")
 
 
 def _try_to_write(folder: Path) -> None:
@@ -47,17 +47,6 @@ def _try_to_write(folder: Path) -> None:
         for place in new:
             if place.is_dir():
                 place.rmdir()
-
-
-def read_folder(folder: Path) -> dict[str, Any]:
-    """The entries of a folder's results.json. Raises BadTokens where no inspection wrote one."""
-    file = folder / RESULTS
-    if not file.is_file():
-        raise BadTokens(f"{folder} has no {RESULTS}: `attsvm inspect --out {folder}` writes one")
-    report = read_json(file)
-    if report.get("kind") != KIND:
-        raise BadTokens(f"{file} was written by no inspection, or by another version")
-    return report
 
 
 def write_folder(folder: Path, report: Mapping[str, Any]) -> Path:

@@ -26,6 +26,7 @@ from attsvm.models.gradient.one_input import (
     distinct,
     gaps,
     grade,
+    slope_at,
     soften,
     tilt,
     top_token,
@@ -35,6 +36,7 @@ from attsvm.models.gradient.steps import Log, State, Steps, log_add
 
 # The losses the kernel knows, by their place.
 CODES = ("logistic", "exponential", "linear", "squared")
+SQUARED = 3
 # Matrices and margins beyond this are left to the loop that tells where floats end.
 FAR = 1e150
 # Exponential losses are floats for margins above this, and e^x for x below it with the sign turned.
@@ -47,7 +49,8 @@ MODERATE = 100.0
 
 class Instances(NamedTuple):
     """B instances: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq), present (B, n, T),
-    labels (B, n), heads v (B, e), and code, the place of their loss in CODES."""
+    labels (B, n), heads v (B, e), code, the place of their loss in CODES, and short (B, n, T) of
+    `shortfall` for the squared loss."""
 
     keys: Floats
     values: Floats
@@ -56,6 +59,7 @@ class Instances(NamedTuple):
     labels: Floats
     v: Floats
     code: int
+    short: Floats
 
 
 class Known(NamedTuple):
@@ -80,8 +84,9 @@ class Known(NamedTuple):
 
 class Seen(NamedTuple):
     """What one look at W gives: part (n, d), height, slope (n,): the gradient, see `assemble`;
-    margin, sure (n,): y v·o and the attention of the top token. The others are room: U (dq, d) for
-    Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass, rises (T,), shares (n,), line (e,)."""
+    margin, sure (n,): y v·o, less 1 for the squared loss, and the attention of the top token. The
+    others are room: U (dq, d) for Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass, rises (T,),
+    shares (n,), line (e,)."""
 
     part: Floats
     height: Floats
@@ -106,28 +111,27 @@ def _softplus(x: float) -> float:
 
 @njit(_nrt=False, forceinline=True)
 def value_of(code: int, x: float) -> float:
-    """ℓ(x) of the loss with this code."""
+    """ℓ(x) of the loss with this code; for the squared loss x is less by 1, see `Seen`."""
     if code == 0:
         return _softplus(-x)
     if code == 1:
         return math.exp(-x)
     if code == 2:
         return -x
-    return 0.5 * ((1.0 - x) * (1.0 - x))
+    return 0.5 * (x * x)
 
 
 @njit(_nrt=False, forceinline=True)
 def slope_of(code: int, x: float) -> tuple[float, float]:
-    """(f, g) with ℓ'(x) = f e^g of the loss with this code; f is 0 or within e^±MODERATE."""
+    """(f, g) with ℓ'(x) = f e^g of the loss with this code, not the squared one; f is within
+    e^±MODERATE."""
     if code == 0:
         if abs(x) <= MODERATE:
             return -1.0 / (1.0 + math.exp(x)), 0.0
         return -1.0, -_softplus(x)
     if code == 1:
         return -1.0, -x
-    if code == 2:
-        return -1.0, 0.0
-    return x - 1.0, 0.0
+    return -1.0, 0.0
 
 
 @njit(**INNER)
@@ -211,6 +215,9 @@ def look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: in
     if not (x >= LOWEST if given.code == 1 else abs(x) <= FAR):
         return False
     slope, height = slope_of(given.code, x)
+    if given.code == SQUARED:
+        slope, height = slope_at(given.short, b, i, ahead, sure)
+        x = slope * math.exp(height)
     rise = -np.inf
     if known.live[i] and slope != 0.0:
         # log s_t = ahead_t + log sure, whose second part is small: a factor of the slope.

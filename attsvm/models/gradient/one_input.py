@@ -134,6 +134,23 @@ def soften(logs: Floats, a: int, mass: Floats) -> tuple[float, float]:
 
 
 @njit(**INNER)
+def slope_at(short: Floats, b: int, i: int, logs: Floats, sure: float) -> tuple[float, float]:
+    """(f, g) with ℓ' = −Σ_t s_t short_t = f e^g for the squared loss; (0, 0) when all is zero.
+
+    short (B, n, T): that of `shortfall`, whose row [b, i] counts. log s_t = logs_t + log sure.
+    """
+    peak = -np.inf
+    for t in range(len(logs)):
+        if short[b, i, t] != 0.0:
+            peak = max(peak, logs[t])
+    f = 0.0
+    for t in range(len(logs)):
+        if short[b, i, t] != 0.0 and logs[t] - peak > LEAST:
+            f += math.exp(logs[t] - peak) * short[b, i, t]
+    return -f * sure, peak if f != 0.0 else 0.0
+
+
+@njit(**INNER)
 def gaps(
     values: Floats,
     present: Bools,

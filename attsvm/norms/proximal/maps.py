@@ -89,14 +89,3 @@ def _shrink_power(V: Floats, t: float, p: float, out: Floats) -> None:
                     break
                 x -= step
         out[i] = x if V[i] > 0.0 else -x
-
-
-def shrink_power_twin(V: Floats, t: float, p: float) -> Floats:
-    """The map of Σ |V|^p/p once more, by halving in plain NumPy, for comparison."""
-    a = np.abs(V)
-    low, high = np.zeros_like(a), a.copy()
-    for _ in range(200):
-        x = 0.5 * (low + high)
-        over = x + t * x ** (p - 1.0) > a
-        low, high = np.where(over, low, x), np.where(over, x, high)
-    return np.asarray(np.sign(V) * 0.5 * (low + high))

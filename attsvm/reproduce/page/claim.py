@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from attsvm.claims.claim import Verdict
+from attsvm.ground.records import parsed_json
 from attsvm.page.inlined import Letters
 from attsvm.page.shell import script_json, text
 from attsvm.references import REFERENCES
 from attsvm.reproduce.folder import Record, judged_words, proof_words, rerun_command
 from attsvm.reproduce.page.figure import LARGEST, picture
 
-VERDICTS = ("holds", "fails", "undecided")
+VERDICTS: tuple[str, ...] = get_args(Verdict)
 # Shape and word beside the colour, which not everybody sees.
-MARKS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+MARKS = {"holds": "✓", "fails": "✗", "not reproduced at this size": "≠", "undecided": "?"}
 
 KINDS = {
     "theorem": "Theorem: judged only on instances inside its premises.",
     "figure": "Figure: the published experiment, run again.",
-    "question": "Question: nobody published it; what is judged is a guess of ours.",
+    "question": "Question: our own, unpublished or left open by a paper; "
+    "no paper is at fault where the answer is no.",
 }
 TRUST = {
     "read": "The statement was read in the paper, its abstract, a caption or its slides.",
@@ -42,13 +45,39 @@ MEANING = {
     "holds": "every number asked of it, fixed before the run, is met on instances inside its "
     "premises.",
     "fails": "one of them is not met. That is a finding about a statement, not a fault of the run.",
-    "undecided": "no instance is inside its premises, or it could not be run.",
+    "not reproduced at this size": "the numbers of a published figure are not met in a run that is "
+    "smaller than the published one. That does not say that the figure is wrong.",
+    "undecided": "no instance is inside its premises or in the published parameterization, it "
+    "could not be run, or its numbers are not met and the statement is from memory.",
     "differs": "it holds, or fails, in another way than what is published.",
 }
 KNOWN_FROM = (
     "What a statement is known from stands beside its verdict: one that is only recalled is a "
-    "statement under test, and no theorem is said to fail on its account."
+    "statement under test: it holds or is undecided, and is never said to fail."
 )
+# What fails is of two kinds.
+FAILING = {False: "Statements of papers that fail", True: "Questions of ours, answered no"}
+
+
+def is_question(record: Mapping[str, Any]) -> bool:
+    """Whether a claim is a question of ours, so that no paper is at fault where it fails."""
+    return record.get("kind") == "question"
+
+
+def is_different(record: Mapping[str, Any]) -> bool:
+    """Whether it holds, or fails, in another way than what is published."""
+    return bool(record.get("differs")) and record["verdict"] in ("holds", "fails")
+
+
+def failing_words(records: Iterable[Mapping[str, Any]]) -> str:
+    """How many of the claims that fail are statements of papers, how many questions; or nothing."""
+    fails = [is_question(record) for record in records if record["verdict"] == "fails"]
+    if not fails:
+        return ""
+    return (
+        f" (of those that fail, {len(fails) - sum(fails)} from papers and {sum(fails)} of our own "
+        "questions)"
+    )
 
 
 def kind_words(record: Mapping[str, Any]) -> str:
@@ -59,8 +88,16 @@ def kind_words(record: Mapping[str, Any]) -> str:
 
 def badge(verdict: object) -> str:
     """The verdict as a coloured word with its mark."""
-    known = verdict if verdict in VERDICTS else "undecided"
-    return f'<span class="badge {known}"><i aria-hidden="true">{MARKS[str(known)]}</i> {text(verdict)}</span>'  # noqa: E501
+    known = str(verdict) if verdict in VERDICTS else "undecided"
+    return (
+        f'<span class="badge {style_of(known)}"><i aria-hidden="true">{MARKS[known]}</i> '
+        f"{text(verdict)}</span>"
+    )
+
+
+def style_of(verdict: str) -> str:
+    """The name of a verdict's style: one word."""
+    return verdict.split()[0]
 
 
 def seconds(value: object) -> str:
@@ -102,10 +139,10 @@ def article(
         f'<header><h3 id="h{number}">{text(record["title"])}</h3>'
         f'<p class="verdict">{badge(verdict)} {trust(record)}</p></header>',
         f'<p class="id"><a href="#{text(name)}">{text(name)}</a> · {text(kind_words(record))}'
-        f"{' · quick run' if record.get('quick') else ''} · {seconds(record.get('seconds'))}</p>",
+        f"{_beside(record)} · {seconds(record.get('seconds'))}</p>",
         f'<p class="statement">{text(record.get("statement", ""))}</p>',
         moving,
-        f'<figure class="figure">{drawn}{caption}</figure>',
+        f'<figure class="figure"><div class="scroll">{drawn}</div>{caption}</figure>',
         _reason(record),
         _differs(record),
         _numbers(record, number),
@@ -117,9 +154,15 @@ def article(
     return "\n".join(part for part in parts if part)
 
 
+def _beside(record: Record) -> str:
+    """Which theorem or figure it is, and of which size the run."""
+    size = "quick run" if record.get("quick") else record.get("size")
+    return "".join(f" · {text(part)}" for part in (record.get("numbered"), size) if part)
+
+
 def _said(record: Record) -> str:
     """What a failing statement is, by what it is known from."""
-    if record.get("kind") == "question":
+    if is_question(record):
         return "What was asked"
     words = {
         "as recalled": "What is recalled",
@@ -219,6 +262,8 @@ def _facts(record: Record) -> str:
         ("Kind", KINDS.get(kind, kind)),
         ("Trust", TRUST.get(mark, mark)),
         ("Source", f"{source.authors} ({source.year}), {source.title}" if source else ""),
+        ("In the paper", record.get("numbered")),
+        ("Size", record.get("size")),
     ]
     lines = "".join(
         f"<dt>{text(what)}</dt><dd>{text(value)}</dd>"
@@ -239,7 +284,7 @@ def _moving(folder: Path, record: Record, number: int) -> str:
     if not file.exists():
         return ""
     try:
-        motion = json.loads(file.read_text("utf-8"))
+        motion = parsed_json(file.read_text("utf-8"))
     except ValueError:
         return ""  # the still picture is shown
     if not isinstance(motion, dict) or not motion.get("steps"):

@@ -12,6 +12,7 @@ from attsvm.page.shell import Parts, text, whole_page
 from attsvm.references import REFERENCES
 from attsvm.reproduce.folder import PAGE, Record, read_results
 from attsvm.reproduce.page.claim import (
+    FAILING,
     KNOWN_FROM,
     LEAD,
     MARKS,
@@ -19,9 +20,13 @@ from attsvm.reproduce.page.claim import (
     VERDICTS,
     article,
     badge,
+    failing_words,
     failure,
+    is_different,
+    is_question,
     kind_words,
     seconds,
+    style_of,
 )
 from attsvm.reproduce.page.figure import LARGEST
 
@@ -32,10 +37,10 @@ PAPERS = {
     "C": "julistiono2024mirror",
     "D": "huang2024nexttoken",
 }
-# Characters for all pictures of one width together, so that the page stays easy to send.
+# Characters for all pictures together, so that the page stays easy to send.
 PICTURES = 6_500_000
 # Words for the verdicts of several claims.
-_MANY = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
+_MANY = {"holds": "hold", "fails": "fail"}
 
 
 def write_page(folder: str | Path) -> Path:
@@ -110,26 +115,29 @@ def _verdict(record: Record) -> str:
 
 def _counted(verdict: str, count: int) -> str:
     """The word after a number of claims."""
-    return verdict if count == 1 else _MANY[verdict]
+    return verdict if count == 1 else _MANY.get(verdict, verdict)
 
 
 def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> str:
-    """How many claims hold, fail and are undecided: in all, and for each paper."""
+    """How many claims have each verdict: in all, and for each paper."""
     tiles = "".join(
-        f'<li class="{v}"><button type="button" data-set-verdict="{v}"><b>{counts[v]}</b> '
-        f'<span><i aria-hidden="true">{MARKS[v]}</i> {_counted(v, counts[v])}</span></button></li>'
+        f'<li class="{style_of(v)}"><button type="button" data-set-verdict="{v}">'
+        f'<b>{counts[v]}</b> <span><i aria-hidden="true">{MARKS[v]}</i> '
+        f"{_counted(v, counts[v])}</span></button></li>"
         for v in VERDICTS
     )
     lines = []
     for paper in papers:
         mine = Counter(_verdict(r) for r in records if str(r["paper"]) == paper)
-        bar = "".join(f'<i class="{v}" style="flex:{mine[v]}"></i>' for v in VERDICTS if mine[v])
+        bar = "".join(
+            f'<i class="{style_of(v)}" style="flex:{mine[v]}"></i>' for v in VERDICTS if mine[v]
+        )
         cells = "".join(f'<td class="number">{mine[v] or "–"}</td>' for v in VERDICTS)
         lines.append(
             f'<tr><th scope="row">{_heading(paper)}</th>{cells}'
             f'<td class="barcell"><span class="bar" aria-hidden="true">{bar}</span></td></tr>'
         )
-    heads = "".join(f'<th scope="col" class="number">{_MANY[v]}</th>' for v in VERDICTS)
+    heads = "".join(f'<th scope="col" class="number">{_MANY.get(v, v)}</th>' for v in VERDICTS)
     versions = sorted({str(record.get("version", "")) for record in records} - {""})
     times = [r["seconds"] for r in records if isinstance(r.get("seconds"), int | float)]
     quick = sum(bool(record.get("quick")) for record in records)
@@ -147,8 +155,9 @@ def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> 
     return f"""<section aria-labelledby="summary"><h2 id="summary" class="aside">Summary</h2>
 <p class="lead">{text(LEAD)}</p>
 <ul class="tiles">{tiles}</ul>
-<p class="meta">{len(records)} claims · {size} · {seconds(float(sum(times)))} of running, without \
-compiling · attsvm {text(", ".join(versions) or __version__)}</p>
+<p class="meta">{len(records)} claims{text(failing_words(records))} · {size} · \
+{seconds(float(sum(times)))} of running, without compiling · attsvm \
+{text(", ".join(versions) or __version__)}</p>
 <dl class="meaning">{meaning}</dl>
 <p class="known">{text(KNOWN_FROM)}</p>
 <div class="scroll"><table class="papers"><thead><tr><th scope="col">Paper</th>{heads}\
@@ -160,13 +169,25 @@ _DIFFERS = '<span class="tag">differs</span>'
 
 
 def _failures(records: list[Record]) -> str:
-    """For each failing claim what was read, run and found; nothing when none fails."""
-    lines = [failure(record) for record in records if _verdict(record) == "fails"]
-    if not lines:
+    """For each failing claim what was read, run and found; nothing when none fails.
+
+    Statements of papers come first, then questions of ours.
+    """
+    parts = []
+    for ours, title in FAILING.items():
+        lines = [
+            failure(record)
+            for record in records
+            if _verdict(record) == "fails" and is_question(record) == ours
+        ]
+        if lines:
+            listed = "\n".join(lines)
+            parts.append(f'<h3>{title}</h3>\n<ul class="failing">\n{listed}\n</ul>')
+    if not parts:
         return ""
     return (
         '<section class="failures" aria-labelledby="failures"><h2 id="failures">What fails</h2>\n'
-        f'<ul class="failing">\n{chr(10).join(lines)}\n</ul></section>'
+        f"{chr(10).join(parts)}</section>"
     )
 
 
@@ -177,15 +198,17 @@ def _table(records: list[Record], papers: list[str]) -> str:
     for record in records:
         name, verdict = str(record["id"]), _verdict(record)
         search = " ".join(
-            str(record.get(part, "")) for part in ("id", "title", "statement", "reason", "differs")
+            str(record.get(part, ""))
+            for part in ("id", "title", "statement", "reason", "differs", "numbered")
         )
-        mark = f" {_DIFFERS}" if record.get("differs") else ""
+        mark = f" {_DIFFERS}" if is_different(record) else ""
         lines.append(
             f'<tr data-claim="{text(name)}" data-paper="{text(record["paper"])}" '
             f'data-verdict="{verdict}" data-kind="{text(kind_words(record))}" '
             f'data-search="{text(search.lower())}"><th scope="row"><a href="#{text(name)}">'
             f"{text(name)}</a></th><td>{text(record['title'])}{mark}</td>"
-            f"<td>{text(kind_words(record))}</td><td>{badge(record['verdict'])}</td>"
+            f"<td>{text(kind_words(record))}</td><td>{text(record.get('numbered', ''))}</td>"
+            f"<td>{text(record.get('size', ''))}</td><td>{badge(record['verdict'])}</td>"
             f"<td>{text(record.get('trust', ''))}</td>"
             f'<td class="number">{seconds(record.get("seconds"))}</td></tr>'
         )
@@ -200,7 +223,8 @@ def _table(records: list[Record], papers: list[str]) -> str:
 <p role="status" aria-live="polite" id="count">{len(records)} claims</p>
 </form>
 <div class="scroll"><table class="claims"><thead><tr><th scope="col">Claim</th>\
-<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">Verdict</th>\
+<th scope="col">Title</th><th scope="col">Kind</th><th scope="col">In the paper</th>\
+<th scope="col">Size</th><th scope="col">Verdict</th>\
 <th scope="col">Known from</th>\
 <th scope="col" class="number">Time</th></tr></thead>
 <tbody>

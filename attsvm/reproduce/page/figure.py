@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 from attsvm.errors import BadTokens
 from attsvm.page.inlined import Letters, inline
-from attsvm.reproduce.folder import NARROW
 
 # Characters of an SVG above which the PNG is shown if it is shorter.
 LARGEST = 250_000
@@ -28,26 +27,15 @@ def picture(
 
     prefix: put before every name inside the SVG. described: what a screen reader says of it. most:
     characters of an SVG; of one above this, the shorter of SVG and PNG is shown. letters: those of
-    the page. Where there is another form for a narrow screen, both are given, in elements of class
-    wide and narrow.
+    the page.
     """
     figures = folder / "figures"
     drawn = _inlined(figures / f"{name}.svg", prefix, described, letters)
-    if not drawn or len(drawn) > most:
-        image = _image(figures / f"{name}.png", described)
-        kept = [part for part in (drawn, image) if part]
-        drawn = min(kept, key=len) if kept else '<p class="none">No picture is on file.</p>'
-    slim = figures / f"{name}{NARROW}"
-    if not slim.exists() or _same(slim, figures / f"{name}.svg"):
+    if drawn and len(drawn) <= most:
         return drawn
-    other = _inlined(slim, f"{prefix}n-", described, letters)
-    if not other or len(other) > max(most, LARGEST):
-        return drawn
-    return f'<div class="wide">{drawn}</div><div class="narrow">{other}</div>'
-
-
-def _same(first: Path, second: Path) -> bool:
-    return second.exists() and first.read_bytes() == second.read_bytes()
+    image = _image(figures / f"{name}.png", described)
+    kept = [part for part in (drawn, image) if part]
+    return min(kept, key=len) if kept else '<p class="none">No picture is on file.</p>'
 
 
 def _inlined(svg: Path, prefix: str, described: str, letters: Letters | None) -> str:

@@ -31,4 +31,4 @@ def with_decay(rule: Rule, decay: float) -> Rule:
         }
         return new, state
 
-    return replace(rule, name=f"{rule.name}+decay:{decay:g}", move=move, norm=None)
+    return replace(rule, name=f"{rule.name}+decay:{decay:g}", move=move, norm=None, about=())

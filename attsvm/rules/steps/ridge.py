@@ -36,4 +36,4 @@ def with_ridge(rule: Rule, ridge: float) -> Rule:
         return rule.move(replace(step, gradient=Gradient(direction, log_scale)))
 
     name = f"{rule.name}+ridge:{ridge:g}"
-    return replace(rule, name=name, move=move, clock=None, limit=None, ridge=ridge)
+    return replace(rule, name=name, move=move, clock=None, limit=None, ridge=ridge, about=())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import isfinite, sqrt
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import shown
 
 Schedule = Callable[[int], float]
 
@@ -34,7 +35,7 @@ def schedule_of(spec: str | Schedule) -> Schedule:
     if spec not in SCHEDULES:
         known = ", ".join(SCHEDULES)
         raise Unsupported(
-            f"unknown schedule {spec!r}: known are {known}, or a function of the step"
+            f"unknown schedule {shown(spec)}: known are {known}, or a function of the step"
         )
     return SCHEDULES[spec]
 
@@ -43,7 +44,7 @@ def _checked(given: Schedule) -> Schedule:
     def schedule(step: int) -> float:
         try:
             value = float(given(step))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise Unsupported(f"the schedule gives no number at step {step}: {error}") from error
         if not (isfinite(value) and value >= 0):
             raise Unsupported(f"the schedule is {value} at step {step}: it must be ≥ 0 and finite")

@@ -73,12 +73,7 @@ def averaged(
         after: State = {}
         for block, x in step.params.items():
             kept = average(x.ndim)
-            before = {part: step.state.get(f"{block}.{part}") for part in kept.parts}
-            if any(value is None for value in before.values()):
-                raise Unsupported(
-                    f"the running average of {block} was saved in a form that has lost its small "
-                    f"directions: {name} cannot go on from it; start the run again"
-                )
+            before = {part: step.state[f"{block}.{part}"] for part in kept.parts}
             gradient = step.gradient
             D, now = kept.after(
                 before,

@@ -80,19 +80,3 @@ def weighted_gram(
             rest[:, :r] += turned * z[place[low:], :r]
         np.matmul(deltas[low:high], rest.T, out=out[low:high, low:])
     return out
-
-
-def weighted_gram_twin(
-    deltas: Floats,
-    query: Ints,
-    queries: Floats,
-    weights: Floats,
-    crossed: Floats | None = None,
-) -> Floats:
-    """The whole matrix once more, from rows × unknowns in plain NumPy, for comparison."""
-    A = deltas[:, :, None] * queries[query][:, None, :]
-    weighted = A * weights
-    if crossed is not None:
-        r = len(crossed)
-        weighted[:, :r, :r] += crossed * A[:, :r, :r].swapaxes(1, 2)
-    return np.asarray(np.einsum("kij,lij->kl", weighted, A))

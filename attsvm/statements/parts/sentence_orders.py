@@ -8,8 +8,12 @@ of the attention's solution.
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 
+from attsvm.certificate.exact.bounds import ExactSolution
 from attsvm.ground.arrays import Bools, Floats
 from attsvm.statements.parts.facts import facts_of
 from attsvm.statements.parts.rationals import exact_solution, written
@@ -75,6 +79,11 @@ def realizable(one: Instance) -> bool:
     return bool(over.any()) and not bool(over.diagonal().any())
 
 
+def unconfused(one: Instance) -> bool:
+    """Realizable, and no token is both above and below others."""
+    return realizable(one) and "confused" not in kinds(one)
+
+
 def kinds(one: Instance) -> list[str]:
     """The kind of each token."""
     over = closure(one["marks"])
@@ -93,9 +102,14 @@ def column(one: Instance) -> Floats:
     return np.zeros(one["X"].shape[2]) if facts is None else facts.W[:, 0]
 
 
+def _with_another(names: list[str], u: list[Any]) -> tuple[list[str], list[Any]]:
+    """Kinds and column with one more token, in no sentence: a vocabulary may have one."""
+    return [*names, "non-comparable"], [*u, 0]
+
+
 def largest_fall(one: Instance) -> float:
     """The most by which a token of a kind below stands over one of a kind above."""
-    names, u = kinds(one), column(one)
+    names, u = _with_another(kinds(one), column(one).tolist())
     found = [
         float(u[b] - u[a])
         for a, first in enumerate(names)
@@ -110,24 +124,30 @@ def confirm_fall(one: Instance, *, ties: bool) -> Confirmation:
     found = exact_solution(one, [0] * len(one["X"])) if realizable(one) else None
     if found is None:
         return Confirmation(False, "rationals", "no exact solution was found")
-    names, u = kinds(one), found.matrix.fractions().ravel().tolist()
+    exact = exact_column(found)
+    names, u = _with_another(kinds(one), exact)
     for a, b in np.ndindex(len(u), len(u)):
         if (names[a], names[b]) in PAIRS and (u[b] > u[a] or (ties and u[b] == u[a])):
             verb = "stands over" if u[b] > u[a] else "ties with"
             return Confirmation(
                 True,
                 "rationals",
-                f"sentences {_written(one['marks'])} have the column {written(u)}: the {names[b]} "
-                f"token {b} {verb} the {names[a]} token {a}",
-                {"column": written(u), "kinds": ", ".join(names)},
+                f"sentences {sentences_written(one)} have the column {written(exact)}: the "
+                f"{names[b]} token {b} {verb} the {names[a]} token {a}",
+                {"column": written(exact), "kinds": ", ".join(kinds(one))},
             )
-    return Confirmation(False, "rationals", f"the column {written(u)} has no such pair")
+    return Confirmation(False, "rationals", f"the column {written(exact)} has no such pair")
 
 
-def _written(marks: Floats) -> str:
+def exact_column(found: ExactSolution) -> list[Fraction]:
+    """u (N,) of a solution in rationals."""
+    return [Fraction(x) for x in found.matrix.fractions().ravel().tolist()]
+
+
+def sentences_written(one: Instance) -> str:
     """The sentences as their tokens, the optimal one in brackets."""
     out = []
-    for row in marks:
+    for row in one["marks"]:
         words = [f"[{t}]" if m == 2 else str(t) for t, m in enumerate(row) if m > 0]
         last = str(len(row)) if (row == 2).any() else f"[{len(row)}]"
         out.append(" ".join([*words, last]))

@@ -23,6 +23,7 @@ from attsvm.models.gradient.batch import Batch
 from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.frobenius import Frobenius
+from attsvm.problem.scores import best_tokens
 from attsvm.problem.tokens import Tokens
 from attsvm.rules.rule import Blocks
 from attsvm.theory.balls.descent import descend, settled
@@ -48,7 +49,7 @@ ROUNDING = 1e-9
 def ball_norm(norm: str | Norm | None, model: str) -> Norm:
     """The norm of the ball. Raises Unsupported unless it fits the model."""
     factored = model == "factored"
-    geometry = norm_of(norm or ("nuclear" if factored else "frobenius"))
+    geometry = norm_of(("nuclear" if factored else "frobenius") if norm is None else norm)
     if geometry != norm_of("nuclear") if factored else geometry.normal is None:
         raise Unsupported(
             f"no path of the {model} model in norm {geometry.name}: weight, prompt and joint "
@@ -248,7 +249,7 @@ def stationarity(norm: Norm, x: Floats, G: Floats) -> tuple[float, float]:
 
 def aimed(tokens: Tokens, task: BallTask, v: Floats) -> BallTask:
     """The task with the linear head v (e, 1) and the excess over the best tokens under it."""
-    alpha = tokens.scores(v[:, 0]).argmax(axis=1)
+    alpha, _ = best_tokens(tokens, v[:, 0])
     excess = Excess.over(tokens, alpha, v[:, 0], task.loss)
     return replace(task, head=Linear(v[None, :, 0]), excess=excess)
 

@@ -59,14 +59,14 @@ class Excess:
     def over(cls, tokens: Tokens, alpha: Ints, v: Any, loss: Loss) -> Excess:
         """The excess over the tokens alpha (n,) under the head v (d,)."""
         head = vector(v, tokens.d)
-        gaps, tied = score_gaps(tokens, alpha, head)
+        gaps, _ = score_gaps(tokens, alpha, head)
         scores = tokens.scores(head)
         # The slope rises with the margin (ℓ is convex): the highest score decides.
         if (loss.slope(scores.max(axis=1))[0] >= 0).any():
             raise Unsupported(
                 f"loss {loss.name!r} rises before the highest score: no infimum is known"
             )
-        signs = np.where(tied | ~tokens.present(), 0.0, np.sign(gaps))
+        signs = np.sign(gaps)
         logs = np.log(np.abs(gaps), out=np.full(gaps.shape, -np.inf), where=signs != 0)
         own = scores[np.arange(tokens.n), alpha]
         return cls(loss, signs, logs, own, float(loss.value(own).mean()))

@@ -23,6 +23,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
 from attsvm.ground.arrays import Floats, numbers
 from attsvm.ground.card import Card
+from attsvm.ground.expected import function, whole
 from attsvm.ground.result import Table, draw
 from attsvm.losses import Loss
 from attsvm.models import Model, model_of
@@ -152,6 +153,8 @@ def regpath(
     >>> round(float(path.correlation[-1]), 3)
     1.0
     """
+    starts, scouts = whole(starts, "starts", least=1), whole(scouts, "scouts", least=0)
+    second, progress = function(second, "second"), function(progress, "progress")
     asked = Asked(model, norm, head, loss, second, keep, local, cone, width, seed)
     setting = setting_of(tokens, asked)
     grid = _radii(radii, setting.target)

@@ -16,6 +16,7 @@ import numpy as np
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.ground.arrays import Floats
+from attsvm.ground.expected import number, whole
 from attsvm.heads import head_of
 from attsvm.heads.linear import Linear
 from attsvm.losses import Loss, loss_of
@@ -23,8 +24,10 @@ from attsvm.models import MODELS, Model, model_of
 from attsvm.models.gradient.batch import Batch
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
+from attsvm.problem.scores import best_tokens
 from attsvm.problem.selection import Kept, Selection
-from attsvm.problem.tokens import Tokens
+from attsvm.problem.tokens import Tokens, checked_tokens
+from attsvm.problem.weights import Weights
 from attsvm.solvers.front import solve
 from attsvm.theory.balls.ball import ROUNDING, SHIFT, BallTask, aimed, ball_norm, joint_least
 from attsvm.theory.balls.excess import Excess, log_loss
@@ -83,7 +86,7 @@ def setting_of(tokens: Tokens, asked: Asked) -> Setting:
         raise Unsupported(
             f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
         )
-    batch, geometry = Batch.of(tokens), ball_norm(norm, form.name)
+    batch, geometry = Batch.of(checked_tokens(tokens)), ball_norm(norm, form.name)
     if form.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use the weight model")
     if form.trains_head != (second is not None) or form.trains_head == (head is not None):
@@ -93,7 +96,7 @@ def setting_of(tokens: Tokens, asked: Asked) -> Setting:
     if form.trains_head and keep is None:
         raise BadTokens("a joint path needs keep, the tokens that v and W are to be compared with")
     read = Linear(np.zeros((1, tokens.d))) if form.trains_head else head_of(head, tokens.d)
-    columns = min(batch.shape) if width is None else int(width)
+    columns = min(batch.shape) if width is None else whole(width, "width", least=1)
     inner = replace(form, trains_head=False) if form.trains_head else form
     task = BallTask(batch, inner, geometry, loss_of(loss), read, columns, tokens=tokens)
     if local is not None:
@@ -101,7 +104,7 @@ def setting_of(tokens: Tokens, asked: Asked) -> Setting:
     else:
         target, task = _target(tokens, task, keep)
     known = task.cone[0] if task.cone is not None else None if target is None else target.W
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(whole(seed, "seed", least=0))
     extra = []
     if known is not None:
         v = _unit(draw, tokens.d)
@@ -217,7 +220,7 @@ def _target(
     """The max-margin problem's certificate (None without a solution), and the task's excess."""
     if isinstance(task.head, Linear) and task.head.v.any():
         v = task.head.v[0]
-        alpha = tokens.scores(v).argmax(axis=1)
+        alpha, _ = best_tokens(tokens, v)
         if task.loss.slope(tokens.scores(v).max(axis=1))[0].max() < 0:
             task = replace(task, excess=Excess.over(tokens, alpha, v, task.loss))
         keep = Selection.best(tokens, v) if keep is None else keep
@@ -231,11 +234,13 @@ def _local(
     tokens: Tokens, task: BallTask, local: Any, cone: float
 ) -> tuple[Certificate | None, BallTask]:
     """The certificate if there is one, and the task in the cone around its direction."""
+    cone = number(cone)
     if not 0 < cone < 1:
         raise Unsupported(f"cone is {cone}: it must be between 0 and 1")
     target = local.require() if isinstance(local, Certificate) else None
-    W = np.asarray(local if target is None else target.W, dtype=np.float64)
-    W = W.reshape(task.batch.shape)
+    W = Weights.of(local if target is None else target.W, task.batch.shape).matrix
+    if not W.any():
+        raise BadTokens("local is a zero matrix: it has no direction")
     unit = W / np.linalg.norm(W)
     if isinstance(task.head, Linear):
         alpha = task.at(W)[0].top[0]

@@ -14,13 +14,14 @@ from typing import Any
 
 from attsvm.errors import Unsupported
 from attsvm.ground.card import Card
+from attsvm.ground.expected import shown as briefly
 from attsvm.ground.result import Table
 from attsvm.language.sentences import Sentences
 from attsvm.losses import Loss, loss_of
 from attsvm.models import MODELS as LISTED
 from attsvm.models import Model, model_of
 from attsvm.norms import norm_of
-from attsvm.problem.tokens import Tokens
+from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.rules import RuleLike, rule_of
 from attsvm.theory.limits.premises import Case, Premise, premise
 from attsvm.theory.limits.table import TABLE, Status
@@ -147,6 +148,8 @@ def predict(
     'conjectured'
     """
     read = tokens if isinstance(tokens, Sentences) else None
+    if tokens is not None and read is None:
+        checked_tokens(tokens)
     case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss), read)
     return predict_case(model, rule, case)
 
@@ -211,8 +214,8 @@ def _model(model: str | Model) -> tuple[str, bool]:
     """(the name of a model, whether it is one of the table's)."""
     if isinstance(model, Model):
         return model.name, model_of(model) is LISTED.get(model.name)
-    if model not in MODELS:
-        raise Unsupported(f"unknown model {model!r}: known are {', '.join(MODELS)}")
+    if not isinstance(model, str) or model not in MODELS:
+        raise Unsupported(f"unknown model {briefly(model)}: known are {', '.join(MODELS)}")
     return model, True
 
 
@@ -227,4 +230,4 @@ def _family(rule: str) -> tuple[str, str | None]:
         text = exponent.rstrip("0").rstrip(".") if "." in exponent else exponent
         return name, norm_of(f"l{text}").name
     known = ", ".join([*RULES, *(f"{power}:P with a number P > 1" for power in POWERS)])
-    raise Unsupported(f"unknown rule {rule!r}: known are {known}")
+    raise Unsupported(f"unknown rule {briefly(rule)}: known are {known}")

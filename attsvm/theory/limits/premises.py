@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, ConvergenceWarning, Inseparable, NotConverged
-from attsvm.ground.arrays import Floats
+from attsvm.ground.arrays import Floats, Ints, rectangular
 from attsvm.ground.lazy import lazy
 from attsvm.heads import Head, head_of
 from attsvm.language.realizable import Realizability, realizability
 from attsvm.language.sentences import Sentences
 from attsvm.losses import Loss
-from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
-from attsvm.solvers.sets import support_inputs
+from attsvm.problem.selection import Kept, Selection
+from attsvm.problem.tokens import Tokens, checked_tokens
+from attsvm.solvers.front import Certificates
+from attsvm.solvers.sets import supporting
 from attsvm.theory.optima import score_gaps
 
 Verdict = tuple[bool | None, str]
@@ -51,8 +51,10 @@ class Premise:
 class Case:
     """The data that premises are checked on, and what is known of the run.
 
-    loss: None where it is an object that is not at hand. width: columns of the factors. trained:
-    the head was trained, and names the best tokens as it stands. embedding: that of the sentences;
+    loss: None where it is an object that is not at hand. selected: the token of each input that the
+    run selects (n,). reach: the largest rank that the product of the factors can have, `reach_of`
+    their start. trained: the head was trained, and names the
+    best tokens as it stands. embedding: that of the sentences;
     realizable: what is known of them already; staged: (whether W_ov was trained before W_kq, what
     shows it). schedule, decay: of the steps, None where nothing is known of them.
     """
@@ -61,11 +63,13 @@ class Case:
     head: Any
     loss: Loss | None
     sentences: Sentences | None = None
-    width: int | None = None
+    selected: Ints | None = None
+    reach: int | None = None
     trained: bool = False
     embedding: Floats | None = None
     realizable: Realizability | None = None
     staged: Verdict = (None, "a property of the run")
+    steady: Verdict = (None, "a property of the run")
     schedule: str | None = None
     decay: float | None = None
 
@@ -74,7 +78,7 @@ class Case:
         """The head; a bare vector is the linear one."""
         if self.head is None or isinstance(self.head, Head):
             return self.head
-        d = np.shape(self.head)[-1] if self.tokens is None else self.tokens.d
+        d = self.tokens.d if self.tokens is not None else _entries(self.head)
         return head_of(self.head, d)
 
     @lazy
@@ -93,6 +97,24 @@ class Case:
             return Selection.best(self.tokens, self.vector)
         except BadSelection as error:
             return str(error)
+
+    @lazy
+    def solved(self) -> Certificates:
+        """The certificates of selections of these tokens, each solved once."""
+        return Certificates(checked_tokens(self.tokens))
+
+    def certificate(
+        self, keep: Kept, norm: str = "frobenius", *, labels: bool = False
+    ) -> Certificate:
+        """One of `solved`, without a warning: what stops early is not checked."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return self.solved.of(keep, norm, labels=labels)
+
+
+def _entries(head: Any) -> int:
+    """The number of entries of a vector, or of each of a stack."""
+    return int((0, *rectangular(head, "the head").shape)[-1])
 
 
 def _linear_head(case: Case) -> Verdict:
@@ -121,12 +143,9 @@ def _separable(case: Case) -> Verdict:
     if case.tokens is None or not isinstance(case.best, Selection):
         return None, "there is no selection of best tokens to check it on"
     try:
-        problem = Problem.of(case.tokens, case.best)
+        found = case.certificate(case.best)
     except BadSelection as error:
         return True, str(error)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # what stops early is not checked
-        found = solve(problem, "frobenius")
     if found.W is None:
         return False if found.proof == "exact" else None, found.message
     return True, f"a matrix of Frobenius norm {found.upper:.6g} selects the best tokens"
@@ -169,9 +188,7 @@ def _support(case: Case) -> Verdict:
     if case.tokens is None or case.tokens.labels is None or not isinstance(case.best, Selection):
         return None, "give tokens with labels, and a head that names the best tokens"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            support = support_inputs(case.tokens, case.best)
+        support = supporting(case.certificate(case.best, labels=True))
     except Inseparable:
         return False, "no decoder separates the labels at the best tokens"
     except NotConverged as error:
@@ -194,24 +211,51 @@ def _no_decay(case: Case) -> Verdict:
     return case.decay == 0, f"the decay is {case.decay:g}; any keeps the norm from growing"
 
 
-def _width(case: Case) -> Verdict:
-    if case.tokens is None:
-        return None, "the width is not known here"
-    most = min(case.tokens.n, case.tokens.keys.shape[-1], case.tokens.queries.shape[1])
-    if case.width is None:
-        return None, f"the width is not known here; {most} columns always suffice"
-    said = f"the width is {case.width}; {most} columns always suffice"
-    return (True if case.width >= most else None), said
+def reach_of(K: Floats, Q: Floats) -> int:
+    """The largest rank of K Qᵀ in a run from these factors.
+
+    Steps along the gradients (G Q, Gᵀ K), normalized or orthogonalized, with decay or momentum,
+    keep every vector c with K c = 0 and Q c = 0: equal columns stay equal.
+    """
+    return min(int(np.linalg.matrix_rank(np.concatenate([K, Q]))), len(K), len(Q))
+
+
+def _reach(norm: str | None) -> Callable[[Case], Verdict]:
+    """Compares with the rank of the solution at the tokens that the run selects, else at the best.
+
+    norm None: solutions of many ranks.
+    """
+
+    def check(case: Case) -> Verdict:
+        if case.tokens is None:
+            return None, "the start is not known here"
+        most = min(case.tokens.n, case.tokens.keys.shape[-1], case.tokens.queries.shape[1])
+        if case.reach is None:
+            return None, f"the start is not known here; a rank of {most} always suffices"
+        said = f"from its start K Qᵀ has a rank of at most {case.reach}"
+        if case.reach >= most:
+            return True, f"{said}; {most} always suffices"
+        kept = case.best if case.selected is None else case.selected
+        if norm is None or kept is None or isinstance(kept, str):
+            return None, f"{said}; the limit may need up to {most}"
+        try:
+            rank = case.certificate(kept, norm).rank
+        except BadSelection as error:
+            return True, str(error)
+        if rank is None:
+            return None, f"{said}; no solution at these tokens is known"
+        return case.reach >= rank, f"{said}; the least-norm solution has rank {rank}"
+
+    return check
 
 
 def _realizable(case: Case) -> Verdict:
     if case.sentences is None:
         return None, "give sentences to check it"
     found = realizability(case.sentences) if case.realizable is None else case.realizable
-    if found.realizable:
-        return True, f"{case.sentences.size} sentences agree"
-    listed = ", ".join(f"{count} {kind}" for kind, count in found.counts.items() if count)
-    return False, listed
+    lacking = (f"{len(found.unclosed)} sentences lack a prefix",) * (not found.closed)
+    reasons = (*found.outside, *lacking)
+    return not reasons, "; ".join(reasons) or f"{case.sentences.size} sentences agree"
 
 
 def _orthonormal(case: Case) -> Verdict:
@@ -227,6 +271,7 @@ def _unchecked(detail: str) -> Callable[[Case], Verdict]:
 
 
 _NEAR = "the start is large and near the limit's direction, at locally optimal tokens"
+_REACH = "the factors can reach the limit's rank from their start"
 # Those that only spare another one: with one input, equal scores make any start do.
 _SPARES = ("any start",)
 # key -> (the premise in words, its check)
@@ -249,7 +294,12 @@ CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
         _unchecked("a property of the run, not of the data"),
     ),
     "full batch": ("Adam runs without eps on full batches", _unchecked("a property of the run")),
-    "width": ("the factors are at least as wide as the limit's rank", _width),
+    "nuclear rank": (_REACH, _reach("nuclear")),
+    "rank": (_REACH, _reach(None)),
+    "width": (
+        "the factors are at least as wide as the limit's rank",
+        _unchecked("a width of min(n, d, dq) always suffices"),
+    ),
     "labels": ("each input has a label", _labels),
     "support": ("every best token supports the decoder", _support),
     "label margin": (
@@ -257,11 +307,17 @@ CHECKS: dict[str, tuple[str, Callable[[Case], Verdict]]] = {
         _unchecked("not checked: it speaks of every attention at once"),
     ),
     "realizable": (
-        "sentences agree with one strict order for each query",
+        "sentences are closed under prefixes and agree with one strict order for each query, "
+        "without confused tokens, and the optimal token occurs at least as often as any "
+        "non-optimal one",
         _realizable,
     ),
     "orthonormal": ("the embeddings are orthonormal", _orthonormal),
     "staged": ("W_ov is trained first, and W_kq with it frozen", lambda case: case.staged),
+    "steady": (
+        "each stage starts at zero and takes normalized steps of one length",
+        lambda case: case.steady,
+    ),
 }
 
 

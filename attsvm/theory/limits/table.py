@@ -111,7 +111,7 @@ _NUCLEAR = Row(
     "The nuclear norm of K Qᵀ: proved for the vanishing-ridge path, and for gradient flow with "
     "exponential loss from aligned starts; not for the descent from a general start.",
     (_B, _FLOW),
-    (*_RUN, "width"),
+    (*_RUN, "nuclear rank"),
 )
 _NUCLEAR_NORMALIZED = Row(
     "nuclear",
@@ -119,7 +119,7 @@ _NUCLEAR_NORMALIZED = Row(
     "The nuclear norm of K Qᵀ, as published experiments with normalized steps show; proved for "
     "the vanishing-ridge path only.",
     (_B,),
-    (*_RUN, "width"),
+    (*_RUN, "nuclear rank"),
 )
 _NUCLEAR_PATH = Row(
     "nuclear",
@@ -132,10 +132,10 @@ _NUCLEAR_PATH = Row(
 _FACTORED_SPECTRAL = Row(
     "spectral",
     "conjectured",
-    "Spectral steps on each factor suggest the spectral norm of K Qᵀ once the width reaches the "
+    "Spectral steps on each factor suggest the spectral norm of K Qᵀ once the start reaches the "
     "rank: factoring changes nothing. No theorem is known.",
     (_STEEP,),
-    (*_RUN, "width"),
+    (*_RUN, "rank"),
 )
 _FACTORED_SIGN = Row(
     None,
@@ -169,7 +169,7 @@ _TWO_STAGES = Row(
     "W_ov, then W_kq with W_ov frozen, tend in direction to their least-norm solutions; the loss "
     "decays at a linear rate.",
     (_NEXT,),
-    _TWO,
+    (*_TWO, "steady"),
 )
 _TWO_PLAIN = Row(
     "frobenius",

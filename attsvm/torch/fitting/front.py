@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from attsvm.data import LABELLED
 from attsvm.data.labelled import Labelled
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import expect, file_path, flag, function, shown
 from attsvm.torch.fitting.batches import Encoded, Inputs, encoded, order
 from attsvm.torch.fitting.checkpoint import NAME, State, load, save
 from attsvm.torch.fitting.history import Fit, Record
@@ -54,23 +55,26 @@ def data_of(
     >>> data.kind, len(data.classes), len(data.train)
     ('images', 10, 200)
     """
-    check_optimizer(plan)
+    check_optimizer(expect(plan, Plan, "plan", make="plan_of(task) makes one"))
     if plan.data not in LABELLED:
-        raise Unsupported(f"data is {plan.data!r}: known are {', '.join(LABELLED)}")
+        raise Unsupported(f"data is {shown(plan.data)}: known are {', '.join(LABELLED)}")
     loader = LABELLED[plan.data]
     takes = inspect.signature(loader).parameters
     if "file" in takes and file is None:
         raise Unsupported(f"{plan.data} needs a file: --data FILE.csv with columns text and label")
+    for name, given in (("file", file), ("data_dir", data_dir)):
+        if given is not None:
+            file_path(given, name)
     if file is not None and "file" not in takes:
         raise Unsupported(f"data is {plan.data!r} and a file was given: own-text reads it")
-    given = {
+    asked = {
         "file": file,
         "counts": (plan.train_count, plan.valid_count, plan.test_count),
         "source": plan.source,
         "words": plan.length,
         "data_dir": data_dir,
     }
-    return loader(**{name: value for name, value in given.items() if name in takes})
+    return loader(**{name: value for name, value in asked.items() if name in takes})
 
 
 def fitted(
@@ -93,10 +97,14 @@ def fitted(
     >>> fit.stopped, fit.last.step, fit.test_accuracy > 1.5 * fit.chance
     ('epochs', 14, True)
     """
-    check_optimizer(plan)
+    check_optimizer(expect(plan, Plan, "plan", make="plan_of(task) makes one"))
+    expect(data, Labelled, "data", make="data_of(plan) reads them")
+    resume, watch = flag(resume, "resume"), function(watch, "watch")
     given = encoded(plan, data)
-    file = None if folder is None else Path(folder) / NAME
+    file = None if folder is None else file_path(folder, "folder") / NAME
     if file is not None:
+        if file.parent.exists() and not file.parent.is_dir():
+            raise Unsupported(f"{file.parent} is a file: name a folder")
         if file.exists() and not resume:
             raise Unsupported(
                 f"{file} exists: go on with it (--resume, resume=True), or name another folder"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm.ground.arrays import Floats
+from attsvm.ground.expected import positive
 from attsvm.torch.fitting.plan import Plan
 from attsvm.torch.networks import Network
 
@@ -85,6 +86,7 @@ class Fit:
 
     def at(self, train_accuracy: float) -> Record | None:
         """The first record with at least this training accuracy; None where it was not reached."""
+        train_accuracy = positive(train_accuracy, "train_accuracy", zero=True)
         reached = (r for r in self.records if r.train_accuracy >= train_accuracy)
         return next(reached, None)
 

@@ -36,14 +36,7 @@ def _mirror(normalized: bool) -> Make:
         p = P if plan.p is None else plan.p
         for part in parts:
             part["p"] = p if part["p"] != 2 else 2.0
-        made = MirrorDescent(
-            parts,
-            p=p,
-            normalized=normalized,
-            momentum=plan.momentum,
-            check_finite=False,
-            **options,
-        )
+        made = MirrorDescent(parts, p=p, normalized=normalized, momentum=plan.momentum, **options)
         return [made]
 
     return make
@@ -51,9 +44,7 @@ def _mirror(normalized: bool) -> Make:
 
 def _steepest(norm: str) -> Make:
     def make(plan: Plan, parts: list[Group], options: dict[str, Any]) -> list[Optimizer]:
-        made = SteepestDescent(
-            _plain(parts), norm=norm, momentum=plan.momentum, check_finite=False, **options
-        )
+        made = SteepestDescent(_plain(parts), norm=norm, momentum=plan.momentum, **options)
         return [made]
 
     return make

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import file_path, number, shown
 from attsvm.ground.files import check_in
+from attsvm.ground.records import parsed_toml
 
 TASKS = ("text", "images")
 DTYPES = ("float32", "bfloat16")
@@ -74,13 +75,15 @@ class Plan:
             _check_kind(field.name, str(field.type), getattr(self, field.name))
         for name, known in (("task", TASKS), ("dtype", DTYPES)):
             if getattr(self, name) not in known:
-                raise Unsupported(f"{name} is {getattr(self, name)!r}: it is {' or '.join(known)}")
+                raise Unsupported(
+                    f"{name} is {shown(getattr(self, name))}: it is {' or '.join(known)}"
+                )
         for name in _AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise Unsupported(f"{name} is {value}: it must be at least 1")
+                raise Unsupported(f"{name} is {shown(value)}: it must be at least 1")
         if not 0 <= self.seed < 2**31:
-            raise Unsupported(f"seed is {self.seed}: it must lie in [0, 2³¹)")
+            raise Unsupported(f"seed is {shown(self.seed)}: it must lie in [0, 2³¹)")
         if self.lr is not None and not self.lr > 0:
             raise Unsupported(f"lr is {self.lr:g}: it must be above 0")
         if not self.spread > 0:
@@ -117,14 +120,16 @@ def plan_of(task: str, given: Mapping[str, Any] | None = None, *, where: str = "
     >>> plan_of("images", {"optimizer": "mirror", "p": 1.1}).data
     'fashion'
     """
-    if task not in TASKS:
-        raise Unsupported(f"task is {task!r}: it is {' or '.join(TASKS)}")
+    if not isinstance(task, str) or task not in TASKS:
+        raise Unsupported(f"task is {shown(task)}: it is {' or '.join(TASKS)}")
+    if not isinstance(given, Mapping | None):
+        raise Unsupported(f"given must be names with values, this is {shown(given)}")
     changes = dict(given or {})
     names = [field.name for field in fields(Plan)]
     for name in changes:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
-            raise Unsupported(f"{where} has no {name!r}: did you mean {near!r}?")
+            near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.0)[0]
+            raise Unsupported(f"{where} has no {shown(name)}: did you mean {near!r}?")
     if changes.setdefault("task", task) != task:
         raise Unsupported(f"{where} is for {changes['task']!r}, and {task!r} was asked for")
     return replace(Plan(), **(_OF_TASK[task] | changes))
@@ -132,11 +137,11 @@ def plan_of(task: str, given: Mapping[str, Any] | None = None, *, where: str = "
 
 def read_settings(file: str | Path) -> dict[str, Any]:
     """What a TOML file says of a plan, by name."""
-    file = Path(file)
+    file = file_path(file, "file")
     check_in(file, "a .toml file")
     try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return parsed_toml(file.read_text("utf-8"))
+    except ValueError as error:
         raise Unsupported(f"{file} cannot be read as TOML ({error})") from error
 
 
@@ -154,7 +159,7 @@ def read_plan(file: str | Path, **changes: Any) -> Plan:
     found = read_settings(file) | changes
     task = found.get("task", "text")
     if not isinstance(task, str):
-        raise Unsupported(f"task is {task!r}: it is {' or '.join(TASKS)}")
+        raise Unsupported(f"task is {shown(task)}: it is {' or '.join(TASKS)}")
     return plan_of(task, found, where=str(file))
 
 
@@ -182,8 +187,8 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
         "int": isinstance(value, int) and not isinstance(value, bool),
         "float": isinstance(value, int | float) and not isinstance(value, bool),
     }[base]
-    if not right or (base == "float" and not math.isfinite(value)):
-        raise Unsupported(f"{name} is {value!r}: it must be {_SAID[base]}")
+    if not right or (base == "float" and not math.isfinite(number(value))):
+        raise Unsupported(f"{name} is {shown(value)}: it must be {_SAID[base]}")
 
 
 _SAID = {

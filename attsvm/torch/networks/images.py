@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.ground.expected import listed, whole
+from attsvm.ground.memory import require
 from attsvm.torch.networks.network import Network, Sizes
 
 
@@ -23,14 +25,17 @@ class ImageClassifier(Network):
     def __init__(
         self, shape: tuple[int, int], *, patch: int, classes: int, sizes: Sizes | None = None
     ) -> None:
-        sizes = sizes or Sizes()
+        sizes = Sizes() if sizes is None else sizes
         super().__init__(sizes, classes)
-        if patch < 1 or shape[0] % patch or shape[1] % patch:
-            raise Unsupported(
-                f"patch is {patch}: images of {shape[0]} × {shape[1]} cannot be cut so"
-            )
-        self.shape, self.patch = tuple(shape), patch
-        count = (shape[0] // patch) * (shape[1] // patch)
+        patch = whole(patch, "patch", least=1)
+        cut = [whole(size, "shape", least=1) for size in listed(shape, "shape", of="two numbers")]
+        if len(cut) != 2:
+            raise Unsupported("shape is (height, width): give two numbers")
+        if cut[0] % patch or cut[1] % patch:
+            raise Unsupported(f"patch is {patch}: images of {cut[0]} × {cut[1]} cannot be cut so")
+        self.shape, self.patch = (cut[0], cut[1]), patch
+        count = (cut[0] // patch) * (cut[1] // patch)
+        require(4.0 * (count + 1 + patch * patch) * sizes.width, "the network")
         self.patches = nn.Linear(patch * patch, sizes.width, bias=sizes.biases)
         self.places = nn.Embedding(count + 1, sizes.width)
         self.cls = nn.Embedding(1, sizes.width)

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attsvm.errors import Unsupported
+from attsvm.ground.expected import expect, whole
+from attsvm.ground.memory import require
 
 
 class Sizes(NamedTuple):
@@ -96,6 +98,7 @@ class Network(nn.Module):
 
     def __init__(self, sizes: Sizes, classes: int) -> None:
         super().__init__()
+        expect(sizes, Sizes, "sizes")
         if min(sizes.width, sizes.layers, sizes.heads, sizes.hidden) < 1:
             raise Unsupported("width, layers, heads and hidden are numbers of at least 1")
         if sizes.width % sizes.heads:
@@ -104,8 +107,7 @@ class Network(nn.Module):
             )
         if not 0 <= sizes.dropout < 1:
             raise Unsupported(f"dropout is {sizes.dropout:g}: it must lie in [0, 1)")
-        if classes < 2:
-            raise Unsupported(f"there are {classes} classes: two or more are needed")
+        require(4.0 * whole(classes, "classes", least=2) * sizes.width, "the head")
         self.blocks = nn.ModuleList([Block(sizes) for _ in range(sizes.layers)])
         self.norm = nn.LayerNorm(sizes.width, bias=sizes.biases)
         self.head = nn.Linear(sizes.width, classes, bias=sizes.biases)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import BadTokens
+from attsvm.ground.expected import whole
+from attsvm.ground.memory import require
 from attsvm.torch.networks.network import Network, Sizes
 
 
@@ -25,10 +27,10 @@ class TextClassifier(Network):
     def __init__(
         self, vocabulary: int, *, length: int, classes: int, sizes: Sizes | None = None
     ) -> None:
-        sizes = sizes or Sizes()
+        sizes = Sizes() if sizes is None else sizes
         super().__init__(sizes, classes)
-        if vocabulary < 1 or length < 1:
-            raise Unsupported("vocabulary and length are numbers of at least 1")
+        for name, size in (("vocabulary", vocabulary), ("length", length)):
+            require(4.0 * whole(size, name, least=1) * sizes.width, name)
         self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
         self.places = nn.Embedding(length + 1, sizes.width)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Every claim on real data: run small, judged, drawn, replayed, audited, and tampered with."""
+"""Every claim on real data: run small, judged, drawn and audited."""
 
 import json
 import os
@@ -11,16 +11,12 @@ import numpy as np
 import pytest
 
 from attsvm.claims import CLAIMS
-from attsvm.figures.narrow import WIDTH, stack
 from attsvm.figures.run import place_parts
 from attsvm.figures.style import styled
 from attsvm.figures.ticks import plain_ticks
 from attsvm.ground.files import load_arrays
-from attsvm.reproduce import audit_claims, judge, reproduce_claims
-from attsvm.reproduce.replay import replayed
-from tests.claims.pictures import covered, cut, unnamed
-from tests.claims.tampering import TAMPERED
-from tests.claims.tampering import fabricated as forge
+from attsvm.reproduce import audit_claims, reproduce_claims
+from tests.claims.pictures import cut, unnamed
 
 pytestmark = pytest.mark.slow
 REAL = [name for name, claim in CLAIMS.items() if claim.real]
@@ -47,19 +43,14 @@ def saved(folder):
 def test_a_quick_run_is_judged_with_a_reason(folder, name):
     record = json.loads((folder / "claims" / f"{name}.json").read_text("utf-8"))
     assert "error" not in record, record.get("error")
-    assert record["verdict"] in ("holds", "fails") and record["premises"]
-    assert record["reason"] or record["verdict"] == "holds"
-    assert name != "C.real-sentences" or record["verdict"] == "holds", record["numbers"]
-
-
-@pytest.mark.parametrize(("name", "place"), [(n, k) for n in REAL for k in range(len(TAMPERED[n]))])
-def test_tampered_results_fail(saved, name, place):
-    claim, (what, tamper) = CLAIMS[name], TAMPERED[name][place]
-    whole = claim.check(claim.quick, saved(name))
-    found = claim.check(claim.quick, tamper(claim.quick, saved(name)))
-    assert found.verdict != "holds", what
-    missed = [{t.what for t in f.tests if t.met is False} for f in (found, whole)]
-    assert missed[0] - missed[1], what
+    assert record["premises"] and (record["reason"] or record["verdict"] == "holds")
+    if name in ("C.real-sentences", "A.sparsification"):
+        small = () if name.startswith("C") else ("not reproduced at this size",)
+        assert record["verdict"] in ("holds", *small), record["numbers"]
+    else:
+        assert record["verdict"] == "undecided"
+        assert record["reason"].startswith("Not the published parameterization: ")
+        assert any(row["met"] is None for row in record["numbers"])
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -71,32 +62,11 @@ def test_the_picture_names_what_it_draws(saved, name, tmp_path):
         plain_ticks(figure)
         place_parts(figure)
         assert cut(figure) == []
-        stack(figure)
-        assert cut(figure) == [] and covered(figure) == []
-        assert figure.get_figwidth() == WIDTH
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_a_replay_has_no_doubts(saved, name):
-    found = replayed(CLAIMS[name], CLAIMS[name].quick, saved(name))
-    assert found.doubts == () and found.pieces
-
-
-def test_judging_again_changes_nothing(folder):
-    said = []
-    before = {r["id"]: r["verdict"] for r in json.loads((folder / "results.json").read_text())}
-    assert {r["id"]: r["verdict"] for r in judge(folder, say=said.append)} == before
-    assert said == []
-
-
-def test_an_audit_agrees_and_an_invented_result_does_not(folder):
-    found = audit_claims(["C.real-images"], out=folder, seed=0)["claims"][0]
-    assert found["agrees"], found["doubts"]
-    assert found["rerun"] >= 1 and found["within"] == 0.1
-    kept = forge.read(folder, "C.real-images")
-    forge.write(folder, "C.real-images", forge.invented(kept))
-    assert not audit_claims(["C.real-images"], out=folder, seed=0)["claims"][0]["agrees"]
-    forge.write(folder, "C.real-images", kept)
+def test_an_audit_agrees(folder):
+    (row,) = audit_claims(["C.real-images"], out=folder, seed=0)["claims"]
+    assert row["agrees"], row["differences"]
 
 
 def test_a_run_is_the_same_bits_again(saved):

@@ -1,0 +1,1 @@
+"""The judged numbers of a full and a quick reproduction, kept to compare later code with them."""

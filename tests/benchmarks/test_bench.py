@@ -1,0 +1,273 @@
+"""The bench: every contestant answers the smallest size of its works, and the judge is not fooled.
+Nothing here looks at a time."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attsvm.norms import norm_of
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.front import solve
+from benchmarks import CONTESTANTS, WORKS, contestants, instances, table
+from benchmarks.judge import grade
+from benchmarks.large import LARGE
+from benchmarks.measure import measured as measure
+from benchmarks.standings import HEADS, row
+from benchmarks.task import Answer, Entry, Task
+from tests.tolerances import GAP, ORACLE, ROUNDING
+
+PAIRS = [(name, who) for name, work in WORKS.items() for who in work.entries]
+TRAINED = [pair for pair in PAIRS if pair[0].startswith("train")]
+SOLVED = [pair for pair in PAIRS if pair not in TRAINED]
+SEED = 1
+
+
+def tiny(name, **changes):
+    """A work in its warm-up size, for one seed of each contestant."""
+    work = WORKS[name]
+    entries = {who: replace(e, seeds=1, first=None) for who, e in work.entries.items()}
+    return replace(work, size=work.tiny, stack=min(work.stack, 3), entries=entries, **changes)
+
+
+@pytest.mark.parametrize(("name", "who"), SOLVED)
+def test_every_contestant_answers_the_smallest_size(name, who):
+    work = WORKS[name]
+    task = work.tiny_task(SEED)
+    found = grade(task, CONTESTANTS[who].answer(task))
+    promised = norm_of(work.norm).tolerance if work.tol is None else work.tol
+    assert found.gap <= (promised if who == "ours" else ORACLE)
+    assert found.bound == "own"
+
+
+@pytest.mark.parametrize(("name", "who"), TRAINED)
+def test_every_loop_trains_the_same_weight(name, who):
+    for package in CONTESTANTS[who].needs:
+        pytest.importorskip(package)
+    task = WORKS[name].tiny_task(SEED)
+    found = CONTESTANTS[who].answer(task)
+    expected = CONTESTANTS["numpy loop"].answer(task)
+    assert len(found) == task.stack
+    # So early the plain formula is right as well.
+    for one, other in zip(found, expected, strict=True):
+        assert np.abs(one.W - other.W).max() <= 1e-9 * np.abs(other.W).max()
+
+
+# Large works differ in norm and tolerance alone: one of them shows what is measured.
+@pytest.mark.parametrize("name", [n for n in WORKS if n not in LARGE or n == "nuclear-S3-1e-3"])
+def test_measurements_are_complete(name):
+    work = tiny(name)
+    for who in ("ours", *[w for w in work.entries if w == "scipy nnls"]):
+        (found,) = measure(work, CONTESTANTS[who], seeds=[SEED])
+        assert json.loads(json.dumps(found, allow_nan=False)) == found
+        assert found["seed"] == SEED
+        assert found["size"] == list(work.tiny)
+        assert found["problems"] == work.stack
+        assert found["norm"] == work.norm
+        assert found["repeats"] >= 1
+        assert found["cpu_seconds"] > 0
+        assert found["peak_mb"] > 0
+        trained = (found["steps"] is not None, found["correlation"] is not None)
+        assert trained == (name.startswith("train"),) * 2
+
+
+def test_registries_agree():
+    for name, work in WORKS.items():
+        assert "ours" in work.entries, name
+        assert set(work.entries) <= set(CONTESTANTS), name
+    assert set(CONTESTANTS) == {who for _, who in PAIRS}
+    files = {path.stem for path in Path(contestants.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == {c.answer.__module__.rpartition(".")[2] for c in CONTESTANTS.values()}
+
+
+# The judge.
+
+
+@pytest.fixture
+def answered():
+    task = WORKS["frobenius-small"].tiny_task(SEED)
+    (answer,) = CONTESTANTS["ours"].answer(task)
+    return task, answer
+
+
+def test_a_tampered_matrix_gets_a_larger_gap(answered):
+    task, answer = answered
+    good = grade(task, [answer]).gap
+    noise = np.random.default_rng(0).standard_normal(answer.W.shape)
+    slightly = replace(answer, W=answer.W + 1e-4 * noise)
+    assert good <= GAP
+    assert grade(task, [Answer(7 * answer.W, 3 * answer.multipliers)]).gap <= GAP  # scale is free
+    assert GAP < grade(task, [slightly]).gap < np.inf
+    assert grade(task, [replace(answer, W=-answer.W)]).gap == np.inf
+
+
+def test_tampered_multipliers_get_a_larger_gap(answered):
+    task, answer = answered
+    lam = answer.multipliers
+    assert grade(task, [replace(answer, multipliers=lam + 0.1 * lam.max())]).gap > 1e-4
+    assert grade(task, [replace(answer, multipliers=-lam)]).gap == np.inf
+
+
+def test_without_multipliers_our_lower_bound_stands_in(answered):
+    task, answer = answered
+    found = grade(task, [replace(answer, multipliers=None)])
+    assert found.bound == "ours"
+    assert found.gap <= GAP
+    doubled = answer.W.copy()
+    doubled[0] += 0.1
+    assert grade(task, [Answer(doubled, None)]).gap > GAP
+
+
+def test_a_missing_answer_is_no_answer(answered):
+    task, answer = answered
+    assert grade(task, []).gap == np.inf
+    assert grade(task, [Answer(None, answer.multipliers)]).gap == np.inf
+
+
+def test_one_bad_answer_spoils_a_stack():
+    task = WORKS["stack"].tiny_task(SEED)
+    answers = CONTESTANTS["ours"].answer(task)
+    assert grade(task, answers).gap <= GAP
+    answers[1] = Answer(-answers[1].W, answers[1].multipliers)
+    assert grade(task, answers).gap == np.inf
+
+
+def test_a_trained_weight_is_graded_by_its_own_selection():
+    task = WORKS["train"].tiny_task(SEED)
+    best = []
+    for k in range(task.stack):
+        tokens = Tokens(task.X[k], queries=task.z[k])
+        alpha = np.einsum("ntd,dq,nq->nt", task.X[k], task.training.start[k], task.z[k]).argmax(1)
+        best.append(solve(Problem.of(tokens, Selection.of(tokens, alpha))).W)
+    assert grade(task, [Answer(5 * W, None) for W in best]).correlation == pytest.approx(1)
+    assert grade(task, [Answer(W + 0.5, None) for W in best]).correlation < 0.99
+    half = [Answer(W, None) if k == 0 else Answer(None, None) for k, W in enumerate(best)]
+    assert grade(task, half).correlation == 0.0  # the median of three
+    assert grade(task, half[:1]).correlation is None
+
+
+# Instances.
+
+
+def test_tokens_and_queries_lie_on_the_sphere():
+    for draw in (instances.random_selection, instances.planted_20, instances.planted_prompt):
+        arrays = draw(SEED, (5, 6, 7), stack=2)
+        assert np.allclose(np.linalg.norm(arrays["X"], axis=-1), 1, rtol=0, atol=ROUNDING)
+        if arrays["z"] is not None:
+            assert np.allclose(np.linalg.norm(arrays["z"], axis=-1), 1, rtol=0, atol=ROUNDING)
+
+
+def test_a_seed_gives_the_same_instance_in_any_block_size(monkeypatch):
+    whole = instances.planted_50(SEED, (40, 6, 7), stack=1)
+    monkeypatch.setattr(instances, "_BLOCK", 6 * 7 * 16)
+    parts = instances.planted_50(SEED, (40, 6, 7), stack=1)
+    assert all(np.array_equal(whole[key], parts[key]) for key in ("X", "z", "alpha"))
+    other = instances.planted_50(SEED + 1, (40, 6, 7), stack=1)
+    assert not np.array_equal(whole["X"], other["X"])
+
+
+@pytest.mark.parametrize(("draw", "share"), [("planted_20", 0.2), ("planted_50", 0.5)])
+def test_planted_selections_are_separable_with_their_margin(draw, share):
+    n, T, d = 30, 6, 7
+    arrays = getattr(instances, draw)(SEED, (n, T, d), stack=1)
+    rng = np.random.default_rng(SEED)
+    rng.standard_normal((n, d))
+    W = rng.standard_normal((d, d))
+    scores = np.einsum("ntd,de,ne->nt", arrays["X"][0], W, arrays["z"][0])
+    best = scores[np.arange(n), arrays["alpha"][0]]
+    others = np.where(np.arange(T) == arrays["alpha"][0][:, None], -np.inf, scores)
+    assert (others.max(axis=1) <= (1 - share) * best * (1 + ROUNDING)).all()
+    assert (best > 0).all()
+
+
+def test_rows_are_those_of_the_definition():
+    X = np.arange(12.0).reshape(1, 2, 3, 2) ** 2
+    task = Task(X, np.array([[[1.0, 2.0], [3.0, 4.0]]]), np.array([[1, 0]]), "frobenius")
+    D, Z = task.rows(0)
+    kept = [(0, 1, 0), (0, 1, 2), (1, 0, 1), (1, 0, 2)]
+    assert np.array_equal(D, [X[0, i, a] - X[0, i, t] for i, a, t in kept])
+    assert np.array_equal(Z, [task.z[0, i] for i, _, _ in kept])
+    assert np.array_equal(task.features(0)[3], np.outer(D[3], Z[3]).ravel())
+
+
+# Rows and what is to be reached.
+
+
+def measured(seconds, gap=1e-10, seeds=2, peak=100.0):
+    return [
+        {
+            "seed": s, "size": [6, 8, 10], "problems": 1, "cpu_seconds": seconds,
+            "wall_seconds": seconds, "gap": gap, "bound": "own", "solver": "", "peak_mb": peak,
+        }
+        for s in range(seeds)
+    ]  # fmt: skip
+
+
+def summary(who, found, mine, **options):
+    work = WORKS["frobenius-small"]
+    return row(
+        "frobenius-small", who, about=work, entry=work.entries[who],
+        measurements=found, ours=mine, **options,
+    )  # fmt: skip
+
+
+def test_ratio_is_taken_on_common_seeds():
+    mine = measured(1.0, seeds=3)
+    mine[2]["cpu_seconds"] = 50.0
+    found = summary("cvxpy loop", measured(400.0, seeds=2), mine)
+    assert found["ratio"] == 400.0
+    assert found["met"] is True
+    assert found["reach"] == ["≥ 300 ×"]
+    assert summary("cvxpy loop", measured(200.0, seeds=4), mine)["met"] is False
+
+
+def test_a_reach_needs_every_part():
+    mine = measured(1.0)
+    assert summary("ours", mine, mine)["met"] is True
+    assert summary("ours", measured(1.0, gap=1e-3), mine)["met"] is False
+    assert summary("ours", measured(1.0, gap=None), mine)["met"] is False
+    assert summary("ours", mine, mine, note="failed: 2 of 5 seeds")["met"] is False
+    large = replace(WORKS["frobenius-small"], memory=1, cpu=10)
+    for peak, seconds, met in ((500.0, 1.0, True), (2000.0, 1.0, False), (500.0, 20.0, False)):
+        found = row(
+            "large", "ours", about=large, entry=Entry(),
+            measurements=measured(seconds, peak=peak), ours=mine,
+        )  # fmt: skip
+        assert found["met"] is met
+
+
+def test_nothing_measured_is_not_a_failure_and_other_sizes_are_not_judged():
+    found = summary("cvxpy loop", [], measured(1.0), note="no time left")
+    assert found["met"] is None
+    assert "no time left" in table([found])
+    small = replace(WORKS["frobenius-small"], quick_size=(3, 4, 5))
+    quick = row(
+        "small", "cvxpy loop", about=small, entry=small.entries["cvxpy loop"],
+        measurements=measured(1.0), ours=measured(1.0), quick=True,
+    )  # fmt: skip
+    assert (quick["met"], quick["reach"], quick["ratio"]) == (None, [], 1.0)
+
+
+def test_a_row_of_training_gives_steps_a_second():
+    found = measured(2e-6, gap=None)
+    for m, correlation in zip(found, (0.9, 0.8), strict=True):
+        m |= {"problems": 100, "steps": 2000, "correlation": correlation}
+    work = WORKS["train"]
+    made = row("train", "ours", about=work, entry=work.entries["ours"],
+               measurements=found, ours=found)  # fmt: skip
+    assert made["correlation"] == pytest.approx(0.85)
+    line = table([made]).splitlines()[-1]
+    for words in ("2 × 100 × 2000", "2e-06 (500,000/s)", "correlation 0.8500"):
+        assert f" {words} " in line
+
+
+def test_the_table_has_a_line_a_row():
+    mine = measured(1.0)
+    lines = table([summary("ours", mine, mine), summary("daqp", measured(2.0), mine)]).splitlines()
+    assert len(lines) == 4
+    assert [cell.strip() for cell in lines[0].strip("|").split("|")] == list(HEADS)
+    assert len({len(line) for line in lines}) == 1
