@@ -7,6 +7,7 @@ not stand under `if __name__ == '__main__':` are reached there too, and would st
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from attsvm.errors import Unsupported
 
 # The exit code of a process that was about to start others while it loads the script.
 _UNGUARDED = 97
+# Seconds in which the exit code of a process that is ending can be read.
+_PATIENCE = 5.0
 GUARD = (
     "processes run the lines of the script that starts them again: put these under "
     "if __name__ == '__main__':, or ask for one process"
@@ -29,8 +32,19 @@ def leave_unguarded() -> None:
 
 
 def unguarded(workers: Mapping[int, BaseProcess]) -> bool:
-    """Whether one of these processes ended for want of a guard."""
-    return any(process.exitcode == _UNGUARDED for process in workers.values())
+    """Whether one of these processes, which are ending, ended for want of a guard."""
+    return any(_exit_code(process) == _UNGUARDED for process in workers.values())
+
+
+def _exit_code(process: BaseProcess) -> int | None:
+    """The exit code of a process that is ending.
+
+    The pool's own thread may be the one that collects it, a moment before it can be read here.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while process.exitcode is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return process.exitcode
 
 
 @contextmanager
