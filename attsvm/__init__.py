@@ -9,6 +9,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from attsvm._utils.version import __version__
 from attsvm.errors import (
     AttsvmError,
     BadSelection,
@@ -19,94 +20,93 @@ from attsvm.errors import (
     TooLarge,
     Unsupported,
 )
-from attsvm.ground.version import __version__
 
 if TYPE_CHECKING:
-    from attsvm import language
+    from attsvm import next_token
+    from attsvm.api import outcome, proof_of_convergence, train
     from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
-    from attsvm.comparison import Comparison, compare
-    from attsvm.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
-    from attsvm.doors import outcome, proof_of_convergence, train
-    from attsvm.heads.head import Head
-    from attsvm.language.embedding import embedding_of
-    from attsvm.language.sentences import Sentences
-    from attsvm.language.text import read_sentences
-    from attsvm.language.training.stages import Stages, two_stages
-    from attsvm.losses.loss import Loss
-    from attsvm.models.model import Model
+    from attsvm.next_token.embedding import embedding_of
+    from attsvm.next_token.sentences import Sentences
+    from attsvm.next_token.text import read_sentences
+    from attsvm.next_token.training.stages import Stages, two_stages
     from attsvm.norms import Norm, norm_of
     from attsvm.problem.problem import Problem
     from attsvm.problem.selection import Selection
     from attsvm.problem.stack import Stack
     from attsvm.problem.tokens import Tokens
-    from attsvm.rules.rule import Rule
-    from attsvm.solvers.front import solve
     from attsvm.solvers.given import certify
-    from attsvm.solvers.many import solve_many
-    from attsvm.solvers.sets import SetChoice, relaxed, solve_sets
+    from attsvm.solvers.solve import solve
+    from attsvm.solvers.solve_many import solve_many
+    from attsvm.solvers.solve_sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
     from attsvm.theory import measures
-    from attsvm.theory.balls.paths import RegPath, regpath
+    from attsvm.theory.comparison import Comparison, compare
+    from attsvm.theory.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
     from attsvm.theory.limits.limit import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
-    from attsvm.theory.outcomes import Outcome
+    from attsvm.theory.outcome import Outcome
+    from attsvm.theory.regularization_path.paths import RegPath, regpath
+    from attsvm.training.heads.head import Head
+    from attsvm.training.losses.loss import Loss
+    from attsvm.training.models.model import Model
+    from attsvm.training.optimizers.optimizer import Rule
     from attsvm.training.path import Path
 
 # Everything else is loaded when it is used: name -> its module.
 _HOMES = {
     "Answer": "solvers.solver",
-    "Basin": "convergence",
+    "Basin": "theory.convergence",
     "Certificate": "certificate",
     "Check": "certificate.verify",
-    "Comparison": "comparison",
-    "ConvergenceProof": "convergence",
-    "Head": "heads.head",
+    "Comparison": "theory.comparison",
+    "ConvergenceProof": "theory.convergence",
+    "Head": "training.heads.head",
     "Limit": "theory.limits.limit",
-    "Loss": "losses.loss",
-    "Model": "models.model",
+    "Loss": "training.losses.loss",
+    "Model": "training.models.model",
     "Norm": "norms",
     "Optima": "theory.optima",
     "Optimality": "theory.optima",
-    "Outcome": "theory.outcomes",
+    "Outcome": "theory.outcome",
     "Path": "training.path",
     "Problem": "problem.problem",
-    "RegPath": "theory.balls.paths",
-    "Rule": "rules.rule",
+    "RegPath": "theory.regularization_path.paths",
+    "Rule": "training.optimizers.optimizer",
     "Selection": "problem.selection",
-    "Sentences": "language.sentences",
-    "SetChoice": "solvers.sets",
+    "Sentences": "next_token.sentences",
+    "SetChoice": "solvers.solve_sets",
     "Solver": "solvers.solver",
     "Stack": "problem.stack",
-    "Stages": "language.training.stages",
+    "Stages": "next_token.training.stages",
     "Tight": "certificate.tight",
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
-    "basin": "convergence",
+    "basin": "theory.convergence",
     "certify": "solvers.given",
-    "compare": "comparison",
-    "embedding_of": "language.embedding",
+    "compare": "theory.comparison",
+    "embedding_of": "next_token.embedding",
     "local_optima": "theory.optima",
     "norm_of": "norms",
     "optimality": "theory.optima",
-    "outcome": "doors",
+    "outcome": "api",
     "predict": "theory.limits.limit",
-    "proof_of_convergence": "doors",
-    "proofs_of_convergence": "convergence",
-    "read_sentences": "language.text",
-    "regpath": "theory.balls.paths",
-    "relaxed": "solvers.sets",
-    "solve": "solvers.front",
-    "solve_many": "solvers.many",
-    "solve_sets": "solvers.sets",
-    "train": "doors",
-    "two_stages": "language.training.stages",
+    "proof_of_convergence": "api",
+    "proofs_of_convergence": "theory.convergence",
+    "read_sentences": "next_token.text",
+    "regpath": "theory.regularization_path.paths",
+    "relaxed": "solvers.solve_sets",
+    "solve": "solvers.solve",
+    "solve_many": "solvers.solve_many",
+    "solve_sets": "solvers.solve_sets",
+    "train": "api",
+    "two_stages": "next_token.training.stages",
 }
 _MODULES = {
-    "language": "language",
-    "lens": "lens",
+    "inspection": "inspection",
     "measures": "theory.measures",
+    "next_token": "next_token",
     "torch": "torch",
 }
 
@@ -150,7 +150,7 @@ __all__ = [
     "RegPath",
     "measures",
     # Sentences.
-    "language",
+    "next_token",
     "Sentences",
     "read_sentences",
     "embedding_of",

@@ -13,19 +13,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.expected import checked_by, flag, positive, shown, whole
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
-from attsvm.ground.arrays import Floats
-from attsvm.ground.expected import checked_by, flag, positive, shown, whole
-from attsvm.losses import Loss
-from attsvm.models.gradient.attention import attend
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.tokens import Tokens
-from attsvm.rules import Rule
-from attsvm.solvers.front import solve
-from attsvm.theory.outcomes import Outcome, outcome
-from attsvm.training.front import train
+from attsvm.solvers.solve import solve
+from attsvm.theory.outcome import Outcome, outcome
+from attsvm.training.losses import Loss
+from attsvm.training.models.gradient.attention import attend
+from attsvm.training.optimizers import Rule
 from attsvm.training.path import Path
+from attsvm.training.train import train
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
@@ -97,7 +97,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
     locally optimal selection", "converges" or "unknown", as in `attsvm.outcome`. With K > 2 classes
     arrays get a first axis of K, and path_, certificate_, outcome_ and state_ are tuples of K.
 
-    >>> from attsvm.data import EXAMPLES
+    >>> from attsvm.datasets import EXAMPLES
     >>> a = EXAMPLES["joint-tight"]()
     >>> fitted = MaxMarginAttention(query=None).fit(a["X"], a["y"])
     >>> fitted.state_, fitted.selection_

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
+from attsvm.solvers.solve import solve
 from benchmarks.task import Size, Training
 
 # Redraws after which a size counts as inseparable.

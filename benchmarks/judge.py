@@ -19,7 +19,7 @@ from attsvm.certificate import certify
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
+from attsvm.solvers.solve import solve
 from benchmarks.task import Answer, Task
 
 

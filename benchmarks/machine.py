@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from attsvm.ground.version import __version__
+from attsvm._utils.version import __version__
 
 # One thread in every library a contestant may use.
 THREADS = {

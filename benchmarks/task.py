@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats, Ints
 
 # Inputs n, tokens T, features d.
 Size = tuple[int, int, int]

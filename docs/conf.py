@@ -10,7 +10,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from _site import commands, docstrings, reference, sources  # noqa: E402
 from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
-from attsvm.ground.version import __version__  # noqa: E402
+from attsvm._utils.version import __version__  # noqa: E402
 
 project = "attsvm"
 author = "attsvm contributors"

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["path-picture-2"]()
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

@@ -9,7 +9,7 @@ the direction tends to the max-margin solution of the best tokens: a theorem, an
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["path-picture-1"]()
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import attsvm
-from attsvm.hunting import hunt
-from attsvm.statements import Field, Space, Statement
+from attsvm.experiments.counterexamples import hunt
+from attsvm.experiments.statements import Field, Space, Statement
 
 
 def solution(X):

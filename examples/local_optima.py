@@ -14,7 +14,7 @@ Only one of them holds the best token of every input, and it is not the one of l
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["sphere"](5, 5, 3, seed=2)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

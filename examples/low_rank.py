@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["sphere"](8, 6, 12, seed=1)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"])

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["sphere"](4, 5, 6, seed=3)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

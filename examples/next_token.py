@@ -12,8 +12,8 @@ be, and two stages of training end there.
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.language import orders, realizability, solve_attention
-from attsvm.language.unseen import agreement, predicted, trained
+from attsvm.next_token import orders, realizability, solve_attention
+from attsvm.next_token.unseen import agreement, predicted, trained
 
 pairs = ["ant bee", "bee cat", "cat dog", "dog eel", "eel fox", "fox ant"]
 lines = ["dog bee ant eel", "bee cat ant cat", "fox cat ant ant", "eel dog bee fox"]

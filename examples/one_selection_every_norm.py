@@ -11,7 +11,7 @@ between the kept token and the nearest other one, and the gap says how surely th
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.figures import draw
+from attsvm.plotting import draw
 
 tokens = attsvm.Tokens([[[2.0, 1.0], [1.0, 0.6], [0.5, -0.5], [0.0, 1.5], [-1.0, -1.0]]])
 problem = attsvm.Problem.of(tokens, [0])

@@ -6,9 +6,9 @@ solve FILE --norm outside.py:ROWS; train FILE --rule outside.py:BY_ROWS; reprodu
 import numpy as np
 
 from attsvm import Norm, Problem, Rule, Tokens, measures, solve, train
-from attsvm.claims.claim import Claim, Finding, at_least, at_most
-from attsvm.claims.shared import drawing, proof
-from attsvm.data.sphere import sphere_arrays
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.experiments.studies.claim import Claim, Finding, at_least, at_most
+from attsvm.experiments.studies.shared import drawing, proof
 
 
 class Rows(Norm):  # ‖W‖ = max_i ‖W_i‖, and its dual Σ_i ‖G_i‖

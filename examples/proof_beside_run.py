@@ -9,7 +9,7 @@ all later steps. The run itself, which the proof has not seen, stays below the b
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["sphere"]()
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

@@ -10,7 +10,7 @@ that any W can have. The status is how well that limit is established.
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["sphere"](4, 5, 6, seed=3)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 arrays = EXAMPLES["sphere"](5, 6, 3, seed=4)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])

@@ -12,7 +12,7 @@ import tempfile
 
 import matplotlib.pyplot as plt
 
-from attsvm.sweep import load_table, run_sweep, spec_of
+from attsvm.experiments.sweep import load_table, run_sweep, spec_of
 
 spec = spec_of(
     {

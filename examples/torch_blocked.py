@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from attsvm.torch import Attention, NormalizedGD, capture
 
 LR = 0.1

@@ -10,7 +10,7 @@ here beforehand. The decoder has its direction from the first step on; attention
 import matplotlib.pyplot as plt
 
 import attsvm
-from attsvm.language import orders, realizability, solve_attention, solve_decoder
+from attsvm.next_token import orders, realizability, solve_attention, solve_decoder
 
 pairs = ["ant bee", "bee cat", "cat dog", "dog eel", "eel fox", "fox ant"]
 lines = ["dog bee ant eel", "bee cat ant cat", "fox cat ant ant", "eel dog bee fox"]

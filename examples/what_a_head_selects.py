@@ -11,7 +11,7 @@ third. A trained model is inspected in the same way: ``attsvm inspect minilm --o
 import matplotlib.pyplot as plt
 import numpy as np
 
-from attsvm.lens import Plan, View, inspect_views
+from attsvm.inspection import Plan, View, inspect_views
 
 # Texts of ten words out of twelve after a mark; a token is its word and its place, one-hot.
 rng = np.random.default_rng(0)

@@ -1,6 +1,6 @@
 """What is proved: bounds on the least norm that anyone can recompute from the problem's data."""
 
 from attsvm.certificate.certificate import Certificate
-from attsvm.certificate.judging import certify
+from attsvm.certificate.certify import certify
 
 __all__ = ["Certificate", "certify"]

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.compiled import DOT_ENTRY, INNER, njit, plain
 from attsvm.certificate.scale import length, value_above
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import DOT_ENTRY, INNER, njit, plain
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.problem.rows import StackArrays, StackRows

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.card import Card
+from attsvm._utils.expected import flag
+from attsvm._utils.lazy import lazy
+from attsvm._utils.result import Table, draw
 from attsvm.errors import Inseparable, NotConverged
-from attsvm.ground.arrays import Floats
-from attsvm.ground.card import Card
-from attsvm.ground.expected import flag
-from attsvm.ground.lazy import lazy
-from attsvm.ground.result import Table, draw
 from attsvm.norms import Norm
 from attsvm.norms.matrix import Nuclear
 from attsvm.norms.norm import UNIT
@@ -183,7 +183,7 @@ class Certificate(Table):
         them pass: good against a wrong W or λ, not against a bound off in its last digits. The
         exact verdict has no tolerance.
         """
-        from attsvm.certificate.judging import certify
+        from attsvm.certificate.certify import certify
         from attsvm.certificate.verify import compare, verify_exactly
 
         if flag(exact, "exact"):

@@ -16,7 +16,7 @@ from math import sqrt
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.norms.norm import UNIT
 
 # The Gram squares singular values: below this eigenvalue the rows themselves are looked at.

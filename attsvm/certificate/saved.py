@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, floats
+from attsvm._utils.expected import file_path
+from attsvm._utils.files import load_arrays, write_arrays
 from attsvm.certificate.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, floats
-from attsvm.ground.expected import file_path
-from attsvm.ground.files import load_arrays, write_arrays
 from attsvm.norms import Norm, is_listed, norm_of
 from attsvm.problem.problem import Problem
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.norms import Norm
 
 # Sums of squares between these have lost nothing to underflow and not overflowed.

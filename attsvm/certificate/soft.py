@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.certificate.bounds import margin_error
-from attsvm.certificate.correction import restore_ties
+from attsvm.certificate.feasibility_repair import restore_ties
 from attsvm.certificate.scale import ceiling, exponent, length, value_above
-from attsvm.ground.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
 from attsvm.problem.problem import Problem

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate.bounds import LEAST_MARGIN, above, below, margin_error, measure
 from attsvm.certificate.certificate import Certificate, Shown, seal
-from attsvm.certificate.judging import PLAIN, certify
-from attsvm.ground.arrays import Bools, Floats
+from attsvm.certificate.certify import PLAIN, certify
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import SMALLEST_ROW, Problem
 from attsvm.problem.rows import StackRows

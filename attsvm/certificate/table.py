@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.ground.card import Card
+from attsvm._utils.card import Card
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.card import Card
+from attsvm._utils.memory import HEADROOM, available
+from attsvm._utils.result import Result
 from attsvm.certificate.bounds import margin_error
 from attsvm.certificate.rank import least_singular
 from attsvm.certificate.scale import exponent, length
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.card import Card
-from attsvm.ground.memory import HEADROOM, available
-from attsvm.ground.result import Result
 from attsvm.norms.norm import UNIT
 
 if TYPE_CHECKING:

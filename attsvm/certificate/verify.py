@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from attsvm._utils.card import Card
+from attsvm._utils.result import Result
 from attsvm.certificate.exact.bounds import (
     Upper,
     exact_lower,
@@ -17,8 +19,6 @@ from attsvm.certificate.exact.bounds import (
 )
 from attsvm.certificate.exact.farkas import exact_infeasibility, proves, residual
 from attsvm.errors import Unsupported
-from attsvm.ground.card import Card
-from attsvm.ground.result import Result
 from attsvm.norms.exact.rational import float_above, float_below
 from attsvm.norms.norm import UNIT
 

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from attsvm._utils.version import __version__
 from attsvm.cli import (
     certify,
     example,
@@ -34,7 +35,6 @@ from attsvm.cli import (
 )
 from attsvm.cli.parts.options import Command, app, print_json, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
-from attsvm.ground.version import __version__
 
 # Loading a module adds its command; the help page lists them by panel in this order, others last.
 PANELS = {
@@ -105,7 +105,7 @@ def _open_streams() -> None:
 def _run(words: Sequence[str]) -> NoReturn:
     """Run one command, and leave with its exit code."""
     if "--json" in words:
-        from attsvm.ground.waiting import hush
+        from attsvm._utils.waiting import hush
 
         hush()
     try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attsvm._utils.files import load_arrays
+from attsvm._utils.progress import working
 from attsvm.cli.parts import summary
 from attsvm.cli.parts.options import FAILED, Json, Tol, app, leave, read_norm, show
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.files import load_arrays
-from attsvm.ground.progress import working
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
@@ -40,9 +40,9 @@ def certify_command(
     """
     import numpy as np
 
+    from attsvm._utils.plugins import is_outside
     from attsvm.certificate import certify
     from attsvm.cli.parts.archive import read_problem
-    from attsvm.ground.plugins import is_outside
 
     if tol is not None and not 0 < tol < np.inf:
         raise Unsupported(f"tol is {tol}: it must be a positive number")

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from attsvm._utils.files import write_arrays
 from attsvm.cli.parts.options import Force, Json, app, print_json
-from attsvm.data import EXAMPLES, FAMILIES, SENTENCES, TEXTS
+from attsvm.datasets import EXAMPLES, FAMILIES, SENTENCES, TEXTS
 from attsvm.errors import Unsupported
-from attsvm.ground.files import write_arrays
 
 _EXAMPLES = (*EXAMPLES, *SENTENCES, *TEXTS)
 
@@ -29,7 +29,7 @@ def example_command(
     as_json: Json = False,
 ) -> None:
     """Write one of the papers' instances as a problem file, or sentences as a text file."""
-    from attsvm.language.text import write_lines
+    from attsvm.next_token.text import write_lines
 
     if name in SENTENCES or (name in TEXTS and seed is None):
         lines: list[Any] = TEXTS[name]() if name in TEXTS else SENTENCES[name](seed=seed or 0)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attsvm.cli.parts.options import FAILED, Json, app, print_json
-from attsvm.data import LABELLED
+from attsvm.datasets import LABELLED
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
     from attsvm.torch.fitting import Fit, Plan
-    from attsvm.torch.fitting.front import Moment
+    from attsvm.torch.fitting.fit import Moment
 
 NEEDED = "attsvm fit needs torch: pip install 'attsvm[torch]'"
 # What --quick changes: a run of seconds, in which every optimizer learns at its usual rate.
@@ -120,7 +120,7 @@ def _plan(task: str, config: Path | None, changes: dict[str, Any], quick: bool) 
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """The values of --set NAME=VALUE: numbers, true, false, none, or words."""
-    from attsvm.ground.records import parsed_json
+    from attsvm._utils.records import parsed_json
 
     found: dict[str, Any] = {}
     for text in given:
@@ -138,8 +138,8 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
     """The fit, with a bar for who is watching; with `monitor`, its heads on file."""
+    from attsvm._utils.progress import bar
     from attsvm.errors import BadTokens
-    from attsvm.ground.progress import bar
     from attsvm.torch import Monitor
     from attsvm.torch.fitting import fitted
 
@@ -166,8 +166,8 @@ def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
 
 def _write_heads(monitor: Any, out: Path) -> None:
     """attention.csv, and the figure in SVG and PNG."""
-    from attsvm.figures.run import write_figure
-    from attsvm.figures.style import styled
+    from attsvm.plotting.run import write_figure
+    from attsvm.plotting.style import styled
 
     monitor.to_csv(out / "attention.csv")
     with styled():
@@ -177,9 +177,9 @@ def _write_heads(monitor: Any, out: Path) -> None:
 
 def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
+    from attsvm._utils.files import beside
     from attsvm.cli.parts.summary import finite
-    from attsvm.figures.fit import draw_fit
-    from attsvm.ground.files import beside
+    from attsvm.plotting.fit import draw_fit
 
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}

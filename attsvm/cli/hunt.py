@@ -52,10 +52,10 @@ def hunt_command(
         return
     if statement is None:
         raise Unsupported("name a statement to hunt; attsvm hunt --list names them")
-    from attsvm.engines import engine_of
-    from attsvm.engines.engine import Asked
-    from attsvm.ground.progress import bar
-    from attsvm.hunting import found_statement, hunt
+    from attsvm._utils.progress import bar
+    from attsvm.experiments.counterexamples import found_statement, hunt
+    from attsvm.experiments.executors import engine_of
+    from attsvm.experiments.executors.engine import Asked
 
     made = found_statement(statement)
     alone = engine == "local" and jobs == 1 and address is None
@@ -102,7 +102,7 @@ def _print(report: dict[str, Any], lines: tuple[str, ...]) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from attsvm.statements import STATEMENTS
+    from attsvm.experiments.statements import STATEMENTS
 
     rows = [
         {"name": s.name, "kind": s.kind, "says": s.says, "claims": list(s.claims),

@@ -12,7 +12,7 @@ from attsvm.cli.parts.options import FAILED, Json, app, print_json
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.lens import Inspection, Plan
+    from attsvm.inspection import Inspection, Plan
 
 
 @app.command("inspect", epilog="Example: attsvm inspect minilm --quick --out heads")
@@ -65,10 +65,10 @@ def inspect_command(
     and attacked. Nothing is downloaded. Exit code 0: no guarantee was broken; 5: one was; 2: bad
     input.
     """
-    from attsvm.lens import compare, inspect, load, read_passages, sample_texts
+    from attsvm.inspection import compare, inspect, load, read_passages, sample_texts
 
     if out is not None:
-        from attsvm.lens.page.folder import check_folder
+        from attsvm.inspection.page.folder import check_folder
 
         check_folder(out)
     plan = _plan(queries, seed, quick)
@@ -80,7 +80,7 @@ def inspect_command(
     length = min(32, known.transformer.longest) if length is None else length
     earlier = None
     if against is not None:
-        from attsvm.lens.change import check_same
+        from attsvm.inspection.change import check_same
 
         earlier = load(against)
         check_same(earlier, known)
@@ -99,7 +99,7 @@ def inspect_command(
     }
     report["seconds"] = time.perf_counter() - start
     if out is not None:
-        from attsvm.lens.page.folder import write_folder
+        from attsvm.inspection.page.folder import write_folder
 
         write_folder(out, report)
     if as_json:
@@ -133,7 +133,7 @@ def numbers(text: str | None, option: str) -> list[int] | None:
 def _plan(queries: int | None, seed: int, quick: bool) -> Plan:
     from dataclasses import replace
 
-    from attsvm.lens import Plan as Spent
+    from attsvm.inspection import Plan as Spent
 
     plan = Spent.quick(seed=seed) if quick else Spent(seed=seed)
     if queries is None:
@@ -184,7 +184,7 @@ def _print(found: Inspection, report: dict[str, Any], out: Path | None) -> None:
 
 
 def _print_change(change: dict[str, Any]) -> None:
-    from attsvm.lens.page.change import change_facts
+    from attsvm.inspection.page.change import change_facts
 
     print(f"against {change['before']}:")
     for what, said in change_facts(change).items():

@@ -27,8 +27,8 @@ def list_command(
     from rich.table import Table
     from rich.text import Text
 
-    from attsvm.reproduce import chosen_ids, known_claims
-    from attsvm.reproduce.page.claim import kind_words
+    from attsvm.experiments.reproduce import chosen_ids, known_claims
+    from attsvm.experiments.reproduce.page.claim import kind_words
 
     known = known_claims(source)
     names = chosen_ids(papers or [], known, real=None)

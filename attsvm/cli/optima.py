@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from attsvm._utils.progress import bar
 from attsvm.cli.parts import summary
 from attsvm.cli.parts.options import File, Json, NormName, app, print_json, read_norm
 from attsvm.errors import BadTokens
-from attsvm.ground.progress import bar
 
 
 @app.command("optima", epilog="Example: attsvm optima tokens.npz --json")

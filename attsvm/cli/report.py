@@ -17,9 +17,9 @@ def report_command(
     as_json: Json = False,
 ) -> None:
     """Draw the page again from saved results."""
-    from attsvm.claims import CLAIMS
-    from attsvm.reproduce.folder import gather, opened
-    from attsvm.reproduce.page.document import write_page
+    from attsvm.experiments.reproduce.folder import gather, opened
+    from attsvm.experiments.reproduce.page.document import write_page
+    from attsvm.experiments.studies import CLAIMS
 
     place = opened(folder)
     finish(place, gather(place, CLAIMS, say), write_page(place), as_json)

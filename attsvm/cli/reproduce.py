@@ -76,9 +76,9 @@ def reproduce_command(
     if share is not None or seed is not None:
         raise Unsupported("--share and --seed are of an audit: add --audit")
     from attsvm.cli.parts.live import watching
-    from attsvm.reproduce import at_hand, chosen_ids, known_claims, reproduce_claims
-    from attsvm.reproduce.draws import Draws, asked_configs
-    from attsvm.reproduce.page.document import write_page
+    from attsvm.experiments.reproduce import at_hand, chosen_ids, known_claims, reproduce_claims
+    from attsvm.experiments.reproduce.draws import Draws, asked_configs
+    from attsvm.experiments.reproduce.page.document import write_page
 
     known = known_claims(source)
     chosen = chosen_ids(claims or [], known, real=real)
@@ -95,9 +95,9 @@ def reproduce_command(
 
 def _warm(jobs: int) -> None:
     """Compile every kernel before the first claim, so that no claim's seconds include it."""
+    from attsvm._utils.waiting import hush
     from attsvm.cli.parts.warming import warm_up
-    from attsvm.ground.waiting import hush
-    from attsvm.reproduce import workers
+    from attsvm.experiments.reproduce import workers
 
     hush()
     start = time.perf_counter()
@@ -109,7 +109,7 @@ def _warm(jobs: int) -> None:
 def _audit(claims: list[str], options: dict[str, Any], as_json: bool) -> None:
     """Audit the folder and print what was found; leave with the code of a failure where it is."""
     from attsvm.cli.parts.live import watching
-    from attsvm.reproduce import audit_claims
+    from attsvm.experiments.reproduce import audit_claims
 
     with watching([]) as (watch, say):
         found = audit_claims(claims, **options, watch=watch, say=say)

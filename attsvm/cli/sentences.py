@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attsvm._utils.progress import working
 from attsvm.cli.parts.options import (
     OUTPUT,
     Force,
@@ -28,7 +29,6 @@ from attsvm.cli.parts.sentence_options import (
     Strip,
 )
 from attsvm.errors import BadTokens
-from attsvm.ground.progress import working
 
 SHOWN = "What is shown"
 
@@ -93,10 +93,10 @@ def sentences_command(
     from attsvm.cli.parts import sentence_sections as sections
     from attsvm.cli.parts.sentence_conclusion import conclusion
     from attsvm.cli.parts.sentence_tables import show_sentences
-    from attsvm.language.order import orders
-    from attsvm.language.prose import Cleaning
-    from attsvm.language.realizable import realizability
-    from attsvm.language.text import reading
+    from attsvm.next_token.order import orders
+    from attsvm.next_token.prose import Cleaning
+    from attsvm.next_token.realizable import realizability
+    from attsvm.next_token.text import reading
 
     check_figure(figure, style, force=force)
     start = time.perf_counter()
@@ -131,7 +131,7 @@ def sentences_command(
         asked = None if query is None else next(iter(chosen))
         report["solved"], column = sections.solved(data, every, asked, length)
     if figure is not None:
-        from attsvm.figures.hasse import draw_order, draw_orders
+        from attsvm.plotting.hasse import draw_order, draw_orders
 
         with working("drawing"):
             if query is None:

@@ -33,9 +33,9 @@ def show_command(
     from rich.console import Console, Group
     from rich.text import Text
 
-    from attsvm.claims import claim_of
-    from attsvm.reproduce import known_claims
-    from attsvm.reproduce.page.claim import KINDS, TRUST
+    from attsvm.experiments.reproduce import known_claims
+    from attsvm.experiments.reproduce.page.claim import KINDS, TRUST
+    from attsvm.experiments.studies import claim_of
 
     known = known_claims(source)
     found = claim_of(claim, known)

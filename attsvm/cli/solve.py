@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from attsvm._utils.files import check_out, write_arrays
+from attsvm._utils.progress import working
 from attsvm.cli.parts import summary
 from attsvm.cli.parts.options import (
     File,
@@ -23,8 +25,6 @@ from attsvm.cli.parts.options import (
     show,
 )
 from attsvm.errors import Inseparable, Unsupported
-from attsvm.ground.files import check_out, write_arrays
-from attsvm.ground.progress import working
 
 
 @app.command("solve", epilog="Example: attsvm solve tokens.npz --norm nuclear --out best.npz")
@@ -55,10 +55,10 @@ def solve_command(
     """Solve a max-margin problem and certify the answer."""
     import numpy as np
 
+    from attsvm._utils.plugins import is_outside, load_object
     from attsvm.cli.parts.archive import read_problem, solution_arrays
-    from attsvm.ground.plugins import is_outside, load_object
-    from attsvm.solvers.front import solve
-    from attsvm.solvers.sets import solve_sets
+    from attsvm.solvers.solve import solve
+    from attsvm.solvers.solve_sets import solve_sets
 
     for target in (out, certificate):
         if target is not None:

@@ -11,8 +11,8 @@ from attsvm.cli.parts.options import FAILED, Json, app, print_json, stop
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.engines import Asked
-    from attsvm.sweep import Spec, Swept
+    from attsvm.experiments.executors import Asked
+    from attsvm.experiments.sweep import Spec, Swept
 
 
 @app.command("sweep", epilog="Example: attsvm sweep separability --quick --out sweep-1 --jobs 2")
@@ -72,7 +72,7 @@ def sweep_command(
         _names(as_json)
         return
     asked = _asked(jobs, address, option or [])
-    from attsvm.sweep.folder import is_sweep
+    from attsvm.experiments.sweep.folder import is_sweep
 
     wanted = Wanted(table, figure)
     if take or (wanted.any and is_sweep(Path(what))):
@@ -100,8 +100,8 @@ class Wanted(NamedTuple):
 
     def check(self, spec: Spec, folder: Path) -> None:
         """Raises, before a sweep is run, unless they can be written."""
-        from attsvm.sweep.pictures import check_picture
-        from attsvm.sweep.table import check_table
+        from attsvm.experiments.sweep.pictures import check_picture
+        from attsvm.experiments.sweep.table import check_table
 
         if self.table is not None:
             check_table(self.table, folder)
@@ -110,9 +110,9 @@ class Wanted(NamedTuple):
 
     def write(self, spec: Spec, folder: Path) -> dict[str, Any]:
         """Write them; what the report says of them."""
-        from attsvm.sweep import write_table
-        from attsvm.sweep.folder import writing
-        from attsvm.sweep.pictures import write_figure
+        from attsvm.experiments.sweep import write_table
+        from attsvm.experiments.sweep.folder import writing
+        from attsvm.experiments.sweep.pictures import write_figure
 
         said: dict[str, Any] = {}
         if self.table is not None:
@@ -129,7 +129,7 @@ class Wanted(NamedTuple):
 
 
 def _asked(jobs: int, address: str | None, options: list[str]) -> Asked:
-    from attsvm.engines import Asked as Those
+    from attsvm.experiments.executors import Asked as Those
 
     pairs = [text.partition("=") for text in options]
     for text, (name, sign, value) in zip(options, pairs, strict=True):
@@ -140,7 +140,7 @@ def _asked(jobs: int, address: str | None, options: list[str]) -> Asked:
 
 def _names(as_json: bool) -> None:
     """The shipped specs."""
-    from attsvm.sweep import SHIPPED, shipped_spec
+    from attsvm.experiments.sweep import SHIPPED, shipped_spec
 
     rows: list[dict[str, Any]] = []
     for name in SHIPPED:
@@ -164,7 +164,7 @@ def _names(as_json: bool) -> None:
 
 def _folder(what: str, out: Path | None) -> Path:
     """The folder that is meant, for reading."""
-    from attsvm.sweep.folder import is_sweep
+    from attsvm.experiments.sweep.folder import is_sweep
 
     place = Path(what)
     if out is not None and not is_sweep(place):
@@ -174,8 +174,8 @@ def _folder(what: str, out: Path | None) -> Path:
 
 def _chosen(what: str, out: Path | None, quick: bool) -> tuple[Spec, Path]:
     """The spec that is meant, and the folder of its results."""
-    from attsvm.sweep import SHIPPED, read_spec, shipped_spec
-    from attsvm.sweep.folder import is_sweep, kept_spec
+    from attsvm.experiments.sweep import SHIPPED, read_spec, shipped_spec
+    from attsvm.experiments.sweep.folder import is_sweep, kept_spec
 
     place = Path(what)
     if is_sweep(place) or (place.is_dir() and what not in SHIPPED):
@@ -191,10 +191,10 @@ def _chosen(what: str, out: Path | None, quick: bool) -> tuple[Spec, Path]:
 
 def _dry_run(spec: Spec, folder: Path, engine: str, asked: Asked, as_json: bool) -> None:
     """Say how much there is to do, and how long a few instances took."""
+    from attsvm._utils.progress import working
     from attsvm.cli.parts.sweeping import spell
-    from attsvm.engines.local import cores
-    from attsvm.ground.progress import working
-    from attsvm.sweep.calibration import estimate
+    from attsvm.experiments.executors.local import cores
+    from attsvm.experiments.sweep.calibration import estimate
 
     with working("trying a few instances"):
         found = estimate(spec)
@@ -202,7 +202,7 @@ def _dry_run(spec: Spec, folder: Path, engine: str, asked: Asked, as_json: bool)
     seconds = found.seconds / workers
     script = ""
     if engine == "slurm":
-        from attsvm.engines.slurm import job_script
+        from attsvm.experiments.executors.slurm import job_script
 
         script = job_script(folder / "jobs", dict(asked.options))
     if as_json:
@@ -226,7 +226,7 @@ def _dry_run(spec: Spec, folder: Path, engine: str, asked: Asked, as_json: bool)
 def _run(spec: Spec, folder: Path, how: dict[str, Any]) -> Swept:
     """What came of running what is left."""
     from attsvm.cli.parts.sweeping import followed
-    from attsvm.sweep import run_sweep
+    from attsvm.experiments.sweep import run_sweep
 
     try:
         with followed() as (watch, say):
@@ -265,8 +265,8 @@ def _tell(swept: Swept, written: dict[str, Any], as_json: bool) -> None:
 
 def _read(folder: Path, wanted: Wanted, take: list[Path], as_json: bool) -> None:
     """Copy, write and draw what a folder has."""
-    from attsvm.sweep import take_shards
-    from attsvm.sweep.folder import kept_spec
+    from attsvm.experiments.sweep import take_shards
+    from attsvm.experiments.sweep.folder import kept_spec
 
     report: dict[str, Any] = {"status": "done", "folder": str(folder)}
     spec = kept_spec(folder)

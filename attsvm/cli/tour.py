@@ -21,7 +21,7 @@ def tour_command(
     """Solve and certify a shipped example in every norm, and draw it."""
     from rich.console import Console
 
-    from attsvm.figures.tour import run_tour
+    from attsvm.plotting.tour import run_tour
 
     rows = run_tour(out)
     if as_json:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attsvm._utils.files import check_out
 from attsvm.cli.parts.options import (
     OUTPUT,
     Force,
@@ -41,7 +42,6 @@ from attsvm.cli.parts.sentence_options import (
 )
 from attsvm.cli.parts.words import HEADS, LOSSES, MODELS, NORMS, RULES, SCHEDULES, SENTENCE_MODELS
 from attsvm.errors import Unsupported
-from attsvm.ground.files import check_out
 
 RUN, STEPS, END = "The run", "Its steps", "Start and end"
 SELF = "Self-attention"
@@ -335,7 +335,7 @@ def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, forc
     if out is None:
         return
     if several:
-        from attsvm.ground.folders import check_folder
+        from attsvm._utils.folders import check_folder
 
         if out.suffix == ".npz":
             raise Unsupported(f"--out is {out}: several runs are saved as a folder, not as .npz")

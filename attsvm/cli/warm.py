@@ -18,8 +18,8 @@ def warm_command(
     as_json: Json = False,
 ) -> None:
     """Compile every kernel now, so that no later call waits for it."""
+    from attsvm._utils.waiting import hush
     from attsvm.cli.parts.warming import place, warm_up
-    from attsvm.ground.waiting import hush
 
     hush()
     start = time.perf_counter()

@@ -6,8 +6,8 @@ import re
 from fractions import Fraction
 from functools import cache
 
+from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import shown
 from attsvm.norms.entrywise import Largest, Power, Sum
 from attsvm.norms.frobenius import Frobenius
 from attsvm.norms.matrix import Nuclear, Spectral

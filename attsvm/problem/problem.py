@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import Floats, Ints, numbers
+from attsvm._utils.expected import place, places
+from attsvm._utils.lazy import lazy
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.ground.arrays import Floats, Ints, numbers
-from attsvm.ground.expected import place, places
-from attsvm.ground.lazy import lazy
 from attsvm.problem.rows import (
     StackRows,
     errors_of,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import LARGEST, Floats, Ints, floats, numbers
+from attsvm._utils.compiled import ENTRY, njit, plain
+from attsvm._utils.expected import expect, places
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.ground.arrays import LARGEST, Floats, Ints, floats, numbers
-from attsvm.ground.compiled import ENTRY, njit, plain
-from attsvm.ground.expected import expect, places
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 

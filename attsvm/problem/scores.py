@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ground.arrays import Bools, Floats, Ints, exact_product
+from attsvm._utils.arrays import Bools, Floats, Ints, exact_product
 from attsvm.problem.tokens import Tokens
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import Bools, Ints, rectangular, vector, whole
+from attsvm._utils.card import Card
+from attsvm._utils.expected import expect, shown
+from attsvm._utils.result import Result
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.ground.arrays import Bools, Ints, rectangular, vector, whole
-from attsvm.ground.card import Card
-from attsvm.ground.expected import expect, shown
-from attsvm.ground.result import Result
 from attsvm.problem.scores import best_tokens
 from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.problem.weights import Weights, top_tokens, whole_instance

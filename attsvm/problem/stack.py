@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm.errors import BadSelection, BadTokens
-from attsvm.ground.arrays import Floats, Ints, rectangular
 from attsvm.problem.problem import Problem
 from attsvm.problem.rows import StackRows, rows_and_norms
 from attsvm.problem.tokens import Tokens

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import BLOCK, Bools, Floats, Ints, floats, rectangular, vector, whole
+from attsvm._utils.expected import expect, flag, shown
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import BLOCK, Bools, Floats, Ints, floats, rectangular, vector, whole
-from attsvm.ground.expected import expect, flag, shown
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from attsvm._utils.arrays import LARGEST, Floats, Ints, detached, numbers
+from attsvm._utils.expected import shown
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import LARGEST, Floats, Ints, detached, numbers
-from attsvm.ground.expected import shown
 from attsvm.problem.tokens import Tokens
 
 # The blocks that make a matrix, with the axes of each; v is a decoder trained beside them.

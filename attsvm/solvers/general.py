@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.ground.arrays import Bools, Floats
+from attsvm._utils.arrays import Bools, Floats
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.cone.central_path import Best, UnitRows, judged, settle
 from attsvm.solvers.power.linear import BYTES, OPTIONS
-from attsvm.solvers.rounds.method import Method
-from attsvm.solvers.rounds.soft_rows import BestSoft, Soft
-from attsvm.solvers.rounds.whole import answer_with
 from attsvm.solvers.solver import Answer
+from attsvm.solvers.working_set.method import Method
+from attsvm.solvers.working_set.soft_rows import BestSoft, Soft
+from attsvm.solvers.working_set.whole import answer_with
 
 # (best so far, W, λ) -> the better of the two.
 Judge = Callable[[Any, Floats, Floats], Any]

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.expected import expect, number
 from attsvm.certificate import Certificate
 from attsvm.certificate import certify as certify_pair
 from attsvm.errors import BadTokens, ConvergenceWarning
-from attsvm.ground.expected import expect, number
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.weights import Weights
-from attsvm.solvers.front import solve
+from attsvm.solvers.solve import solve
 
 
 def certify(

@@ -18,9 +18,9 @@ from attsvm.solvers.cone import nuclear, spectral
 from attsvm.solvers.cone import soft as soft_cone
 from attsvm.solvers.power import entrywise, linear, query_rows
 from attsvm.solvers.power import soft as soft_power
-from attsvm.solvers.rounds.method import Method
-from attsvm.solvers.rounds.whole import answer_with
 from attsvm.solvers.solver import Answer
+from attsvm.solvers.working_set.method import Method
+from attsvm.solvers.working_set.whole import answer_with
 
 
 def _power(norm: Any) -> Method:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.ground.memory import HEADROOM, available
+from attsvm._utils.memory import HEADROOM, available
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.large import MEMORY, solve_rows

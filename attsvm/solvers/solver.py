@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.card import Card
+from attsvm._utils.result import Result
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.ground.card import Card
-from attsvm.ground.result import Result
 from attsvm.norms import Norm
 from attsvm.problem.problem import SMALLEST_ROW, Problem
 

@@ -11,24 +11,24 @@ from typing import cast
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.memory import require
+from attsvm._utils.progress import Tell, telling
 from attsvm.certificate import certify
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats
-from attsvm.ground.memory import require
-from attsvm.ground.progress import Tell, telling
 from attsvm.norms import Norm
 from attsvm.norms.norm import Prox
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.coordinate import Segments, sort_rows
 from attsvm.solvers.frobenius.span import in_span
+from attsvm.solvers.lp_interior_point.handover import Handover
+from attsvm.solvers.lp_interior_point.path import close_gap, has_pairs
 from attsvm.solvers.newton import by_newton_steps
-from attsvm.solvers.program.handover import Handover
-from attsvm.solvers.program.path import close_gap, has_pairs
-from attsvm.solvers.rounds.soft_margin import contradiction
 from attsvm.solvers.solver import Answer
 from attsvm.solvers.splitting_parts.best import Best
 from attsvm.solvers.splitting_parts.iteration import Enough, alternate
 from attsvm.solvers.splitting_parts.squared import Squared
+from attsvm.solvers.working_set.soft_margin import contradiction
 
 # The gap of the Frobenius start.
 ROUGH = 0.1

@@ -7,27 +7,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm.convergence.front import prover
-from attsvm.convergence.prover import Prover
+from attsvm._utils.arrays import Floats, Ints, detached
+from attsvm._utils.expected import positive
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, Ints, detached
-from attsvm.ground.expected import positive
-from attsvm.heads import HEADS, Head, head_of
-from attsvm.losses import Loss, loss_of
-from attsvm.models import MODELS, Model, SentenceModel
-from attsvm.models.gradient.attention import attend
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.joint import with_head
-from attsvm.models.model import evaluate, log_norm
 from attsvm.problem.tokens import Tokens
 from attsvm.problem.weights import Weights, top_tokens, whole_instance
-from attsvm.rules import RuleLike
-from attsvm.rules.rule import Blocks
-from attsvm.solvers.front import Certificates
+from attsvm.solvers.solve import Certificates
+from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import Prover
 from attsvm.theory.limits.limit import Limit, limit_of, predict_case
 from attsvm.theory.limits.premises import Case, reach_of
 from attsvm.theory.proofs import prover_of
-from attsvm.training.descent import pulled_back
+from attsvm.training.config import pulled_back
+from attsvm.training.heads import HEADS, Head, head_of
+from attsvm.training.losses import Loss, loss_of
+from attsvm.training.models import MODELS, Model, SentenceModel
+from attsvm.training.models.gradient.attention import attend
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.joint import with_head
+from attsvm.training.models.model import evaluate, log_norm
+from attsvm.training.optimizers import RuleLike
+from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
 
 

@@ -18,21 +18,21 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import Floats
-from attsvm.heads import Head, head_of
-from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.model import Evaluation, evaluate, log_norm
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
-from attsvm.theory.balls.excess import Signed
+from attsvm.solvers.solve import solve
 from attsvm.theory.optima import score_gaps
+from attsvm.theory.regularization_path.excess import Signed
+from attsvm.training.heads import Head, head_of
+from attsvm.training.losses import Loss, loss_of
+from attsvm.training.models import model_of
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.model import Evaluation, evaluate, log_norm
 
 
 @dataclass(frozen=True)

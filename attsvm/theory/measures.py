@@ -16,11 +16,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, numbers, rectangular
+from attsvm._utils.expected import expect, listed, number, positive
 from attsvm.certificate import Certificate
 from attsvm.certificate.bounds import above, margin_error, worst_margin
 from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
-from attsvm.ground.arrays import Floats, numbers, rectangular
-from attsvm.ground.expected import expect, listed, number, positive
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm
 from attsvm.norms.matrix import singular

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from attsvm._utils.arrays import Bools, Floats, Ints, vector
+from attsvm._utils.card import Card
+from attsvm._utils.expected import function, whole
+from attsvm._utils.result import Result, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
-from attsvm.ground.arrays import Bools, Floats, Ints, vector
-from attsvm.ground.card import Card
-from attsvm.ground.expected import function, whole
-from attsvm.ground.result import Result, Table, draw
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import Largest, Power, Sum
 from attsvm.problem import scores
@@ -33,7 +33,7 @@ from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
 from attsvm.solvers.frobenius.stacked import gram
-from attsvm.solvers.front import solve
+from attsvm.solvers.solve import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -226,7 +226,7 @@ class Optima(Table):
     problems were solved and how many prefixes were cut as infeasible.
 
     >>> import attsvm
-    >>> from attsvm.data import EXAMPLES
+    >>> from attsvm.datasets import EXAMPLES
     >>> a = EXAMPLES["sphere"](3, 4, 3, seed=1)
     >>> tokens = attsvm.Tokens(a["X"], queries=a["z"], labels=a["y"])
     >>> found = attsvm.local_optima(tokens, a["v"])

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm.convergence import ConvergenceProof
-from attsvm.convergence.front import prover
-from attsvm.convergence.prover import Prover
+from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats
-from attsvm.heads import Head, Linear
-from attsvm.models import MODELS
-from attsvm.models.model import Evaluation, Model
 from attsvm.problem.tokens import Tokens
-from attsvm.rules.rule import Blocks
-from attsvm.rules.steps.schedules import SCHEDULES
-from attsvm.training.descent import pulled_back
+from attsvm.theory.convergence import ConvergenceProof
+from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import Prover
+from attsvm.training.config import pulled_back
+from attsvm.training.heads import Head, Linear
+from attsvm.training.models import MODELS
+from attsvm.training.models.model import Evaluation, Model
+from attsvm.training.optimizers.optimizer import Blocks
+from attsvm.training.optimizers.steps.schedules import SCHEDULES
 from attsvm.training.path import Path, recorded
 
 # Attention below this on some top token: no proof is tried, none of the theorems reaches so far.

@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, numbers
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, numbers
 
 Clock = Literal["t", "log t"]
 NOT_YET = "not yet asymptotic"

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attsvm._utils.arrays import Floats, Ints, detached, rectangular
+from attsvm._utils.card import Card
+from attsvm._utils.expected import expect, shown, whole
+from attsvm._utils.result import Result
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, Ints, detached, rectangular
-from attsvm.ground.card import Card
-from attsvm.ground.expected import expect, shown, whole
-from attsvm.ground.result import Result
-from attsvm.lens.view import View
+from attsvm.inspection.view import View
 from attsvm.problem.tokens import Tokens
 from attsvm.torch.calls import Call
 from attsvm.torch.models import Attention
@@ -79,7 +79,8 @@ class Captured(Result):
         positions: Any = None,
         special: Any = None,
     ) -> View:
-        """The head as `attsvm.lens` takes it: its layer, places and values as the model has them.
+        """The head as `attsvm.inspection` takes it: its layer, places and values as the model has
+        them.
 
         number: another number of the layer. ids (n, T), or a row for each sequence: numbers of the
         tokens, which are named after them; their places without it. special, likewise: marks such
@@ -102,7 +103,7 @@ class Captured(Result):
             raise Unsupported(
                 f"{self.layer}: the values are not a projection of the keys under a usual name "
                 "(v_proj beside q_proj, value beside query, …), so that there is no View of it: "
-                "give the arrays to attsvm.lens.View"
+                "give the arrays to attsvm.inspection.View"
             )
         tokens = self.tokens
         keys = tokens.keys if tokens.source is None else tokens.keys[tokens.source]

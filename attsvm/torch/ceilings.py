@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW, Optimizer
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.torch.calls import Call, Projection
 from attsvm.torch.mirror import MirrorDescent
 from attsvm.torch.steepest import NormalizedGD, SteepestDescent

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.ground.compiled import ENTRY, INNER, njit
+from attsvm._utils.compiled import ENTRY, INNER, njit
 
 Singles = NDArray[np.float32]
 Step = Callable[[Singles, Singles, Singles, float, float], None]

@@ -5,7 +5,7 @@
 u is state, in float32 beside weights of float32, bfloat16 and float16, in float64 beside float64.
 An update through w would stick where |w|^(P−1) is lost: at zeros, and nearly everywhere in
 bfloat16 for P near 1. Decoupled decay λ multiplies w by 1 − η λ, which is s on u. P = 2 is plain
-descent and keeps no u. The pure rule is attsvm/rules/mirror.py.
+descent and keeps no u. The pure rule is attsvm/training/optimizers/mirror.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attsvm._utils.expected import number as number_of
+from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import number as number_of
-from attsvm.ground.expected import shown
 from attsvm.torch.optimizer import Group, RuleOptimizer, precision
 
 # A weight is the one that the last step left when it is within so many roundings of it.

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attsvm._utils.arrays import detached, numbers
+from attsvm._utils.expected import listed, whole
+from attsvm._utils.memory import require
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import detached, numbers
-from attsvm.ground.expected import listed, whole
-from attsvm.ground.memory import require
 
 
 class Attention(nn.Module):

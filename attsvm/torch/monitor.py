@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.expected import expect, file_path, function, number, shown, whole
+from attsvm._utils.files import beside
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats
-from attsvm.ground.expected import expect, file_path, function, number, shown, whole
-from attsvm.ground.files import beside
 from attsvm.torch.calls import Call
 from attsvm.torch.ceilings import Ceiling, Radii, ceiling_of
 from attsvm.torch.saturation import LATEST, Course, Saturation, SaturationWarning, courses_of
@@ -323,7 +323,7 @@ class Monitor:
 
     def figure(self) -> Figure:
         """The course of every head: logits and ceiling, entropy, saturated queries, norms."""
-        from attsvm.figures.attention import attention_figure
+        from attsvm.plotting.attention import attention_figure
 
         if not self.rows:
             raise Unsupported("nothing was recorded yet: there is nothing to draw")

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from attsvm._utils.expected import checked_by, shown
+from attsvm._utils.expected import number as number_of
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import checked_by, shown
-from attsvm.ground.expected import number as number_of
 
 Group = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from attsvm._utils.expected import expect
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import expect
 from attsvm.torch.optimizer import Group
 
 # Normalization layers by the names that libraries give them: their gains are no weights.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 
 # Records that a line is fitted to, and how many times its standard error a slope must be.
 LATEST, SURE = 6, 2.0

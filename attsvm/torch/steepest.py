@@ -6,7 +6,8 @@ frobenius  g/‖g‖                        max       sign(g)
 spectral   U Vᵀ of g = U Σ Vᵀ           lP        sign(g)|g|^(Q−1)/‖g‖_Q^(Q−1), Q = P/(P − 1)
 
 With momentum β the direction is that of the average m ← β m + (1 − β) g. The pure rules are
-attsvm/rules/{ngd,sign,spectral,signum}.py. torch.optim.Muon is the approximate spectral one.
+attsvm/training/optimizers/{ngd,sign,spectral,signum}.py. torch.optim.Muon is the approximate
+spectral one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import shown
 from attsvm.torch.optimizer import Group, RuleOptimizer, precision
 
 _LP = re.compile(r"l(\d+(\.\d+)?)")

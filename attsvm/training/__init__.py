@@ -1,6 +1,6 @@
 """Training, exactly: one loop, what it descends on, what it records."""
 
-from attsvm.training.front import train
 from attsvm.training.path import Path
+from attsvm.training.train import train
 
 __all__ = ["Path", "train"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.expected import expect
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.expected import expect
 from attsvm.problem.tokens import Tokens
 from attsvm.training.path import Path
 

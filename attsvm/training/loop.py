@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, ConvergenceWarning
-from attsvm.ground.arrays import Floats
-from attsvm.ground.memory import require
-from attsvm.models.model import Evaluation, log_norm
-from attsvm.rules import Schedule
-from attsvm.rules.rule import Blocks, State
-from attsvm.training.descent import Descent
+from attsvm.training.config import Descent
+from attsvm.training.models.model import Evaluation, log_norm
+from attsvm.training.optimizers import Schedule
+from attsvm.training.optimizers.optimizer import Blocks, State
 from attsvm.training.path import PER_DECADE, Path, recorded
 from attsvm.training.record import Record, grid
 

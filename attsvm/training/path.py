@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.card import Card
+from attsvm._utils.expected import expect, file_path, place
+from attsvm._utils.result import Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.card import Card
-from attsvm.ground.expected import expect, file_path, place
-from attsvm.ground.result import Table, draw
-from attsvm.models import SENTENCE_MODELS, Model, SentenceModel, model_of
-from attsvm.models.joint import with_head
 from attsvm.problem.weights import whole_instance
+from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of
+from attsvm.training.models.joint import with_head
 from attsvm.training.saved import check_path, saved_config
 
 if TYPE_CHECKING:
@@ -148,14 +148,14 @@ class Path(Table):
 
     def save(self, file: str | FilePath, *, force: bool = False) -> None:
         """Write the path as an .npz file without pickles, in one move."""
-        from attsvm.ground.files import write_arrays
+        from attsvm._utils.files import write_arrays
 
         write_arrays(file_path(file, "file"), self.arrays(), force=force)
 
     @classmethod
     def load(cls, file: str | FilePath) -> Path:
         """The path saved in this file."""
-        from attsvm.ground.files import load_arrays
+        from attsvm._utils.files import load_arrays
 
         return cls.of_arrays(load_arrays(file_path(file, "file")), str(file))
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.models.model import Evaluation
-from attsvm.rules.rule import Blocks, Clock
+from attsvm.training.models.model import Evaluation
+from attsvm.training.optimizers.optimizer import Blocks, Clock
 from attsvm.training.path import PER_DECADE, Path, recorded
 
 # The columns of a Path that have one row per record.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attsvm._utils.records import parsed_json
 from attsvm.errors import BadTokens
-from attsvm.ground.records import parsed_json
 
 if TYPE_CHECKING:
     from attsvm.training.path import Path

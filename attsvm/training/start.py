@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.expected import shown
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.expected import shown
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.model import Model
-from attsvm.rules.rule import Blocks
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.model import Model
+from attsvm.training.optimizers.optimizer import Blocks
 
 
 def shapes_of(model: Model, batch: Batch, width: int | None) -> dict[str, tuple[int, ...]]:

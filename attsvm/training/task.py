@@ -8,23 +8,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.expected import whole
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats
-from attsvm.ground.expected import whole
-from attsvm.heads import Head, head_of
-from attsvm.heads.linear import Linear
-from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
-from attsvm.models.gradient import factored_steps, fused
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.gradient.shortfall import residual, shortfalls
-from attsvm.models.joint import with_head
-from attsvm.models.model import Evaluation, Model, evaluate
 from attsvm.problem.tokens import Tokens
-from attsvm.rules.rule import Blocks
-from attsvm.training.ahead import FastSteps, Kernel
-from attsvm.training.descent import Descent
+from attsvm.training.config import Descent
+from attsvm.training.fused import FastSteps, Kernel
+from attsvm.training.heads import Head, head_of
+from attsvm.training.heads.linear import Linear
 from attsvm.training.loop import Ahead, Task
+from attsvm.training.losses import Loss, loss_of
+from attsvm.training.models import model_of
+from attsvm.training.models.gradient import factored_steps, fused
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.gradient.shortfall import residual, shortfalls
+from attsvm.training.models.joint import with_head
+from attsvm.training.models.model import Evaluation, Model, evaluate
+from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.start import initial, shapes_of
 
 # Multiplications of one call of the fused kernel: well below a second, so that a run can be

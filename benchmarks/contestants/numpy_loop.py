@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats
 from benchmarks.task import EPS, Answer, Task
 
 

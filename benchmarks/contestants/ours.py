@@ -7,10 +7,10 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.stack import Stack
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
+from attsvm.solvers.solve import solve
+from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import local_optima
-from attsvm.training.front import train
+from attsvm.training.train import train
 from benchmarks.task import Answer, Task, Training
 
 

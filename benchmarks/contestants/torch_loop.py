@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.ground.arrays import Floats
 from benchmarks.task import EPS, Answer, Task
 
 

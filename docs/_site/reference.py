@@ -33,10 +33,10 @@ GALLERY = [
 ROOMS = {
     "attsvm.theory.measures": "Measures",
     "attsvm.theory.rates": "Rates",
-    "attsvm.language": "Language",
+    "attsvm.next_token": "Language",
     "attsvm.estimator": "The estimator",
     "attsvm.torch": "Torch",
-    "attsvm.lens": "Trained models",
+    "attsvm.inspection": "Trained models",
 }
 # The module by which users know it.
 KNOWN_AS = {"attsvm.theory.measures": "attsvm.measures"}

@@ -12,7 +12,7 @@ from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.front import solve
+from attsvm.solvers.solve import solve
 from benchmarks import CONTESTANTS, WORKS, contestants, instances, table
 from benchmarks.judge import grade
 from benchmarks.large import LARGE

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import optimizers
 from benchmarks.__main__ import main
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 
 def test_a_run_prints_json_and_leaves_its_record(tmp_path):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attsvm.lens import Plan, inspect, load
-from attsvm.lens.page.folder import write_folder
-from tests.lens.tiny import write
+from attsvm.inspection import Plan, inspect, load
+from attsvm.inspection.page.folder import write_folder
+from tests.inspection.tiny import write
 
 CELLS = "[...document.querySelectorAll('table.map td a')].map(e => e.textContent)"
 OPEN = "[...document.querySelectorAll('article.head.open')].map(e => e.id)"

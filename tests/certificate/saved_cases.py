@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from attsvm import Certificate, Problem, Selection, Tokens, solve
-from attsvm.solvers.sets import relaxed
+from attsvm.solvers.solve_sets import relaxed
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
 

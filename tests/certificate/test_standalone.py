@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.certificate.saved_cases import CASES, INSEPARABLE, NORMS, solved
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 from tests.tolerances import FORGED_SLIGHTLY
 
 TOOL = ROOT / "tools" / "check_certificate.py"

@@ -11,7 +11,7 @@ import pytest
 
 from attsvm.norms.exact.rational import Exact
 from tests.certificate.saved_cases import NORMS
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 from tests.plain_fractions import REFERENCE, TIGHTNESS, reference
 
 TOOL = ROOT / "tools" / "check_certificate.py"

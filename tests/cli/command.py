@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.cli import main
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
 

@@ -3,7 +3,7 @@
 import typer
 
 from attsvm.cli import PANELS, app
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 PAGE = ROOT / "docs" / "command-line.md"
 

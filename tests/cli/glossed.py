@@ -1,7 +1,7 @@
 """docs/glossary.md: written from the one source by `make docs`, and compared by a test."""
 
 from attsvm.cli.parts.glossary import glossary_page
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 PAGE = ROOT / "docs" / "glossary.md"
 

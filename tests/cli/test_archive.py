@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from attsvm import AttsvmError, BadSelection, BadTokens, TooLarge, Unsupported, solve
+from attsvm._utils import memory
+from attsvm._utils.files import load_arrays, write_arrays
+from attsvm._utils.memory import available, require
 from attsvm.cli.parts.archive import KNOWN, PROBLEMS, Archive, read_problem, solution_arrays
-from attsvm.ground import memory
-from attsvm.ground.files import load_arrays, write_arrays
-from attsvm.ground.memory import available, require
 
 X = np.random.default_rng(3).standard_normal((2, 3, 7))
 
@@ -137,7 +137,7 @@ def test_memory_is_asked_for_before_it_is_used(monkeypatch):
     free = available()
     assert free > 0
     require(1.0, "a byte")
-    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 2e9)
+    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 2e9)
     with pytest.raises(TooLarge, match=r"^X would need about 1.9 GB of memory and 2 GB are free"):
         require(1.9e9, "X")  # not the last of it
     require(1e9, "X")

@@ -188,5 +188,5 @@ def test_no_memory_is_one_sentence(run, good, monkeypatch):
     def none(*arguments, **options):
         raise MemoryError("Unable to allocate 8 PiB")
 
-    monkeypatch.setattr("attsvm.solvers.front.solve", none)
+    monkeypatch.setattr("attsvm.solvers.solve.solve", none)
     refused(run("solve", good), "not enough memory", "8 PiB")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attsvm import train
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from attsvm.problem.tokens import Tokens
 from attsvm.training.path import Path
 from attsvm.training.record import COLUMNS

@@ -6,8 +6,8 @@ import pytest
 
 from attsvm.cli.parts.glossary import PROVED, RUN, SECTIONS, TEXT, glossary_page
 from attsvm.cli.parts.sentence_tables import _HEADS
-from attsvm.language.order import KINDS
-from attsvm.language.realizable import FAULTS
+from attsvm.next_token.order import KINDS
+from attsvm.next_token.realizable import FAULTS
 from tests.cli.command import problem
 from tests.cli.glossed import PAGE
 from tests.cli.test_sentences import GOOD, TIED

@@ -9,16 +9,16 @@ import typer
 
 from attsvm.cli import PANELS, app
 from attsvm.cli.parts import words
-from attsvm.figures.style import LOOKS
-from attsvm.heads import HEADS
-from attsvm.language.embedding import KINDS
-from attsvm.language.training.next_token import READOUTS
-from attsvm.language.training.task import WEIGHTS
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS, SENTENCE_MODELS
+from attsvm.next_token.embedding import KINDS
+from attsvm.next_token.training.next_token import READOUTS
+from attsvm.next_token.training.task import WEIGHTS
 from attsvm.norms import NORMS
-from attsvm.rules import RULES
-from attsvm.rules.steps.schedules import SCHEDULES
+from attsvm.plotting.style import LOOKS
+from attsvm.training.heads import HEADS
+from attsvm.training.losses import LOSSES
+from attsvm.training.models import MODELS, SENTENCE_MODELS
+from attsvm.training.optimizers import RULES
+from attsvm.training.optimizers.steps.schedules import SCHEDULES
 from tests.cli.command import problem
 from tests.cli.commanded import PAGE, command_page
 

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from attsvm._utils.version import __version__
 from attsvm.cli import app
-from attsvm.ground.version import __version__
 from tests.cli.command import GENERIC, NORMS, refused, save
 
 COMMANDS = [command.name for command in app.registered_commands]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from tests.tolerances import GAP
 
 # Published with five digits after the point.

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from tests.cli.command import runner
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -26,8 +26,8 @@ SMALLER = {
     ),
     "reproduce B --first 424242 --out fresh": "reproduce B.rank --quick --first 424242 --out fresh",
 }
-# Minutes of work of their own, and tested elsewhere: tests/torch, tests/claims/real, tests/sweep,
-# tests/hunting, tests/lens.
+# Minutes of work of their own, and tested elsewhere: tests/torch, tests/experiments/studies/real,
+# tests/experiments/sweep, tests/experiments/counterexamples, tests/inspection.
 ELSEWHERE = {
     "fit text --optimizer mirror --p 1.1",
     "inspect minilm --quick --out heads",

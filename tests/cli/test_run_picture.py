@@ -7,11 +7,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from attsvm import Tokens, train
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
-from attsvm.figures import style
-from attsvm.figures.run import check_format, picture
-from attsvm.theory.outcomes import DECIDED, outcome
+from attsvm.plotting import style
+from attsvm.plotting.run import check_format, picture
+from attsvm.theory.outcome import DECIDED, outcome
 from attsvm.theory.proofs import proved_since
 
 

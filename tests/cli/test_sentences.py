@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from attsvm import Sentences
-from attsvm.data import EXAMPLES, SENTENCES
-from attsvm.language.order import orders
-from attsvm.language.realizable import realizability
+from attsvm.datasets import EXAMPLES, SENTENCES
+from attsvm.next_token.order import orders
+from attsvm.next_token.realizable import realizability
 from tests.cli.command import refused
 
 GOOD = "a A\nb B\nc C\nd D\na b d A\nb c d B\nc d c C\n\na a d A\n"

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.house.tree import modules
+from tests.conventions.tree import modules
 
 # What every command may load at once: words, options, files, and the names of the examples.
 LIGHT = (
@@ -13,14 +13,14 @@ LIGHT = (
     "attsvm.cli.parts.sentence_options",
     "attsvm.cli.parts.summary",
     "attsvm.cli.parts.words",
-    "attsvm.data",
+    "attsvm.datasets",
     "attsvm.errors",
-    "attsvm.ground.arrays",
-    "attsvm.ground.expected",
-    "attsvm.ground.files",
-    "attsvm.ground.memory",
-    "attsvm.ground.progress",
-    "attsvm.ground.version",
+    "attsvm._utils.arrays",
+    "attsvm._utils.expected",
+    "attsvm._utils.files",
+    "attsvm._utils.memory",
+    "attsvm._utils.progress",
+    "attsvm._utils.version",
 )
 HEAVY = ("scipy", "numba", "matplotlib", "rich")
 LOADED = [
@@ -48,7 +48,7 @@ def test_a_command_loads_little_at_once(name):
         module
         for module in at_once(modules()[name])
         if module.split(".")[0] in HEAVY
-        or (module.startswith("attsvm.") and not module.startswith((*LIGHT, "attsvm.data.")))
+        or (module.startswith("attsvm.") and not module.startswith((*LIGHT, "attsvm.datasets.")))
     }
     assert not heavy, f"import these inside the function that needs them: {sorted(heavy)}"
 

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from attsvm.cli import app, main
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from tests.cli.command import save
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 # Commands that print something at once; each has a page of help besides.
 COMMANDS = (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceProof, Tokens, train
-from attsvm.data import EXAMPLES
-from attsvm.heads.quadratic import Quadratic
-from attsvm.heads.relu import Relu
+from attsvm.datasets import EXAMPLES
+from attsvm.training.heads.quadratic import Quadratic
+from attsvm.training.heads.relu import Relu
 from attsvm.training.path import Path
 from tests.cli.command import problem, refused, save
 

@@ -5,10 +5,10 @@ import pytest
 
 from attsvm import Path, Tokens, outcome, train
 from attsvm.cli.parts.options import read_norm
-from attsvm.data.sphere import sphere_arrays
+from attsvm.datasets.sphere import sphere_arrays
 from tests.cli.command import refused, save
 from tests.contracts import outside
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 FILE = outside.__file__
 A = sphere_arrays(3, 4, 4, seed=1)
@@ -81,7 +81,7 @@ def test_a_file_that_does_not_import_gets_one_sentence(run, problem, text):
 
 def test_a_rule_that_breaks_its_contract_gets_the_law(run, problem, text):
     lines = (
-        "from attsvm.rules import Rule",
+        "from attsvm.training.optimizers import Rule",
         "rule = Rule('wild', lambda params: {}, lambda step: ({}, {}))",
     )
     wild = text("\n".join(lines) + "\n", "wild.py")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attsvm import Sentences, train
-from attsvm.data.sentences import closed, cyclic, realizable
-from attsvm.language.order import orders
-from attsvm.language.problems import solve_attention
+from attsvm.datasets.sentences import closed, cyclic, realizable
+from attsvm.next_token.order import orders
+from attsvm.next_token.problems import solve_attention
 from attsvm.theory.measures import correlation
 from attsvm.training.path import Path
 from tests.cli.command import refused

@@ -11,7 +11,7 @@ from attsvm.cli.parts import warming
 
 WATCH = """
 import sys, numba
-from attsvm.ground import waiting
+from attsvm._utils import waiting
 waiting.PATIENCE = -1.0
 {first}
 @numba.njit
@@ -19,7 +19,7 @@ def theirs(x):
     return x + 1
 theirs(1)
 print("theirs", file=sys.stderr)
-from attsvm.ground.compiled import njit
+from attsvm._utils.compiled import njit
 def ours(x):
     return x + 2
 ours.__module__ = "attsvm.made"

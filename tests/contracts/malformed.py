@@ -37,7 +37,7 @@ from tests.contracts.malformed_values import EXTRA, PASSED, bad_values, bases, i
 
 LIMIT = 10.0  # seconds
 LETTERS = 1000  # of a message
-PACKAGES = ["attsvm", "attsvm.language"]
+PACKAGES = ["attsvm", "attsvm.next_token"]
 PACKAGES += ["attsvm.estimator"] if find_spec("sklearn") else []
 PACKAGES += ["attsvm.torch"] if find_spec("torch") else []
 OWN = {"Norm", "Solver", "Rule", "Model", "Head", "Loss"}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import attsvm
-from attsvm.language import embedding_of, orders
+from attsvm.next_token import embedding_of, orders
 from tests.contracts.results import MADE, path, planar, sentences, stages, tied
 
 
@@ -83,11 +83,11 @@ def special() -> dict[str, dict[str, Any]]:
         "attsvm.Stack": {"X": np.random.default_rng(0).standard_normal((2, 3, 4, 2))},
         "attsvm.Certificate.load": saved, "attsvm.Path.load": {"file": "saved-run.npz"},
         "attsvm.ConvergenceProof.load": {"path": "saved-proof.json"},
-        "attsvm.language.SentenceProof.bound_at": {"W": np.eye(3)},
-        "attsvm.language.SentenceProof.load": {"path": "saved-sentence-proof.json"},
+        "attsvm.next_token.SentenceProof.bound_at": {"W": np.eye(3)},
+        "attsvm.next_token.SentenceProof.load": {"path": "saved-sentence-proof.json"},
         "attsvm.Certificate.save": {"path": "c.npz", "force": True},
         "attsvm.ConvergenceProof.save": {"path": "p.json", "force": True},
-        "attsvm.language.SentenceProof.save": {"path": "p.json", "force": True},
+        "attsvm.next_token.SentenceProof.save": {"path": "p.json", "force": True},
         "attsvm.Path.save": {"file": "r.npz", "force": True},
         "attsvm.Comparison.save": {"folder": "compared", "force": True},
         "attsvm.train": {"steps": 5, "model": "prompt", "head": v},
@@ -103,19 +103,19 @@ def special() -> dict[str, dict[str, Any]]:
         "attsvm.Problem.is_zero": {}, "attsvm.ConvergenceProof.bound": {"steps": 3},
         "attsvm.Problem.finite": {"keep": [[0, 1], [0], [0]]},
         "attsvm.read_sentences": {"file": "saved.txt"},
-        "attsvm.language.read_sentences": {"file": "saved.txt"},
-        "attsvm.language.sentence_outcome": {"run": MADE["SentenceRun"][0]()},
-        "attsvm.language.SentenceRun.of": {"path": stages(), "head": None},
-        "attsvm.language.train": {"model": "decoder", "head": None, "steps": 5},
-        "attsvm.two_stages": {"steps": (5, 5)}, "attsvm.language.two_stages": {"steps": (5, 5)},
-        "attsvm.language.finite_part": {"sentences": tied(), "orders": orders(tied())},
+        "attsvm.next_token.read_sentences": {"file": "saved.txt"},
+        "attsvm.next_token.sentence_outcome": {"run": MADE["SentenceRun"][0]()},
+        "attsvm.next_token.SentenceRun.of": {"path": stages(), "head": None},
+        "attsvm.next_token.train": {"model": "decoder", "head": None, "steps": 5},
+        "attsvm.two_stages": {"steps": (5, 5)}, "attsvm.next_token.two_stages": {"steps": (5, 5)},
+        "attsvm.next_token.finite_part": {"sentences": tied(), "orders": orders(tied())},
         "attsvm.Path.plot": {"found": None},
         "attsvm.measures.growth": {"W": np.ones((1, 2, 1))},
         "attsvm.Problem": vars(attsvm.Problem.from_rows(np.eye(2), ties=np.eye(2))) | {},
         "attsvm.estimator.MaxMarginAttention.fit": {"X": squares, "y": [0, 1, 0, 1]},
         "attsvm.estimator.MaxMarginAttention": {"max_iter": 20},
         "attsvm.predict": {}, "attsvm.Path.at": {"record": 0},
-        "attsvm.language.Columns.whole": {},
+        "attsvm.next_token.Columns.whole": {},
     }  # fmt: skip
     for name in ("decision_function", "predict", "attention", "predict_proba"):
         found[f"attsvm.estimator.MaxMarginAttention.{name}"] = {"X": squares}
@@ -157,7 +157,7 @@ PASSED = {"attsvm.torch.capture": ("batch",)}
 EXTRA = {
     "attsvm.compare": ("loss", "init", "seed", "schedule", "decay", "width", "options"),
     "attsvm.two_stages": ("init", "seed", "schedule", "decay", "options"),
-    "attsvm.language.two_stages": ("init", "seed", "schedule", "decay", "options"),
+    "attsvm.next_token.two_stages": ("init", "seed", "schedule", "decay", "options"),
 }
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm.heads import Head
-from attsvm.losses import Loss
-from attsvm.models import Model
-from attsvm.rules import Rule, Step
+from attsvm.training.heads import Head
+from attsvm.training.losses import Loss
+from attsvm.training.models import Model
+from attsvm.training.optimizers import Rule, Step
 
 
 def slow(*, friction: float = 0.5) -> Rule:

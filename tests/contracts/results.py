@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import attsvm
-from attsvm.convergence.proof import Blocked
-from attsvm.convergence.verify import Recheck
-from attsvm.data import EXAMPLES
-from attsvm.language import SentenceRun, finite_part, orders, realizability, solve_decoder
+from attsvm.datasets import EXAMPLES
+from attsvm.next_token import SentenceRun, finite_part, orders, realizability, solve_decoder
+from attsvm.theory.convergence.proof import Blocked
+from attsvm.theory.convergence.verify import Recheck
 
 SCRIPT = "<script>alert('&')</script>"
 LONG = "word " * 400 + "\n\t\x1b[31m" + "x" * 400

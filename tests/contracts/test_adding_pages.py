@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from tests.cli.command import runner
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 PAGES = (
     "adding-a-rule.md",

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm.errors import Unsupported
-from attsvm.rules import RULES, Gradient, rule_of, schedule_of, with_decay
+from attsvm.training.optimizers import RULES, Gradient, rule_of, schedule_of, with_decay
 from tests.tolerances import ROUNDING
 
 LR = np.array([0.1, 0.03])

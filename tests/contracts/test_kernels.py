@@ -13,7 +13,7 @@ from attsvm.solvers.frobenius import enumeration, inverse
 from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
 from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
 from attsvm.solvers.frobenius.stacked import gram, solve_small
-from attsvm.solvers.many import solve_all
+from attsvm.solvers.solve_many import solve_all
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.twins import frobenius as twins

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import attsvm
+from attsvm._utils.expected import shown
 from attsvm.errors import AttsvmError, BadTokens
-from attsvm.ground.expected import shown
 from tests.contracts.malformed import calls, drawn, quiet, tried
 from tests.contracts.malformed_values import bad_values
 from tests.contracts.results import path, planar, sentences
@@ -38,7 +38,7 @@ def test_malformed_calls_end_in_an_error_of_the_library():
         (lambda: attsvm.Problem.of(path(), [0]), "tokens must be Tokens, this is a Path"),
         (lambda: attsvm.solve_many([planar()[0]]), r"problems\[0\] must be a Problem, this is T"),
         (lambda: attsvm.local_optima(sentences(), [1.0]), "tokens must be Tokens, this is Sen"),
-        (lambda: attsvm.language.orders(planar()[0]), "sentences must be Sentences, this is Tok"),
+        (lambda: attsvm.next_token.orders(planar()[0]), "sentences must be Sentences, this is Tok"),
         (lambda: attsvm.train(*planar()[:1], head=[1.0], start=3), "start must be a Path, this is"),
         (lambda: attsvm.train(planar()[0], head=[1.0], stop=3), "stop must be a function, this"),
         (lambda: attsvm.solve(attsvm.Problem.of(planar()[0], [0] * 3), 10**5000), "this is a who"),

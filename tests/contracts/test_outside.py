@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
-from attsvm.data.sphere import sphere_arrays
+from attsvm.datasets.sphere import sphere_arrays
 from attsvm.errors import Unsupported
-from attsvm.heads import Head
-from attsvm.losses import LOSSES as HOUSE
-from attsvm.losses import Loss
-from attsvm.models import Model
-from attsvm.rules import Rule, rule_of
-from attsvm.theory.balls.paths import regpath
+from attsvm.theory.regularization_path.paths import regpath
+from attsvm.training.heads import Head
+from attsvm.training.losses import LOSSES as HOUSE
+from attsvm.training.losses import Loss
+from attsvm.training.models import Model
+from attsvm.training.optimizers import Rule, rule_of
 from tests.contracts import outside
 from tests.contracts.outside import HEAD, LOSS, MODEL, RULE
 

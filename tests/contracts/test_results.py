@@ -13,12 +13,12 @@ import pytest
 from matplotlib.figure import Figure
 
 import attsvm
-from attsvm import language
+from attsvm import next_token
+from attsvm._utils.card import LINES, WIDTH
+from attsvm._utils.result import Result, Table
 from attsvm.errors import Unsupported
-from attsvm.figures.picture import Picture
-from attsvm.figures.results import PICTURES
-from attsvm.ground.card import LINES, WIDTH
-from attsvm.ground.result import Result, Table
+from attsvm.plotting.picture import Picture
+from attsvm.plotting.results import PICTURES
 from tests.contracts.results import MADE, SCRIPT, best, comparison, ended, path, proved, stages
 
 # What a user gives, and what a solver or a text is made of: no results.
@@ -33,7 +33,7 @@ def made(name: str, k: int = 0):
 
 def public() -> dict[str, type]:
     names = {name: getattr(attsvm, name) for name in attsvm.__all__}
-    names |= {name: getattr(language, name) for name in language.__all__}
+    names |= {name: getattr(next_token, name) for name in next_token.__all__}
     return {name: thing for name, thing in names.items() if inspect.isclass(thing)}
 
 

@@ -6,8 +6,8 @@ from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.errors import Unsupported
-from attsvm.rules import Gradient, rule_of
-from attsvm.rules.spectral import approximate
+from attsvm.training.optimizers import Gradient, rule_of
+from attsvm.training.optimizers.spectral import approximate
 from tests.tolerances import ROUNDING
 from tests.zoo import orthonormal
 

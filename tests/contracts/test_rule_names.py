@@ -3,7 +3,7 @@
 import pytest
 
 from attsvm.errors import Unsupported
-from attsvm.rules import RULES, rule_of
+from attsvm.training.optimizers import RULES, rule_of
 
 
 @pytest.mark.parametrize("name", [key for key in RULES if not key.endswith(":P")])

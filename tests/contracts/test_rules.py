@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.norms import norm_of
-from attsvm.rules import RULES, Gradient, rule_of
+from attsvm.training.optimizers import RULES, Gradient, rule_of
 from tests.tolerances import ROUNDING
 
 # Every listed rule; those with an exponent with one below and one above 2.

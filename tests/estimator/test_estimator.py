@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.estimator import MaxMarginAttention
 from tests.contracts.outside import LOSS, RULE

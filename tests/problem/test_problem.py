@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import BadSelection, BadTokens, Problem, Selection, Tokens, TooLarge, solve
-from attsvm.ground.arrays import LARGEST
+from attsvm._utils.arrays import LARGEST
 from tests.tolerances import GAP, ROUNDING
 
 _DRAW = np.random.default_rng(5)

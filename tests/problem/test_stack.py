@@ -14,8 +14,8 @@ from attsvm import (
     solve,
     solve_many,
 )
+from attsvm._utils.plugins import load_object
 from attsvm.certificate.stacked import certify_stack
-from attsvm.ground.plugins import load_object
 from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
 from tests.zoo import KINDS, NORMS, chosen, inseparable, known
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, Problem, Selection, Tokens, solve
-from attsvm.ground.arrays import LARGEST, SMALLEST
+from attsvm._utils.arrays import LARGEST, SMALLEST
 from tests.tolerances import ROUNDING
 
 X = np.random.default_rng(3).standard_normal((2, 3, 7))
@@ -104,7 +104,7 @@ def test_the_bad_entry_is_named(value, order, name):
 
 
 def test_a_bad_entry_beyond_the_first_block(monkeypatch):
-    monkeypatch.setattr("attsvm.ground.arrays.BLOCK", 5)
+    monkeypatch.setattr("attsvm._utils.arrays.BLOCK", 5)
     bad = X.astype(np.float32)
     bad[1, 1, 1] = np.inf
     with pytest.raises(BadTokens, match=r"^X\[1, 1, 1\] is inf"):

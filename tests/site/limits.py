@@ -3,7 +3,7 @@
 import re
 
 from attsvm.theory.limits.table import TABLE, Row
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 PAGE = ROOT / "docs" / "theory.md"
 PLACE = re.compile(r"(<!-- limits -->\n).*?(<!-- /limits -->)", re.S)

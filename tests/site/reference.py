@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 sys.path.append(str(ROOT / "docs"))
 
@@ -34,5 +34,5 @@ def public() -> dict[str, object]:
 
 def public_names() -> list[str]:
     """The dotted names of everything public but modules, which have a page."""
-    modules = (attsvm.language, attsvm.measures)
+    modules = (attsvm.next_token, attsvm.measures)
     return [name for name, thing in public().items() if thing not in modules]

@@ -6,7 +6,7 @@ import runpy
 import matplotlib.pyplot as plt
 import pytest
 
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import attsvm
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
@@ -22,7 +22,7 @@ NEEDS = re.compile(r"\b(torch|lens|transformers)\b|\bat\.")
 # Run here, by tests/site/test_pages.py, and by tests/contracts/test_adding_pages.py.
 HERE = ("torch.md", "heads.md", "models.md")
 ELSEWHERE = ("howto-text-or-model.md", "adding-a-family.md")
-MORE = ", layers=[5], heads=[3], plan=attsvm.lens.Plan.quick()"
+MORE = ", layers=[5], heads=[3], plan=attsvm.inspection.Plan.quick()"
 # As a page has it -> as it is run here.
 SMALLER = {
     'inspect("minilm")': f'inspect("minilm"{MORE})',
@@ -110,7 +110,7 @@ def installed():
     def skip(*names):
         for name in names:
             try:
-                attsvm.lens.load(name)
+                attsvm.inspection.load(name)
             except attsvm.Unsupported as missing:
                 pytest.skip(str(missing))
 
@@ -150,4 +150,4 @@ def test_the_line_of_the_readme():
 
 def test_rooms_open_by_their_names():
     assert attsvm.torch.MirrorDescent.__name__ == "MirrorDescent"
-    assert attsvm.lens.View.__name__ == "View"
+    assert attsvm.inspection.View.__name__ == "View"

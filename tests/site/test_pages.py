@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house.tree import show
+from tests.conventions.tree import show
 from tests.site import limits
 from tests.site.tutorial import PAGES, PAIR, PROGRAM, printed, refreshed, said
 

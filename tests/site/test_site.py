@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 from tests.site.reference import docstrings, public_names, sources
 
 pytest.importorskip("sphinx", reason="the site needs the extra docs")

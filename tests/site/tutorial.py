@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 from tests.site import limits
 
 PAGES = tuple(

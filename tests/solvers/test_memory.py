@@ -5,7 +5,7 @@ import pytest
 
 from attsvm import Problem, Selection, Tokens, TooLarge, norm_of, solve
 from attsvm.solvers.interior import method_of
-from attsvm.solvers.rounds.working_set import Span, fits
+from attsvm.solvers.working_set.working_set import Span, fits
 
 WHOLE = Span(None, None)
 
@@ -16,7 +16,7 @@ WHOLE = Span(None, None)
     [("max", 12_600), ("l1", 12_600), ("l1.5", 30_000), ("nuclear", 12_600), ("spectral", 12_600)],
 )
 def test_rows_that_do_not_fit_are_refused(monkeypatch, norm, k):
-    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 24e9)
+    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 24e9)
     with pytest.raises(TooLarge, match=f"{k} rows of 147456 unknowns in norm {norm} would need"):
         fits(method_of(norm_of(norm)), norm_of(norm), WHOLE, k, (384, 384))
     fits(method_of(norm_of(norm)), norm_of(norm), WHOLE, 100, (32, 32))
@@ -31,6 +31,6 @@ def test_a_solve_that_does_not_fit_is_refused(monkeypatch, norm, C):
     draw = np.random.default_rng(0)
     tokens = Tokens(draw.standard_normal((3, 4, 5)), queries=draw.standard_normal((3, 5)))
     problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2]))
-    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e3)
+    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e3)
     with pytest.raises(TooLarge, match="GB of memory"):
         solve(problem, norm, C=C)

@@ -8,12 +8,12 @@ from attsvm.norms.entrywise import Largest, Sum
 from attsvm.solvers import fitting, splitting
 from attsvm.solvers.cone import spectral
 from attsvm.solvers.cone.central_path import UnitRows
+from attsvm.solvers.lp_interior_point import handover, path
+from attsvm.solvers.lp_interior_point.gram import weighted_gram
+from attsvm.solvers.lp_interior_point.pairs import PAIRS, reach
 from attsvm.solvers.power import query_rows
 from attsvm.solvers.power.entrywise import rows
 from attsvm.solvers.power.query_rows import QueryRows
-from attsvm.solvers.program import handover, path
-from attsvm.solvers.program.gram import weighted_gram
-from attsvm.solvers.program.pairs import PAIRS, reach
 from tests.solvers.test_splitting import AWKWARD, awkward, plain_bounds, planted
 from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ROUNDING
 

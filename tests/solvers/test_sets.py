@@ -17,7 +17,7 @@ from attsvm import (
     solve,
     solve_sets,
 )
-from attsvm.solvers.sets import support_inputs
+from attsvm.solvers.solve_sets import support_inputs
 from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM
 from tests.zoo import chosen, sphere_tokens
 

@@ -12,7 +12,7 @@ from attsvm.norms import norm_of
 from attsvm.solvers.cone import central_path as cone
 from attsvm.solvers.cone import nuclear, spectral
 from attsvm.solvers.cone import soft as soft_cone
-from attsvm.solvers.rounds import soft_rows
+from attsvm.solvers.working_set import soft_rows
 from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE, ROUNDING
 from tests.zoo import KINDS, inseparable, known, sphere_tokens
 

@@ -230,6 +230,6 @@ def test_many_rows_that_no_matrix_meets_are_proved_so(norm):
 @pytest.mark.parametrize("norm", ["nuclear", "l1.75"])
 def test_what_does_not_fit_is_refused_with_both_figures(monkeypatch, norm):
     problem, *_ = planted((40, 18, 10))
-    monkeypatch.setattr("attsvm.ground.memory.available", lambda: 1e4)
+    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e4)
     with pytest.raises(TooLarge, match="GB of memory"):
         solve(problem, norm, solver="splitting", tol=GAP_SPLIT)

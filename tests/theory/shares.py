@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm import Certificate, Problem, Selection, measures, train
-from attsvm.solvers.many import solve_many
+from attsvm.solvers.solve_many import solve_many
 from tests.training.stacks import Stack, stack
 
 NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")

@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm import Inseparable, Problem, Selection, Tokens, solve
-from attsvm.data import EXAMPLES
-from attsvm.theory.balls.excess import Signed
+from attsvm.datasets import EXAMPLES
 from attsvm.theory.landscape import (
     all_tight,
     descent_along,
@@ -15,6 +14,7 @@ from attsvm.theory.landscape import (
     label_margin_constant,
     least_descent,
 )
+from attsvm.theory.regularization_path.excess import Signed
 
 
 def sphere(seed, n=6, T=8, d=10):

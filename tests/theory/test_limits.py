@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, Unsupported
-from attsvm.data import EXAMPLES
-from attsvm.heads import Quadratic
-from attsvm.models import MODELS as TRAINED
+from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.rules import RULES as TRAINERS
 from attsvm.theory.limits.limit import MODELS, RULES, predict
 from attsvm.theory.limits.premises import CHECKS
 from attsvm.theory.limits.table import TABLE, Status
+from attsvm.training.heads import Quadratic
+from attsvm.training.models import MODELS as TRAINED
+from attsvm.training.optimizers import RULES as TRAINERS
 from tests.zoo import sphere_tokens
 
 # The names of the public face.

@@ -19,7 +19,7 @@ from attsvm import (
     relaxed,
     solve,
 )
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from attsvm.norms import norm_of
 from attsvm.training.path import Path
 from tests.tolerances import EXACTLY, GAP, ROUNDING

@@ -5,8 +5,8 @@ import pytest
 
 import attsvm
 from attsvm import Tokens
-from attsvm.data import EXAMPLES
-from attsvm.data.sphere import sphere_arrays
+from attsvm.datasets import EXAMPLES
+from attsvm.datasets.sphere import sphere_arrays
 
 QUERIES = {"the number 1": [1.0], "e1": [1.0, 0.0, 0.0]}
 

@@ -12,9 +12,9 @@ import pytest
 
 import attsvm
 from attsvm import BadTokens, Tokens, Unsupported
-from attsvm.data.sphere import sphere_arrays
-from attsvm.heads import Quadratic
-from attsvm.losses import LOSSES
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.training.heads import Quadratic
+from attsvm.training.losses import LOSSES
 from tests.problem.test_weights import FakeTensor
 
 LOCAL = "at a locally optimal selection"

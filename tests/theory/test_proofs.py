@@ -5,10 +5,10 @@ import pytest
 
 import attsvm
 from attsvm import Tokens, train
-from attsvm.data.sphere import sphere_arrays
+from attsvm.datasets.sphere import sphere_arrays
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.models import MODELS
 from attsvm.theory.proofs import proof_of_run, proved_since, until_proved
+from attsvm.training.models import MODELS
 
 ARRAYS = [sphere_arrays(4, 5, 6, seed=seed) for seed in range(4)]
 TOKENS = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in ARRAYS]

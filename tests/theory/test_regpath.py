@@ -15,19 +15,19 @@ from attsvm import (
     relaxed,
     solve,
 )
-from attsvm.data import EXAMPLES
-from attsvm.heads import head_of
-from attsvm.heads.quadratic import Quadratic
-from attsvm.losses import loss_of
-from attsvm.models import model_of
-from attsvm.models.gradient.batch import Batch
+from attsvm.datasets import EXAMPLES
 from attsvm.norms import norm_of
-from attsvm.theory.balls.ball import BallTask, stationarity
-from attsvm.theory.balls.descent import descend
-from attsvm.theory.balls.excess import Excess, log_loss
-from attsvm.theory.balls.paths import regpath
-from attsvm.theory.balls.penalty import penalty_path
 from attsvm.theory.measures import correlation
+from attsvm.theory.regularization_path.ball import BallTask, stationarity
+from attsvm.theory.regularization_path.descent import descend
+from attsvm.theory.regularization_path.excess import Excess, log_loss
+from attsvm.theory.regularization_path.paths import regpath
+from attsvm.theory.regularization_path.penalty import penalty_path
+from attsvm.training.heads import head_of
+from attsvm.training.heads.quadratic import Quadratic
+from attsvm.training.losses import loss_of
+from attsvm.training.models import model_of
+from attsvm.training.models.gradient.batch import Batch
 
 
 def sphere(seed, n=6, T=8, d=10):

@@ -12,20 +12,20 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from attsvm import Problem, Selection, Tokens, Unsupported, solve
-from attsvm.data import EXAMPLES
-from attsvm.heads import head_of
-from attsvm.heads.quadratic import Quadratic
-from attsvm.losses import loss_of
-from attsvm.models import model_of
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.model import evaluate
+from attsvm.datasets import EXAMPLES
 from attsvm.norms import norm_of
-from attsvm.theory.balls.ball import BallTask
-from attsvm.theory.balls.descent import descend
-from attsvm.theory.balls.excess import Excess
-from attsvm.theory.balls.paths import regpath
-from attsvm.theory.balls.penalty import penalty_path
-from attsvm.theory.balls.scouts import least_selections, sure_excess
+from attsvm.theory.regularization_path.ball import BallTask
+from attsvm.theory.regularization_path.descent import descend
+from attsvm.theory.regularization_path.excess import Excess
+from attsvm.theory.regularization_path.multistart import least_selections, sure_excess
+from attsvm.theory.regularization_path.paths import regpath
+from attsvm.theory.regularization_path.penalty import penalty_path
+from attsvm.training.heads import head_of
+from attsvm.training.heads.quadratic import Quadratic
+from attsvm.training.losses import loss_of
+from attsvm.training.models import model_of
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.model import evaluate
 
 KEYS = np.array([[40.0, 0.0], [-2.0, 0.0], [0.0, 5.0], [0.0, -3.0]])
 SCORES = np.array([0.9, 1.0, 0.0, 0.0])

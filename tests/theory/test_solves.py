@@ -7,8 +7,8 @@ import pytest
 
 import attsvm
 from attsvm import ConvergenceWarning, Tokens
-from attsvm.data.sphere import sphere_arrays
-from attsvm.solvers import front
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.solvers import solve as front
 
 a = sphere_arrays(3, 4, 4, seed=1)
 TOKENS, V = Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]

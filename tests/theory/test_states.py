@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm.data.sphere import sphere_arrays
-from attsvm.figures.run import _STATE
-from attsvm.theory.outcomes import Outcome, State, _state
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.plotting.run import _STATE
+from attsvm.theory.outcome import Outcome, State, _state
 
 UNDECIDED, SATURATED, LOCAL, CONVERGES, UNKNOWN = get_args(State)
 

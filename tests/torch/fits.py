@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attsvm.data.labelled import Labelled, Part
+from attsvm.datasets.labelled import Labelled, Part
 from attsvm.torch.fitting import plan_of
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import attsvm
-from attsvm.data import EXAMPLES
+from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.torch import Attention, capture
-from tests.house.tree import ROOT
+from tests.conventions.tree import ROOT
 from tests.torch.attending import ByHand, Functional
 
 

@@ -142,9 +142,9 @@ def test_a_quick_run_learns(task, optimizer):
 )
 def test_refusals(run, monkeypatch, tmp_path, words, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attsvm.data.fashion.DEBIAN", tmp_path)
+    monkeypatch.setattr("attsvm.datasets.fashion.DEBIAN", tmp_path)
     read = pytest.fail  # the reviews: nothing should be read before this
-    monkeypatch.setattr("attsvm.data.reviews._file", lambda _: read("read"))
+    monkeypatch.setattr("attsvm.datasets.reviews._file", lambda _: read("read"))
     done = run(*words)
     assert done.code == 2 and done.out == ""
     assert done.err.count("\n") == 1 and said in done.err

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attsvm.data import LABELLED
+from attsvm.datasets import LABELLED
 from attsvm.errors import AttsvmError
 from attsvm.torch.fitting import Plan, data_of, fitted, plan_of, read_plan
 from attsvm.torch.fitting.batches import encoded, order

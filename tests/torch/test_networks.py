@@ -7,7 +7,7 @@ from attsvm.errors import AttsvmError
 from attsvm.torch import Monitor, capture
 from attsvm.torch.networks import NETWORKS, ImageClassifier, TextClassifier
 from attsvm.torch.networks.network import Sizes
-from tests.house.tree import PACKAGE
+from tests.conventions.tree import PACKAGE
 
 SIZES = Sizes(width=12, layers=2, heads=3, hidden=8)
 

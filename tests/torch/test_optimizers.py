@@ -10,8 +10,8 @@ import torch
 
 import attsvm.torch as at
 from attsvm.errors import Unsupported
-from attsvm.rules import rule_of
-from attsvm.rules.rule import Gradient
+from attsvm.training.optimizers import rule_of
+from attsvm.training.optimizers.optimizer import Gradient
 from tests.torch.small import made, moved, quadratic, trained
 
 MAKERS = {

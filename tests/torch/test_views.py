@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from attsvm import lens
+from attsvm import inspection as lens
 from attsvm.errors import Unsupported
-from attsvm.lens.checkpoints import folder_of
+from attsvm.inspection.checkpoints import folder_of
 from attsvm.torch import Attention, Monitor, capture
 from tests.tolerances import EXACTLY
 from tests.torch.attending import Functional

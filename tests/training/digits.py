@@ -14,7 +14,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from tests.models.precise import SLOPES
+from tests.training.models.precise import SLOPES
 
 # Arrays of exact numbers, dtype object.
 Digits = np.ndarray[Any, np.dtype[Any]]

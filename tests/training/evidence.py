@@ -18,10 +18,12 @@ from pathlib import Path as FilePath
 import numpy as np
 
 from attsvm import Problem, Selection, Tokens, measures, relaxed, solve, train
-from attsvm.data import EXAMPLES
-from attsvm.losses import LOSSES
-from attsvm.theory.balls.paths import regpath
-from tests.models.errors import (
+from attsvm.datasets import EXAMPLES
+from attsvm.theory.regularization_path.paths import regpath
+from attsvm.training.losses import LOSSES
+from tests.theory.shares import NORMS, OWN, certified, shares
+from tests.training.finding import Finding, Part, above, below, equal
+from tests.training.models.errors import (
     PAIRS,
     central_errors,
     precise_error,
@@ -30,9 +32,7 @@ from tests.models.errors import (
     underflowing_case,
     unsaturated_case,
 )
-from tests.models.instances import TIES
-from tests.theory.shares import NORMS, OWN, certified, shares
-from tests.training.finding import Finding, Part, above, below, equal
+from tests.training.models.instances import TIES
 from tests.training.papers_evidence import factors, local, mirror, prompts
 from tests.training.plain import EPS, correlations, weight_run
 from tests.training.relations import (

@@ -17,13 +17,13 @@ from dataclasses import replace
 import numpy as np
 
 from attsvm import Tokens
-from attsvm.data.sphere import sphere_arrays
-from attsvm.heads.linear import Linear
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.model import evaluate
-from attsvm.rules import rule_of
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.training.heads.linear import Linear
+from attsvm.training.losses import LOSSES
+from attsvm.training.models import MODELS
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.model import evaluate
+from attsvm.training.optimizers import rule_of
 from tests.training.beside import RULES, apart, compared, digits_run, found
 from tests.training.digits import Setting
 from tests.training.evidence import main

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm import Path, Problem, Selection, Tokens, measures, solve, train
-from attsvm.data import EXAMPLES
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.heads.linear import Linear
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS
-from attsvm.models.gradient.batch import Batch
-from attsvm.solvers.many import solve_many
-from tests.models.precise import gradient
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm.datasets import EXAMPLES
+from attsvm.solvers.solve_many import solve_many
+from attsvm.training.heads.linear import Linear
+from attsvm.training.losses import LOSSES
+from attsvm.training.models import MODELS
+from attsvm.training.models.gradient.batch import Batch
+from tests.training.models.precise import gradient
 from tests.training.stacks import Stack
 
 # Second coordinates of the starting prompts.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from attsvm import train
-from attsvm.claims.shared.published import published_stack
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
+from attsvm.experiments.studies.shared.published import published_stack
 from tests.training.finding import Finding, above, below, equal
 from tests.training.papers import (
     ITERATIONS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm import Problem, Selection, measures
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.models.gradient.batch import Batch
-from attsvm.solvers.many import solve_many
+from attsvm._utils.arrays import Floats, Ints
+from attsvm.solvers.solve_many import solve_many
+from attsvm.training.models.gradient.batch import Batch
 from tests.training.stacks import Stack
 
 # What the published code adds to norms, and times squared norms of the factors to the loss.

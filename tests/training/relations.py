@@ -9,10 +9,10 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from attsvm import Path, Tokens, measures, train
-from attsvm.data.sphere import sphere_arrays
-from attsvm.ground.arrays import Floats
-from attsvm.models import MODELS
-from attsvm.rules import RULES
+from attsvm._utils.arrays import Floats
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.training.models import MODELS
+from attsvm.training.optimizers import RULES
 from tests.training.stacks import Stack, stack
 
 COLUMNS = ("steps", "loss", "log_gradient", "top", "sureness", "clock", "changed")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from attsvm import Sentences
-from attsvm.data.sentences import realizable
-from attsvm.language.training.task import Lesson, sentence_task
-from attsvm.rules import rule_of
-from attsvm.training.descent import Descent
+from attsvm.datasets.sentences import realizable
+from attsvm.next_token.training.task import Lesson, sentence_task
+from attsvm.training.config import Descent
+from attsvm.training.optimizers import rule_of
 from tests.training.beside import RULES, apart, compared, digits_run, found
 from tests.training.finding import Finding
 from tests.training.sentence_digits import SentenceSetting

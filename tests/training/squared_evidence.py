@@ -15,19 +15,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from attsvm import Path, Problem, Tokens, measures, solve, train
-from attsvm.ground.arrays import Floats
-from attsvm.heads.linear import Linear
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.gradient.shortfall import residual, shortfalls
-from attsvm.models.model import evaluate
-from tests.models.errors import precise_error
-from tests.models.precise import gradient as precise_gradient
+from attsvm._utils.arrays import Floats
+from attsvm.training.heads.linear import Linear
+from attsvm.training.losses import LOSSES
+from attsvm.training.models import MODELS
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.gradient.shortfall import residual, shortfalls
+from attsvm.training.models.model import evaluate
 from tests.training.beside import found
 from tests.training.digits import Setting
 from tests.training.evidence import main
 from tests.training.finding import Finding, Part, above, below
+from tests.training.models.errors import precise_error
+from tests.training.models.precise import gradient as precise_gradient
 
 SQUARED = LOSSES["squared"]
 # By how much the best values of an input are below 1; inputs take them in turn.

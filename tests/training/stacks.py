@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm import Path, Tokens, outcome
-from attsvm.data.sphere import sphere_arrays
-from attsvm.ground.arrays import Bools, Floats
+from attsvm._utils.arrays import Bools, Floats
+from attsvm.datasets.sphere import sphere_arrays
 
 Stack = tuple[list[Tokens], Floats]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, train
-from attsvm.data import EXAMPLES
-from attsvm.data.sphere import sphere_arrays
+from attsvm._utils import memory
+from attsvm.datasets import EXAMPLES
+from attsvm.datasets.sphere import sphere_arrays
 from attsvm.errors import AttsvmError, ConvergenceWarning, TooLarge, Unsupported
-from attsvm.ground import memory
-from attsvm.theory.outcomes import outcome
+from attsvm.theory.outcome import outcome
 
 
 def instance(seed=0):

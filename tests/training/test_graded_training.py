@@ -9,13 +9,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from attsvm import BadTokens, Path, Tokens, train
-from attsvm.data.sphere import sphere_arrays
-from attsvm.heads.linear import Linear
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.model import evaluate
-from attsvm.rules import RULES, Rule, rule_of
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.training.heads.linear import Linear
+from attsvm.training.losses import LOSSES
+from attsvm.training.models import MODELS
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.model import evaluate
+from attsvm.training.optimizers import RULES, Rule, rule_of
 from tests.tolerances import GRADED
 from tests.training.beside import RULES as WEIGHING
 from tests.training.beside import compared, library_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attsvm.claims.shared.published import published_stack
+from attsvm.experiments.studies.shared.published import published_stack
 from tests.training.papers import ITERATIONS, JOINT_SELECTIONS, joint_mirror, mirror_runs
 
 

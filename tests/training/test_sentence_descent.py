@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, Sentences, train
-from attsvm.data.sentences import cyclic, realizable
-from attsvm.language.training import task as sentence_task
+from attsvm.datasets.sentences import cyclic, realizable
+from attsvm.next_token.training import task as sentence_task
 
 SETS = {
     "realizable": Sentences.of(realizable(8, (3, 5), 30, 1)),

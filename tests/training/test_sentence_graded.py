@@ -7,20 +7,20 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Sentences, train
-from attsvm.data.sentences import realizable
-from attsvm.language.contexts import Contexts
-from attsvm.language.training import terms as sentence_terms
-from attsvm.language.training.next_token import attention_look
-from attsvm.language.training.task import Lesson, sentence_task
-from attsvm.rules import RULES as KNOWN
-from attsvm.rules import rule_of
-from attsvm.rules.graded import Graded
-from attsvm.rules.graded.tree import climbed, heaviest
-from attsvm.rules.graded.wide import logs_of, of_logs
-from attsvm.training.descent import Descent
-from tests.models.test_next_token import embedding, sentences
+from attsvm.datasets.sentences import realizable
+from attsvm.next_token.contexts import Contexts
+from attsvm.next_token.training import terms as sentence_terms
+from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.training.task import Lesson, sentence_task
+from attsvm.training.config import Descent
+from attsvm.training.optimizers import RULES as KNOWN
+from attsvm.training.optimizers import rule_of
+from attsvm.training.optimizers.graded import Graded
+from attsvm.training.optimizers.graded.tree import climbed, heaviest
+from attsvm.training.optimizers.graded.wide import logs_of, of_logs
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import RULES, compared
+from tests.training.models.test_next_token import embedding, sentences
 from tests.training.sentence_graded_evidence import PASSAGES, passage, without
 from tests.twins import graded
 from tests.twins import sentence_terms as twins

@@ -13,8 +13,8 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 import attsvm
-from attsvm.data.sphere import sphere_arrays
-from attsvm.heads.quadratic import Quadratic
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.training.heads.quadratic import Quadratic
 
 made = [sphere_arrays(4, 5, 6, seed=s) for s in range(2)]
 heads = np.array([m["v"] for m in made])
@@ -38,7 +38,7 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 import attsvm
-from attsvm.data.sentences import realizable
+from attsvm.datasets.sentences import realizable
 
 sentences = attsvm.Sentences.of(realizable(5, (2, 4), 8, 1))
 decoder = attsvm.train(sentences, model="decoder", rule="gd", steps=5)
@@ -81,5 +81,5 @@ def test_one_signature_for_each_kernel(runs, used):
     assert not {name: count for name, count in signatures.items() if count > 1}
     for name in used.split():
         assert any(kernel.endswith(name) and count for kernel, count in signatures.items()), name
-    in_training = ("attsvm.models.", "attsvm.rules.", "attsvm.language.")
+    in_training = ("attsvm.training.models.", "attsvm.training.optimizers.", "attsvm.next_token.")
     assert not [name for name, _, team in lines if team == "True" and name.startswith(in_training)]

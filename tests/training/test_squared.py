@@ -10,15 +10,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Tokens, train
-from attsvm.heads.linear import Linear
-from attsvm.losses import LOSSES
-from attsvm.models import MODELS
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.gradient.shortfall import shortfalls
 from attsvm.training import task as token_task
-from tests.models.errors import precise_error, saturated_case
-from tests.models.instances import GRID_HEAD
+from attsvm.training.heads.linear import Linear
+from attsvm.training.losses import LOSSES
+from attsvm.training.models import MODELS
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.gradient.shortfall import shortfalls
 from tests.tolerances import LOG_DOMAIN, ROUNDING
+from tests.training.models.errors import precise_error, saturated_case
+from tests.training.models.instances import GRID_HEAD
 from tests.training.squared_evidence import KINDS, arrays, cosines, gradient_error, trained
 from tests.training.test_fused import plainly, same
 

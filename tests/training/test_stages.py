@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from attsvm import Sentences, train, two_stages
-from attsvm.data.sentences import realizable
+from attsvm._utils import memory
+from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.figures.stages import Curves, Row, picture
-from attsvm.ground import memory
-from attsvm.language.contexts import Contexts
-from attsvm.language.floor import excess, floors
-from attsvm.language.order import orders
-from attsvm.language.problems import solve_attention, solve_decoder
-from attsvm.language.training import task as sentence_task
-from attsvm.language.training.stages import Stages
+from attsvm.next_token.contexts import Contexts
+from attsvm.next_token.floor import excess, floors
+from attsvm.next_token.order import orders
+from attsvm.next_token.problems import solve_attention, solve_decoder
+from attsvm.next_token.training import task as sentence_task
+from attsvm.next_token.training.stages import Stages
+from attsvm.plotting.stages import Curves, Row, picture
 from attsvm.theory.measures import correlation
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.models.gradient.attention import Slopes
-from attsvm.models.gradient.one_input import ABOVE, TIED
-from attsvm.rules.graded.wide import of_logs
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm.training.models.gradient.attention import Slopes
+from attsvm.training.models.gradient.one_input import ABOVE, TIED
+from attsvm.training.optimizers.graded.wide import of_logs
 
 
 def _from_top(tokens: Floats, top: Ints) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.problem.rows import pairwise
 from attsvm.solvers.frobenius.dual_active_set import DEPENDENT, DONE, NO_SOLUTION, STOPPED
 

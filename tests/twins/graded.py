@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.rules.graded.entries import Sum
-from attsvm.rules.graded.polar import SQUARE, SWEEPS, Resolved
-from attsvm.rules.graded.span import ROUNDING
-from attsvm.rules.graded.wide import APART, NONE, Wide, normal
+from attsvm._utils.arrays import Floats, Ints
+from attsvm.training.optimizers.graded.entries import Sum
+from attsvm.training.optimizers.graded.polar import SQUARE, SWEEPS, Resolved
+from attsvm.training.optimizers.graded.span import ROUNDING
+from attsvm.training.optimizers.graded.wide import APART, NONE, Wide, normal
 
 
 def _shifted(x: Floats, by: Ints) -> Floats:

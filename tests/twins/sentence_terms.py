@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.ground.arrays import Bools, Floats, Ints
-from attsvm.models.gradient.one_input import TIED
-from attsvm.rules.graded.wide import Wide, normal, of_logs
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm.training.models.gradient.one_input import TIED
+from attsvm.training.optimizers.graded.wide import Wide, normal, of_logs
 from tests.twins.graded import added
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.files import load_arrays
 from attsvm.certificate import Certificate
 from attsvm.cli.parts.options import PROBLEMS
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.files import load_arrays
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.sets import relaxed
+from attsvm.solvers.solve_sets import relaxed
 
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, floats
+from attsvm._utils.plugins import is_outside, load_object
 from attsvm.cli.parts.archive import Archive, read_problem
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats, floats
-from attsvm.ground.plugins import is_outside, load_object
-from attsvm.heads import HEADS, Head, head_of
-from attsvm.losses import Loss, loss_of
-from attsvm.models import model_of
-from attsvm.models.gradient.batch import Batch
-from attsvm.models.joint import with_head
-from attsvm.models.model import Model, evaluate
 from attsvm.problem.tokens import Tokens
-from attsvm.rules import Rule
 from attsvm.training.arguments import chosen
-from attsvm.training.descent import Descent
+from attsvm.training.config import Descent
+from attsvm.training.heads import HEADS, Head, head_of
+from attsvm.training.losses import Loss, loss_of
+from attsvm.training.models import model_of
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.joint import with_head
+from attsvm.training.models.model import Model, evaluate
+from attsvm.training.optimizers import Rule
 from attsvm.training.path import Path
 from attsvm.training.start import shapes_of
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from attsvm._utils.files import check_out
 from attsvm.cli.parts.words import NORMS, STYLES
 from attsvm.errors import Unsupported
-from attsvm.ground.files import check_out
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
@@ -146,7 +146,7 @@ FAILED = 5
 
 def read_norm(text: str) -> Norm:
     """The norm of this name, or the one that `FILE.py:NAME` names: an object, or its class."""
-    from attsvm.ground.plugins import is_outside, load_object
+    from attsvm._utils.plugins import is_outside, load_object
     from attsvm.norms import norm_of
 
     if not is_outside(text):
@@ -164,7 +164,7 @@ def check_figure(figure: Path | None, style: str, *, force: bool) -> None:
             raise Unsupported("--style is that of a figure: give --figure FILE as well")
         return
     check_out(figure, force=force)
-    from attsvm.figures.run import check_format
+    from attsvm.plotting.run import check_format
 
     check_format(figure)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from attsvm.claims.claim import Claim
+    from attsvm.experiments.studies.claim import Claim
 
 # The claims and what draws them are loaded by the commands that need them: the others start fast.
 
@@ -42,7 +42,7 @@ def say(sentence: str) -> None:
 
 def last_records(folder: Path, known: Mapping[str, Claim]) -> dict[str, Record]:
     """The records on file of these claims, by id; none when nothing was run in the folder."""
-    from attsvm.reproduce.folder import opened, read_record
+    from attsvm.experiments.reproduce.folder import opened, read_record
 
     if folder == HERE and not (folder / "attsvm.json").exists():
         return {}
@@ -81,8 +81,8 @@ def finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> No
     from rich.console import Console
     from rich.table import Table
 
-    from attsvm.reproduce.folder import RESULTS
-    from attsvm.reproduce.page.claim import VERDICTS, failing_words
+    from attsvm.experiments.reproduce.folder import RESULTS
+    from attsvm.experiments.reproduce.page.claim import VERDICTS, failing_words
 
     counts = Counter(str(record["verdict"]) for record in records)
     wrong = [str(r["id"]) for r in records if r["verdict"] == "fails" or "error" in r]

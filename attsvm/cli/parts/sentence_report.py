@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.table import Table
 
+from attsvm._utils.files import write_arrays
 from attsvm.cli.parts import summary
-from attsvm.ground.files import write_arrays
-from attsvm.language.problems import Columns
-from attsvm.language.training.outcomes import SentenceOutcome
-from attsvm.language.training.runs import SentenceRun
+from attsvm.next_token.problems import Columns
+from attsvm.next_token.training.outcome import SentenceOutcome
+from attsvm.next_token.training.runs import SentenceRun
 
 
 def describe_run(found: SentenceOutcome) -> dict[str, Any]:

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.memory import require
 from attsvm.cli.parts.sentence_tables import cut
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import Floats
-from attsvm.ground.memory import require
-from attsvm.language.chain import chains, longest_chain
-from attsvm.language.covering import Coverage, coverage
-from attsvm.language.embedding import embedding_of
-from attsvm.language.finite import entropy, finite_part
-from attsvm.language.order import KINDS, Order, orders
-from attsvm.language.problems import Columns, solve_attention, solve_decoder
-from attsvm.language.realizable import Realizability, explained
-from attsvm.language.sentences import Sentences
-from attsvm.language.text import Reading
+from attsvm.next_token.chain import chains, longest_chain
+from attsvm.next_token.covering import Coverage, coverage
+from attsvm.next_token.embedding import embedding_of
+from attsvm.next_token.finite import entropy, finite_part
+from attsvm.next_token.order import KINDS, Order, orders
+from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
+from attsvm.next_token.realizable import Realizability, explained
+from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.text import Reading
 
 # A gap that training of ordinary length has made clear.
 GAP = 0.25

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from attsvm.language.order import KINDS
+from attsvm.next_token.order import KINDS
 
 # What a reader is shown at most; --json has more.
 _LEVEL = 12

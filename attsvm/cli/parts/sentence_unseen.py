@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attsvm.language.order import Order
-from attsvm.language.problems import Columns
-from attsvm.language.shifts import draw_unseen
-from attsvm.language.training.runs import SentenceRun
-from attsvm.language.unseen import agreement, logit_accuracy, predicted, trained
+from attsvm.next_token.order import Order
+from attsvm.next_token.problems import Columns
+from attsvm.next_token.shifts import draw_unseen
+from attsvm.next_token.training.runs import SentenceRun
+from attsvm.next_token.unseen import agreement, logit_accuracy, predicted, trained
 
 
 def unseen_report(

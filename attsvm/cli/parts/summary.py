@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attsvm._utils.arrays import numbers
 from attsvm.errors import BadTokens
-from attsvm.ground.arrays import numbers
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from attsvm.sweep.runs import State
+    from attsvm.experiments.sweep.runs import State
 
 # Seconds between two lines where nobody watches.
 _QUIET = 60.0

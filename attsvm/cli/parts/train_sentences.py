@@ -12,6 +12,8 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.progress import bar, working
 from attsvm.cli.parts.inputs import read_options
 from attsvm.cli.parts.options import print_json
 from attsvm.cli.parts.sentence_options import check_options
@@ -23,17 +25,15 @@ from attsvm.cli.parts.sentence_report import (
 )
 from attsvm.cli.parts.sentence_unseen import unseen_report
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.arrays import Floats
-from attsvm.ground.progress import bar, working
-from attsvm.language.embedding import embedding_of
-from attsvm.language.order import orders
-from attsvm.language.realizable import Realizability, realizability
-from attsvm.language.sentences import Sentences
-from attsvm.language.text import read_sentences
-from attsvm.language.training.front import train
-from attsvm.language.training.outcomes import sentence_outcome
-from attsvm.language.training.runs import SentenceRun
-from attsvm.language.training.stages import two_stages
+from attsvm.next_token.embedding import embedding_of
+from attsvm.next_token.order import orders
+from attsvm.next_token.realizable import Realizability, realizability
+from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.text import read_sentences
+from attsvm.next_token.training.outcome import sentence_outcome
+from attsvm.next_token.training.runs import SentenceRun
+from attsvm.next_token.training.stages import two_stages
+from attsvm.next_token.training.train import train
 
 # Step sizes times √N and steps, by stage: those of the published experiment.
 _RATES, _STEPS = (0.2, 0.05), (2000, 4000)
@@ -83,7 +83,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
         )
     if asked["figure"] is not None:
-        from attsvm.figures.stages import draw_stages
+        from attsvm.plotting.stages import draw_stages
 
         with np.errstate(over="ignore", invalid="ignore"):
             draw_stages(end, asked["figure"], look=asked["style"])

@@ -14,15 +14,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from attsvm._utils.progress import bar
 from attsvm.cli.parts import summary
 from attsvm.cli.parts.inputs import own_part, read_head, read_options, read_run, refuse_text
 from attsvm.cli.parts.options import FAILED, leave, print_json
 from attsvm.cli.parts.train_tokens import describe_path, start_in, tell_divergence
-from attsvm.comparison import Compared, Comparison
-from attsvm.comparison.front import Asked, check_rules, compared
 from attsvm.errors import Unsupported
-from attsvm.ground.progress import bar
-from attsvm.models import model_of
+from attsvm.theory.comparison import Compared, Comparison
+from attsvm.theory.comparison.compare import Asked, check_rules, compared
+from attsvm.training.models import model_of
 
 # What belongs to one run: the flag, and what it is.
 _ONE = {
@@ -57,7 +57,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     if asked["out"] is not None:
         found.save(asked["out"], force=asked["force"])
     if asked["figure"] is not None:
-        from attsvm.figures.comparison import draw_comparison
+        from attsvm.plotting.comparison import draw_comparison
 
         draw_comparison(found, asked["figure"], look=asked["style"])
     report = {

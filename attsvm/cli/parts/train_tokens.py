@@ -12,6 +12,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from attsvm._utils.progress import bar
+from attsvm.api import train
 from attsvm.cli.parts import summary
 from attsvm.cli.parts.archive import Archive
 from attsvm.cli.parts.inputs import (
@@ -24,15 +26,13 @@ from attsvm.cli.parts.inputs import (
     refuse_text,
 )
 from attsvm.cli.parts.options import leave, print_json
-from attsvm.doors import train
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.progress import bar
-from attsvm.heads import Head, head_of
-from attsvm.models import Model, model_of
-from attsvm.rules.steps.scaled import length
 from attsvm.theory.limits.limit import predict
-from attsvm.theory.outcomes import Outcome, outcome, settled
+from attsvm.theory.outcome import Outcome, outcome, settled
 from attsvm.theory.proofs import Since, proved_since, until_proved
+from attsvm.training.heads import Head, head_of
+from attsvm.training.models import Model, model_of
+from attsvm.training.optimizers.steps.scaled import length
 from attsvm.training.path import Path
 
 
@@ -86,7 +86,7 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     if asked["proof"] is not None:
         _save_proof(found, asked["proof"], force=force)
     if asked["figure"] is not None:
-        from attsvm.figures.run import draw_run
+        from attsvm.plotting.run import draw_run
 
         draw_run(path, found, asked["figure"], proved=proved, look=asked["style"])
     report = {

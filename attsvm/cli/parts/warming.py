@@ -15,27 +15,27 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.compiled import KERNELS
+from attsvm._utils.progress import bar
+from attsvm._utils.waiting import hush
 from attsvm.errors import AttsvmError
-from attsvm.ground.compiled import KERNELS
-from attsvm.ground.progress import bar
-from attsvm.ground.waiting import hush
-from attsvm.language.embedding import embedding_of
-from attsvm.language.order import orders
-from attsvm.language.problems import solve_attention
-from attsvm.language.sentences import Sentences
-from attsvm.language.training import front as sentence_training
-from attsvm.language.training.stages import two_stages
-from attsvm.models import MODELS
+from attsvm.next_token.embedding import embedding_of
+from attsvm.next_token.order import orders
+from attsvm.next_token.problems import solve_attention
+from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.training import train as sentence_training
+from attsvm.next_token.training.stages import two_stages
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.stack import Stack
 from attsvm.problem.tokens import Tokens
-from attsvm.rules import RULES
-from attsvm.solvers.front import solve
-from attsvm.solvers.many import solve_many
-from attsvm.theory.balls.paths import regpath
+from attsvm.solvers.solve import solve
+from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import local_optima
-from attsvm.training.front import train
+from attsvm.theory.regularization_path.paths import regpath
+from attsvm.training.models import MODELS
+from attsvm.training.optimizers import RULES
+from attsvm.training.train import train
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
 

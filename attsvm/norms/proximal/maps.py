@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
-from attsvm.ground.compiled import ENTRY, njit, plain
+from attsvm._utils.arrays import Floats
+from attsvm._utils.compiled import ENTRY, njit, plain
 
 # Halvings or Newton steps until the root of a power is found to rounding, at most.
 _STEPS = 60

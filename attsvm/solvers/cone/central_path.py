@@ -23,7 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from attsvm.norms.norm import Floats, Norm
-from attsvm.solvers.program.gram import Groups
+from attsvm.solvers.lp_interior_point.gram import Groups
 
 Bools = NDArray[np.bool_]
 

@@ -34,7 +34,7 @@ from attsvm.solvers.cone.central_path import (
     place,
     symmetric,
 )
-from attsvm.solvers.rounds.soft_rows import BestSoft, Boxed, Soft, boxed
+from attsvm.solvers.working_set.soft_rows import BestSoft, Boxed, Soft, boxed
 
 # The start keeps off the boundary: singular values of W, t above ‖W‖ and above ‖A*λ‖_dual.
 SPREAD = 0.2

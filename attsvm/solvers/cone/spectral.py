@@ -26,7 +26,7 @@ from attsvm.solvers.cone.central_path import (
     schur_solver,
     start_rows,
 )
-from attsvm.solvers.program.gram import weighted_gram
+from attsvm.solvers.lp_interior_point.gram import weighted_gram
 
 NORM = Spectral()
 # The start has t = (1 + LIFT)·σ₁(W).

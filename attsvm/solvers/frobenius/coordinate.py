@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.compiled import njit
+from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.compiled import njit
 from attsvm.problem.rows import pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn

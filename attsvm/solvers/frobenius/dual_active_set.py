@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from attsvm._utils.arrays import Bool, Bools, Floats, Int, Ints
+from attsvm._utils.compiled import DOT_ENTRY, njit
 from attsvm.certificate.bounds import combine
-from attsvm.ground.arrays import Bool, Bools, Floats, Int, Ints
-from attsvm.ground.compiled import DOT_ENTRY, njit
 from attsvm.problem.rows import StackArrays
 from attsvm.solvers.frobenius.inverse import lower, rebuild, refine, resize
 

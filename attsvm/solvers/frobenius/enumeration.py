@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm.ground.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.solvers.frobenius.dual_active_set import (
     NO_SOLUTION,
     STOPPED,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Int, Ints
-from attsvm.ground.compiled import INNER, njit
+from attsvm._utils.arrays import Floats, Int, Ints
+from attsvm._utils.compiled import INNER, njit
 
 # Pivots are kept above this when a dependent set is inverted all the same.
 TINY = 1e-24

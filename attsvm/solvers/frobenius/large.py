@@ -17,8 +17,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from attsvm.ground.arrays import Floats, Ints
-from attsvm.ground.progress import Tell, share_of_gap, telling
+from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.progress import Tell, share_of_gap, telling
 from attsvm.solvers.frobenius.coordinate import (
     REFRESH,
     Segments,

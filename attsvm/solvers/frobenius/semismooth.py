@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from attsvm.ground.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats, Ints
 
 PENALTY = 1e3  # first σ, for unit rows
 LARGEST_PENALTY = 1e9  # beyond it the Cholesky factor drowns in rounding

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.solvers.solver import Answer, RowArrays
 
 # Numbers in the dense feature matrix of the support; beyond this the proof is left as it is.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.problem.rows import StackRows
 from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION
 from attsvm.solvers.frobenius.sharpening import sharpen

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.problem.problem import Problem
 
 

@@ -11,8 +11,8 @@ import scipy
 from attsvm.solvers.cone.central_path import UnitRows
 from attsvm.solvers.power.duality import Array, Mask, Pair, mend, weigh, worst_ratio
 from attsvm.solvers.power.entrywise import rows
-from attsvm.solvers.rounds.method import Method
-from attsvm.solvers.rounds.soft_rows import BestSoft, Soft
+from attsvm.solvers.working_set.method import Method
+from attsvm.solvers.working_set.soft_rows import BestSoft, Soft
 
 METHODS = (
     "highs-ds",

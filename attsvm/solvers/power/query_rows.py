@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.solvers.program.gram import Groups, weighted_gram
+from attsvm.solvers.lp_interior_point.gram import Groups, weighted_gram
 
 Array = NDArray[np.float64]
 

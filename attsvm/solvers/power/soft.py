@@ -19,7 +19,7 @@ from attsvm.solvers.power.entrywise import PATHS, matrix
 from attsvm.solvers.power.normal_matrix import Rows, factor
 from attsvm.solvers.power.primal_point import chord, gradient
 from attsvm.solvers.power.steps import Continuation, affine, longest, patience
-from attsvm.solvers.rounds.soft_rows import BestSoft, Soft, boxed
+from attsvm.solvers.working_set.soft_rows import BestSoft, Soft, boxed
 
 STEPS = 200
 BACKTRACKS = 20

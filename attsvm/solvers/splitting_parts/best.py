@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.solvers.frobenius.coordinate import Segments, adjoint, margins
 

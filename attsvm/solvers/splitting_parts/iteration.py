@@ -18,8 +18,8 @@ from typing import Protocol
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
-from attsvm.ground.progress import Tell, share_of_gap
+from attsvm._utils.arrays import Floats
+from attsvm._utils.progress import Tell, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.norm import Prox
 from attsvm.solvers.frobenius.coordinate import Segments, Waiting, adjoint, descend

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attsvm.ground.arrays import Floats
+from attsvm._utils.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.norms.norm import Prox
 

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from attsvm._utils.card import Card
+from attsvm._utils.expected import shown as briefly
+from attsvm._utils.result import Table
 from attsvm.errors import Unsupported
-from attsvm.ground.card import Card
-from attsvm.ground.expected import shown as briefly
-from attsvm.ground.result import Table
-from attsvm.language.sentences import Sentences
-from attsvm.losses import Loss, loss_of
-from attsvm.models import MODELS as LISTED
-from attsvm.models import Model, model_of
+from attsvm.next_token.sentences import Sentences
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens, checked_tokens
-from attsvm.rules import RuleLike, rule_of
 from attsvm.theory.limits.premises import Case, Premise, premise
 from attsvm.theory.limits.table import TABLE, Status
+from attsvm.training.losses import Loss, loss_of
+from attsvm.training.models import MODELS as LISTED
+from attsvm.training.models import Model, model_of
+from attsvm.training.optimizers import RuleLike, rule_of
 
 # Models, rules without an exponent, and rules with one.
 MODELS = tuple(dict.fromkeys(model for model, _ in TABLE))

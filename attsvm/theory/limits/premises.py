@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints, rectangular
+from attsvm._utils.lazy import lazy
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, ConvergenceWarning, Inseparable, NotConverged
-from attsvm.ground.arrays import Floats, Ints, rectangular
-from attsvm.ground.lazy import lazy
-from attsvm.heads import Head, head_of
-from attsvm.language.realizable import Realizability, realizability
-from attsvm.language.sentences import Sentences
-from attsvm.losses import Loss
+from attsvm.next_token.realizable import Realizability, realizability
+from attsvm.next_token.sentences import Sentences
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens, checked_tokens
-from attsvm.solvers.front import Certificates
-from attsvm.solvers.sets import supporting
+from attsvm.solvers.solve import Certificates
+from attsvm.solvers.solve_sets import supporting
 from attsvm.theory.optima import score_gaps
+from attsvm.training.heads import Head, head_of
+from attsvm.training.losses import Loss
 
 Verdict = tuple[bool | None, str]
 

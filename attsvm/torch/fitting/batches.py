@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attsvm.data.labelled import Labelled, Vocabulary
-from attsvm.data.labelled.words import PAD
+from attsvm.datasets.labelled import Labelled, Vocabulary
+from attsvm.datasets.labelled.words import PAD
 from attsvm.errors import Unsupported
 from attsvm.torch.fitting.plan import Plan
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from attsvm._utils.files import beside, check_in
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.ground.files import beside, check_in
 from attsvm.torch.fitting.history import Record
 from attsvm.torch.fitting.plan import Plan, differences
 from attsvm.torch.networks import Network

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm.ground.arrays import Floats
-from attsvm.ground.expected import positive
+from attsvm._utils.arrays import Floats
+from attsvm._utils.expected import positive
 from attsvm.torch.fitting.plan import Plan
 from attsvm.torch.networks import Network
 

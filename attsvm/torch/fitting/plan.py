@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from attsvm._utils.expected import file_path, number, shown
+from attsvm._utils.files import check_in
+from attsvm._utils.records import parsed_toml
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import file_path, number, shown
-from attsvm.ground.files import check_in
-from attsvm.ground.records import parsed_toml
 
 TASKS = ("text", "images")
 DTYPES = ("float32", "bfloat16")
@@ -23,7 +23,7 @@ DTYPES = ("float32", "bfloat16")
 class Plan:
     """What is trained, on what, and how; two runs of one plan on one thread are equal bit by bit.
 
-    task: text or images. data: the name of a set (attsvm.data.LABELLED); source: which reviews.
+    task: text or images. data: the name of a set (attsvm.datasets.LABELLED); source: which reviews.
     train_count, valid_count, test_count: at most so many inputs; all without. width, layers,
     heads, hidden, dropout, biases: sizes of the transformer; spread: of the entries of a new
     embedding; length, vocabulary: of text; patch: of images. optimizer: one of `OPTIMIZERS` or

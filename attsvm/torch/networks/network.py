@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attsvm._utils.expected import expect, whole
+from attsvm._utils.memory import require
 from attsvm.errors import Unsupported
-from attsvm.ground.expected import expect, whole
-from attsvm.ground.memory import require
 
 
 class Sizes(NamedTuple):

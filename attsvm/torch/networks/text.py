@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attsvm._utils.expected import whole
+from attsvm._utils.memory import require
 from attsvm.errors import BadTokens
-from attsvm.ground.expected import whole
-from attsvm.ground.memory import require
 from attsvm.torch.networks.network import Network, Sizes
 
 

@@ -1,0 +1,1 @@
+"""Experiments: studies of the papers, sweeps, counterexamples, where they run, their report."""

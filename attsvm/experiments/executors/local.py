@@ -1,0 +1,111 @@
+"""local: processes of this machine, one thread each, that end with the one that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+from attsvm._utils.memory import share_with
+from attsvm._utils.plugins import load_files, loaded_files
+from attsvm._utils.spawning import GUARD, leave_unguarded, unguarded
+from attsvm.errors import Unsupported
+from attsvm.experiments.executors.engine import Asked, Engine, only
+
+# One thread per process when several run at once: read by libraries when they are loaded.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def cores(jobs: int) -> int:
+    """How many workers are asked for; 0: one per core."""
+    return jobs or os.cpu_count() or 1
+
+
+def by_processes(asked: Asked) -> Engine:
+    """The engine of so many processes of this machine."""
+    only(asked, "local")
+    jobs = cores(asked.jobs)
+    # One task waits for each worker, so that none is idle while its result is written.
+    return Engine("local", lambda: Processes(jobs), window=2 * jobs, stop=_stop)
+
+
+class Processes(ProcessPoolExecutor):
+    """A pool of fresh processes with one thread each, which know the user's own files.
+
+    Compiled kernels come from the cache that all processes share.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        leave_unguarded()
+        given = (jobs, loaded_files())
+        super().__init__(jobs, get_context("spawn"), initializer=_begin, initargs=given)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The Future of fn(*args, **kwargs); a process may start here, with one thread."""
+        with one_thread_each(), _held_interrupts():
+            return super().submit(fn, *args, **kwargs)
+
+
+def _stop(executor: Executor) -> None:
+    """End the pool and its processes, in the middle of their tasks."""
+    workers = dict(getattr(executor, "_processes", None) or {})
+    executor.shutdown(wait=False, cancel_futures=True)
+    for process in workers.values():
+        process.terminate()
+    for process in workers.values():
+        process.join()
+    if unguarded(workers):
+        raise Unsupported(GUARD)
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """A context in which processes that start have one thread, unless the user says otherwise."""
+    unset = [name for name in THREADS if name not in os.environ]
+    os.environ |= dict.fromkeys(unset, "1")
+    try:
+        yield
+    finally:
+        for name in unset:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _held_interrupts() -> Iterator[None]:
+    """A context in which interrupts wait, for the processes that start in it as well."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(jobs: int, files: list[Path]) -> None:
+    """Start one of so many processes of the pool, which have the memory in common.
+
+    It ends with an interrupt, and with the process that started it.
+    """
+    share_with(jobs)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    parent = parent_process()
+    if parent is not None:
+        sentinel = parent.sentinel
+
+        def follow() -> None:
+            connection.wait([sentinel])
+            os._exit(1)
+
+        threading.Thread(target=follow, daemon=True).start()
+    load_files(files)

@@ -1,0 +1,82 @@
+"""Conjecture: a nuclear solution has rank r with r(r + 1)/2 ≤ n."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attsvm._utils.arrays import Floats
+from attsvm.certificate.exact.farkas import exact_infeasibility
+from attsvm.experiments.statements.parts.facts import facts_of
+from attsvm.experiments.statements.parts.rationals import (
+    exact_rank,
+    exact_solution,
+    matrix_rows,
+    written,
+)
+from attsvm.experiments.statements.statement import Confirmation, Field, Instance, Space, Statement
+from attsvm.problem.problem import Problem
+from attsvm.solvers.solve import solve
+
+
+def premises(one: Instance) -> bool:
+    """Two independent queries, and some W keeps the first tokens."""
+    return np.linalg.matrix_rank(one["z"]) == 2 and facts_of(one, [0, 0]) is not None
+
+
+def _signed(one: Instance, sign: float) -> Problem:
+    """The vectors u with Δ_k·u ≥ 1 in the first input and sign·Δ_k·u ≥ 1 in the second.
+
+    u wᵀ keeps the first tokens of both inputs exactly if ±u is such a vector for one sign: the
+    queries are independent, so that w·z_1 and w·z_2 may be any two numbers.
+    """
+    X = one["X"]
+    rows: Floats = np.concatenate([X[0, 0] - X[0, 1:], sign * (X[1, 0] - X[1, 1:])])
+    return Problem.from_rows(rows, np.ones((len(rows), 1)))
+
+
+def violation(one: Instance) -> float:
+    """1 where no matrix of rank one keeps the first tokens, else minus its largest margin."""
+    found = [solve(_signed(one, sign)) for sign in (1.0, -1.0)]
+    return max((-1 / float(c.upper) for c in found if c.W is not None), default=1.0)
+
+
+def confirm(one: Instance) -> Confirmation:
+    """A rational W that keeps the tokens, and rational proofs that none of rank one does."""
+    general = exact_rank(matrix_rows(one["z"])) == 2
+    found = exact_solution(one, [0, 0])
+    proofs = []
+    for sign in (1.0, -1.0):
+        problem = _signed(one, sign)
+        tried = solve(problem)
+        proofs.append(exact_infeasibility(problem, tried.multipliers) if tried.W is None else None)
+    if not general or found is None or None in proofs:
+        return Confirmation(False, "rationals", "no exact proof that rank one is too little")
+    said = [written(p.multipliers.fractions()) for p in proofs if p is not None]
+    return Confirmation(
+        True,
+        "rationals",
+        f"{written(found.matrix.fractions())} keeps the first tokens and no matrix of rank one "
+        f"does: multipliers {said[0]} and {said[1]} forbid both signs",
+        {"same sign": said[0], "other sign": said[1]},
+    )
+
+
+STATEMENT = Statement(
+    "nuclear-rank",
+    title="A nuclear solution has rank r with r(r + 1)/2 ≤ n",
+    says="The nuclear problem of n inputs has a solution of rank r with r(r + 1)/2 ≤ n; hunted at "
+    "n = 2, where it says rank one. (With the number of rows in place of n it is a theorem.)",
+    kind="conjecture",
+    space=Space(
+        {"T": (2, 4), "d": (1, 3)},
+        (Field("X", (2, "T", "d")), Field("z", (2, 2))),
+    ),
+    premises=premises,
+    violation=violation,
+    confirm=confirm,
+    lines=(
+        "best = attsvm.solve(attsvm.Problem.of(attsvm.Tokens(X, queries=z), [0, 0]), 'nuclear')",
+        "print(np.linalg.svd(best.W, compute_uv=False))",
+    ),
+    proves="rational Farkas vectors against both signs of a rank-one matrix",
+)

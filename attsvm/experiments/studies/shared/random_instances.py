@@ -1,0 +1,89 @@
+"""Random instances of the averaged experiments, and where a trained W stands on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from attsvm._utils.arrays import Floats
+from attsvm.datasets.sphere import sphere_arrays
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.theory.optima import Optimality, optimality
+from attsvm.theory.outcome import DECIDED
+from attsvm.training.models.gradient.attention import attend
+from attsvm.training.models.gradient.batch import Batch
+
+Standing = Literal["global", "local", "saturated", "undecided", "unknown"]
+
+
+def drawn(shape: Sequence[int], seed: int, **options: Any) -> tuple[Tokens, Floats]:
+    """Tokens and head of the unit-sphere family, shape = (n, T, d)."""
+    n, T, d = shape
+    arrays = sphere_arrays(n, T, d, seed=seed, **options)
+    return Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"]), arrays["v"]
+
+
+def compact(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
+    """The draw in coordinates of the spans of its tokens and of its queries, where d exceeds them.
+
+    Inner products stay, and a W that starts at zero never leaves those spans, so that training and
+    problems are the same at any d.
+    """
+    tokens, v = drawn(shape, seed)
+    n, T, d = shape
+    if d <= n * T:
+        return tokens, v
+    keys = np.linalg.qr(np.asarray(tokens.X).reshape(n * T, d).T)[0]
+    queries = np.linalg.qr(tokens.queries.T)[0]
+    return Tokens(tokens.X @ keys, queries=tokens.queries @ queries, labels=tokens.labels), v @ keys
+
+
+def self_attending(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
+    """The same draw with each input's first token as its query."""
+    n, T, d = shape
+    arrays = sphere_arrays(n, T, d, seed=seed)
+    return Tokens(arrays["X"], queries="first", labels=arrays["y"]), arrays["v"]
+
+
+def stacked(
+    shape: Sequence[int], seeds: Sequence[int], **options: Any
+) -> tuple[list[Tokens], Floats]:
+    """The instances of these seeds, and their heads (B, d)."""
+    pairs = [drawn(shape, seed, **options) for seed in seeds]
+    return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
+
+
+def attention(tokens: Tokens, W: Floats) -> Floats:
+    """The attention (n, T) under W (d, dq)."""
+    b = Batch.of(tokens)
+    logs, _, _ = attend(b.keys, b.values, b.queries, b.present, np.ascontiguousarray(W)[None])
+    return np.exp(logs[0])
+
+
+def best_problem(tokens: Tokens, v: Any) -> Problem:
+    """The problem of the best tokens under the head v."""
+    return Problem.of(tokens, Selection.best(tokens, v))
+
+
+def standing(
+    tokens: Tokens, v: Floats, W: Floats, norm: str = "frobenius"
+) -> tuple[Standing, Optimality]:
+    """Where W stands, and the verdict on the tokens it attends to most.
+
+    undecided: some input spreads its attention; saturated: the selection is not locally optimal;
+    local, global: the selection is certified so, and training may still leave it; unknown: the
+    certificate is too weak.
+    """
+    s = attention(tokens, W)
+    found = optimality(tokens, Selection.of(tokens, s.argmax(axis=1)), v, norm)
+    if s.max(axis=1).min() < DECIDED:
+        return "undecided", found
+    if found.locally is None:
+        return "saturated" if found.kind == "infeasible" else "unknown", found
+    if not found.locally:
+        return "saturated", found
+    return ("global" if found.globally else "local"), found

@@ -1,0 +1,254 @@
+"""The cone of v1's Theorem 7 with its printed constants, and what is proved of starts in it.
+
+For a locally optimal selection α with a tight token in every input, T_i its tight tokens:
+
+    Θ = 1/‖W^mm‖,   A = max ‖x_it z_iᵀ‖/Θ,   δ = ½ min (x_it − x_iτ)ᵀ W^mm z_i, t ∈ T_i, τ ∉ T_i
+    μ = ⅛ (min(½, δ)/A)²,   R = (max(2, 1/δ)/Θ) log(64 T Γ A/γ_gap)
+    C = {W : cos(W, W^mm) ≥ 1 − μ, ‖W‖ ≥ R}
+
+with Γ the largest difference of two scores of an input and γ_gap the least by which a kept token
+beats a tight one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm.api import train
+from attsvm.certificate import Certificate
+from attsvm.experiments.studies.claim import Config, Result, Test, equals, noted
+from attsvm.experiments.studies.shared.proof import selected
+from attsvm.problem.tokens import Tokens
+from attsvm.theory.convergence import cone
+from attsvm.theory.convergence.proof import ConvergenceProof
+from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.optima import score_gaps
+
+# Halvings of the logarithm of a norm: to about five per cent of it.
+_HALVINGS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class StatedCone:
+    """μ and R of one selection, W^mm (d, dq), and the starts (e, d, dq) on the cone's edge."""
+
+    mu: float
+    radius: float
+    best: Floats
+    toward: Floats
+
+    @property
+    def angle(self) -> float:
+        """The half-angle, in radians."""
+        return float(np.arccos(1 - self.mu))
+
+    def edge(self, radius: float | None = None) -> Floats:
+        """Starts (e, d, dq) of this norm, R unless given, on the edge of the cone."""
+        size = self.radius if radius is None else radius
+        unit = self.best / np.linalg.norm(self.best)
+        c = 1 - self.mu
+        return size * (c * unit + np.sqrt(1 - c * c) * self.toward)
+
+
+def lipschitz(tokens: Tokens, v: Floats) -> float:
+    """L_W = (1/n) Σ ‖v‖‖z‖²‖X‖³ (‖v‖‖X‖/4 + 3) of the logistic loss (v1, Lemma 4)."""
+    X = np.linalg.norm(np.asarray(tokens.X), ord=2, axis=(1, 2))
+    z, size = np.linalg.norm(tokens.queries, axis=1), float(np.linalg.norm(v))
+    return float(np.mean(size * z**2 * X**3 * (size * X / 4 + 3)))
+
+
+def cone_as_stated(
+    tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, *, edges: int, seed: int
+) -> StatedCone | None:
+    """The cone of a selection; None where an input has no tight token, for which none is stated.
+
+    The first starts lean to the better-scoring tokens, one each, the others anywhere.
+    """
+    if best.W is None:
+        return None
+    rows, tight = best.problem.rows, best.tight.tight
+    if not all(tight[rows[:, 0] == i].any() for i in range(tokens.n)):
+        return None
+    gaps = score_gaps(tokens, alpha, v)[0][rows[:, 0], rows[:, 2]]
+    scores, W = tokens.scores(v), np.asarray(best.W)
+    norm = float(np.linalg.norm(W))
+    delta = 0.5 * float((best.margins - 1)[~tight].min(initial=np.inf))
+    sizes = np.linalg.norm(np.asarray(tokens.X), axis=2) * np.linalg.norm(
+        tokens.queries, axis=1, keepdims=True
+    )
+    A = float(sizes.max()) * norm
+    widest = float((scores.max(axis=1) - scores.min(axis=1)).max())
+    ratio = 64 * tokens.T * widest * A / float(gaps[tight].min())
+    better = np.flatnonzero(gaps < 0)[:edges]
+    draw = np.random.default_rng(seed)
+    toward = draw.standard_normal((edges, *W.shape))
+    D, z = best.problem.differences(better), best.problem.queries[best.problem.query[better]]
+    toward[: len(better)] = -np.einsum("ki,kj->kij", D, z)
+    toward -= np.einsum("eij,ij->e", toward, W)[:, None, None] * W / norm**2
+    toward /= np.linalg.norm(toward, axis=(1, 2), keepdims=True)
+    return StatedCone(
+        0.125 * (min(0.5, delta) / A) ** 2,
+        max(2.0, 1 / delta) * norm * float(np.log(ratio)),
+        W,
+        toward,
+    )
+
+
+def plain_prover(tokens: Tokens, v: Floats) -> Prover:
+    """Proofs for plain descent with η = 1/L_W."""
+    return prover(tokens, head=v, rule="gd", lr=1 / lipschitz(tokens, v))
+
+
+def proofs(made: Prover, starts: Floats) -> list[ConvergenceProof]:
+    """What is proved of each start."""
+    return [made.prove(W, explain=False) for W in starts]
+
+
+def least_proved(made: Prover, stated: StatedCone) -> float:
+    """About the least norm at which the first start of this angle is proved; inf beyond 100 R."""
+    norm = float(np.linalg.norm(stated.best))
+    low, high = np.log(norm), np.log(100 * stated.radius)
+
+    def proved(log: float) -> bool:
+        return made.prove(stated.edge(float(np.exp(log)))[0], explain=False).proved
+
+    if proved(np.log(stated.radius)):
+        high = np.log(stated.radius)
+    elif not proved(high):
+        return np.inf
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if proved(middle) else (middle, high)
+    return float(np.exp(high))
+
+
+@np.errstate(all="ignore")
+def least_cone(made: Prover, alpha: Ints, stated: StatedCone) -> float:
+    """About the least norm from which on the theorem of the cone holds all starts of this angle.
+
+    A wider cone holds them as well: the least over angles from this one up. inf where there is none
+    up to 1e4 R.
+    """
+    at = made.ground(alpha)
+    if at.rows is None or at.axis is None:
+        return np.inf
+    rows, axis = at.rows, at.axis
+    angles = np.concatenate([[stated.angle], np.geomspace(max(stated.angle, 1e-3), 1.4, 16)])
+    c = np.cos(angles) * (1 - 1e-15)
+
+    def fits(log: Floats) -> Bools:
+        R = np.exp(log) / rows.unit
+        return cone.measure_cone(rows, axis, R, c, made.steps(rows).size, plain=made.plain).fits
+
+    low = np.full(len(c), np.log(float(np.linalg.norm(stated.best))))
+    high = np.full(len(c), np.log(1e4 * stated.radius))
+    never = ~fits(high)
+    for _ in range(3 * _HALVINGS):
+        middle = 0.5 * (low + high)
+        held = fits(middle)
+        low, high = np.where(held, low, middle), np.where(held, middle, high)
+    return float(np.exp(np.where(never, np.inf, high).min()))
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """The cones of several selections, with the instance (tokens, v) and the tokens of each."""
+
+    pairs: list[tuple[Tokens, Floats]]
+    choices: list[Ints]
+    cones: list[StatedCone]
+
+    @property
+    def starts(self) -> Floats:
+        """All starts on the edges (K e, d, dq)."""
+        return np.concatenate([c.edge() for c in self.cones])
+
+
+def stated_runs(config: Config, found: Stated) -> Result:
+    """Normalized descent from every start, and the least norms that are proved at these angles.
+
+    stated.ours (K, 2): of the first start on the edge, and of the whole cone.
+    """
+    each = config["edges"]
+    if not found.cones:
+        return {}
+    path = train(
+        [tokens for tokens, _ in found.pairs for _ in range(each)],
+        head=np.repeat(np.stack([v for _, v in found.pairs]), each, axis=0),
+        lr=config["stated_lr"],
+        steps=config["stated_steps"],
+        init={"W": found.starts},
+    )
+    rows = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
+
+    ours = []
+    for pair, alpha, one in zip(found.pairs, found.choices, found.cones, strict=True):
+        made = plain_prover(*pair)
+        ours.append([least_proved(made, one), least_cone(made, alpha, one)])
+    W = path.weights["W"][rows]
+    return {"stated.steps": path.steps[rows], "stated.W": W, "stated.ours": np.array(ours)}
+
+
+def stated_tests(config: Config, found: Stated, result: Result) -> list[Test]:
+    """What the runs and the proofs say of v1's cones; nothing where there is none."""
+    if not found.cones:
+        return []
+    W, ours, each = result["stated.W"], result["stated.ours"], config["edges"]
+    left = open_ = first = astray = wrong = 0
+    widest: list[float] = []
+    for k, (pair, alpha, one) in enumerate(
+        zip(found.pairs, found.choices, found.cones, strict=True)
+    ):
+        made = plain_prover(*pair)
+        late = prover(pair[0], head=pair[1], rule="ngd", lr=config["stated_lr"])
+        places = range(k * each, (k + 1) * each)
+        for b, proof in zip(places, proofs(made, one.edge()), strict=True):
+            same = bool((selected(pair[0], W[-1, b]) == alpha).all())
+            left += not same
+            held = proof.proved and bool((proof.selection == alpha).all())
+            first += held
+            if not held:
+                open_ += not (same and late.prove(W[-1, b], explain=False).proved)
+            away = 1 - _cosines(W[:, b], one.best)
+            widest.append(float(away.max() / one.mu))
+            astray += away.max() > one.mu * (1 + 1e-6)
+        if np.isfinite(ours[k, 0]):
+            there = made.prove(one.edge(float(ours[k, 0]) * (1 + 1e-9))[0], explain=False)
+            wrong += not (there.proved and bool((there.selection == alpha).all()))
+    count, R = each * len(found.cones), np.array([c.radius for c in found.cones])
+    return [
+        equals("v1's cones: starts on the edge whose run leaves the tokens", left, 0),
+        # A proof at step 0 is of plain descent with η = 1/L_W; of the others the normalized run,
+        # which follows the same curves, is proved at its end.
+        equals("v1's cones: neither proved at the start nor at the end of the run", open_, 0),
+        noted("v1's cones: share proved at the start, plain descent, η = 1/L_W", first / count),
+        noted("v1's cones: runs that leave the cone's angle for a time", astray),
+        noted("v1's cones: largest 1 − cos on the way over μ", float(np.max(widest))),
+        noted("v1's R, median", float(np.median(R))),
+        noted(
+            "v1's half-angle, median, degrees",
+            float(np.degrees(np.median([c.angle for c in found.cones]))),
+        ),
+        noted("v1's R over the least norm proved at its edge, median", _middle(R / ours[:, 0])),
+        noted(
+            "v1's R over the least norm from which its whole angle is proved, median",
+            _middle(R / ours[:, 1]),
+        ),
+        equals("least norms on file at which there is no proof", wrong, 0),
+    ]
+
+
+def _cosines(W: Floats, best: Floats) -> Floats:
+    """cos(W, W^mm) of records (R, d, dq), by the distance of unit matrices: 1 − cos keeps its
+    digits where it is small."""
+    unit = W / np.linalg.norm(W, axis=(1, 2), keepdims=True)
+    apart: Floats = 1 - 0.5 * ((unit - best / np.linalg.norm(best)) ** 2).sum(axis=(1, 2))
+    return apart
+
+
+def _middle(ratios: Floats) -> float:
+    return float(np.median(ratios)) if len(ratios) else float("nan")

@@ -1,0 +1,156 @@
+"""Margins of a head's choices: how far each logit lies below the top one, and how surely.
+
+The margin of key t is m_t = logit_a − logit_t, where a is the key chosen. What is guaranteed of a
+head rests on lower bounds of margins: the rounding of the logits is taken off. The head that is
+spoken of is the one with exactly these numbers, computed without rounding.
+
+Theory: the standard model of rounding, [higham2002accuracy]. Where a product or a quotient falls
+below the normal floats it errs by UNIT · TINY at most, so that TINY is added to every sum of
+absolute terms: a share UNIT of that sum then bounds both kinds of error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attsvm._utils.arrays import Bools, Floats, Ints, floats
+from attsvm._utils.interval import TINY, UNIT
+from attsvm.errors import BadTokens
+from attsvm.inspection.view import View, rotated
+
+# Numbers that one block of queries may hold.
+_BLOCK = 1 << 22
+# Each bound is widened by this, for the rounding of the bound itself.
+WIDER = 1.01
+
+
+class Margins(NamedTuple):
+    """What is known of the choices of n queries over T keys.
+
+    logits (n, T), −inf on keys that are not valid; error (n, T): how far each may be from the
+    truth; chosen (n,); rivals (n, T): the valid keys that are not chosen; least (n, T): a lower
+    bound of each rival's margin, inf elsewhere; gap (n,): the top logit less the second, inf where
+    there is one key; tied (n,): the gap is not surely positive, so that there is no choice.
+    """
+
+    logits: Floats
+    error: Floats
+    chosen: Ints
+    rivals: Bools
+    least: Floats
+    gap: Floats
+    tied: Bools
+
+
+def margins_of(view: View) -> Margins:
+    """The margins of a View, with rounding on the safe side.
+
+    Raises BadTokens where a number is not finite.
+    """
+    check_numbers(view)
+    logits = view.logits()
+    error = rounding_of(view)
+    n = len(logits)
+    rows, chosen = np.arange(n), logits.argmax(axis=1)
+    rivals = view.valid.copy()
+    rivals[rows, chosen] = False
+    with np.errstate(invalid="ignore"):  # a key that is not valid is no rival
+        apart = logits[rows, chosen][:, None] - logits
+        slack = (error[rows, chosen][:, None] + error + UNIT * np.abs(apart)) * WIDER
+        least = np.where(rivals, apart - slack, np.inf)
+    gap = np.where(rivals, apart, np.inf).min(axis=1)
+    return Margins(logits, error, chosen, rivals, least, gap, ~(least.min(axis=1) > 0))
+
+
+def rounding_of(view: View) -> Floats:
+    """How far each computed logit (n, T) may be from the truth: a share of |x|ᵀ|K|ᵀ|Q||z|."""
+    h, d = view.key_factor.shape
+    count = d + h + view.queries.shape[1] + 12
+    K, Q = np.abs(view.key_factor), np.abs(view.query_factor)
+
+    def part(block: View) -> Floats:
+        keys = np.abs(block.keys.astype(np.float64))
+        q = np.abs(block.queries.astype(np.float64)) @ Q.T + TINY
+        if block.turns is None:
+            sizes: Floats = np.matmul(keys, (q @ K + TINY)[:, :, None])[:, :, 0]
+        else:
+            sizes = ((keys @ K.T + TINY) * turned_sizes(block, q)).sum(axis=2)
+        return count * UNIT * WIDER * sizes + TINY
+
+    return by_blocks(view, part)
+
+
+def turned_sizes(view: View, q: Floats) -> Floats:
+    """|cos||q| + |sin||rotated q| (n, T, h) of sizes q (n, h): those of a turned query."""
+    if view.turns is None:
+        return q[:, None, :]
+    cos, sin = (np.abs(part) for part in view.turns)
+    sizes: Floats = cos * q[:, None] + sin * np.abs(rotated(q))[:, None] + TINY
+    return sizes
+
+
+def turned_queries(view: View) -> Floats:
+    """Q z as each key meets it: (n, 1, h), or (n, T, h) where positions turn it."""
+    q = view.queries.astype(np.float64) @ view.query_factor.T
+    if view.turns is None:
+        return q[:, None, :]
+    cos, sin = view.turns
+    turned: Floats = cos * q[:, None] + sin * rotated(q)[:, None]
+    return turned
+
+
+def by_blocks(view: View, function: Callable[[View], NDArray[Any]]) -> NDArray[Any]:
+    """The arrays that a function returns for blocks of queries, one after the other."""
+    return np.concatenate([function(block) for block in blocks(view)])
+
+
+def blocks(view: View) -> Iterator[View]:
+    """Views of a few queries each, so that what is computed of one fits in memory."""
+    n, T, d = view.keys.shape
+    step = max(1, _BLOCK // (T * max(d, len(view.key_factor))))
+    if step >= n:
+        yield view
+        return
+    for start in range(0, n, step):
+        yield view.subset(np.arange(start, min(start + step, n)))
+
+
+def paired_blocks(view: View, margins: Margins) -> Iterator[tuple[View, Margins]]:
+    """The blocks of a View, each with the margins of its queries."""
+    start = 0
+    for block in blocks(view):
+        rows = slice(start, start + len(block.queries))
+        start = rows.stop
+        own = {name: getattr(margins, name)[rows] for name in Margins._fields}
+        yield block, Margins(**own)
+
+
+def check_numbers(view: View) -> None:
+    """Raises BadTokens where a number of the View is not finite, or too large to square."""
+    names = ("keys", "queries", "key_factor", "query_factor", "value_factor", "value_shift")
+    where = f"layer {view.layer}, head {view.head}: "
+    for name in names:
+        array: Any = getattr(view, name)
+        if array.any():
+            floats(array, where + name)
+    for part in view.turns or ():
+        if not np.isfinite(part).all():
+            raise BadTokens(f"{where}turns has a number that is not finite")
+
+
+def choosing(view: View) -> View:
+    """The View of the queries that have two valid keys or more; others choose nothing.
+
+    Raises BadTokens where there is none.
+    """
+    rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
+    if not len(rows):
+        raise BadTokens(
+            f"layer {view.layer}, head {view.head}: no query has two keys, so that none chooses; "
+            "give longer texts"
+        )
+    return view if len(rows) == len(view.queries) else view.subset(rows)

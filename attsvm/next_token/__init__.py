@@ -1,0 +1,86 @@
+"""Next-token data: sentences, the orders they imply, their problems, and training on them.
+
+    data  = next_token.read_sentences("text.txt")            # or Sentences.of(lines)
+    every = next_token.orders(data)                          # who must rank above whom, by query
+    best  = next_token.solve_attention(every, next_token.embedding_of(data.vocabulary))
+    run   = next_token.two_stages(data)                      # or train(data, …), one stage
+    end   = next_token.sentence_outcome(next_token.SentenceRun.of(run, data))
+
+What is named here is loaded when it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attsvm.next_token.embedding import embedding_of
+    from attsvm.next_token.finite import FinitePart, finite_part
+    from attsvm.next_token.order import Order, orders
+    from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
+    from attsvm.next_token.realizable import Realizability, realizability
+    from attsvm.next_token.sentences import Sentences
+    from attsvm.next_token.text import read_sentences
+    from attsvm.next_token.training.outcome import SentenceOutcome, sentence_outcome
+    from attsvm.next_token.training.proofs import SentenceProof
+    from attsvm.next_token.training.runs import SentenceRun
+    from attsvm.next_token.training.stages import Stages, two_stages
+    from attsvm.next_token.training.train import train
+
+# Name -> the module of this folder that it lives in.
+_HOMES = {
+    "Columns": "problems",
+    "FinitePart": "finite",
+    "Order": "order",
+    "Realizability": "realizable",
+    "SentenceOutcome": "training.outcome",
+    "SentenceProof": "training.proofs",
+    "SentenceRun": "training.runs",
+    "Sentences": "sentences",
+    "Stages": "training.stages",
+    "embedding_of": "embedding",
+    "finite_part": "finite",
+    "orders": "order",
+    "read_sentences": "text",
+    "realizability": "realizable",
+    "sentence_outcome": "training.outcome",
+    "solve_attention": "problems",
+    "solve_decoder": "problems",
+    "train": "training.train",
+    "two_stages": "training.stages",
+}
+
+__all__ = [
+    "Columns",
+    "FinitePart",
+    "Order",
+    "Realizability",
+    "SentenceOutcome",
+    "SentenceProof",
+    "SentenceRun",
+    "Sentences",
+    "Stages",
+    "embedding_of",
+    "finite_part",
+    "orders",
+    "read_sentences",
+    "realizability",
+    "sentence_outcome",
+    "solve_attention",
+    "solve_decoder",
+    "train",
+    "two_stages",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What is listed here, from the module it lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The listed names."""
+    return sorted(__all__)

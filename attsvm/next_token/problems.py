@@ -1,0 +1,300 @@
+"""The two problems of next-token training: the decoder's and the attention's.
+
+    W_ov:   (e_n(x) − e_v)ᵀ W E[x] ≥ 1        for every collocation x and every v ≠ n(x)
+    W_kq:   (E[i] − E[j])ᵀ W E[q] ≥ 1         where i is above j in the order of q
+            (E[i] − E[j])ᵀ W E[q] = 0         where they are tied, on a common cycle
+
+Both are ordinary Problems. Covering edges are enough: the others follow, with a margin of 2 or
+more. Where tokens are orthonormal both fall apart by token or query, the first has the solution
+Σ_x (e_n(x) − 1/N) E[x]ᵀ, and each part of the second is a small problem on the order's graph.
+
+Theory: [huang2024nexttoken], with ties [li2024mechanics].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from attsvm._utils.arrays import Floats, Ints, rectangular
+from attsvm._utils.card import Card
+from attsvm._utils.expected import expect, positive
+from attsvm._utils.result import Result
+from attsvm.certificate import Certificate, certify
+from attsvm.errors import BadTokens
+from attsvm.next_token.embedding import embedding_of, orthonormal
+from attsvm.next_token.graph_solver import solve_graph
+from attsvm.next_token.order import Order, checked_orders
+from attsvm.next_token.sentences import Sentences, checked_sentences
+from attsvm.problem.problem import Problem
+from attsvm.solvers.solve import solve
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Columns(Result):
+    """A solution W that falls apart into columns, each with a certificate of its own.
+
+    pieces: the certificates; times: how many columns each stands for. The squares of the columns'
+    norms add up, and so do those of their bounds.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> best = solve_decoder(data, attsvm.embedding_of(3))
+    >>> best.status, best.W.shape, round(float(best.upper) ** 2, 6)  # N − 1
+    ('optimal', (3, 3), 2.0)
+    """
+
+    W: Floats
+    pieces: tuple[Certificate, ...]
+    times: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, found: Certificate) -> Columns:
+        """A problem that does not fall apart: one piece."""
+        expect(found, Certificate, "found", make="solve(problem) gives one")
+        return cls(np.zeros(found.problem.shape) if found.W is None else found.W, (found,), (1,))
+
+    @property
+    def lower(self) -> float:
+        """No solution has a smaller norm."""
+        return self._sum([piece.lower for piece in self.pieces], down=True)
+
+    @property
+    def upper(self) -> float:
+        """A solution of this norm is at hand; inf without one."""
+        return self._sum([piece.upper for piece in self.pieces], down=False)
+
+    @property
+    def gap(self) -> float:
+        """upper/lower − 1; 0 where nothing is asked for and 0 is the solution."""
+        if self.upper == 0:
+            return 0.0
+        return self.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
+
+    @property
+    def status(self) -> str:
+        """The worst of the pieces': inseparable, stalled, optimal."""
+        states = {piece.status for piece in self.pieces}
+        return next((s for s in ("inseparable", "stalled") if s in states), "optimal")
+
+    @property
+    def message(self) -> str:
+        """One sentence on what is proved."""
+        bad = next((piece for piece in self.pieces if piece.status != "optimal"), None)
+        if bad is not None:
+            return bad.message
+        return (
+            f"optimal: frobenius norm in [{self.lower:.12g}, {self.upper:.12g}], "
+            f"gap {self.gap:.1e}, {sum(self.times)} columns"
+        )
+
+    def _sum(self, values: list[float], *, down: bool) -> float:
+        """√Σ times·value², rounded down or up: a sum of k squares errs by k + 2 units at most."""
+        slack = (len(values) + 4) * 2.0**-53
+        # In parts of a power of two near the largest: a square may leave the range of floats.
+        unit = 2.0 ** (np.frexp(max(values, default=1.0))[1] - 1)
+        total = float(np.sqrt(np.dot(self.times, np.square(np.divide(values, unit))))) * unit
+        return total * (1 - slack if down else 1 + slack)
+
+    def _card(self) -> Card:
+        facts = {"status": self.status, "lower": self.lower, "upper": self.upper, "gap": self.gap}
+        return Card("Columns", self.message, facts | {"W": str(self.W.shape)}, brief=True)
+
+
+def decoder_problem(sentences: Sentences, E: Floats) -> Problem:
+    """The problem of W_ov (N, d): each token's follower beats every other token."""
+    N = sentences.vocabulary
+    E = embedding_of(N, E)
+    tokens = np.flatnonzero(sentences.follows >= 0)
+    if not len(tokens) or N < 2:
+        raise BadTokens("the decoder's problem needs a collocation and at least two tokens")
+    after = sentences.follows[tokens]
+    lo = np.broadcast_to(np.arange(N), (len(tokens), N))
+    lo = lo[lo != after[:, None]]
+    query = np.repeat(np.arange(len(tokens)), N - 1)
+    return Problem(
+        np.eye(N),
+        E[tokens],
+        after[query],
+        lo,
+        query,
+        np.ones(len(lo)),
+        _NONE,
+        _NONE,
+        _NONE,
+        np.empty(0),
+    )
+
+
+def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) -> Columns:
+    """The solution of the decoder's problem: its closed form where tokens are orthonormal.
+
+    All columns are then alike up to the order of tokens, and one certificate serves for all.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> best = solve_decoder(data, attsvm.embedding_of(3))
+    >>> best.W.round(3)
+    array([[-0.333, -0.333,  0.667],
+           [ 0.667, -0.333, -0.333],
+           [-0.333,  0.667, -0.333]])
+    """
+    E = embedding_of(checked_sentences(sentences).vocabulary, E)
+    tol = None if tol is None else positive(tol, "tol")
+    if not orthonormal(E):
+        return Columns.whole(solve(decoder_problem(sentences, E), "frobenius", tol=tol))
+    N = sentences.vocabulary
+    tokens = np.flatnonzero(sentences.follows >= 0)
+    W = np.zeros((N, E.shape[1]))
+    W[:, tokens] = -1.0 / N
+    W[sentences.follows[tokens], tokens] += 1.0
+    one = Problem.from_rows(np.eye(N)[0] - np.eye(N)[1:])  # the follower first
+    column = np.eye(N)[:, :1] - 1.0 / N
+    piece = certify(one, "frobenius", column, np.full(N - 1, 1.0 / N), tol=tol)
+    return Columns(W, (piece,), (len(tokens),))
+
+
+def attention_problem(orders: Mapping[int, Order], E: Floats) -> Problem:
+    """The problem of W_kq (d, d): margins over the covering edges of every order, ties inside
+    components."""
+    E = _embedding(orders, E)
+    hi, lo, tie_hi, tie_lo, margin_query, tie_query = [], [], [], [], [], []
+    asked = [order for order in orders.values() if len(order.tokens)]
+    for place, order in enumerate(asked):
+        above, below = order.covers
+        hi.append(order.tokens[above])
+        lo.append(order.tokens[below])
+        margin_query.append(np.full(len(above), place))
+        head, other = _ties(order)
+        tie_hi.append(order.tokens[head])
+        tie_lo.append(order.tokens[other])
+        tie_query.append(np.full(len(head), place))
+    m, count = sum(map(len, hi)), sum(map(len, tie_hi))
+    if not m and not count:
+        raise BadTokens("no token is above another: there is nothing to separate")
+    return Problem(
+        E,
+        E[[order.query for order in asked]],
+        _joined(hi),
+        _joined(lo),
+        _joined(margin_query),
+        np.ones(m),
+        _joined(tie_hi),
+        _joined(tie_lo),
+        _joined(tie_query),
+        np.zeros(count),
+    )
+
+
+def solve_attention(orders: Mapping[int, Order], E: Floats, *, tol: float | None = None) -> Columns:
+    """The solution of the attention's problem, query by query where tokens are orthonormal.
+
+    >>> import attsvm
+    >>> from attsvm.next_token import orders
+    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> best = solve_attention(orders(data), attsvm.embedding_of(3))
+    >>> best.status, round(float(best.upper), 4)
+    ('optimal', 1.0)
+    """
+    E = _embedding(orders, E)
+    tol = None if tol is None else positive(tol, "tol")
+    if not orthonormal(E):
+        return Columns.whole(solve(attention_problem(orders, E), "frobenius", tol=tol))
+    asked = [order for order in orders.values() if len(order.tokens) and len(order.covers[0])]
+    found = [_solve_column(order, tol) for order in asked]
+    W = np.zeros((E.shape[1],) * 2)
+    for order, piece in zip(asked, found, strict=True):
+        if piece.W is not None:
+            W[order.tokens, order.query] = (piece.W[:, 0] / _roots(order))[order.component]
+    return Columns(W, tuple(found), (1,) * len(found))
+
+
+def _solve_column(order: Order, tol: float | None) -> Certificate:
+    """The Certificate of one query's problem, by descent on the graph, or by the general solver
+    where that does not reach the tolerance."""
+    problem = column_problem(order)
+    above, below = order.covers
+    size = _roots(order) ** 2
+    u, lam = solve_graph(order.component[above], order.component[below], size)
+    best = certify(problem, "frobenius", u * np.sqrt(size), lam, tol=tol)
+    if best.status != "optimal":
+        best = solve(problem, "frobenius", tol=tol)
+    return replace(best, problem=replace(problem))  # without the rows formed on the way
+
+
+def certify_whole(orders: Mapping[int, Order], E: Floats, columns: Columns) -> Certificate:
+    """The Certificate of the whole Problem from the columns' solution, ties included."""
+    asked = [order for order in orders.values() if len(order.tokens)]
+    pieces = iter(columns.pieces)
+    multipliers, tie_multipliers = [], []
+    for order in asked:
+        if len(order.covers[0]):
+            piece = next(pieces)
+            multipliers.append(np.linalg.norm(columns.W[:, order.query]) * piece.multipliers)
+        # A tie carries what its token needs: the combination of all rows is W itself.
+        head, _ = _ties(order)
+        tie_multipliers.append(-columns.W[order.tokens[head], order.query])
+    return certify(
+        attention_problem(orders, E),
+        "frobenius",
+        columns.W,
+        _joined(multipliers),
+        _joined(tie_multipliers),
+    )
+
+
+def column_problem(order: Order) -> Problem:
+    """The problem of one query, one unknown x_c = √size_c · u_c for each component c of tokens.
+
+    x_i/√size_i − x_j/√size_j ≥ 1 over the covering edges; ‖x‖ is the norm of the column.
+    """
+    root = _roots(order)
+    above, below = order.covers
+    C, m = len(root), len(above)
+    keys = _units(1 << (C - 1).bit_length())[:C, :C] if order.acyclic else np.diag(1 / root)
+    return Problem(
+        keys,
+        np.ones((1, 1)),
+        order.component[above],
+        order.component[below],
+        np.zeros(m, np.int64),
+        np.ones(m),
+        _NONE,
+        _NONE,
+        _NONE,
+        np.empty(0),
+    )
+
+
+def _embedding(orders: Mapping[int, Order], E: Floats) -> Floats:
+    """E (N, d) as an array; raises BadTokens unless each token of the orders has a row."""
+    every = checked_orders(orders).values()
+    return embedding_of(next((o.vocabulary for o in every), (*rectangular(E, "E").shape, 1)[0]), E)
+
+
+@lru_cache(maxsize=16)
+def _units(n: int) -> Floats:
+    """The unit vectors of n dimensions, shared by all problems that need them."""
+    return np.eye(n)
+
+
+def _roots(order: Order) -> Floats:
+    """√(number of tokens) of each component."""
+    return np.sqrt(np.bincount(order.component))
+
+
+def _ties(order: Order) -> tuple[Ints, Ints]:
+    """(first, other): for each token that is not the first of its component, both places."""
+    first = order.first[order.component]
+    other = np.flatnonzero(first != np.arange(len(first)))
+    return first[other], other
+
+
+def _joined(parts: list[Ints] | list[Floats]) -> Ints:
+    """The parts one after the other."""
+    return np.concatenate(parts) if parts else _NONE

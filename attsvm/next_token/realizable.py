@@ -1,0 +1,326 @@
+"""Realizability: whether one order for each query explains every sentence, and why when not.
+
+Data are realizable when the collocations pair each follower with one token, every sentence has
+exactly one distinct optimal token (one followed by its label), and no order of a query has a cycle.
+The theorems of the paper ask for more: Assumption 1, every token has a follower and no token is
+confused; Assumption 3, the optimal token of a sentence occurs at least as often as any non-optimal
+one. Assumption 2, orthonormal tokens, is about the embedding. In the paper's setting the data are
+also closed under prefixes: each prefix of a sentence is a sentence, and the next token its label.
+
+Theory: [huang2024nexttoken].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from attsvm._utils.arrays import Bools, Ints
+from attsvm._utils.card import Card
+from attsvm._utils.result import Result
+from attsvm.next_token.order import KINDS, Order, checked_orders, orders
+from attsvm.next_token.sentences import Sentences, checked_sentences
+
+# The kinds of faults, in the order in which they are told.
+FAULTS = (
+    "no-collocations",
+    "not-injective",
+    "no-optimal",
+    "several-optimal",
+    "contradiction",
+    "cycle",
+)
+# Faults told in detail, of each kind; all are counted.
+DETAILS = 20
+# Longest quotations: tokens of a sentence, characters of a word.
+_TOKENS, _LETTERS = 12, 40
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One reason why data are not realizable: its kind (one of FAULTS), a sentence that names what
+    is wrong, and the places of the sentences concerned."""
+
+    kind: str
+    message: str
+    sentences: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Realizability(Result):
+    """Whether data are realizable, and why not.
+
+    reasons: the first DETAILS faults of each kind; counts: how many there are, by kind.
+    exceptions: the sentences in which a non-optimal token occurs more often than the optimal one.
+    confused: the queries with a confused token; unknown: the tokens without a follower; unclosed:
+    the sentences whose prefix, one token shorter, is neither a sentence nor a collocation.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1, 0], [1, 0, 1]], collocations="copy")
+    >>> realizability(data)
+    Realizability(realizable)
+    """
+
+    reasons: tuple[Fault, ...]
+    counts: dict[str, int]
+    exceptions: Ints
+    confused: Ints
+    unknown: Ints
+    unclosed: Ints
+
+    @property
+    def realizable(self) -> bool:
+        """Whether there is no fault."""
+        return not any(self.counts.values())
+
+    @property
+    def dominant(self) -> bool:
+        """Whether the optimal token of each sentence occurs at least as often as any non-optimal
+        one: Assumption 3, no part of realizability."""
+        return not self.exceptions.size
+
+    @property
+    def closed(self) -> bool:
+        """Whether the data hold every prefix of their sentences."""
+        return not self.unclosed.size
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Why the data are outside Assumptions 1 and 3 of the paper; empty inside them."""
+        said = (
+            (not self.realizable, self.headline.replace("not", "not realizable", 1)),
+            (self.unknown.size, f"{self.unknown.size} tokens without a follower"),
+            (self.confused.size, f"confused tokens before {self.confused.size} queries"),
+            (
+                self.exceptions.size,
+                f"in {self.exceptions.size} sentences a non-optimal token occurs more often than "
+                "the optimal one",
+            ),
+        )
+        return tuple(words for holds, words in said if holds)
+
+    @property
+    def more(self) -> dict[str, int]:
+        """How many faults of each kind are counted but not told in detail."""
+        told = {kind: sum(fault.kind == kind for fault in self.reasons) for kind in self.counts}
+        return {kind: n - told[kind] for kind, n in self.counts.items() if n > told[kind]}
+
+    @property
+    def headline(self) -> str:
+        """In a few words: realizable, or how many faults of each kind there are."""
+        said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
+        return f"not: {said}" if said else "realizable"
+
+    def _card(self) -> Card:
+        told = {
+            "kind": [fault.kind for fault in self.reasons],
+            "what is wrong": [fault.message for fault in self.reasons],
+        }
+        many = sum(self.counts.values())
+        return Card("Realizability", self.headline, {}, told, many, brief=True)
+
+
+def realizability(
+    sentences: Sentences, found_orders: Mapping[int, Order] | None = None
+) -> Realizability:
+    """Whether the sentences are realizable, with every fault counted and the first told.
+
+    found_orders: `orders(sentences)`, when they are at hand.
+
+    >>> import attsvm
+    >>> data = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
+    >>> found = realizability(data)
+    >>> found.realizable, {kind: n for kind, n in found.counts.items() if n}
+    (False, {'contradiction': 1, 'cycle': 1})
+    """
+    checked_sentences(sentences)
+    if found_orders is not None:
+        checked_orders(found_orders)
+    asked = orders(sentences) if found_orders is None else found_orders
+    tokens, times = sentences.distinct
+    best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
+    number = best.sum(axis=1)
+    known = bool((sentences.follows >= 0).any())
+    shared = _shared(sentences)
+    # Without any follower no sentence has an optimal token: said once.
+    none = np.flatnonzero(number == 0) if known else np.zeros(0, np.int64)
+    several = np.flatnonzero(number > 1)
+    torn = _torn(sentences)
+    cyclic = [order for order in asked.values() if not order.acyclic]
+    told: list[Fault] = []
+    if not known:
+        told.append(_no_collocations())
+    told += [_not_injective(sentences, y) for y in shared[:DETAILS]]
+    told += [_no_optimal(sentences, int(s)) for s in none[:DETAILS]]
+    told += [_several(sentences, int(s), tokens[s, best[s]]) for s in several[:DETAILS]]
+    told += [_contradiction(sentences, context) for context in torn[:DETAILS]]
+    told += [_cycle(sentences, order) for order in cyclic[:DETAILS]]
+    sizes = (not known, len(shared), len(none), len(several), len(torn), len(cyclic))
+    counts = dict(zip(FAULTS, map(int, sizes), strict=True))
+    return Realizability(
+        tuple(told),
+        counts,
+        exceptions=_exceptions(sentences, asked, best, times),
+        confused=np.array([q for q, o in asked.items() if KINDS[1] in o.kinds], np.int64),
+        unknown=np.flatnonzero(sentences.follows < 0),
+        unclosed=_unclosed(sentences),
+    )
+
+
+def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = None) -> Bools:
+    """Whether a sentence has one optimal token, above all its others in the query's order (S,).
+
+    Of these sentences alone the orders have no cycle: they are realizable but for collocations that
+    share a follower. found_orders: `orders(sentences)`, when they are at hand.
+
+    >>> import attsvm
+    >>> lines = [[0, 1, 0], [1, 0, 0], [0, 1, 1], [2, 2, 3]]
+    >>> explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
+    [False, True, False, False]
+    """
+    asked = orders(sentences) if found_orders is None else found_orders
+    tokens, _ = sentences.distinct
+    best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
+    fine = best.sum(axis=1) == 1
+    component = np.full(sentences.vocabulary, -1, np.int64)
+    for query, order in asked.items():
+        component[order.tokens] = order.component
+        for s in np.flatnonzero(fine & (sentences.queries == query)):
+            own = component[tokens[s, best[s]][0]]
+            others = tokens[s, (tokens[s] >= 0) & ~best[s]]
+            fine[s] = not (component[others] == own).any()
+        component[order.tokens] = -1
+    return fine
+
+
+def _shared(sentences: Sentences) -> Ints:
+    """The tokens that follow two others or more."""
+    follows = sentences.follows[sentences.follows >= 0]
+    return np.flatnonzero(np.bincount(follows, minlength=sentences.vocabulary) > 1)
+
+
+def _torn(sentences: Sentences) -> list[Ints]:
+    """The sentences of each context with two labels or more, the contexts as they come."""
+    if not sentences.size:
+        return []
+    context, labels = sentences.contexts, sentences.labels
+    by_context = np.argsort(context, kind="stable")
+    groups = np.split(by_context, np.flatnonzero(np.diff(context[by_context])) + 1)
+    found = [
+        group for group in groups if len(group) > 1 and (labels[group] != labels[group[0]]).any()
+    ]
+    return sorted(found, key=lambda group: int(group[0]))
+
+
+def _exceptions(sentences: Sentences, asked: Mapping[int, Order], best: Bools, times: Ints) -> Ints:
+    """The sentences whose optimal token is outnumbered by a non-optimal one."""
+    N = sentences.vocabulary
+    lowest = [o.query * N + o.tokens[o.kinds == KINDS[2]] for o in asked.values()]
+    keys = np.concatenate([np.zeros(0, np.int64), *lowest])
+    tokens, _ = sentences.distinct
+    # Where the sentence ends, −1 would be a token of the query before it.
+    here = np.where(tokens >= 0, sentences.queries[:, None] * N + tokens, -1)
+    rival = np.where(np.isin(here, keys) & ~best, times, 0).max(axis=1, initial=0)
+    own = np.where(best, times, 0).max(axis=1, initial=0)
+    return np.flatnonzero((own > 0) & (rival > own))
+
+
+def _unclosed(sentences: Sentences) -> Ints:
+    """The sentences whose prefix, one token shorter, is not in the data."""
+    rows = zip(sentences.words.tolist(), sentences.lengths.tolist(), strict=True)
+    contexts = [tuple(words[:length]) for words, length in rows]
+    known = {(*c, y) for c, y in zip(contexts, sentences.labels.tolist(), strict=True)}
+    known |= set(enumerate(sentences.follows.tolist()))
+    return np.array([s for s, c in enumerate(contexts) if c not in known], np.int64)
+
+
+def _no_collocations() -> Fault:
+    return Fault(
+        "no-collocations",
+        "no token has a known follower: write two-token lines, or give collocations (a file, "
+        "bigrams or copy)",
+    )
+
+
+def _not_injective(sentences: Sentences, follower: int) -> Fault:
+    before = np.flatnonzero(sentences.follows == follower)
+    return Fault(
+        "not-injective",
+        f"{_word(sentences, follower)} follows {_listed(sentences, before)}: a token may follow "
+        "only one",
+    )
+
+
+def _no_optimal(sentences: Sentences, s: int) -> Fault:
+    label = int(sentences.labels[s])
+    before = np.flatnonzero(sentences.follows == label)
+    known = f"follows {_listed(sentences, before)}" if before.size else "is no token's follower"
+    return Fault(
+        "no-optimal",
+        f"{quoted(sentences, s)}: no token of it is followed by its label, which {known}",
+        (s,),
+    )
+
+
+def _several(sentences: Sentences, s: int, best: Ints) -> Fault:
+    return Fault(
+        "several-optimal",
+        f"{quoted(sentences, s)}: its label follows {_listed(sentences, best)}, all in it, where "
+        "one must be optimal",
+        (s,),
+    )
+
+
+def _contradiction(sentences: Sentences, group: Ints) -> Fault:
+    labels = sentences.labels[group]
+    first, second = int(group[0]), int(group[(labels != labels[0]).argmax()])
+    number = len(np.unique(labels))
+    return Fault(
+        "contradiction",
+        f"{quoted(sentences, first)} and {quoted(sentences, second)} have the same tokens before "
+        f"the same query and {'two' if number == 2 else number} labels: allow several labels of "
+        "one context with --ties",
+        (first, second),
+    )
+
+
+def _cycle(sentences: Sentences, order: Order) -> Fault:
+    tokens, made = order.cycle()
+    words = " > ".join(_word(sentences, x) for x in [*tokens, tokens[0]])
+    places = ", ".join(sentences.where(s) for s in made)
+    return Fault(
+        "cycle",
+        f"with the query {_word(sentences, order.query)} the order goes round, {words}, by "
+        f"{places}: allow cycles as ties with --ties",
+        tuple(made),
+    )
+
+
+def _word(sentences: Sentences, token: int) -> str:
+    """A token's name, cut when it is long, with escapes for what a terminal would obey."""
+    name = sentences.word(token)
+    shown = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown
+    )
+
+
+def _listed(sentences: Sentences, tokens: Iterable[int]) -> str:
+    """'a', 'a and b', 'a, b and 3 more'."""
+    words = [_word(sentences, x) for x in list(tokens)]
+    if len(words) < 3:
+        return " and ".join(words)
+    shown = words[:4] if len(words) > 4 else words[:-1]
+    rest = words[-1] if len(words) <= 4 else f"{len(words) - 4} more"
+    return f"{', '.join(shown)} and {rest}"
+
+
+def quoted(sentences: Sentences, s: int) -> str:
+    """Where a sentence stands and what it says, its middle left out when it is long."""
+    words = [_word(sentences, x) for x in sentences.words[s, : sentences.lengths[s]]]
+    if len(words) > _TOKENS:
+        words = [*words[: _TOKENS // 2], "…", *words[-_TOKENS // 2 :]]
+    label = _word(sentences, int(sentences.labels[s]))
+    return f"{sentences.where(s)} ({' '.join(words)} → {label})"

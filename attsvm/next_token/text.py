@@ -1,0 +1,326 @@
+"""Sentences from a text file: one a line, its tokens numbers or words, its last token the label."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attsvm._utils.expected import file_path, function, shown, whole
+from attsvm._utils.files import beside, check_in, check_out
+from attsvm._utils.memory import require
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.next_token.numbering import INFERRED
+from attsvm.next_token.prose import Cleaning, Numbered, prose_sentences
+from attsvm.next_token.sentences import Sentences
+
+Tokenizer = Callable[[str], Sequence[Any]]
+Line = tuple[int, list[Any]]
+
+_WHOLE = re.compile(r"-?[0-9]+")
+# Digits of a token number; more cannot be the place of a token in any vocabulary.
+_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a file held: its sentences, and what a smaller vocabulary left out of them.
+
+    left_out_words: distinct words beyond the vocabulary; left_out_tokens: their occurrences;
+    left_out_lines: lines with too few words left to be what they were, a sentence or a collocation;
+    left_out_collocations: lines of the collocations' file with such a word; skipped: lines or
+    sentences of prose that were too short; mode: how followers were found, "bigrams" or "copy", or
+    None where they are written.
+    """
+
+    sentences: Sentences
+    left_out_words: int = 0
+    left_out_tokens: int = 0
+    left_out_lines: int = 0
+    left_out_collocations: int = 0
+    skipped: int = 0
+    mode: str | None = None
+
+
+def read_sentences(
+    file: Path | str,
+    *,
+    collocations: Path | str | None = None,
+    tokenizer: Tokenizer | None = None,
+    vocabulary: int | None = None,
+    limit: int | None = None,
+    prose: bool = False,
+    lower: bool = False,
+    strip: bool = False,
+    shortest: int | None = None,
+) -> Sentences:
+    """The sentences and collocations of a text file.
+
+    prose: a running text, read by its sentences instead of its lines; lower: words in lower case;
+    strip: no punctuation at the ends of words; shortest: skip lines or sentences of fewer tokens.
+    The others are as in `attsvm.next_token.reading`.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "text.txt"
+    >>> _ = file.write_text("The cat sat on the mat. The dog sat,\\ntoo. Why?")
+    >>> read_sentences(file, prose=True, lower=True, strip=True)
+    Sentences(2 distinct of 2, 7 tokens, 5 collocations)
+    """
+    cleaning = Cleaning(prose=prose, lower=lower, strip=strip, shortest=shortest)
+    found = reading(
+        file,
+        collocations=collocations,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        limit=limit,
+        cleaning=cleaning,
+    )
+    return found.sentences
+
+
+def reading(
+    file: Path | str,
+    *,
+    collocations: Path | str | None = None,
+    tokenizer: Tokenizer | None = None,
+    vocabulary: int | None = None,
+    limit: int | None = None,
+    cleaning: Cleaning | None = None,
+) -> Reading:
+    """The sentences and collocations of a text file, and what was left out of it.
+
+    file: UTF-8 text, a line w_1 … w_L y is a sentence with the label y, a line of two tokens a
+    collocation; blank lines count as lines and hold nothing. Tokens are token numbers when all of
+    the file are whole numbers, and words otherwise.
+    collocations: "bigrams" or "copy" as in `Sentences.of`, or a file of lines x n(x).
+    tokenizer: makes a list of tokens of a line; without it a line is split at white space.
+    vocabulary: of numbers, its size N; of words, how many of the most frequent are kept (the first
+    seen among equals). The others are left out of the lines as if they were not written; lines
+    that get shorter than a sentence are left out whole (a sentence does not become a collocation).
+    limit: the number of lines, or sentences of prose, that are kept.
+    cleaning: prose, lower case, punctuation, the shortest line; nothing of it by default. In prose
+    collocations are "bigrams" unless they are given.
+    """
+    clean = Cleaning() if cleaning is None else cleaning
+    for name, number in (("vocabulary", vocabulary), ("limit", limit)):
+        if number is not None:
+            whole(number, name, least=1, kind=BadTokens)
+    tokenizer = function(tokenizer, "tokenizer")
+    source = file_path(file, "file")
+    if limit is None and source.is_file():  # a word of six letters takes about 70 bytes in a list
+        require(12.0 * source.stat().st_size, source.name)
+    skips = Skips()
+    lines = list(_lines(source, tokenizer, clean, limit, skips))
+    if not lines and skips.number:
+        raise BadTokens(
+            f"{source} has no {'sentence' if clean.prose else 'line'} of {clean.least} or more "
+            f"tokens: {skips.number} are shorter"
+        )
+    if not lines:
+        blank = "no words" if clean.prose or clean.strip else "only blank lines"
+        said = f"holds {blank}" if source.stat().st_size else "is empty"
+        raise BadTokens(f"{source} {said}: write one sentence a line, its label last")
+    for number, line in lines:
+        if len(line) < 2:
+            raise BadTokens(
+                f"line {number} of {source} has one token: a sentence is two or more tokens and a "
+                "label, a collocation two tokens; skip such lines with --shortest 2, or read a "
+                "running text with --prose"
+            )
+    if clean.prose and collocations is None:
+        collocations = "bigrams"
+    mode = collocations if isinstance(collocations, str) and collocations in INFERRED else None
+    listed = None
+    if collocations is not None and mode is None:
+        listed = file_path(collocations, "collocations")
+    pairs = [] if listed is None else list(_pairs(listed, tokenizer, clean))
+    if _whole_numbers(lines, source):
+        if listed is not None and not _whole_numbers(pairs, listed):
+            raise BadTokens(
+                f"{listed} holds words and {source} token numbers: write both as numbers"
+            )
+        return Reading(_sentences(lines, pairs, mode, vocabulary), skipped=skips.number, mode=mode)
+    lines = [(number, [_word(w, number) for w in line]) for number, line in lines]
+    pairs = [(number, [_word(w, number) for w in pair]) for number, pair in pairs]
+    if vocabulary is None:
+        return Reading(_sentences(lines, pairs, mode, None), skipped=skips.number, mode=mode)
+    found = _most_frequent(lines, pairs, mode, vocabulary)
+    return replace(found, skipped=skips.number, mode=mode)
+
+
+def _sentences(
+    lines: list[Line], pairs: list[Line], mode: str | None, vocabulary: int | None
+) -> Sentences:
+    return Sentences.of(
+        [line for _, line in lines],
+        vocabulary=vocabulary,
+        collocations=[pair for _, pair in pairs] if mode is None else mode,
+        numbers=[number for number, _ in lines],
+        first=1,
+    )
+
+
+def _most_frequent(
+    lines: list[Line], pairs: list[Line], mode: str | None, vocabulary: int
+) -> Reading:
+    """What the most frequent words alone make of the lines."""
+    seen = Counter(word for _, line in lines for word in line)
+    # The sort is stable and a Counter keeps the order of first appearance.
+    kept = set(sorted(seen, key=lambda word: -seen[word])[:vocabulary])
+    shorter, lost = [], 0
+    for number, line in lines:
+        left = [word for word in line if word in kept]
+        short = len(left) < min(len(line), 3)
+        lost += short
+        # Two words left of a sentence count as bigrams, but no line says that they are a pair.
+        if not short or (mode == "bigrams" and len(left) == 2):
+            shorter.append((number, left))
+    if not shorter:
+        raise BadTokens(
+            f"no line keeps enough of its words with the {vocabulary} most frequent: raise the "
+            "vocabulary"
+        )
+    between = [(number, pair) for number, pair in pairs if kept.issuperset(pair)]
+    return Reading(
+        _sentences(shorter, between, mode, None),
+        left_out_words=len(seen) - len(kept),
+        left_out_tokens=sum(times for word, times in seen.items() if word not in kept),
+        left_out_lines=lost,
+        left_out_collocations=len(pairs) - len(between),
+    )
+
+
+@dataclass
+class Skips:
+    """How many lines were too short."""
+
+    number: int = 0
+
+
+def _lines(
+    file: Path,
+    tokenizer: Tokenizer | None,
+    clean: Cleaning,
+    limit: int | None = None,
+    skips: Skips | None = None,
+) -> Iterator[Line]:
+    """(number, tokens) of the lines, or sentences of prose, that are not blank or too short."""
+    found = 0
+    texts = _texts(file)
+    for number, text in prose_sentences(texts, str(file)) if clean.prose else texts:
+        split = text.split() if tokenizer is None else _tokens(text, tokenizer, number)
+        tokens = clean.words(split)
+        if not tokens:
+            continue
+        if len(tokens) < clean.least:
+            if skips is not None:
+                skips.number += 1
+            continue
+        if found == limit:
+            return
+        found += 1
+        yield number, tokens
+
+
+def _texts(file: Path) -> Iterator[Numbered]:
+    """(number, text) of the lines of a text file, counted from 1."""
+    check_in(file, "a text file, one sentence a line")
+    number = 0
+    with file.open("rb") as stream:
+        for block in stream:
+            for raw in block.splitlines():  # CR, LF and both end a line
+                number += 1
+                yield number, _text(raw, number, file)
+
+
+def _text(raw: bytes, number: int, file: Path) -> str:
+    """One line, decoded; the byte-order mark of the first is left out."""
+    try:
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise BadTokens(
+            f"line {number} of {file} is not UTF-8 text (byte {raw[error.start]:#04x}): save the "
+            "file as UTF-8"
+        ) from None
+    if "\0" in text:
+        raise BadTokens(f"line {number} of {file} holds a zero byte: save the file as UTF-8 text")
+    return text
+
+
+def _tokens(text: str, tokenizer: Tokenizer, number: int) -> list[Any]:
+    """What the tokenizer makes of a line; a blank one is not given to it."""
+    if not text.strip():
+        return []
+    tokens = tokenizer(text)
+    if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
+        raise BadTokens(
+            f"the tokenizer makes {type(tokens).__name__} of line {number}: it must make a list of "
+            "words or of numbers"
+        )
+    return list(tokens)
+
+
+def _pairs(file: Path, tokenizer: Tokenizer | None, clean: Cleaning) -> Iterator[Line]:
+    """The lines x n(x) of a file of collocations; raises BadTokens for two followers."""
+    first: dict[Any, Line] = {}
+    for number, pair in _lines(file, tokenizer, replace(clean, prose=False, shortest=None)):
+        if len(pair) != 2:
+            raise BadTokens(
+                f"line {number} of {file} has {len(pair)} tokens: a collocation is a token and the "
+                "one that follows it"
+            )
+        x, y = pair
+        before, (_, other) = first.setdefault(x, (number, pair))
+        if other != y:
+            raise BadTokens(
+                f"{file} gives {x!r} two followers, {other!r} in line {before} and {y!r} in line "
+                f"{number}: a collocation gives each token one"
+            )
+        yield number, pair
+    if not first:
+        raise BadTokens(f"{file} holds no collocation: write a token and its follower on each line")
+
+
+def _whole_numbers(lines: list[Line], file: Path) -> bool:
+    """Whether all tokens are whole numbers; then they are numbers, in place."""
+    for _, line in lines:
+        for token in line:
+            if isinstance(token, str) and not _WHOLE.fullmatch(token):
+                return False
+    for number, line in lines:
+        for place, token in enumerate(line):
+            if isinstance(token, str):
+                if len(token) > _DIGITS:
+                    raise BadTokens(
+                        f"token {token[:_DIGITS]}… in line {number} of {file} is out of range: it "
+                        "is no number of a token"
+                    )
+                line[place] = int(token)
+    return True
+
+
+def _word(token: Any, number: int) -> str:
+    """The token, checked to be a word."""
+    if not isinstance(token, str):
+        raise BadTokens(
+            f"the tokenizer makes {shown(token)} of line {number} and words of others: "
+            "it must make all words or all numbers"
+        )
+    return token
+
+
+def write_lines(file: Path, lines: Iterable[Sequence[Any]], *, force: bool = False) -> None:
+    """Write tokens as a text file in one move, a line each: a whole file appears, or none."""
+    if file.suffix not in ("", ".txt"):
+        raise Unsupported(
+            f"{file.name}: sentences are written as text, to a name that ends in .txt"
+        )
+    if file.is_dir():
+        raise BadTokens(f"{file} is a folder; give the name of a text file")
+    check_out(file, force=force)
+    text = "".join(f"{' '.join(map(str, line))}\n" for line in lines)
+    with beside(file) as target:
+        target.write_text(text, encoding="utf-8", newline="\n")

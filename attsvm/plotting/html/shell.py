@@ -1,0 +1,99 @@
+"""What every page has: one HTML file that loads nothing, its colours, text that is no markup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+# Nothing is loaded from anywhere.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A page before it is put together: words are text, the other parts are HTML.
+
+    assets: the files (package, name) of its own styles and scripts, after the common ones. skip:
+    the id of the part that readers of the keyboard want first, and its name.
+    """
+
+    title: str
+    heading: str
+    description: str
+    main: str
+    footer: str
+    skip: tuple[str, str]
+    letters: str = ""
+    assets: Sequence[tuple[str, str]] = ()
+
+
+def whole_page(parts: Parts) -> str:
+    """The HTML of a page that needs nothing else."""
+    styles = [_asset(place, name) for place, name in parts.assets if name.endswith(".css")]
+    scripts = [_asset(place, name) for place, name in parts.assets if name.endswith(".js")]
+    target, words = parts.skip
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="description" content="{text(parts.description)}">
+<title>{text(parts.title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{_asset("attsvm.plotting.html", "base.css")}{"".join(styles)}</style>
+</head>
+<body>
+<a class="skip" href="#{text(target)}">Skip to {text(words)}</a>
+<header class="top">
+<div><p class="brand">attsvm</p><h1>{text(parts.heading)}</h1></div>
+<button type="button" id="theme" class="control" aria-pressed="false">Dark</button>
+</header>
+{parts.letters}
+<main>
+{parts.main}
+</main>
+<footer>{parts.footer}
+</footer>
+<script>
+{"".join(scripts)}{_asset("attsvm.plotting.html", "theme.js")}</script>
+</body>
+</html>
+"""
+
+
+def _asset(place: str, name: str) -> str:
+    return files(place).joinpath(name).read_text("utf-8")
+
+
+def text(value: object) -> str:
+    """Anything as text that cannot be markup."""
+    return escape(str(value))
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand in a script element: no `<` is left that could end it.
+
+    Numbers in five digits, finer than a pixel; what is not finite is null.
+    """
+    plain = json.dumps(_rounded(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return plain.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _rounded(value: Any) -> Any:
+    """Nested plain data, numbers in five digits: finer than a pixel; what is not finite is None."""
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_rounded(entry) for entry in value]
+    if isinstance(value, float):
+        short = float(f"{value:.5g}")
+        if short != short or short in (float("inf"), float("-inf")):
+            return None
+        return int(short) if short.is_integer() and abs(short) < 1e6 else short
+    return value

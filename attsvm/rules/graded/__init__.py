@@ -1,8 +1,0 @@
-"""Gradients in graded form: sums of rank-one terms whose sizes are any distance apart."""
-
-from __future__ import annotations
-
-from attsvm.rules.graded.form import Graded
-from attsvm.rules.graded.wide import Wide
-
-__all__ = ["Graded", "Wide"]

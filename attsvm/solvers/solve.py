@@ -1,0 +1,214 @@
+"""solve(): picks the solver, runs it, and has its answer judged."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from attsvm import solvers
+from attsvm._utils.expected import positive, shown
+from attsvm.certificate import Certificate, certify
+from attsvm.certificate.scale import exponent
+from attsvm.certificate.soft import soft_lower
+from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
+from attsvm.norms import Norm, norm_of
+from attsvm.norms.norm import check_shape
+from attsvm.problem.problem import MIDDLE, Problem
+from attsvm.problem.selection import Kept, Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.solver import Answer, Solver, zero_row
+
+# A solver by name, as a record or as a function; None: the norm's default.
+Chosen: TypeAlias = str | Solver | Callable[..., Any] | None
+
+
+def solve(
+    problem: Problem,
+    norm: str | Norm = "frobenius",
+    *,
+    tol: float | None = None,
+    C: float | None = None,
+    solver: Chosen = None,
+) -> Certificate:
+    """The Certificate of the least-norm W that meets the problem's rows.
+
+        min ‖W‖  s.t.  Δ_kᵀ W z_k ≥ b_k,  Δ_lᵀ W z_l = c_l
+
+    norm: a name such as "frobenius", "nuclear", "l1.75", or a Norm of one's own. tol: the certified
+    relative gap asked for (1e-8; 1e-6 for nuclear and spectral). C: a budget on the multipliers,
+    for data that cannot be separated: min ½‖W‖² + C Σ ξ_k. solver: a name of
+    `attsvm.solvers.SOLVERS`, a Solver, or a function (problem, norm, tol=…) -> Answer.
+
+    Returns a Certificate whatever the outcome; `.require()` raises when it is not optimal. A
+    solve that stops before the tolerance also warns.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
+    >>> [round(float(x), 5) for x in best.W.ravel()]
+    [-0.09901, 0.9901]
+    """
+    _check_problem(problem)
+    geometry = norm_of(norm)
+    check_shape(geometry, problem.shape)
+    goal = _tolerance(geometry, tol)
+    budget = np.inf if C is None else _budget(C)
+    method = pick(geometry, solver, budget)
+    answer = None if budget < np.inf else zero_row(problem)
+    if answer is None:
+        answer = _run(method, problem, geometry, goal, budget)
+    result = judge(problem, geometry, answer, goal, budget)
+    _warn_if_stalled(result)
+    return result
+
+
+def _warn_if_stalled(found: Certificate) -> None:
+    if found.status == "stalled":
+        said = f"{found.message} (asked for {found.tolerance:.1e})"
+        warnings.warn(said, ConvergenceWarning, stacklevel=3)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """The certificates of selections of one set of tokens: each problem is solved once."""
+
+    tokens: Tokens
+    known: dict[tuple[bytes, type[Norm], str, bool], Certificate] = field(default_factory=dict)
+
+    def of(
+        self, keep: Kept, norm: str | Norm = "frobenius", *, labels: bool = False
+    ) -> Certificate:
+        """The certificate of `Problem.of` at this selection, or of `Problem.of_labels`.
+
+        Warns as `solve` does, at every call.
+        """
+        keep, geometry = Selection.of(self.tokens, keep), norm_of(norm)
+        key = keep.kept.tobytes(), type(geometry), geometry.name, labels
+        if key in self.known:
+            _warn_if_stalled(self.known[key])
+        else:
+            posed = Problem.of_labels if labels else Problem.of
+            self.known[key] = solve(posed(self.tokens, keep), geometry)
+        return self.known[key]
+
+
+def _check_problem(problem: object) -> None:
+    """Raises BadTokens unless it is a Problem, and says how one is made."""
+    if isinstance(problem, Problem):
+        return
+    if isinstance(problem, Tokens):
+        raise BadTokens(
+            "solve takes a Problem, these are Tokens: Problem.of(tokens, [0, 2, …]) with the kept "
+            "token of each input, or Problem.of(tokens, Selection.best(tokens, v))"
+        )
+    raise BadTokens(
+        f"solve takes a Problem, this is {type(problem).__name__}: Problem.of(tokens, kept) or "
+        "Problem.from_rows(differences, queries) makes one"
+    )
+
+
+def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
+    """The answer of a solver, which sees keys, queries and right-hand sides of a middling size.
+
+    With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
+    solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C.
+    """
+    if problem.middling:
+        return _capped(method, problem, norm, tol, budget)
+    a, q = exponent(problem.keys), exponent(problem.queries)
+    s = exponent(np.concatenate([problem.b, problem.c]))
+    scaled = replace(
+        problem,
+        keys=np.ldexp(problem.keys, -a),
+        queries=np.ldexp(problem.queries, -q),
+        b=np.ldexp(problem.b, -s),
+        c=np.ldexp(problem.c, -s),
+        c_error=np.ldexp(problem.c_error, -s),
+    )
+    soft = np.isfinite(budget)
+    cap = _shifted(budget, 2 * (a + q) - s) if soft else np.inf
+    found = _capped(method, scaled, norm, tol, cap)
+    W = None if found.W is None else np.ldexp(found.W, s - a - q)
+    back = s - 2 * (a + q) if soft else 0  # without a budget any multiple of λ serves
+    lam, mu = np.ldexp(found.multipliers, back), np.ldexp(found.tie_multipliers, back)
+    return Answer(W, lam, mu, found.proof)
+
+
+def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
+    """The answer of a solver, which sees a budget of a middling size.
+
+    Beyond it a budget is as good as none, or as zero: λ then lies far below it, or grows with it.
+    """
+    if budget == np.inf or MIDDLE[0] <= budget <= MIDDLE[1]:
+        # What overflows on the way to an answer is no fault of it: the certificate judges.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return method.answer(problem, norm, tol, budget)
+    cap = min(max(budget, MIDDLE[0]), MIDDLE[1])
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = method.answer(problem, norm, tol, cap)
+    pairs = [
+        (np.minimum(found.multipliers * share, budget), found.tie_multipliers * share)
+        for share in (1.0, budget / cap)
+    ]
+    lam, mu = max(pairs, key=lambda pair: soft_lower(problem, norm, *pair))
+    return Answer(found.W, lam, mu, found.proof)
+
+
+def _shifted(x: float, e: int) -> float:
+    """x · 2^e, kept within the floats."""
+    return float(np.clip(np.ldexp(x, int(np.clip(e, -900, 900))), 1e-300, 1e300))
+
+
+def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: float) -> Certificate:
+    """The Certificate of an answer."""
+    return certify(
+        problem,
+        norm,
+        answer.W,
+        answer.multipliers,
+        answer.tie_multipliers,
+        tol=tol,
+        budget=budget,
+    )
+
+
+def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
+    """The solver asked for, or the default of the norm. Raises Unsupported unless it fits."""
+    if solver is None:
+        solver = "frobenius" if norm.euclidean else "fitting"
+    if isinstance(solver, str):
+        if solver not in solvers.SOLVERS:
+            raise Unsupported(
+                f"unknown solver {shown(solver)}: known are {', '.join(solvers.SOLVERS)}"
+            )
+        name, method = f"solver {solver!r}", solvers.SOLVERS[solver]
+    elif isinstance(solver, Solver) or (callable(solver) and not isinstance(solver, type)):
+        method = solver if isinstance(solver, Solver) else Solver.of(solver)
+        name = f"solver {method.purpose!r}"
+    else:
+        raise Unsupported(
+            "a solver is a name, a Solver or a function (problem, norm, tol=…) -> Answer; "
+            f"this is {shown(solver)}"
+        )
+    soft = budget < np.inf
+    if method.takes(norm) and (method.soft or not soft):
+        return method
+    fitting = {key: other for key, other in solvers.SOLVERS.items() if other.takes(norm)}
+    if not method.takes(norm):
+        raise Unsupported(f"{name} does not take norm {norm.name}: {', '.join(fitting)} do")
+    words = ", ".join(key for key, other in fitting.items() if other.soft)
+    raise Unsupported(f"{name} takes no budget C in norm {norm.name}: {words} do")
+
+
+def _tolerance(norm: Norm, tol: float | None) -> float:
+    if tol is None:
+        return norm.tolerance
+    return positive(tol, "tol")
+
+
+def _budget(C: float) -> float:
+    return positive(C, "C")

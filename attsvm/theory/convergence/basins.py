@@ -1,0 +1,223 @@
+"""basin(): from which starts on every run is held by a selection, proved.
+
+Two families of sets round the ray of W^mm, each kept by all steps of length at most lr:
+
+- cones {corr(W, W^mm) ≥ c, ‖W‖ ≥ R(c)}, the least R(c) for a grid of angles;
+- tubes {ρ ≥ ρ(r), ‖P − P⋆‖ ≤ r}, W = ρ W^mm + P, the least ρ(r) for a grid of radii.
+
+A run that starts in one of them keeps the selection for ever and tends to the direction of W^mm.
+What lies outside is not claimed to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
+from attsvm._utils.card import Card
+from attsvm._utils.expected import positive
+from attsvm._utils.interval import Interval, up
+from attsvm._utils.result import Table, draw
+from attsvm.errors import NotConverged, Unsupported
+from attsvm.problem.selection import Kept, Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.theory.convergence import cone, tube
+from attsvm.theory.convergence import decomposition as standing
+from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import Prover, whole_log2
+from attsvm.theory.convergence.rows import Rows
+from attsvm.training.losses import Loss
+from attsvm.training.optimizers import RuleLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Angles and radii of the grids, and how finely norms are found.
+_ANGLES = np.concatenate([np.geomspace(1e-3, 0.2, 25), np.linspace(0.22, 1.5, 33)])
+_RADII = 24
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Basin(Table):
+    """Cones and tubes that hold every run started in them.
+
+    selection (n,), direction W^mm (d, dq) and its norm; angles (g,) in radians and the least norms
+    (g,) of the cones (inf where there is none); centre P⋆ (d, dq), radii (j,) and the least heights
+    ρ (j,) of the tubes. lr: the longest step.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
+    >>> [round(held.least_norm(angle), 2) for angle in (0.1, 0.75)]
+    [3.76, 5.08]
+    """
+
+    selection: Ints
+    direction: Floats
+    norm: float
+    angles: Floats
+    norms: Floats
+    centre: Floats
+    radii: Floats
+    heights: Floats
+    rule: str
+    lr: float
+    _inside: Callable[[Floats], bool]
+
+    @np.errstate(all="ignore")
+    def holds(self, W: Any) -> bool:
+        """Whether W (d, dq), or a prompt (d,), lies in a cone or a tube, rounding included."""
+        array = numbers(detached(W), "W").astype(np.float64, copy=False)
+        if array.ndim == 1 and self.direction.shape[1] == 1:
+            array = array[:, None]
+        if array.shape != self.direction.shape:
+            raise Unsupported(f"W has shape {array.shape}; this basin is of {self.direction.shape}")
+        return bool(np.isfinite(array).all()) and self._inside(array)
+
+    def least_norm(self, angle: float) -> float:
+        """The norm from which on every start within this angle of W^mm is held; inf without one."""
+        wide = self.norms[self.angles >= positive(angle, "angle", zero=True)]
+        return float(wide.min(initial=np.inf))
+
+    def columns(self) -> dict[str, Any]:
+        """Angles in degrees, and the norms from which on a start within each is held."""
+        least = [self.least_norm(float(angle)) for angle in self.angles]
+        return {"angle": np.degrees(self.angles), "least_norm": np.array(least)}
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The least norm at which a start is held, over its angle to the max-margin direction.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("basin", self, ax=ax, style=style)
+
+    def _card(self) -> Card:
+        some = np.isfinite(self.norms)
+        if some.any():
+            widest = np.degrees(self.angles[some].max())
+            said = (
+                f"cones up to {widest:.3g}° wide, from norm {self.norms[some].min():.3g} on; "
+                f"{self.rule}, steps up to {self.lr:g}"
+            )
+        else:
+            said = f"no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g}"
+        least = self.columns()["least_norm"]
+        # Of angles with one norm the widest says it all.
+        widest_of = [k for k in some.nonzero()[0] if k + 1 == len(least) or least[k + 1] > least[k]]
+        held = {name: column[widest_of] for name, column in self.columns().items()}
+        facts = {"selection": self.selection, "norm of W^mm": self.norm}
+        return Card("Basin", said, facts, held, brief=True)
+
+
+@np.errstate(all="ignore")
+def basin(
+    tokens: Tokens,
+    selection: Kept,
+    *,
+    head: Any,
+    rule: RuleLike = "ngd",
+    lr: float = 0.1,
+    loss: str | Loss = "logistic",
+) -> Basin:
+    """The certified basin of a selection: from which norm and angle on every start is held.
+
+    Raises NotConverged where nothing is: the selection is not locally optimal, or its tight rows
+    cannot be verified.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
+    >>> held.holds([0.0, 100.0]), held.holds([100.0, 0.0])
+    (True, False)
+    """
+    made = prover(tokens, head=head, rule=rule, lr=lr, loss=loss)
+    alpha = Selection.of(tokens, selection).indices
+    at = made.ground(alpha)
+    if at.axis is None or at.rows is None:
+        reason = "nothing is known" if at.blocked is None else at.blocked.reason
+        raise NotConverged(f"no start is proved to be held: {reason}")
+    rows, axis, unit = at.rows, at.axis, at.rows.unit
+    cosines = np.cos(_ANGLES) * (1 - 1e-15)
+    norms = _least_norms(made, rows, axis, cosines)
+    centre, radii, heights = Interval(np.zeros(axis.W.lo.shape)), np.empty(0), np.empty(0)
+    if at.frame is not None:
+        centre, radii, heights = _tubes(made, at.frame)
+
+    def inside(W: Floats) -> bool:
+        scaled = np.ldexp(W, -whole_log2(unit))
+        c, R = cone.corr(axis, scaled)
+        if bool(((cosines <= c) & (norms <= R)).any()):
+            return True
+        rho = (axis.W * scaled).sum() / axis.N.squared()
+        P = Interval(scaled) - axis.W * rho
+        off = (P - centre).squared().sum().sqrt()
+        return bool(((heights <= rho.lo) & (radii >= off.hi)).any())
+
+    return Basin(
+        alpha,
+        axis.W.mid * unit,
+        float(axis.N.mid) * unit,
+        _ANGLES,
+        norms * unit,
+        centre.mid * unit,
+        radii * unit,
+        heights,
+        made.rule,
+        made.lr,
+        inside,
+    )
+
+
+def _least_norms(made: Prover, rows: Rows, axis: cone.Axis, c: Floats) -> Floats:
+    """The least norm of each cone up to two per mille, inf beyond 1e12 times ‖W^mm‖."""
+    size = made.steps(rows).size
+
+    def fits(R: Floats) -> Bools:
+        return cone.measure_cone(rows, axis, R, c, size, plain=made.plain).fits
+
+    low = np.full(len(c), np.log(float(axis.N.mid) * 1e-3))
+    high = np.full(len(c), np.log(float(axis.N.mid) * 1e12))
+    never = ~fits(np.exp(high))
+    for _ in range(_HALVINGS):
+        if ((high - low)[~never] <= 2e-3).all():
+            break
+        middle = 0.5 * (low + high)
+        found = fits(np.exp(middle))
+        high, low = np.where(found, middle, high), np.where(found, low, middle)
+    norms = np.exp(high)
+    return np.where(never | ~fits(norms), np.inf, norms)
+
+
+def _tubes(made: Prover, frame: standing.Frame) -> tuple[Interval, Floats, Floats]:
+    """P⋆ in the span of the tight rows, radii, and the least height ρ of each (inf: none)."""
+    still = standing.centre(frame)
+    centre = frame.rows.combined(standing.level_point(frame)[2], frame.active.C)
+    steps = made.steps(frame.rows)
+    N = float(frame.active.N.mid)
+    radii = np.geomspace(1e-2, 1e2, _RADII) * max(N, 1.0)
+    heights = np.full(_RADII, np.inf)
+    for j, radius in enumerate(radii):
+        low, high = 0.0, np.inf
+        tried = 1.0
+        for _ in range(_HALVINGS):
+            here = standing.Place(
+                Interval(tried), still.at, still.log_Z, still.star, Interval(radius), still.shift
+            )
+            D = up(radius * np.array([1.001, 1.01, 1.05, 1.2, 1.5]))
+            held = any(tube.measure(frame, here, steps, D, mode).fits.any() for mode in "AB")
+            if held:
+                high = tried
+            else:
+                low = tried
+            if high == np.inf and tried > 1e7:
+                break
+            if high < np.inf and high - low <= 2e-3 * high:
+                break
+            tried = tried * 4 if high == np.inf else 0.5 * (low + high)
+        heights[j] = high
+    return centre, radii, heights

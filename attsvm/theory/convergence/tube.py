@@ -1,0 +1,242 @@
+"""The tube: from here on W − ρŴ stays in a ball while ρ grows, so the direction tends to Ŵ.
+
+Write W = ρŴ + P with P ⟂ Ŵ. Across Ŵ the gradient is that of a convex log-sum-exp, whose minimiser
+P⋆ has a closed form on the tight rows; everything else is smaller by e^−ρ·slack. If the inequality
+of `fits` holds for a radius D ≥ ‖P − P⋆‖, then for every later step of length at most h along the
+gradient ‖P − P⋆‖ ≤ D, ρ grows, no margin changes its sign, and
+
+    1 − corr(W_t, Ŵ) ≤ (‖P⋆‖ + D)² / (2 ρ_t² N²),        N = ‖Ŵ‖.
+
+docs/convergence.md has the theorem with its proof; the names here are those used there. All
+constants are computed in intervals, for many radii D at once: arrays (g, K) for g radii and K rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attsvm._utils.arrays import Bools, Floats
+from attsvm._utils.interval import Interval, down, total, up
+from attsvm.theory.convergence.decomposition import PAIRS, Frame, Place, column
+
+# Radii tried at once, between ‖P − P⋆‖ and the first radius without margin.
+_RADII = 28
+_GROW = 1 + 2.0**-48
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The steps that are to be covered: each of length at most h (`plain` False), or η times the
+    gradient (`plain` True), one size or one for each radius; and the sum of all rounding errors, at
+    most `errors`, in W."""
+
+    size: Any
+    plain: bool = False
+    errors: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The constants of g radii at once, rounded the safe way; see docs/convergence.md.
+
+    fits: which radii are proved. need: the right side of the inequality, at most D² where it fits.
+    """
+
+    mode: str
+    D: Floats
+    h: Floats
+    omega: Floats
+    beta: Floats
+    pi: Floats
+    Pi: Floats
+    Theta: Floats
+    smooth: Floats
+    need: Floats
+    speed: Floats
+    least_margin: Floats
+    fits: Bools
+
+
+def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Measured:
+    """The constants of every radius D (g,) in mode "A" (wide) or "B" (long steps)."""
+    rows, active = frame.rows, frame.active
+    N, square = active.N, active.square
+    radius = Interval(D[:, None])
+    rho = here.rho - Interval(steps.errors) / N
+    reach = active.across * radius
+    margin = (active.slack + 1.0) * rho + here.at - reach
+    e = (-margin).exp()
+    error = rows.pull.error(e.hi)
+    limit, good, bad = rows.pull.limit, frame.good, frame.bad
+    free = good & ~frame.tight
+    level = active.slack * (-rho) - here.at - here.log_Z  # log of e^(−ρ slack − ⟨a, P⋆⟩)/Ẑ
+    near = level.exp()
+    far = (level + reach).exp().hi
+    theta = np.where(free, (near * limit).hi, 0.0)[None]
+    b = np.where(bad, up(limit.size * far), 0.0)
+    d_far = up(error * far)
+    with np.errstate(divide="ignore"):
+        d_near = np.where(good, up(error / np.where(good, limit.lo, 1.0)), np.inf)
+    grown = up(active.slack.hi + 1.0)
+    across = active.across.hi
+    beta = total(b * grown) + _mixed(d_near * grown, d_far * grown)
+    drift = _mixed(d_near * across, d_far * across)
+    pi = total(b * across) + drift
+    speed = (float(active.length.hi[good].max(initial=0.0)) + pi + beta / float(N.lo)) * _GROW
+    if steps.plain:  # η sup‖g‖ with ‖g‖ ≤ speed · Σ_good q̂ e^−m
+        h = steps.size * speed * total(np.where(good, limit.hi * e.hi, 0.0)) * _GROW
+    else:
+        h = np.array(np.broadcast_to(steps.size, D.shape), dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.where(active.slack.lo > 0, 1 / np.maximum(active.slack.lo, 1e-300), 0.0)
+    length = (tail + (h / float(N.lo))[:, None]) * _GROW
+    Pi = (total(b * across * length) + drift * (1 + h / float(N.lo))) * _GROW
+    Theta = total(theta * length)
+    room = down(1 - beta)
+    smooth = np.full(len(D), frame.smooth)
+    times = 1.0
+    if mode == "B":
+        pi = (pi + total(theta * across)) * _GROW
+        Pi = (Pi + total(theta * across * length)) * _GROW
+        Theta = np.zeros(len(D))
+        # L_D takes longest: only where the rest of the inequality can hold.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = up(here.distance.hi**2) + float(square.hi) / room * 2 * D * Pi
+            can = (beta < 1) & (least <= D * D) & (margin.lo > 0).all(axis=1)
+        smooth[can] = np.minimum(smooth[can], _local(frame, D[can], theta))
+        times = 2.0
+    stiff = up(h * float(N.hi) * smooth * _GROW)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        omega = np.where(stiff > 0, times * room / np.where(stiff > 0, stiff, 1.0) - 1, 1e6)
+        omega = np.minimum(omega * (1 - 1e-12), 1e6)
+        shaken = h * float(N.hi) / room * (1 + 1 / omega) * pi * Pi
+        need = (
+            up(here.distance.hi**2)
+            + float(square.hi) / room * (2 * Theta + 2 * D * Pi + shaken) * _GROW
+        )
+        need = up((need + 2 * D * steps.errors + steps.errors**2) * _GROW)
+        fits = (
+            (beta < 1)
+            & (omega > 0)
+            & ((1 + omega) * stiff * _GROW <= times * room)
+            & (need <= down(D * D))
+            & (margin.lo > 0).all(axis=1)
+            & good[active.C].all()
+        )
+    return Measured(
+        mode, D, h, omega, beta, pi, Pi, Theta, smooth, need, speed, margin.lo.min(axis=1), fits
+    )
+
+
+def widest(frame: Frame, here: Place, steps: Steps, D: Floats) -> tuple[Measured, int] | None:
+    """The tube with the most room among the radii, in mode A if one fits, else in mode B."""
+    for mode in "AB":
+        found = measure(frame, here, steps, D, mode)
+        if found.fits.any():
+            room = np.where(found.fits, found.need / found.D**2, np.inf)
+            j = int(found.fits.argmax()) if room[found.fits.argmax()] < 0.9 else int(room.argmin())
+            return found, j
+    return None
+
+
+def claims(frame: Frame, here: Place, steps: Steps, found: Measured, j: int) -> dict[str, float]:
+    """The constants of radius j by name, in the units of the data, each on its safe side.
+
+    1 − corr ≤ rate/ρ² from here on; rho: ρ less the rounding errors that are covered; growth: what
+    every step of length h adds to ρ at least (0 for plain descent, whose steps shrink).
+    """
+    active, unit = frame.active, frame.rows.unit
+    N = float(active.N.lo)
+    rate = (float(here.star.hi) + float(found.D[j])) ** 2 / (2 * N * N) * (1 + 2.0**-45)
+    growth = 0.0
+    if not steps.plain:
+        slow = float(active.square.hi) * float(found.speed[j])
+        growth = steps.size * (1 - float(found.beta[j])) / slow * (1 - 2.0**-45)
+    return {
+        "rho": float((here.rho - Interval(steps.errors) / active.N).lo),
+        "D": float(found.D[j]) * unit,
+        "D0": float(here.distance.hi) * unit,
+        "star": float(here.star.hi) * unit,
+        "N": float(active.N.hi) * unit,
+        "h": float(found.h[j]) * unit,
+        "omega": float(found.omega[j]),
+        "beta": float(found.beta[j]),
+        "pi": float(found.pi[j]) / unit,
+        "Pi": float(found.Pi[j]) / unit,
+        "Theta": float(found.Theta[j]),
+        "L": float(found.smooth[j]) / unit**2,
+        "need": float(found.need[j]) * unit**2,
+        "margin": float(found.least_margin[j]),
+        "rate": rate,
+        "growth": growth,
+        "errors": steps.errors * unit,
+    }
+
+
+def radii(frame: Frame, here: Place) -> Floats:
+    """Radii to try: from ‖P − P⋆‖ to where a margin may vanish; none where that is less."""
+    active = frame.active
+    top = (active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
+    across = np.maximum(active.across.hi, 1e-300)
+    most = float((top / across).min(initial=np.inf))
+    least = float(here.distance.hi)
+    if not most > least:
+        return np.empty(0)
+    room = (most - least) * 0.98
+    return up(least + np.geomspace(min(1e-3 * (0.1 + least), 0.1 * room), room, _RADII))
+
+
+def _local(frame: Frame, D: Floats, theta: Floats) -> Floats:
+    """L_D: the largest eigenvalue of Σ p_k a_k⊥ a_k⊥ᵀ with p_k the largest weights in the ball.
+
+    Assumes that LAPACK's routine for symmetric matrices (`eigvalsh`) errs by at most
+    4 k 2^−52 ‖M‖_F on a k × k matrix M: it is backward stable, but no constant of it is proved.
+    """
+    active = frame.active
+    index = frame.good.nonzero()[0]
+    if len(index) > PAIRS:
+        return np.full(len(D), np.inf)
+    tight = frame.tight[index]
+    weight = np.zeros(len(index))
+    order = {int(k): j for j, k in enumerate(active.C)}
+    share = (active.lam / active.square).hi
+    for j, k in enumerate(index):
+        weight[j] = share[order[int(k)]] if tight[j] else 0.0
+    base = np.where(tight, weight, theta[:, index])
+    reach = (active.across[index] * Interval(D[:, None])).exp().hi
+    root = np.sqrt(base * reach) * _GROW
+    slack = active.slack[index]
+    G = frame.rows.gram(index)[index] - (column(slack) + 1.0) * (slack + 1.0) / active.square
+    found = np.empty(len(D))
+    for j, r in enumerate(root):
+        if j and D[j] == D[j - 1]:
+            found[j] = found[j - 1]
+            continue
+        if not np.isfinite(r).all():
+            found[j] = np.inf
+            continue
+        M = r[:, None] * G.mid * r
+        spread = r[:, None] * G.radius * r
+        error = np.sqrt((spread**2).sum()) + 4 * len(r) * 2.0**-52 * np.sqrt((M**2).sum())
+        found[j] = (max(float(np.linalg.eigvalsh(M)[-1]), 0.0) + error) * _GROW
+    return found
+
+
+def _mixed(near: Floats, far: Floats) -> Floats:
+    """The least bound max over one part of `near` + sum over the rest of `far`, (g,).
+
+    Σ_k error_k e^−m_k x_k is at most S max(error_k x_k / q̂_k) over good rows, because Σ_good
+    q̂_k e^−m_k = S, and at most S error_k x_k e^(…)/Ẑ for each row: rows are shared out
+    between both.
+    """
+    order = np.argsort(-near, axis=1)
+    one = np.take_along_axis(near, order, 1)
+    other = np.take_along_axis(far, order, 1)
+    before = np.concatenate([np.zeros((len(near), 1)), other.cumsum(axis=1)], axis=1)
+    after = np.concatenate([one, np.zeros((len(near), 1))], axis=1)
+    with np.errstate(invalid="ignore"):
+        bound: Floats = np.nan_to_num(before + after, nan=np.inf).min(axis=1)
+    return bound * (1 + (near.shape[1] + 8) * 2.0**-53)

@@ -1,0 +1,256 @@
+"""Rechecking a proof of convergence from tokens, head, W and witness, believing none of its words.
+
+The theorem's inequality is evaluated again, in intervals, with the tight rows, the radius or the
+cosine that the proof names; and every constant that it prints must be the one found. The recheck
+that shares no code with this package is `tools/check_proof.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.card import Card
+from attsvm._utils.result import Result
+from attsvm.errors import AttsvmError
+from attsvm.theory.convergence import cone, power, tube
+from attsvm.theory.convergence import decomposition as standing
+from attsvm.theory.convergence.active import NotVerified, verified
+from attsvm.theory.convergence.level import measure_level
+from attsvm.theory.convergence.power_axis import PowerAxis
+from attsvm.theory.convergence.power_prover import PowerProver, prover_for
+from attsvm.theory.convergence.proof import ConvergenceProof
+from attsvm.theory.convergence.prover import Prover, whole_log2
+from attsvm.theory.convergence.rounding import float_steps
+from attsvm.theory.convergence.rows import Rows, TokenPull
+from attsvm.training.losses import loss_of
+from attsvm.training.optimizers import rule_of
+
+# Constants are functions of the witness; the order of sums may differ from machine to machine.
+_SAME = 1e-6
+# These are of the size of rounding errors where the axis is the solution.
+_ROUNDING = ("over", "tilt", "wide")
+# How near to the solution the direction must be, where that is known, and where it is bounded.
+_NEAR, _NEAR_AXIS = 1e-8, 1e-3
+
+
+@dataclass(frozen=True, repr=False)
+class Recheck(Result):
+    """Whether the claims of a proof hold, and if not why not."""
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def _card(self) -> Card:
+        return Card("Recheck", "holds" if self.ok else f"does not hold: {self.reason}", brief=True)
+
+
+def verify_proof(proof: ConvergenceProof) -> Recheck:
+    """The verdict on a proof; one that claims nothing is not confirmed."""
+
+    def judge() -> Prover:
+        loss = loss_of(proof.loss)
+        return prover_for(rule_of(proof.rule), proof.tokens, proof.head, loss, proof.lr)
+
+    return rechecked(proof, judge)
+
+
+@np.errstate(all="ignore")
+def rechecked(proof: ConvergenceProof, judge: Callable[[], Prover]) -> Recheck:
+    """The verdict by the prover that `judge` makes of the proof's data."""
+    if proof.theorem is None:
+        return Recheck(False, "nothing is claimed to be proved")
+    if not 0 < proof.lr < np.inf:
+        return Recheck(False, f"no theorem covers the step {proof.lr}")
+    try:
+        return _verified(judge(), proof)
+    except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
+        return Recheck(False, f"the witness cannot be used ({error})")
+
+
+def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
+    alpha = np.asarray(proof.selection, dtype=np.int64)
+    if not proof.tokens.present()[np.arange(proof.tokens.n), alpha].all():
+        return Recheck(False, "a selected token is not there")
+    if not judge.lr <= proof.longest_step < np.inf:
+        return Recheck(False, f"longest_step is {proof.longest_step}, the step itself {judge.lr}")
+    if proof.theorem != "tube" and proof.float_steps:
+        return Recheck(False, f"float_steps is {proof.float_steps}: no rounding is covered")
+    rows = judge.rows_for(alpha)
+    W = np.ldexp(np.asarray(proof.W, dtype=np.float64), -whole_log2(rows.unit))
+    if not np.isfinite(W).all():
+        return Recheck(False, "W is not finite")
+    if isinstance(judge, PowerProver):
+        return _power(proof, judge, rows, W)
+    if proof.theorem == "tube":
+        return _tube(proof, judge, rows, W)
+    if proof.theorem == "cone":
+        return _cone(proof, judge, rows, W)
+    if proof.theorem == "level" and judge.plain:
+        return _level(proof, rows, W)
+    return Recheck(False, f"there is no theorem {proof.theorem!r} for rule {proof.rule!r}")
+
+
+def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
+    witness, unit = proof.witness, rows.unit
+    frame = standing.Frame(rows, verified(rows, _index(rows, witness["tight"]), settle=False))
+    shift = np.asarray(witness["shift"], dtype=np.float64) / unit**2
+    D = np.array([float(witness["D"]) / unit])
+    errors = float(witness["errors"]) / unit
+    if not (np.isfinite(shift).all() and np.isfinite(D).all() and 0 <= errors < np.inf):
+        return Recheck(False, "the witness is not finite")
+    here = standing.place(frame, W, 0.0, (_index(rows, witness["shifted"]), shift))
+    sizes = [judge.lr, proof.longest_step]
+    for size in sizes:
+        steps = tube.Steps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
+        found = tube.measure(frame, here, steps, D, str(witness["mode"]))
+        if not D[0] >= here.distance.hi or not bool(found.fits[0]):
+            return Recheck(False, f"the inequality of the tube does not hold for step {size:.6g}")
+        if size == judge.lr:
+            again = tube.claims(frame, here, steps, found, 0)
+            count = float_steps(judge.tokens, frame, W, float(found.h[0]), errors)
+            if proof.float_steps > count * (1 + _SAME) + 1:
+                said = f"float_steps is {proof.float_steps}, the rounding allows {count}"
+                return Recheck(False, said)
+            if wrong := _differs(proof, again):
+                return Recheck(False, wrong)
+    return _directed(proof, frame)
+
+
+def _directed(proof: ConvergenceProof, frame: standing.Frame) -> Recheck:
+    """The printed direction must be the solution of the verified set."""
+    exact = frame.rows.combined(frame.active.lam, frame.active.C)
+    return _near_solution(proof, exact.mid, frame.rows.unit)
+
+
+def _near_solution(
+    proof: ConvergenceProof, solution: Floats, unit: float, wide: float = 1.0
+) -> Recheck:
+    """The printed direction is within a share of the solution's norm from it; wide: of an axis."""
+    if proof.direction is None or proof.direction.shape != solution.shape:
+        return Recheck(False, "the proof has no direction of the right shape")
+    scaled = solution * unit
+    far = float(np.linalg.norm(proof.direction - scaled) / np.linalg.norm(scaled))
+    far += np.sqrt(max(1 - 1 / wide**2, 0.0))
+    if not far <= (_NEAR if wide == 1 else _NEAR_AXIS):
+        return Recheck(False, f"the direction is {far:.1e} away from the solution")
+    return Recheck(True)
+
+
+def _axis(proof: ConvergenceProof, rows: Rows) -> cone.Axis:
+    """The axis that the witness names; ValueError where it is none."""
+    witness = proof.witness
+    index = _index(rows, witness["tight"])
+    if bool(witness["exact"]):
+        return cone.Axis.exact(rows, verified(rows, index, settle=False))
+    mu = np.zeros(rows.count)
+    mu[index] = np.asarray(witness["mu"], dtype=np.float64)
+    if not ((mu >= 0).all() and np.isfinite(mu).all()):
+        raise ValueError("a multiplier is negative or not finite")
+    axis = cone.Axis.near(rows, np.ldexp(witness["axis"], -whole_log2(rows.unit)), mu)
+    if axis is None:
+        raise ValueError("the axis has a margin that is not positive")
+    return axis
+
+
+def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
+    witness, unit = proof.witness, rows.unit
+    axis = _axis(proof, rows)
+    c, R = cone.corr(axis, W)
+    c0, radius = float(witness["c0"]), float(witness["R"]) / unit
+    if not (0 < c0 <= c and 0 < radius <= R * (1 + 2.0**-50)):
+        return Recheck(False, f"W is not in the cone: corr {c:.6g}, norm {R * unit:.6g}")
+    for size in (judge.lr, proof.longest_step):
+        h = size / unit ** (2 if judge.plain else 1)
+        found = cone.measure_cone(rows, axis, radius, np.array([c0]), h, plain=judge.plain)
+        if not bool(found.fits[0]):
+            return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
+        if size == judge.lr:
+            again = cone.claims(axis, found, 0, radius, c, unit)
+            if wrong := _differs(proof, again):
+                return Recheck(False, wrong)
+    return _near_solution(proof, axis.W.mid, unit, axis.wide)
+
+
+def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -> Recheck:
+    if proof.theorem != "power cone":
+        return Recheck(False, f"there is no theorem {proof.theorem!r} for rule {proof.rule!r}")
+    witness, unit = proof.witness, rows.unit
+    mu = np.zeros(rows.count)
+    mu[_index(rows, witness["tight"])] = np.asarray(witness["mu"], dtype=np.float64)
+    if not ((mu >= 0).all() and np.isfinite(mu).all()):
+        return Recheck(False, "a multiplier is negative or not finite")
+    scaled = np.ldexp(np.asarray(witness["axis"], dtype=np.float64), -whole_log2(unit))
+    axis = PowerAxis.near(rows, scaled, mu, judge.p)
+    if axis is None:
+        return Recheck(False, "the axis of the cone has a margin that is not positive")
+    distance, R = power.place(axis, W)
+    u, radius = float(witness["u"]), float(witness["R"]) / unit
+    if not (distance <= u * (1 + 2.0**-40) < 1 and 0 < radius <= R * (1 + 2.0**-50)):
+        said = f"W is not in the cone: 1 − c_p {distance:.6g}, norm {R * unit:.6g}"
+        return Recheck(False, said)
+    if not proof.longest_step >= judge.lr:
+        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
+    for size in (judge.lr, proof.longest_step):
+        steps = judge.power_steps(rows, size)
+        found = power.measure_power(rows, axis, min(radius, R), np.array([max(u, distance)]), steps)
+        if not bool(found.fits[0]):
+            return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
+        if size == judge.lr:
+            again = power.claims(axis, found, 0, radius, distance, unit)
+            if wrong := _differs(proof, again):
+                return Recheck(False, wrong)
+    return _near_solution(proof, axis.W, unit)
+
+
+def _level(proof: ConvergenceProof, rows: Rows, W: Floats) -> Recheck:
+    pull = rows.pull
+    if not isinstance(pull, TokenPull):
+        return Recheck(False, "the loss level is for tokens")
+    again: dict[str, float] = {}
+    for size in (proof.lr, proof.longest_step * (1 - 1e-9)):
+        found = measure_level(proof.tokens, pull, rows.margins(W)[pull.group], size)
+        if found is None or not found.fits:
+            return Recheck(False, f"the loss is not below its level for step {size:.6g}")
+        again = {
+            "excess": found.excess,
+            "allowed": found.allowed,
+            "curvature": found.curvature,
+        }
+    if wrong := _differs(proof, again):
+        return Recheck(False, wrong)
+    axis = _axis(proof, rows)
+    return _near_solution(proof, axis.W.mid, rows.unit, axis.wide)
+
+
+def _differs(proof: ConvergenceProof, again: dict[str, float]) -> str:
+    """The first constant that is not the one found, in words; empty where all agree."""
+    if set(proof.constants) != set(again):
+        return "the constants are not those of the theorem"
+    for name, value in again.items():
+        claimed = float(proof.constants[name])
+        if name == "growth" and 0 <= claimed <= value:  # steps may be shorter than lr
+            continue
+        size = 1.0 if name in _ROUNDING else abs(value)
+        if not abs(claimed - value) <= _SAME * max(size, 1e-290):
+            return f"{name} is said to be {claimed!r}, and is {value!r}"
+    return ""
+
+
+def _index(rows: Rows, names: Any) -> Ints:
+    """The rows of (input, token) pairs (j, 2)."""
+    place = {
+        (int(i), int(t)): k for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
+    }
+    pairs = np.asarray(names, dtype=np.int64).reshape(-1, 2)
+    found = np.array([place[int(i), int(t)] for i, t in pairs], dtype=np.int64)
+    if len(np.unique(found)) != len(found):
+        raise ValueError("a row is named twice")
+    return found

@@ -1,0 +1,44 @@
+"""h(o) = Σ_j max(0, V_j·o): a small network whose gradient changes with the pooled output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from attsvm._utils.arrays import Floats
+from attsvm.training.heads.head import Head
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Relu(Head):
+    """The ReLU head with V (B, d, width).
+
+    Theory: the nonlinear head of the multi-token experiments [tarzanagh2023svm].
+    """
+
+    V: Floats
+    name = "relu"
+    bend = 0.0
+    block = "V"
+
+    def value(self, o: Floats) -> Floats:
+        """Σ_j max(0, V_j·o)."""
+        return np.maximum(o @ self.V, 0.0).sum(axis=-1)
+
+    def gradient(self, o: Floats) -> Floats:
+        """Σ over active j of V_j."""
+        return self._active(o) @ np.swapaxes(self.V, -1, -2)
+
+    def pull(self, o: Floats, weights: Floats) -> Floats:
+        """Σ_i weights_i o_i in the columns of the units active at o_i."""
+        return np.swapaxes(o * weights[:, :, None], -1, -2) @ self._active(o)
+
+    def units(self, o: Floats) -> Floats:
+        """1 for units that are active at o, 0 for the others."""
+        return self._active(o)
+
+    def _active(self, o: Floats) -> Floats:
+        return (o @ self.V > 0).astype(np.float64)

@@ -1,0 +1,377 @@
+"""Many steps of gradient descent in one call, for a weight or prompt with a fixed linear head.
+
+    W ← W − η g        or        W ← W − η g/‖g‖,        then W ← W − η λ W_before with decay λ
+
+The gradient is that of `attention`, from the same functions for one input. What depends on the top
+token alone (key differences, score differences, ties) is kept from step to step and made again when
+that token changes. The head is linear and fixed, so nothing is pooled: y v·o = y v·x_a − δ. Between
+two steps nothing leaves the processor's cache. Its twin is `train`'s own loop, which evaluates and
+steps with whole arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.compiled import ENTRY, INNER, njit
+from attsvm._utils.shares import in_shares
+from attsvm.training.models.gradient.attention import assemble
+from attsvm.training.models.gradient.one_input import (
+    against,
+    combine,
+    distinct,
+    gaps,
+    grade,
+    slope_at,
+    soften,
+    tilt,
+    top_token,
+    untie,
+)
+from attsvm.training.models.gradient.steps import Log, State, Steps, log_add
+
+# The losses the kernel knows, by their place.
+CODES = ("logistic", "exponential", "linear", "squared")
+SQUARED = 3
+# Matrices and margins beyond this are left to the loop that tells where floats end.
+FAR = 1e150
+# Exponential losses are floats for margins above this, and e^x for x below it with the sign turned.
+LOWEST = -700.0
+# Rounding of a logit, in units of d · max |key| · Σ |w|.
+ROUND = 8 * 2.0**-52
+# Up to this margin 1 + e^x is a float with room to spare.
+MODERATE = 100.0
+
+
+class Instances(NamedTuple):
+    """B instances: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq), present (B, n, T),
+    labels (B, n), heads v (B, e), code, the place of their loss in CODES, and short (B, n, T) of
+    `shortfall` for the squared loss."""
+
+    keys: Floats
+    values: Floats
+    queries: Floats
+    present: Bools
+    labels: Floats
+    v: Floats
+    code: int
+    short: Floats
+
+
+class Known(NamedTuple):
+    """What is known of each input of an instance while its top token a stays: held (n,) = a, −1 for
+    not yet; D (n, T, d), gap, order (n, T): see `one_input`; simple (n,): no ties; score (n,) =
+    y v·x_a.
+
+    And for good: rounding (n,): of a logit, in units of the largest entry of W; whole (n,): every
+    token is there; live (n,): the query is not zero.
+    """
+
+    held: Ints
+    D: Floats
+    gap: Floats
+    order: Floats
+    simple: Bools
+    score: Floats
+    rounding: Floats
+    whole: Bools
+    live: Bools
+
+
+class Seen(NamedTuple):
+    """What one look at W gives: part (n, d), height, slope (n,): the gradient, see `assemble`;
+    margin, sure (n,): y v·o, less 1 for the squared loss, and the attention of the top token. The
+    others are room: U (dq, d) for Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass, rises (T,),
+    shares (n,), line (e,)."""
+
+    part: Floats
+    height: Floats
+    slope: Floats
+    margin: Floats
+    sure: Floats
+    U: Floats
+    G: Floats
+    w: Floats
+    ahead: Floats
+    mass: Floats
+    rises: Floats
+    shares: Floats
+    line: Floats
+
+
+@njit(_nrt=False, forceinline=True)
+def _softplus(x: float) -> float:
+    """log(1 + e^x)."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@njit(_nrt=False, forceinline=True)
+def value_of(code: int, x: float) -> float:
+    """ℓ(x) of the loss with this code; for the squared loss x is less by 1, see `Seen`."""
+    if code == 0:
+        return _softplus(-x)
+    if code == 1:
+        return math.exp(-x)
+    if code == 2:
+        return -x
+    return 0.5 * (x * x)
+
+
+@njit(_nrt=False, forceinline=True)
+def slope_of(code: int, x: float) -> tuple[float, float]:
+    """(f, g) with ℓ'(x) = f e^g of the loss with this code, not the squared one; f is within
+    e^±MODERATE."""
+    if code == 0:
+        if abs(x) <= MODERATE:
+            return -1.0 / (1.0 + math.exp(x)), 0.0
+        return -1.0, -_softplus(x)
+    if code == 1:
+        return -1.0, -x
+    return -1.0, 0.0
+
+
+@njit(**INNER)
+def prepare(given: Instances, known: Known, seen: Seen, b: int) -> None:
+    """Writes what is known of instance b before a look."""
+    keys, present, queries = given.keys[b], given.present[b], given.queries[b]
+    n, T, d = keys.shape
+    dq = queries.shape[1]
+    for i in range(n):
+        key = query = 0.0
+        whole = True
+        for t in range(T):
+            whole = whole and present[i, t]
+            for r in range(d):
+                key = max(key, abs(keys[i, t, r]))
+        for c in range(dq):
+            query += abs(queries[i, c])
+        known.held[i] = -1
+        known.rounding[i] = ROUND * (d + 2) * d * key * query
+        known.whole[i] = whole
+        known.live[i] = query > 0.0
+        for r in range(d):
+            seen.part[i, r] = 0.0
+
+
+@njit(**INNER)
+def _load(W: Floats, U: Floats) -> float:
+    """The largest entry of W (d, dq) in size; writes U = Wᵀ."""
+    reach = 0.0
+    for c in range(U.shape[0]):
+        for r in range(U.shape[1]):
+            U[c, r] = W[r, c]
+            reach = max(reach, abs(W[r, c]))
+    return reach
+
+
+@njit(**INNER)
+def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) -> None:
+    """Learn what depends on the top token a of input i; D is there already."""
+    values, present, v = given.values[b, i], given.present[b, i], given.v[b]
+    score = 0.0
+    for r in range(len(v)):
+        seen.line[r] = given.labels[b, i] * v[r]
+        score += seen.line[r] * values[a, r]
+    apart = gaps(values, present, a, seen.line, (0.0, 0.0), seen.line, known.gap[i], known.order[i])
+    known.held[i] = a
+    known.score[i] = score
+    known.simple[i] = apart and distinct(known.D[i], present, a)
+
+
+@njit(**INNER, inline="always")
+def look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
+    """Whether all numbers of input i are well inside the floats; writes what is seen at W.
+
+    seen.w holds W z, and no entry of W is above reach. A top token that no rounding could have made
+    the wrong one is kept without asking again.
+    """
+    ahead, mass, w = seen.ahead, seen.mass, seen.w
+    D, gap, present = known.D[i], known.gap[i], given.present[b, i]
+    a = known.held[i]
+    lead = total = 0.0
+    if a >= 0:
+        against(D, w, ahead)
+        if not known.whole[i]:
+            for t in range(len(ahead)):
+                if not present[t]:
+                    ahead[t] = -np.inf
+        lead, total = soften(ahead, a, mass)
+    if a < 0 or not lead < -known.rounding[i] * reach:
+        a = top_token(given.keys[b, i], present, w, D, ahead)
+        lead, total = soften(ahead, a, mass)
+        if a != known.held[i]:
+            _turn(given, known, seen, b, i, a)
+    front = math.exp(lead)
+    sure = 1.0 / (1.0 + front * total)
+    delta = 0.0
+    for t in range(len(mass)):
+        delta += mass[t] * gap[t]
+    delta *= front * sure
+    x = known.score[i] - delta
+    if not (x >= LOWEST if given.code == 1 else abs(x) <= FAR):
+        return False
+    slope, height = slope_of(given.code, x)
+    if given.code == SQUARED:
+        slope, height = slope_at(given.short, b, i, ahead, sure)
+        x = slope * math.exp(height)
+    rise = -np.inf
+    if known.live[i] and slope != 0.0:
+        # log s_t = ahead_t + log sure, whose second part is small: a factor of the slope.
+        factor = sure
+        if known.simple[i]:
+            rise = tilt(gap, mass, lead, delta)
+        if rise == -np.inf:
+            factor = 1.0
+            shift = math.log1p(front * total)
+            rise = grade(D, gap, known.order[i], ahead, shift, mass, seen.rises)
+            untie(mass, seen.rises, rise)
+        if rise > -np.inf:
+            combine(mass, D, seen.part[i])
+        slope *= factor
+    seen.height[i] = rise + height
+    seen.slope[i] = slope
+    seen.margin[i] = x
+    seen.sure[i] = sure
+    return True
+
+
+@njit(**INNER)
+def note(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
+    """Writes the record of this number, all but log ‖g‖ and the parameters."""
+    n = len(seen.margin)
+    loss = 0.0
+    for i in range(n):
+        loss += value_of(given.code, seen.margin[i])
+        log.tops[row, b, i] = state.top[b, i]
+        log.sureness[row, b, i] = seen.sure[i]
+    log.columns[row, 0, b] = loss / n
+    log.columns[row, 2, b] = state.clock[b]
+
+
+@njit(**INNER)
+def _save(U: Floats, W: Floats) -> None:
+    """Writes Uᵀ to W (d, dq)."""
+    for c in range(U.shape[0]):
+        for r in range(U.shape[1]):
+            W[r, c] = U[c, r]
+
+
+@njit(**INNER)
+def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
+    """U ← U − f G − decay U."""
+    for r in range(G.shape[0]):
+        for c in range(G.shape[1]):
+            x = U[r, c] - f * G[r, c]
+            U[r, c] = x if decay == 0.0 else x - decay * U[r, c]
+
+
+@njit(**ENTRY)
+def _march(
+    given: Instances,
+    known: Known,
+    seen: Seen,
+    steps: Steps,
+    state: State,
+    log: Log,
+    begin: int,
+    end: int,
+) -> bool:
+    """The steps of the instances from begin to end, as far as they stay inside the floats."""
+    n = given.keys.shape[1]
+    lr, normalized, decay = steps.lr, steps.normalized, steps.decay
+    U, G = seen.U, seen.G
+    dq, d = U.shape
+    for b in range(begin, end):
+        prepare(given, known, seen, b)
+        reach = _load(state.W[b], U)
+        written = int(np.int64(0))  # a literal zero would be a type of its own
+        for k in range(len(lr)):
+            for i in range(n):
+                combine(given.queries[b, i], U, seen.w)
+                if not look(given, known, seen, reach, b, i):
+                    return False
+                a = known.held[i]
+                if a != state.top[b, i]:
+                    if state.top[b, i] >= 0:
+                        state.changed[b, i] = steps.first + k
+                    state.top[b, i] = a
+            # The gradient is Gᵀ e^scale.
+            scale = assemble(
+                seen.part, seen.height, seen.slope, given.queries[b], seen.shares, G
+            ) - math.log(n)
+            size = 0.0
+            for c in range(dq):
+                row = 0.0
+                for r in range(d):
+                    row += G[c, r] * G[c, r]
+                size += row
+            if not (size == 0.0 or 1e-280 < size < 1e280) or scale > -LOWEST:
+                return False
+            size = math.sqrt(size)
+            log_size = -np.inf if size == 0.0 else math.log(size) + scale
+            if written < len(log.at) and log.at[written] == k:
+                note(given, seen, state, log, b, written)
+                _save(U, log.weights[written, b])
+                log.columns[written, 1, b] = log_size
+                written += 1
+            if not lr[k] >= 0.0:  # a last look without a step
+                break
+            f = 0.0
+            if size > 0.0:
+                f = lr[k] / size if normalized else lr[k] * math.exp(scale)
+            reach = abs(1.0 - lr[k] * decay) * reach + f * size
+            if not reach <= FAR:
+                return False
+            passed = math.log(lr[k]) if lr[k] > 0.0 else -np.inf
+            if normalized:
+                passed -= log_size
+            state.clock[b] = log_add(state.clock[b], passed)
+            _step(U, G, f, lr[k] * decay)
+        _save(U, state.W[b])
+    return True
+
+
+def room_of(given: Instances) -> tuple[Known, Seen]:
+    """Room for one thread."""
+    _, n, T, d = given.keys.shape
+    dq, e = given.queries.shape[2], given.values.shape[3]
+    known = Known(
+        np.empty(n, np.int64),
+        np.empty((n, T, d)),
+        np.empty((n, T)),
+        np.empty((n, T)),
+        np.empty(n, np.bool_),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n, np.bool_),
+        np.empty(n, np.bool_),
+    )
+    seen = Seen(
+        np.empty((n, d)),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty((dq, d)),
+        np.empty((dq, d)),
+        np.empty(d),
+        np.empty(T),
+        np.empty(T),
+        np.empty(T),
+        np.empty(n),
+        np.empty(e),
+    )
+    return known, seen
+
+
+def descend(given: Instances, steps: Steps, state: State, log: Log) -> bool:
+    """Whether every instance stayed inside the range of floats; if one did not, all is void."""
+
+    def some(begin: int, end: int) -> bool:
+        return bool(_march(given, *room_of(given), steps, state, log, begin, end))
+
+    return all(in_shares(some, len(given.keys)))

@@ -1,7 +1,0 @@
-"""Everything here needs torch and the data sets of the claims on real data, or is left out."""
-
-from attsvm.claims import CLAIMS
-from attsvm.claims.shared.needs import missing
-
-needs = tuple({need for claim in CLAIMS.values() for need in claim.needs})
-collect_ignore_glob = ["test_*.py"] if missing(needs) else []

@@ -1,0 +1,77 @@
+"""File names say what is inside, files stay short, and nothing of one machine is left in them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conventions.tree import ROOT, files, show, texts
+
+LONGEST = 400  # lines
+
+# Names that say nothing about what is inside.
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "misc", "manager"}
+
+# Folders that exist on one machine only; a web address or a relative path does not match.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.:/])(?:/(?:home|root|work|farm|Users|private|mnt)/[\w.]|/tmp/\w|/opt/\w|[A-Z]:\\\w)"
+)
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
+
+
+def empty_words(path: Path) -> set[str]:
+    """The words of a path that say nothing."""
+    words = {word for part in path.with_suffix("").parts for word in part.lower().split("_")}
+    return words & EMPTY_NAMES
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    """`file:line: text` of every line in the project that matches."""
+    return [
+        f"{show(path)}:{number}: {line.strip()}"
+        for path, text in texts().items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_files_are_short():
+    lengths = {show(path): len(text.splitlines()) for path, text in texts().items()}
+    long = {name: n for name, n in lengths.items() if name.endswith(".py") and n > LONGEST}
+    assert not long, f"split by idea, not by size, what is over {LONGEST} lines: {long}"
+
+
+def test_names_say_something():
+    bad = [show(path) for path in files() if empty_words(path.relative_to(ROOT))]
+    assert not bad, f"name these after the noun or the algorithm inside: {bad}"
+
+
+@pytest.mark.parametrize("name", ["utils.py", "attsvm/solvers/solver_utils.py", "core/problem.py"])
+def test_an_empty_name_is_seen(name):
+    assert empty_words(Path(name))
+
+
+def test_no_machine_paths():
+    found = lines_with(MACHINE_PATH)
+    assert not found, "paths of one machine:\n" + "\n".join(found)
+
+
+def test_nothing_is_marked_unfinished():
+    found = lines_with(UNFINISHED)
+    assert not found, "unfinished:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "parts", [("", "home", "ann", "x.npz"), ("", "tmp", "x"), ("", "root", ".a")]
+)
+def test_a_machine_path_is_seen(parts):
+    path = "/".join(parts)
+    assert MACHINE_PATH.search(f"np.load('{path}')")
+    assert not MACHINE_PATH.search(f"https://example.org{path}")
+    assert not MACHINE_PATH.search(f"docs{path}")
+
+
+@pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "X" + "XX"])
+def test_an_unfinished_mark_is_seen(word):
+    assert UNFINISHED.search(f"# {word}: later")
+    assert not UNFINISHED.search(f"{word}S")

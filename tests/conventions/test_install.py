@@ -1,0 +1,127 @@
+"""The package as users get it: built, installed elsewhere, on a disk that cannot be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attsvm._utils.version import __version__
+from tests.conventions.tree import PACKAGE, ROOT
+from tests.tolerances import GAP
+
+# One input, three tokens; p = (-0.1, 1) / 1.01 keeps the first with margin 1, so ‖p‖² = 1 / 1.01.
+LEAST_NORM = 1.01**-0.5
+SOLVE = """
+import attsvm
+tokens = attsvm.Tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+problem = attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0]))
+print(attsvm.__file__)
+print(attsvm.solve(problem).require().upper)
+"""
+
+FILES = """
+import attsvm
+from attsvm._utils.sources import code_digest
+from attsvm.inspection.passages import sample_texts
+from attsvm.plotting.html.shell import Parts, whole_page
+from attsvm.experiments.sweep import SHIPPED, shipped_spec
+print(attsvm.__file__)
+for name in SHIPPED:
+    print(name, shipped_spec(name).instances)
+page = whole_page(Parts("a", "b", "c", "d", "e", ("f", "g")))
+print(code_digest("attsvm.experiments.sweep.task"), len(sample_texts("prose")), len(page))
+"""
+
+
+def run(folder: Path, *arguments: str, cwd: Path, **environment: str) -> str:
+    """What Python prints when it finds the package in this folder before anywhere else."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(folder)} | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_solve(folder: Path, *, cwd: Path, **environment: str) -> None:
+    """The package in this folder, and no other, solves the small problem."""
+    origin, least = run(folder, "-c", SOLVE, cwd=cwd, **environment).split()
+    assert Path(origin).is_relative_to(folder)
+    assert float(least) == pytest.approx(LEAST_NORM, rel=GAP)
+
+
+def python(*arguments: str, cwd: Path) -> None:
+    """Run a Python module; its output is shown when it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=cwd, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel, built."""
+    work = tmp_path_factory.mktemp("wheel")
+    tree = work / "tree"
+    shutil.copytree(PACKAGE, tree / "attsvm", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    python("build", "--wheel", "--no-isolation", "--outdir", str(work), cwd=tree)
+    (built,) = work.glob("*.whl")
+    assert built.name == f"attsvm-{__version__}-py3-none-any.whl"
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel) -> Path:
+    """A folder into which the wheel, without its dependencies, was installed."""
+    target = wheel.parent / "installed"
+    offline = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    python("pip", "install", *offline, "--target", str(target), str(wheel), cwd=wheel.parent)
+    return target
+
+
+def test_wheel_holds_the_whole_package(installed):
+    kinds = (".py", ".typed", ".txt")
+    here = {p.relative_to(PACKAGE) for p in PACKAGE.rglob("*") if p.suffix in kinds}
+    there = installed / "attsvm"
+    assert [name for name in sorted(here) if not (there / name).is_file()] == []
+
+
+def test_wheel_says_its_version(installed, tmp_path):
+    assert __version__ in run(installed, "-m", "attsvm", "--version", cwd=tmp_path).split()
+
+
+def test_wheel_solves(installed, tmp_path):
+    check_solve(installed, cwd=tmp_path)
+
+
+def test_a_wheel_on_the_path_as_it_is_has_its_files(wheel, tmp_path):
+    """Specs, texts, pages and the sources that name a record are read from inside the zip."""
+    (tmp_path / "script.py").write_text(FILES)
+    zipped, here = (run(place, "script.py", cwd=tmp_path) for place in (wheel, ROOT))
+    assert zipped.splitlines()[0].startswith(str(wheel))
+    assert zipped.splitlines()[1:] == here.splitlines()[1:] and "separability " in zipped
+
+
+def test_solves_where_nothing_can_be_written(tmp_path):
+    """Solving works where compiled code can be kept neither beside the source nor in a home.
+
+    A file stands where each cache folder would be made, which stops even an account that may
+    write anywhere; the home is a file for the same reason.
+    """
+    package = tmp_path / "attsvm"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (package, *(path for path in package.rglob("*") if path.is_dir())):
+        (folder / "__pycache__").touch()
+    home = tmp_path / "home"
+    home.touch()
+    where = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "NUMBA_CACHE_DIR": ""}
+    check_solve(tmp_path, cwd=tmp_path, **where)
+    assert home.read_bytes() == b""

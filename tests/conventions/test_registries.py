@@ -1,0 +1,111 @@
+"""A folder of plug-ins and its registry list the same things: what is listed is tested."""
+
+import importlib
+import inspect
+from dataclasses import fields, is_dataclass, make_dataclass
+
+import pytest
+
+from attsvm.experiments.studies import CLAIMS
+from tests.conventions.tree import PACKAGE
+
+REGISTRIES = {
+    "norms": "NORMS",
+    "solvers": "SOLVERS",
+    "data": "EXAMPLES SENTENCES TEXTS LABELLED",
+    "losses": "LOSSES",
+    "heads": "HEADS",
+    "models": "MODELS SENTENCE_MODELS",
+    "rules": "RULES",
+    "statements": "STATEMENTS",
+    "engines": "ENGINES",
+    "sweep.families": "FAMILIES",
+    "sweep.measures": "MEASURES",
+    "lens.families": "FAMILIES",
+}
+
+
+# The functions users call, beside the plug-ins they call.
+DOORS = {"solvers": {"front", "given", "many", "sets"}, "engines": {"front"}}
+
+
+def others(folder: str) -> set[str]:
+    """The modules of a family that are no plug-ins: its contract, named in the singular, its doors.
+
+    Everything else that stands directly in the folder is a plug-in; parts live in subfolders.
+    """
+    name = folder.split(".")[-1].removesuffix("s")
+    return {{"losse": "loss", "familie": "family"}.get(name, name)} | DOORS.get(folder, set())
+
+
+def homes(entry: object) -> set[str]:
+    """The modules an entry comes from: a function's or class's own; a record's parts' as well."""
+    if inspect.isroutine(entry) or inspect.isclass(entry):
+        return {entry.__module__}
+    found = {type(entry).__module__}
+    if is_dataclass(entry):
+        parts = [getattr(entry, field.name) for field in fields(entry)]
+        found |= {part.__module__ for part in parts if inspect.isroutine(part)}
+    return found
+
+
+def faults(folder: str, *, stems: set[str], other: set[str], registry: dict) -> list[str]:
+    """How a folder (its module names, those that are no plug-ins) and its registry disagree."""
+    found = []
+    prefix = f"attsvm.{folder}."
+    used = set()
+    for key, entry in registry.items():
+        here = {name.removeprefix(prefix) for name in homes(entry) if name.startswith(prefix)}
+        if not here - other:
+            found.append(f"entry {key!r} comes from no plug-in module of attsvm/{folder}")
+        used |= here
+    found += [
+        f"attsvm/{folder}/{stem}.py is not in the registry: add an entry, or make it a part of a "
+        "subfolder"
+        for stem in sorted(stems - other - used)
+    ]
+    return found
+
+
+@pytest.mark.parametrize(("folder", "names"), REGISTRIES.items())
+def test_folder_and_registry_agree(folder, names):
+    package = importlib.import_module(f"attsvm.{folder}")
+    stems = {path.stem for path in (PACKAGE / folder.replace(".", "/")).glob("*.py")}
+    registry = {}
+    for name in names.split():
+        registry |= getattr(package, name)
+    found = faults(folder, stems=stems - {"__init__"}, other=others(folder), registry=registry)
+    assert not found, "\n".join(found)
+
+
+def test_claims_are_named_after_their_modules():
+    stems = {path for path in (PACKAGE / "claims").glob("*/*.py") if path.stem != "__init__"}
+    modules = {
+        f"attsvm.experiments.studies.{path.parent.name}.{path.stem}"
+        for path in stems
+        if path.parent.name != "shared"
+    }
+    assert modules == {c.module for c in CLAIMS.values()}
+    for key, claim in CLAIMS.items():
+        folder, module = claim.module.split(".")[-2:]
+        paper, name = key.split(".")
+        assert key == claim.id
+        assert folder == paper.lower()
+        assert name.replace("-", "_").startswith(module)
+
+
+def plug_in():
+    """Stands for a plug-in's function."""
+
+
+def test_a_disagreement_is_seen():
+    plug_in.__module__ = "attsvm.norms.cubic"
+    good = {"stems": {"cubic", "norm"}, "other": {"norm"}, "registry": {"cubic": plug_in}}
+    assert faults("norms", **good) == []
+    assert "not in the registry" in faults("norms", **good | {"registry": {}})[0]
+    assert "comes from no plug-in" in faults("norms", **good | {"registry": {"c": faults}})[0]
+
+
+def test_a_record_comes_from_its_parts():
+    record = make_dataclass("Record", ["run"])(faults)
+    assert __name__ in homes(record)

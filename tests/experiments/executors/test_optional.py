@@ -1,0 +1,86 @@
+"""dask and slurm: the same tasks by other engines, where these are installed."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from attsvm.errors import BadTokens
+from attsvm.experiments.executors import Asked, engine_of, run_tasks
+from attsvm.experiments.executors.slurm import job_script
+from tests.experiments.executors import jobs
+from tests.experiments.executors.test_run_tasks import ran
+
+# What the packages themselves warn of.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def test_dask_starts_a_cluster_of_its_own():
+    pytest.importorskip("distributed")
+    seen, failures = ran(jobs.odd_fails, range(6), engine_of("dask", Asked(jobs=1)), retries=1)
+    assert sorted(task for task, _ in seen) == [0, 2, 4]
+    assert sorted(f.attempts for f in failures) == [2, 2, 2]
+
+
+def test_dask_workers_that_die_are_replaced():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        engine = engine_of("dask", Asked(jobs=2, address=cluster.scheduler_address))
+        killed = []
+
+        def done(task, result):
+            process, _ = result
+            if not killed:
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+
+        seen = []
+        failures = run_tasks(
+            jobs.where, range(20), engine,
+            done=lambda task, result: (done(task, result), seen.append(task)),
+        )  # fmt: skip
+        assert sorted(seen) == list(range(20)) and failures == []
+
+
+def test_an_address_where_nobody_answers(monkeypatch):
+    pytest.importorskip("distributed")
+    from attsvm.experiments.executors import dask
+
+    monkeypatch.setattr(dask, "PATIENCE", 0.5)
+    with socket.socket() as place:  # bound, and nobody listens
+        place.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{place.getsockname()[1]}"
+        engine = engine_of("dask", Asked(address=address))
+        with pytest.raises(BadTokens, match=f"no dask scheduler answers at {address}"):
+            run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
+    engine = engine_of("dask", Asked(address="nonsense://x"))
+    with pytest.raises(BadTokens, match="no dask scheduler answers"):
+        run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
+
+
+def test_jobs_are_run_by_the_local_executor(tmp_path):
+    pytest.importorskip("submitit")
+    asked = Asked(jobs=2, folder=tmp_path / "jobs", options={"cluster": "local"})
+    seen, failures = ran(jobs.odd_fails, range(3), engine_of("slurm", asked), retries=0)
+    assert sorted(seen) == [(0, 0), (2, 2)]
+    assert [f.task for f in failures] == [1]
+    assert "is odd" in failures[0].error
+
+
+def test_the_script_of_a_job(tmp_path):
+    pytest.importorskip("submitit")
+    text = job_script(tmp_path, {"slurm_partition": "short", "timeout_min": "90"})
+    assert "#SBATCH --partition=short" in text and "#SBATCH --time=90" in text
+    assert "#SBATCH --cpus-per-task=1" in text and "submitit" in text
+    with pytest.raises(BadTokens, match="does not take"):
+        job_script(tmp_path, {"slurm_parttion": "short"})
+
+
+def test_no_cluster_is_one_sentence(tmp_path):
+    pytest.importorskip("submitit")
+    engine = engine_of("slurm", Asked(folder=tmp_path))
+    with pytest.raises(BadTokens, match="no job can be sent to slurm"):
+        run_tasks(jobs.square, [1], engine, done=lambda task, result: None)

@@ -1,0 +1,72 @@
+"""A small spec of one's own, and the command line in a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conventions.tree import ROOT
+
+# A family and a measure without training, that take a moment.
+OWN = """
+import time
+
+import numpy as np
+
+from attsvm import Tokens
+from attsvm.experiments.sweep import Drawn
+
+
+def family(seeds, n=2, scale=1.0):
+    X = [scale * np.random.default_rng([s, n]).standard_normal((n, 3, 2)) for s in seeds]
+    return Drawn([Tokens(x) for x in X], alpha=np.zeros((len(X), n), int))
+
+
+def size(group, pause=0.0, fault=-1):
+    time.sleep(pause)
+    if fault in group.seeds:
+        raise ValueError(f"seed {fault} is at fault")
+    norms = np.array([float(np.linalg.norm(t.X)) for t in group.tokens])
+    words = np.array(["a, b" if x > 3 else "c" for x in norms])
+    return {"size": norms, "large": norms > 3.0, "word": words}
+"""
+
+SPEC = """
+title = "Sizes"
+family = "own.py:family"
+measure = "own.py:size"
+seeds = 10
+group = 4
+[fixed]
+pause = 0.0
+[grid]
+n = [1, 2, 3]
+scale = [1.0, 2.5]
+[figure]
+kind = "curves"
+x = "n"
+lines = "scale"
+value = "large"
+"""
+
+
+@pytest.fixture
+def spec_file(tmp_path) -> Path:
+    """The spec, beside the file it names."""
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "sizes.toml").write_text(SPEC)
+    return tmp_path / "sizes.toml"
+
+
+def command(*words: object, **more):
+    """A run of the command line: code, standard output, standard error."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTSVM_QUIET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "attsvm", "sweep", *map(str, words)],
+        capture_output=True, text=True, env=environment, **more,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr

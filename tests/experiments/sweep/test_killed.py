@@ -1,0 +1,83 @@
+"""A sweep that is killed and run again ends in the table of one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from attsvm.experiments.sweep import read_spec, run_sweep
+from tests.conventions.tree import ROOT
+from tests.experiments.executors.test_run_tasks import heeds_interrupts
+from tests.experiments.sweep.conftest import command
+from tests.experiments.sweep.killing import killed_run
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")
+
+
+def slow(spec_file, pause=0.04):
+    """The spec with tasks that take a moment; its table when nothing is killed."""
+    text = spec_file.read_text().replace("pause = 0.0", f"pause = {pause}")
+    spec_file.write_text(text.replace("group = 4", "group = 2"))
+    out = spec_file.parent / "undisturbed"
+    run_sweep(read_spec(spec_file), out, engine="here")
+    return (out / "table.csv").read_bytes()
+
+
+def several(spec_file, seeds, **how):
+    """How many processes were killed in as many sweeps, each of which ended as it should."""
+    wanted = slow(spec_file)
+
+    def one(seed):
+        return killed_run(spec_file, spec_file.parent / f"run{seed}", seed, **how)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(one, seeds))
+    assert all(table == wanted for table, _, _ in found)
+    assert all(left == [] for _, _, left in found)
+    return sum(kills for _, kills, _ in found)
+
+
+def test_killed_sweeps_end_in_the_same_table(spec_file):
+    assert several(spec_file, range(5), jobs=1, lives=1) >= 4
+
+
+@pytest.mark.slow
+def test_a_hundred_killed_sweeps_end_in_the_same_table(spec_file):
+    assert several(spec_file, range(100, 200), jobs=2, lives=2) >= 150
+
+
+@pytest.mark.parametrize("left", ["shards/", ".attsvm-x.part", ""])
+def test_a_sweep_killed_before_its_stamp_goes_on(spec_file, left):
+    out = spec_file.parent / "out"
+    (out / "shards").mkdir(parents=True) if left == "shards/" else out.mkdir()
+    if left.endswith(".part"):
+        (out / left).write_text("half")
+    run_sweep(read_spec(spec_file), out, engine="here")
+    assert (out / "table.csv").exists() and not list(out.glob(".attsvm-*"))
+
+
+def test_an_interrupt_says_how_to_go_on(spec_file):
+    slow(spec_file, pause=0.3)
+    out = spec_file.parent / "out"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTSVM_QUIET": "1"}
+    run = subprocess.Popen(
+        [sys.executable, "-m", "attsvm", "sweep", str(spec_file), "--out", str(out)],
+        env=environment, stderr=subprocess.PIPE, text=True,
+        preexec_fn=heeds_interrupts,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not list(out.glob("shards/*.npz")) and time.monotonic() < until:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    said = run.communicate(timeout=60)[1]
+    assert run.returncode == 130
+    assert said.splitlines()[-1].startswith("attsvm: stopped: what is finished is kept")
+    assert f"`attsvm sweep {out}` goes on" in said
+    code, text, _ = command(out, "--json")
+    assert code == 0 and '"status": "done"' in text

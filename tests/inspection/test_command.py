@@ -1,0 +1,239 @@
+"""attsvm inspect: the table, the folder, the page and its words, exit codes, refusals."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from tests.cli.command import runner
+from tests.inspection.tiny import CONFIGS, tensors, write
+
+pytest.importorskip("tokenizers")
+safetensors = pytest.importorskip("safetensors.numpy")
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture
+def attsvm(capsys, monkeypatch):
+    return runner(capsys, monkeypatch)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Forty passages of six to twelve letters; the first is markup, which must stay text."""
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(list(LETTERS), rng.integers(6, 13))) for _ in range(40)]
+    file = tmp_path / "text.txt"
+    file.write_text("\n".join(["<script> a b c d e f </script>", *lines]))
+    return file
+
+
+class Tags(HTMLParser):
+    """Which tags a page opens and which it leaves open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "input", "path", "use", "rect", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def words(attsvm, model, text, *more):
+    return attsvm("inspect", model, "--text", text, "--quick", "--queries", 10, *more)
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "llama"])
+def test_a_folder_is_inspected_and_its_page_is_whole(kind, attsvm, text, tmp_path):
+    folder = tmp_path / "out"
+    found = words(attsvm, write(tmp_path / "mine", kind), text, "--out", folder)
+    assert found.code == 0, found.err
+    assert "0 broken" in found.out
+    report = json.loads((folder / "results.json").read_text())
+    heads = {(r["layer"], r["head"]) for r in report["heads"]}
+    assert (
+        len(heads) == len(report["heads"]) == report["about"]["layers"] * report["about"]["heads"]
+    )
+    page = Tags()
+    page.feed((folder / "report.html").read_text())
+    assert page.open == []
+    ids = {a["id"] for tag, a in page.seen if tag == "article"}
+    assert ids == {f"l{layer}h{head}" for layer, head in heads}
+    links = {a["href"][1:] for tag, a in page.seen if tag == "a" and a.get("href", "")[:2] == "#l"}
+    assert links == ids
+    assert sum(tag == "script" for tag, _ in page.seen) == 2, "the data and the page's own"
+    assert not [a for _, a in page.seen for name in ("src", "href") if "//" in (a.get(name) or "")]
+    if kind == "llama":
+        assert all(r["economy"] is None for r in report["heads"])
+        assert "it has no single W" in (folder / "report.html").read_text()
+
+
+def test_a_token_that_is_markup_stays_text(attsvm, text, tmp_path):
+    """The page is made again from results.json with tokens that attack it."""
+    from attsvm.inspection.page.document import render
+
+    folder = tmp_path / "out"
+    assert words(attsvm, write(tmp_path / "mine", "bert"), text, "--out", folder).code == 0
+    report = json.loads((folder / "results.json").read_text())
+    evil = '"><img src=x onerror=alert(1)>'
+    for details in report["details"]:
+        for one in details["samples"]:
+            one["tokens"] = [evil] * len(one["tokens"])
+    report["model"] = evil
+    page = Tags()
+    page.feed(render(report))
+    assert page.open == []
+    assert not [tag for tag, _ in page.seen if tag == "img"]
+
+
+def test_attention_on_the_page_is_that_of_the_head(attsvm, text, tmp_path):
+    from attsvm.inspection import capture, load, read_passages
+
+    folder, model = tmp_path / "out", write(tmp_path / "mine", "bert")
+    assert words(attsvm, model, text, "--out", folder).code == 0
+    report = json.loads((folder / "results.json").read_text())
+    texts = read_passages(text)
+    shown = report["details"][3]
+    view = capture(load(model), texts, layer=1, head=1, queries=30, seed=0, length=16)
+    logits = (view.keys @ view.key_factor.T) @ (view.query_factor @ view.queries.T)
+    for i, one in enumerate(shown["samples"]):
+        assert tuple(one["tokens"]) == view.texts[i]
+        mine = logits[i, : len(one["tokens"]), i]
+        share = np.exp(mine - mine.max())
+        assert one["attention"] == pytest.approx(share / share.sum(), abs=1e-6)
+        assert one["chosen"] == mine.argmax()
+
+
+def test_one_object_is_printed_as_json(attsvm, text, tmp_path):
+    found = words(attsvm, write(tmp_path / "mine", "bert"), text, "--layers", "1", "--json")
+    assert found.code == 0
+    assert [(r["layer"], r["head"]) for r in found.report["heads"]] == [(1, 0), (1, 1)]
+
+
+def test_an_inspection_replaces_its_own_folder_and_no_other(attsvm, text, tmp_path):
+    model, folder = write(tmp_path / "mine", "bert"), tmp_path / "out"
+    assert words(attsvm, model, text, "--heads", "0", "--out", folder).code == 0
+    assert words(attsvm, model, text, "--heads", "0", "--out", folder).code == 0
+    assert sorted(f.name for f in folder.iterdir()) == ["report.html", "results.json"]
+    (folder / "results.json").write_text("[]")
+    refused = words(attsvm, model, text, "--heads", "0", "--out", folder)
+    assert refused.code == 2
+    assert "files that no inspection wrote" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--layers", "9"], "layers run from 0 to 1"),
+        (["--heads", "5"], "heads run from 0 to 1"),
+        (["--layers", "x"], "give numbers such as 0,2-4"),
+        (["--layers", "3-1"], "3-1 is no range"),
+        (["--heads", ""], "give numbers such as 0,2-4"),
+        (["--queries", "0"], "--queries is 0"),
+        (["--text", "none.txt"], "none.txt"),
+        (["--at", "99"], "at is 99"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, message, attsvm, text, tmp_path):
+    found = words(attsvm, write(tmp_path / "mine", "bert"), text, *options)
+    assert found.code == 2
+    assert message in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_what_changed_is_told_and_shown(attsvm, text, tmp_path):
+    after, before = write(tmp_path / "after", "bert"), write(tmp_path / "before", "bert", seed=1)
+    folder = tmp_path / "out"
+    found = words(attsvm, after, text, "--against", before, "--heads", "0,1", "--out", folder)
+    assert found.code == 0, found.err
+    report = json.loads((folder / "results.json").read_text())
+    rows = report["change"]["heads"]
+    sharper = sum(row["sharpness_after"] > row["sharpness_before"] for row in rows)
+    assert f"Heads that sharpened: {sharper} of 4" in found.out
+    assert 'id="change"' in (folder / "report.html").read_text()
+
+
+def test_two_models_are_not_compared(attsvm, text, tmp_path):
+    one, other = write(tmp_path / "one", "bert"), write(tmp_path / "other", "gpt2")
+    found = words(attsvm, one, text, "--against", other)
+    assert found.code == 2
+    assert "are not two checkpoints of one model" in found.err
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_run(attsvm, text, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    none = tmp_path / "no-model"  # were it looked for first, this would be what is said
+    for out in (tmp_path / "file", tmp_path / "file" / "below", "/proc/x", "/proc/x/y"):
+        found = words(attsvm, none, text, "--out", out)
+        assert str(out) in found.err
+        assert found.code == 2
+        assert found.err.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_model_that_is_not_there_is_one_sentence(attsvm, text, tmp_path):
+    found = words(attsvm, tmp_path / "nowhere", text, "--out", tmp_path / "out")
+    assert found.code == 2
+    assert re.search("nowhere", found.err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_head_without_a_choice_is_diffuse_and_not_called_rotary(attsvm, text, tmp_path):
+    folder = write(tmp_path / "mine", "bert")
+    held = tensors(CONFIGS["bert"])
+    even = {name: 0 * array if ".key." in name else array for name, array in held.items()}
+    safetensors.save_file(even, folder / "model.safetensors")
+    found = words(attsvm, folder, text, "--out", tmp_path / "out")
+    assert found.code == 0
+    assert "4 diffuse" in found.out
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "no query has a clear choice" in page
+    assert "by their positions" not in page
+
+
+def test_texts_that_are_equal_once_they_are_cut_count_once(attsvm, tmp_path):
+    """Otherwise one would be fitted on and held out as well."""
+    model = write(tmp_path / "mine", "bert")
+    file = tmp_path / "again.txt"
+    lines = ["a b c d", "c d e f", "g h i j", "k l m n", "o p q r"]
+    file.write_text("\n".join([*lines, *lines, *(f"{line} x {k}" for k, line in enumerate(lines))]))
+    found = words(attsvm, model, file, "--json")
+    assert (found.report["texts"], found.report["repeated"]) == (10, 5)
+    found = words(attsvm, model, file, "--json", "--length", 6)  # four letters and two marks
+    assert (found.report["texts"], found.report["repeated"]) == (5, 10)
+    assert {head["fitted"] + head["tested"] for head in found.report["heads"]} == {5}
+    assert "repetitions: 10 texts" in words(attsvm, model, file, "--length", 6).out
+
+
+def test_causal_queries_that_see_the_same_tokens_count_once(attsvm, tmp_path):
+    model = write(tmp_path / "mine", "gpt2")
+    file = tmp_path / "again.txt"
+    lines = [f"{first} b {last}" for first in "acdefg" for last in "hij"]
+    file.write_text("\n".join(lines))
+    found = words(attsvm, model, file, "--json", "--at", 3)  # the first token is a mark
+    assert (found.report["texts"], found.report["repeated"]) == (18, 0)
+    found = words(attsvm, model, file, "--json", "--at", 2)
+    assert (found.report["texts"], found.report["repeated"]) == (6, 12)
+
+
+def test_a_caption_speaks_of_what_is_drawn(attsvm, text, tmp_path):
+    from attsvm.inspection.page.document import render
+
+    mine = write(tmp_path / "mine", "bert")
+    assert words(attsvm, mine, text, "--out", tmp_path / "out").code == 0
+    report = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert all(row["soft_cross_entropy_agreement"] is None for row in report["heads"])
+    assert "soft cross-entropy fit" not in render(report)
+    report["heads"][0]["soft_cross_entropy_agreement"] = 0.5
+    assert "soft cross-entropy fit" in render(report)

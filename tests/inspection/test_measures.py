@@ -1,0 +1,394 @@
+"""Measures on heads that are what they are by construction."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import attsvm
+from attsvm.errors import BadTokens, TooLarge, Unsupported
+from attsvm.inspection.measure.agreement import Agreement, ease_of, held_out, split
+from attsvm.inspection.measure.economy import economy_of, null_economies
+from attsvm.inspection.measure.fits import (
+    agreement_of,
+    cross_entropy,
+    mean_difference,
+    one_hot,
+    svm_fit,
+)
+from attsvm.inspection.measure.kinds import kind_of
+from attsvm.inspection.measure.local import local_of
+from attsvm.inspection.measure.nulls import decomposed, permuted, rotated, spectrum
+from attsvm.inspection.measure.rules import Followed, best_rule
+from attsvm.inspection.measure.sharpness import sharpness_of
+from attsvm.inspection.plan import Plan
+from attsvm.inspection.record import FIELDS, head_record
+from tests.inspection.built import (
+    content_view,
+    max_margin_view,
+    place_view,
+    random_labels,
+    random_view,
+    rotary_view,
+    sink_view,
+    view_of,
+)
+
+SMALL = Plan(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
+
+
+def shuffler(seed):
+    """The generator of the permutation that ease is measured against."""
+    return np.random.default_rng([seed, 1])
+
+
+def measured(view, *, fit=60, test=90):
+    return held_out(split(view, fit=fit, test=test, seed=0), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("view", "kind", "rule"),
+    [
+        (sink_view(), "sink", "first special"),
+        (place_view(), "positional", "1 before"),
+        (place_view(before=3), "positional", "3 before"),
+        (content_view(), "content", None),
+        (random_labels(), "diffuse", None),
+    ],
+    ids=["sink", "before", "farther", "content", "random"],
+)
+def test_a_head_is_called_what_it_is(view, kind, rule):
+    found = measured(view, fit=min(100, len(view.queries) // 2))
+    assert kind_of(found) == kind
+    if rule is not None:
+        assert found.rule.name == rule
+        assert found.rule.agreement == 1.0
+    if kind == "content":
+        assert min(found.svm, found.soft_cross_entropy) > 0.95
+        assert found.rule.agreement < 0.4
+        assert found.ease > 1.2
+    if kind == "diffuse":
+        assert found.svm < 0.4  # chance is 1 in 8
+
+
+def agreed(place, rule, svm):
+    return Agreement(Followed("some rule", place, rule), 0.0, 10, 20, svm=svm)
+
+
+@pytest.mark.parametrize(
+    ("found", "without", "kind"),
+    [
+        (agreed("sink", 0.4, 0.6), agreed("positional", 0.1, 0.6), "content"),
+        # A mixture of a sink and a place: the rest is explained by a rule once the sink is gone.
+        (agreed("sink", 0.4, 0.6), agreed("positional", 0.7, 0.6), "positional"),
+        (agreed("sink", 0.4, 0.6), agreed("positional", 0.2, 0.4), "diffuse"),
+        (agreed("sink", 0.8, 0.85), agreed("positional", 0.1, 0.7), "sink"),
+        (agreed("sink", 0.6, 0.75), agreed("positional", 0.1, 0.7), "content"),
+        (agreed("positional", 0.9, np.nan), None, "positional"),
+        (agreed("sink", 0.3, np.nan), None, "diffuse"),
+    ],
+)
+def test_kinds_follow_their_thresholds(found, without, kind):
+    assert kind_of(found, without) == kind
+
+
+def test_a_head_whose_logits_are_all_equal_is_diffuse():
+    """Its first key is the largest by convention alone: no sink."""
+    view = sink_view()
+    found = measured(replace(view, query_factor=0 * view.query_factor))
+    assert found.tied == 1.0
+    assert kind_of(found) == "diffuse"
+    assert measured(view).tied == 0.0
+    view = content_view()
+    twice = [np.repeat(part, 2, axis=1) for part in (view.keys, view.valid, view.ids, view.special)]
+    names = ("keys", "valid", "ids", "special")
+    found = measured(replace(view, **dict(zip(names, twice, strict=True))))
+    assert found.tied == 0.0  # keys with the same features count as one
+    assert kind_of(found) == "content"
+
+
+@pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
+def test_ease_is_endless_only_where_that_is_proved(apart, ease):
+    """Two queries that are all but one choose the same key; permuted, they choose two."""
+    queries = np.array([[1.0, 0.0], [1.0, apart], [-1.0, 0.0]])
+    view = view_of(np.tile(np.eye(2), (3, 1, 1)), queries, [[1.0, 0.0], [-1.0, 0.0]])
+    seed = next(k for k in range(9) if permuted(view, view.chosen(), shuffler(k))[:2].sum() == 1)
+    found = ease_of(view, svm_fit(view, view.chosen()), seed=seed)
+    assert found >= ease
+    assert np.isinf(found) == np.isinf(ease)
+
+
+def test_itself_and_the_key_after_are_rules_too():
+    view = place_view()
+    shifted = replace(view, positions=view.positions - 1)
+    assert best_rule(shifted, shifted)[:2] == ("itself", "positional")
+    assert best_rule(replace(view, positions=view.positions - 2), view).name == "1 after"
+
+
+def test_the_mean_query_alone_makes_the_choices_of_a_sink():
+    assert measured(sink_view()).mean_query == 1.0
+    assert measured(content_view()).mean_query < 0.5
+
+
+def test_sharpness_is_that_of_attention():
+    keys = np.array([[[np.log(3.0)], [0.0]], [[np.log(99.0)], [0.0]]])
+    view = view_of(keys, np.ones((2, 1)), [[1.0]], special=np.array([[1, 0], [0, 1]], dtype=bool))
+    found = sharpness_of(view)
+    assert found.mean == pytest.approx((0.75 + 0.99) / 2)
+    assert found.saturated == 0.5
+    assert found.special == pytest.approx((0.75 + 0.01) / 2)
+    assert found.chance == 0.5
+
+
+def test_a_max_margin_head_has_economy_one():
+    found = economy_of(max_margin_view())
+    assert found.lower > 0.985
+    assert found.upper == pytest.approx(1.0, abs=1e-6)
+    assert found.cosine > 0.999
+
+
+def test_a_part_that_no_query_sees_is_waste():
+    view = max_margin_view()
+    wide = np.pad(view.queries, ((0, 0), (0, 1)))  # the last feature is 0 in all queries
+    factor = np.pad(view.query_factor, ((0, 0), (0, 1)))
+    factor[0, -1] = np.sqrt((view.W**2).sum() / (view.key_factor[0] ** 2).sum())
+    other = replace(view, queries=wide, query_factor=factor)
+    found = economy_of(other)
+    assert found.upper == pytest.approx(1 / np.sqrt(2), rel=1e-2)
+    assert found.seen == pytest.approx(1.0, rel=1e-2)
+
+
+def test_economy_is_certified_by_a_feasible_matrix_and_a_bound():
+    view = random_view(scale=5.0)
+    found = economy_of(view)
+    assert 0 < found.lower <= found.upper <= 1
+    assert found.upper <= found.lower * 1.0101
+    logits = np.sort(view.logits(), axis=1)
+    keep = np.isfinite(logits[:, -2])
+    gap = (logits[:, -1] - logits[:, -2])[keep]
+    tokens = attsvm.Tokens(view.keys[keep], queries=view.queries[keep], mask=view.valid[keep])
+    exact = attsvm.solve(attsvm.Problem.of(tokens, view.chosen()[keep], b=gap)).require()
+    share = exact.upper / np.linalg.norm(view.W)
+    assert found.lower <= share * 1.000001
+    assert found.upper >= share * 0.999999
+
+
+def test_ties_are_left_out_of_economy():
+    view = random_view(n=30, scale=5.0)
+    keys = view.keys.copy()
+    keys[0] = keys[0, 0]  # all keys of one query alike
+    found = economy_of(replace(view, keys=keys))
+    assert found.queries == 29
+    alike = replace(view, keys=np.broadcast_to(keys[:, :1], keys.shape).copy())
+    assert np.isnan(economy_of(alike).upper)
+
+
+def test_nulls_have_the_spectrum():
+    view, rng = random_view(), np.random.default_rng(0)
+    S = np.linalg.svd(view.W, compute_uv=False)[:4]
+    for null in (spectrum(view, rng), rotated(view, rng)):
+        np.testing.assert_allclose(np.linalg.svd(null.W, compute_uv=False)[:4], S, rtol=1e-10)
+        assert not np.allclose(null.W, view.W)
+    U, _, V = decomposed(view)
+    inside = rotated(view, rng).W
+    np.testing.assert_allclose(U @ (U.T @ inside @ V) @ V.T, inside, atol=1e-10)
+    outside = spectrum(view, rng).W
+    assert np.linalg.norm(U.T @ outside @ V) < 0.8 * np.linalg.norm(outside)
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "nuclear"])
+def test_economy_is_certified_where_the_factors_all_but_cancel(norm):
+    """W = k (q + q')ᵀ with q' near −q, one query, one rival: the economy has a closed form."""
+    draw = np.random.default_rng(0)
+    for _ in range(10):
+        keys, z, k, q = (draw.normal(size=shape) for shape in ((1, 2, 3), (1, 3), 3, 3))
+        other = -q * (1 + 1e-12)
+        view = replace(
+            view_of(keys, z, np.eye(3)),
+            key_factor=np.array([k, k]),
+            query_factor=np.array([q, other]),
+        )
+        exact = [float(Fraction(x) + Fraction(y)) for x, y in zip(q, other, strict=True)]
+        truth = abs(cosine(keys[0, 0] - keys[0, 1], k) * cosine(z[0], exact))
+        found = economy_of(view, norm)
+        assert found.queries == 1
+        assert found.lower * (1 - 1e-12) <= truth <= found.upper * (1 + 1e-12)
+
+
+def cosine(x, y):
+    return np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y)
+
+
+def test_a_head_of_lower_rank_is_rotated_inside_its_own_subspaces():
+    view = random_view(h=4)
+    K = view.key_factor.copy()
+    K[3] = K[2]  # a rank of 3
+    view = replace(view, key_factor=K)
+    S = np.linalg.svd(view.W, compute_uv=False)[:4]
+    U, _, Vt = np.linalg.svd(view.W)
+    null = rotated(view, np.random.default_rng(0)).W
+    np.testing.assert_allclose(np.linalg.svd(null, compute_uv=False)[:4], S, atol=1e-10)
+    np.testing.assert_allclose(U[:, :3] @ (U[:, :3].T @ null), null, atol=1e-10)
+    np.testing.assert_allclose(null @ Vt[:3].T @ Vt[:3], null, atol=1e-10)
+
+
+def test_a_trained_head_is_more_economical_than_its_nulls():
+    view = content_view(n=60)
+    nulls = null_economies(view, draws=3, seed=0)
+    assert set(nulls) == {"spectrum", "rotated"}
+    assert all(economy_of(view).upper > values.max() for values in nulls.values())
+
+
+def test_permuted_choices_are_valid_and_others():
+    view = random_view()
+    labels = permuted(view, view.chosen(), np.random.default_rng(0))
+    assert view.valid[np.arange(len(labels)), labels].all()
+    assert (labels != view.chosen()).any()
+    whole = place_view()
+    same = permuted(whole, whole.chosen(), np.random.default_rng(0))
+    assert sorted(same) == sorted(whole.chosen())
+
+
+def test_a_selection_that_no_matrix_makes_is_fitted_softly():
+    rng = np.random.default_rng(0)
+    keys, queries = rng.normal(size=(30, 3, 2)), np.ones((30, 1))
+    view = view_of(
+        np.pad(keys, ((0, 0), (0, 0), (0, 0))), np.pad(queries, ((0, 0), (0, 1))), np.eye(2)
+    )
+    labels = rng.integers(0, 3, 30)
+    fit = svm_fit(view, labels)
+    assert fit.soft
+    assert np.isfinite(fit.W).all()
+    assert agreement_of(view, fit.W, labels) > 1 / 3
+
+
+def test_cross_entropy_is_stationary():
+    view = content_view(n=40)
+    targets = one_hot(view, view.chosen())
+    W = cross_entropy(view, targets)
+    assert agreement_of(view, W, view.chosen()) == 1.0
+    # The penalty's slope balances the loss's: both in units in which rows have length one.
+    keys = view.keys - view.keys.mean(axis=1, keepdims=True)
+    size = (keys**2).sum(axis=2).mean() * (view.queries**2).sum(axis=1).mean()
+    logits = np.einsum("ntd,nd->nt", keys, view.queries @ W.T)
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    slope = np.einsum("nt,ntd,nq->dq", p - targets, keys, view.queries)
+    left = W * size + 10.0 * slope
+    assert np.linalg.norm(left) < 0.02 * np.linalg.norm(10.0 * slope)
+
+
+def test_the_mean_difference_is_the_first_gradient_step():
+    view = random_view(n=12)
+    targets = one_hot(view, view.chosen())
+    W = mean_difference(view, targets)
+    chosen = view.keys[np.arange(12), view.chosen()]
+    mean = np.array(
+        [row[mask].mean(axis=0) for row, mask in zip(view.keys, view.valid, strict=True)]
+    )
+    np.testing.assert_allclose(W, (chosen - mean).T @ view.queries / 12, atol=1e-12)
+
+
+def test_keys_with_the_same_features_count_as_one():
+    view = content_view(n=60)
+    keys = np.repeat(view.keys, 2, axis=1)  # every key twice
+    twice = view_of(keys, view.queries, view.W, positions=view.positions)
+    found = measured(twice, fit=30, test=30)
+    assert found.svm > 0.9
+    assert not found.soft
+
+
+def test_a_record_has_every_field_and_no_other():
+    found = head_record(random_view(n=90, scale=4.0), SMALL)
+    assert list(found) == list(FIELDS)
+    assert found["fitted"] == 30
+    assert found["violations"] == 0
+    for name in ("sharpness", "economy", "nuclear_economy", "svm_agreement", "content_lift"):
+        assert np.isfinite(found[name]), name
+    assert found["economy_rotated_low"] <= found["economy_rotated"] <= found["economy_rotated_high"]
+    assert found["nuclear_economy_lower"] <= found["nuclear_economy"] <= 1
+
+
+def test_local_optimality_is_that_of_the_theory():
+    keys = np.array([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    view = view_of(keys, np.array([[1.0, 0.0]]), np.array([[-0.1, 0.0], [1.0, 0.0]]))
+    fields = {"value_factor": np.array([[0.0, 1.0]]), "value_shift": np.zeros(1)}
+    found = local_of(replace(view, **fields), queries=5)
+    assert (found.kind, found.queries, found.undecided) == ("global", 1, 0)
+    fields["value_factor"] = np.array([[5.0, -1.0]])  # other tokens are worth more now
+    fields["value_shift"] = np.array([100.0])
+    found = local_of(replace(view, **fields), queries=5)
+    assert found.kind == "neither"
+    assert found.lower == 0.0
+    assert found.tight + found.loose == 2
+
+
+def test_local_optimality_is_not_asked_where_it_cannot_be():
+    view = random_view(n=20)
+    assert local_of(view, queries=0).kind is None
+    assert local_of(rotary_view(), queries=5).kind is None
+    assert local_of(replace(view, value_factor=0 * view.value_factor), queries=5).kind is None
+
+
+def test_rotary_heads_leave_out_what_needs_one_matrix():
+    found = head_record(rotary_view(n=60), SMALL)
+    assert list(found) == list(FIELDS)
+    assert np.isnan(found["economy"])
+    assert np.isnan(found["svm_agreement"])
+    assert found["separable"] is None
+    assert found["violations"] == 0
+    assert found["attacks"] > 0
+    with pytest.raises(Unsupported, match="no single W"):
+        decomposed(rotary_view())
+
+
+def test_a_head_whose_keys_are_all_special_has_no_content():
+    view = random_view(n=30)
+    found = head_record(replace(view, special=view.valid), SMALL)
+    assert found["content_queries"] == 0
+    assert found["content_kind"] is None
+    assert np.isfinite(found["economy"])
+
+
+def test_queries_with_one_key_choose_nothing():
+    view = random_view(n=30)
+    valid = view.valid.copy()
+    valid[:10, 1:] = False
+    found = head_record(replace(view, valid=valid), SMALL)
+    assert found["queries"] == 20
+    valid[:, 1:] = False
+    with pytest.raises(BadTokens, match="no query has two keys"):
+        head_record(replace(view, valid=valid), SMALL)
+    with pytest.raises(BadTokens, match="2 queries have a choice"):
+        head_record(view.subset([0, 1]), SMALL)
+
+
+def test_a_head_of_zero_is_all_ties():
+    view = random_view(n=30)
+    found = head_record(replace(view, query_factor=0 * view.query_factor), SMALL)
+    assert found["tied"] == 30
+    assert np.isnan(found["economy"])
+    assert found["evictable_margins"] == 0.0
+    assert found["key_radius_share"] == found["int8_safe"] == 0.0
+
+
+def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
+    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e4)
+    with pytest.raises(TooLarge, match="a plan that fits fewer queries"):
+        head_record(random_view(n=60), SMALL)
+
+
+def test_the_same_seed_gives_the_same_record():
+    view = random_view(n=60)
+    plan = Plan(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
+    one, two = head_record(view, plan), head_record(view, plan)
+    for name in FIELDS:
+        if name != "seconds" and one[name] == one[name]:
+            assert one[name] == two[name], name
+
+
+@pytest.mark.parametrize("wrong", [{"fit": 0}, {"test": 1}, {"draws": -1}, {"share": 1.0}])
+def test_a_plan_that_cannot_be_followed_is_refused(wrong):
+    with pytest.raises(Unsupported, match=next(iter(wrong))):
+        Plan(**wrong)

@@ -1,0 +1,134 @@
+"""A View: logits against plain loops, what is not valid, parts of it, and what is refused."""
+
+import numpy as np
+import pytest
+
+import attsvm
+from attsvm.inspection import View
+from tests.inspection.heads import random_turns, random_view
+from tests.tolerances import EXACTLY, ROUNDING
+
+
+def plain_logits(view: View) -> np.ndarray:
+    """The logits by loops over queries and keys."""
+    n, T, _ = view.keys.shape
+    out = np.full((n, T), -np.inf)
+    for i in range(n):
+        q = view.query_factor @ view.queries[i]
+        for t in range(T):
+            k = view.key_factor @ view.keys[i, t]
+            turned = q.copy()
+            if view.turns is not None:
+                for a in range(len(q) // 2):
+                    b = a + len(q) // 2
+                    cos, sin = view.turns.cos[i, t, a], view.turns.sin[i, t, a]
+                    turned[a], turned[b] = cos * q[a] - sin * q[b], sin * q[a] + cos * q[b]
+            if view.valid[i, t]:
+                out[i, t] = k @ turned
+    return out
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rotary", [True, False])
+def test_logits_are_those_of_loops(bias, rotary):
+    view = random_view(3, bias=bias, turns=random_turns() if rotary else None)
+    np.testing.assert_allclose(view.logits(), plain_logits(view), rtol=ROUNDING, atol=ROUNDING)
+    shares = view.attention()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=ROUNDING)
+    assert not shares[~view.valid].any()
+    assert view.valid[np.arange(6), view.chosen()].all()
+    assert (shares.max(axis=1) == shares[np.arange(6), view.chosen()]).all()
+
+
+def test_one_matrix_gives_the_logits():
+    view = random_view(4)
+    logits = np.einsum("ntd,de,ne->nt", view.keys, view.W, view.queries)
+    np.testing.assert_allclose(logits[view.valid], view.logits()[view.valid], rtol=EXACTLY)
+
+
+def test_rotary_positions_have_no_single_matrix():
+    with pytest.raises(attsvm.Unsupported, match=r"layer 1, head 0 .*no single W"):
+        _ = random_view(turns=random_turns()).W
+
+
+def test_float32_keys_stay_and_large_logits_do_not_overflow():
+    view = random_view()
+    loud = random_view(
+        keys=(view.keys * 1e3).astype(np.float32), query_factor=view.query_factor * 1e9
+    )
+    assert loud.keys.dtype == np.float32
+    np.testing.assert_allclose(loud.attention().sum(axis=1), 1.0)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    whole = random_view(5, turns=random_turns()).logits()
+    monkeypatch.setattr("attsvm.inspection.view._BLOCK", 1)
+    parts = random_view(5, turns=random_turns()).logits()
+    np.testing.assert_allclose(parts, whole, rtol=EXACTLY)
+
+
+def test_subset_takes_numbers_and_marks():
+    view = random_view(turns=random_turns())
+    part = view.subset([4, 1])
+    np.testing.assert_array_equal(part.logits(), view.logits()[[4, 1]])
+    assert part.texts == (view.texts[4], view.texts[1])
+    np.testing.assert_array_equal(view.subset(np.arange(6) == 2).ids, view.ids[[2]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [([], "names no query"), ([6], "run from 0 to 5"), ([True, False], "there are 6 queries")],
+)
+def test_a_wrong_subset_is_refused(rows, message):
+    with pytest.raises(attsvm.BadTokens, match=message):
+        random_view().subset(rows)
+
+
+def test_content_leaves_special_keys_out():
+    view = random_view()
+    content = view.content()
+    assert not content.attention()[view.special].any()
+    kept = view.valid & ~view.special
+    expected = np.where(kept, view.attention(), 0.0)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(content.attention(), expected, rtol=EXACTLY)
+
+
+def test_queries_with_special_keys_alone_are_dropped():
+    view = random_view()
+    special = view.special.copy()
+    special[2] = True
+    content = random_view(special=special).content()
+    assert len(content.queries) == 5
+    assert content.texts == view.texts[:2] + view.texts[3:]
+    with pytest.raises(attsvm.BadTokens, match="no content"):
+        random_view(special=np.ones_like(special)).content()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"keys": np.zeros((0, 5, 4))}, "keys has shape"),
+        ({"queries": np.zeros((6, 3))}, r"queries has shape \(6, 3\)"),
+        ({"key_factor": np.zeros((2, 3))}, "key_factor has shape"),
+        ({"valid": np.zeros((6, 5), dtype=bool)}, "query 0 may attend to no key"),
+        ({"texts": (("a",),)}, "1 texts for 6 queries"),
+        ({"turns": random_turns(T=4)}, "turns has parts"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(wrong, message):
+    with pytest.raises(attsvm.BadTokens, match=message):
+        random_view(**wrong)
+
+
+def test_a_view_shows_itself_and_escapes_tokens():
+    view = random_view(texts=tuple(("<b>",) * 5 for _ in range(6)))
+    assert "6 queries over 5 keys" in repr(view)
+    assert "<b>" not in view._repr_html_().replace("<b>View</b>", "")
+
+
+@pytest.mark.parametrize("name", ["valid", "special"])
+def test_marks_that_are_not_boolean_are_refused(name):
+    view = random_view()
+    with pytest.raises(attsvm.BadTokens, match=f"{name} has type int64"):
+        random_view(**{name: getattr(view, name).astype(np.int64)})

@@ -1,0 +1,266 @@
+"""Unseen sentences: predictions, a model's answers, agreement, coverage and the order of kinds."""
+
+from functools import cache
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from attsvm import Sentences, two_stages
+from attsvm.certificate import certify
+from attsvm.certificate.exact.bounds import exact_tight
+from attsvm.datasets.sentences import realizable
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.next_token.covering import Coverage, coverage, kinds_in_order, whole_coverage
+from attsvm.next_token.order import Order, orders
+from attsvm.next_token.problems import Columns, solve_attention
+from attsvm.next_token.shifts import draw_unseen
+from attsvm.next_token.unseen import agreement, logit_accuracy, predicted, trained
+
+# With the query 4: 0 > 1 > 2 > 4 and 3 > 4; 5 is never seen. x is followed by x + 1.
+CHAIN = [[x, (x + 1) % 6] for x in range(6)] + [
+    [0, 1, 4, 1], [1, 2, 4, 2], [2, 4, 3], [3, 4, 4],
+]  # fmt: skip
+COLUMN = [1.5, 0.5, -0.5, 0.0, -1.5, 0.0]
+
+
+@cache
+def chain():
+    data = Sentences.of(CHAIN)
+    found = orders(data)
+    return data, found, solve_attention(found, np.eye(6))
+
+
+def test_the_confused_token_of_a_chain_is_above_a_slack_optimal_one():
+    """0 > 1 > 2 > 4 alone is (3/2, 1/2, −1/2, −3/2); 3 ≥ −1/2 is met by 0 for nothing."""
+    _, found, columns = chain()
+    u = columns.W[:, 4]
+    np.testing.assert_allclose(u, COLUMN, atol=1e-12)
+    order = found[4]
+    assert [order.kind(x) for x in range(6)] == [
+        "optimal", "confused", "confused", "optimal", "non-optimal", "non-comparable",
+    ]  # fmt: skip
+    pairs = kinds_in_order(order, u)
+    told = {key: (p.strict, p.tied, p.reversed) for key, p in pairs.items()}
+    assert told == {
+        ("optimal", "confused"): (3, 0, 1),  # 3 is below 1
+        ("optimal", "non-comparable"): (1, 1, 0),  # 3 ties with 5
+        ("optimal", "non-optimal"): (2, 0, 0),
+        ("confused", "non-optimal"): (2, 0, 0),
+        ("non-comparable", "non-optimal"): (1, 0, 0),
+    }
+    assert pairs["optimal", "confused"].example == (3, 1)
+    assert pairs["optimal", "non-optimal"].example is None
+    assert pairs["optimal", "confused"].total == 4
+
+
+def test_the_trained_model_answers_by_the_confused_token():
+    data, _, _ = chain()
+    run = two_stages(data)
+    found = trained([[3, 1, 4], [5, 3, 4]], run.W_ov, run.W_kq, run.E)
+    assert found.top.tolist() == [1, 3] and found.output.tolist() == [2, 4]
+    assert found.mass[0] > 0.99  # it wins for good …
+    assert 0.5 < found.mass[1] < 0.7  # … and a tie of the solution stays undecided
+
+
+@cache
+def all_columns(k):
+    """(order, solution) of every order of k tokens, all in some relation, up to their names."""
+    pairs = list(combinations(range(k), 2))
+    asked = {}
+    for number in range(1, 1 << len(pairs)):
+        edges = {pair for bit, pair in enumerate(pairs) if number >> bit & 1}
+        closed = all((a, d) in edges for a, b in edges for c, d in edges if b == c)
+        if closed and len({x for edge in edges for x in edge}) == k:
+            hi, lo = np.array(sorted(edges)).T
+            asked[number] = Order(len(asked) % k, k, np.arange(k), hi, lo, np.zeros(len(hi), int))
+    found = []
+    for order in asked.values():
+        piece = solve_attention({order.query: order}, np.eye(k))
+        assert piece.gap < 1e-12
+        found.append((order, piece.W[:, order.query]))
+    return found
+
+
+def test_smallest_orders_with_ties_and_reversals():
+    """By going through all orders: an end at 0 needs four tokens, a reversed pair five."""
+    zero, reversed_ = {}, {}
+    for k in (2, 3, 4, 5):
+        zero[k] = reversed_[k] = 0
+        for order, u in all_columns(k):
+            assert (u[order.kinds == "optimal"] > -1e-12).all()
+            assert (u[order.kinds == "non-optimal"] < 1e-12).all()
+            zero[k] += bool((np.abs(u[order.kinds != "confused"]) < 1e-9).any())
+            reversed_[k] += sum(p.reversed for p in kinds_in_order(order, u).values()) > 0
+    assert zero[2] == zero[3] == 0 < zero[4]
+    assert reversed_[2] == reversed_[3] == reversed_[4] == 0 < reversed_[5]
+
+
+def test_four_tokens_tie_an_optimal_token_with_one_never_seen():
+    lines = [[x, (x + 1) % 5] for x in range(5)] + [[0, 1, 3, 1], [1, 3, 2], [2, 3, 3]]
+    data = Sentences.of(lines)
+    found = orders(data)
+    columns = solve_attention(found, np.eye(5))
+    exact = exact_tight(columns.pieces[0].problem, columns.pieces[0].multipliers)
+    assert exact is not None and exact.square == 2
+    numbers = exact.matrix.numerators[found[3].component, 0]
+    assert (numbers == np.array([1, 0, 0, -1]) * exact.matrix.denominator).all()
+    asked = predicted([[2, 4, 3], [0, 4, 3]], columns.W, np.eye(5), data.follows)
+    assert asked.tied.tolist() == [True, False]
+    assert kinds_in_order(found[3], columns.W[:, 3])["optimal", "non-comparable"].tied == 1
+
+
+def test_predictions_by_hand():
+    data, _, columns = chain()
+    words = np.array([[3, 1, 4], [3, 5, 4], [2, 4, -1], [4, 4, -1], [4, -1, -1], [0, 0, 4]])
+    asked = predicted(words, columns.W, np.eye(6), data.follows)
+    assert asked.top.tolist() == [1, 3, 2, 4, 4, 0]
+    assert asked.second.tolist() == [3, 5, 4, -1, -1, 4]
+    np.testing.assert_allclose(asked.gap, [0.5, 0, 1, np.inf, np.inf, 3], atol=1e-12)
+    assert asked.label.tolist() == [2, 4, 3, 5, 5, 1]
+    assert asked.tied.tolist() == [False, True, False, False, False, False]
+    assert asked.ahead(0.5).tolist() == [True, False, True, True, True, True]
+    assert asked.ahead(0.6).tolist() == [False, False, True, True, True, True]
+
+
+def test_sentences_of_one_token_only():
+    asked = predicted([[4], [2]], np.eye(6), np.eye(6), np.arange(6))
+    assert asked.top.tolist() == [4, 2] and np.isinf(asked.gap).all() and not asked.tied.any()
+
+
+def test_predictions_follow_the_embedding():
+    data, _, columns = chain()
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
+    words = draw_unseen(data, 20, length=(2, 4), seed=1)
+    plain = predicted(words, columns.W, np.eye(6), data.follows)
+    turned = predicted(words, Q.T @ columns.W @ Q, Q, data.follows)
+    assert (plain.tied == turned.tied).all()
+    assert (plain.top == turned.top)[~plain.tied].all()
+    np.testing.assert_allclose(plain.gap, turned.gap, atol=1e-12)
+
+
+def test_accuracy_bounds_the_error_of_a_gap():
+    """A feasible column that is not the solution: its distance is within what is promised."""
+    _, found, columns = chain()
+    piece = columns.pieces[0]
+    off = np.array(piece.W)
+    off[found[4].component[0]] += 0.3  # token 0, above the rest: still feasible
+    worse = certify(piece.problem, "frobenius", off, piece.multipliers)
+    radius = logit_accuracy(found, Columns(columns.W, (worse,), (1,)), np.eye(6))
+    assert radius[4] >= 0.3 and (np.delete(radius, 4) == 0).all()
+    tight = logit_accuracy(found, columns, np.eye(6))
+    assert tight[4] < 1e-5
+    E = np.random.default_rng(0).standard_normal((6, 9))
+    whole = solve_attention(found, E)
+    promised = logit_accuracy(found, whole, E)
+    assert (promised[4] > 0) and promised.max() < 1e-3
+
+
+@pytest.mark.parametrize("d", [5, 7])
+def test_answers_are_those_of_the_plain_model(d):
+    rng = np.random.default_rng(d)
+    E, W_kq, W_ov = (rng.standard_normal(s) for s in ((5, d), (d, d), (5, d)))
+    words = rng.integers(0, 5, (40, 6))
+    words[::2, 4:] = -1
+    found = trained(words, W_ov, W_kq, E)
+    for s, row in enumerate(words):
+        tokens = row[row >= 0]
+        X = E[tokens]
+        logits = X @ W_kq @ X[-1]
+        a = np.exp(logits - logits.max())
+        a /= a.sum()
+        by_token = np.bincount(tokens, a, 5)
+        assert found.top[s] == by_token.argmax()
+        assert found.mass[s] == pytest.approx(by_token.max(), rel=1e-12)
+        assert found.output[s] == (W_ov @ X.T @ a).argmax()
+
+
+def test_agreement_by_hand():
+    data, _, columns = chain()
+    words = np.array([[3, 1, 4], [3, 5, 4], [2, 4, -1], [0, 4, -1], [5, 4, -1]])
+    asked = predicted(words, columns.W, np.eye(6), data.follows)  # gaps ½, 0, 1, 3, 1½
+    W = columns.W.copy()
+    W[1, 4] = -9.0  # the model prefers 3 to 1, and answers the first otherwise
+    run = trained(words, 50 * np.eye(6)[data.follows].T, W, np.eye(6))
+    found = agreement(asked, run, threshold=0.5, edges=(0, 0.5, 1, 3), names="abcdef", listed=3)
+    assert (found.total, found.ties, found.first_ties) == (5, 1, ("d f e: d or f",))
+    assert (found.judged, found.agreed, found.attended) == (4, 3, 3)
+    assert found.tied_share == 0.2 and found.share == 0.75
+    assert found.counts.tolist() == [0, 1, 3]
+    assert agreement(asked, run, threshold=1.0).share == 1.0
+    assert (found.counts - found.agreed_in).tolist() == [0, 1, 0]
+
+
+def brute(order, u, length, gap):
+    """(decided, ordered) by going through all fillings."""
+    places = np.argwhere(order.reach & ~order.reach.T)
+    above = {tuple(pair) for pair in order.tokens[places].tolist()}
+    decided = ordered = 0
+    for front in product(range(order.vocabulary), repeat=length - 1):
+        tokens = {*front, order.query}
+        top = max(tokens, key=lambda x: u[x])
+        ahead = [u[top] - u[x] for x in tokens if x != top]
+        decided += all(a > 1e-9 and a >= gap - 1e-9 for a in ahead)
+        ordered += any(all(y == x or (x, y) in above for y in tokens) for x in tokens)
+    return decided, ordered
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_coverage_is_the_count_of_all_sentences(seed):
+    N = 3 + seed % 3
+    data = Sentences.of(realizable(N, (2, 3), 2 * N, seed=seed))
+    found = orders(data)
+    W = solve_attention(found, np.eye(N)).W
+    for order in found.values():
+        u = W[:, order.query]
+        for gap in (0.0, 0.25, 0.5, 1.0):
+            counts = {}
+            for length in (1, 2, 3, 4):
+                counts[length] = brute(order, u, length, gap)
+                seen = coverage(order, u, length, gap=gap)
+                assert (seen.decided, seen.ordered) == counts[length]
+                assert seen.total == N ** (length - 1)
+            both = coverage(order, u, 4, gap=gap, up_to=True)
+            assert both.total == N + N**2 + N**3
+            assert (both.decided, both.ordered) == tuple(
+                sum(counts[length][k] for length in (2, 3, 4)) for k in (0, 1)
+            )
+    whole = whole_coverage(found, W, 3)
+    assert whole.total == N**3
+    # A query that never occurred decides only the sentence of nothing but itself.
+    parts = [coverage(order, W[:, q], 3) for q, order in found.items()]
+    assert whole.decided == sum(part.decided for part in parts) + N - len(found)
+
+
+def test_coverage_of_ties_and_of_long_sentences():
+    """Tied tokens are not above each other; counts stay exact where floats do not."""
+    cyclic = Sentences.of([[0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
+    order = orders(cyclic)[2]
+    u = np.array([0.5, 0.5, -1.0])
+    seen = coverage(order, u, 3)
+    assert (seen.decided, seen.ordered) == brute(order, u, 3, 0.0)
+    long = coverage(order, u, 60)
+    assert long.total == 3**59
+    # Only 2's, or 2's with one of the two others.
+    assert long.decided == 2 * (2**59 - 1) + 1
+    assert long.share == pytest.approx(2**60 / 3**59, rel=1e-12)
+    assert np.isnan(Coverage(0, 0, 0).share)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda d: predicted([[1, 6]], np.eye(6), np.eye(6), d.follows), BadTokens, "within 0…5"),
+        (lambda d: predicted([[-1, 1]], np.eye(6), np.eye(6), d.follows), BadTokens, "left"),
+        (lambda d: predicted([1, 2], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
+        (lambda d: predicted([[1, 2], [1]], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
+        (lambda d: predicted([[1, 2]], np.eye(5), np.eye(6), d.follows), BadTokens, "do not fit"),
+        (lambda d: trained([[0.5, 1.0]], np.eye(6), np.eye(6), np.eye(6)), BadTokens, "table"),
+        (lambda d: coverage(orders(d)[4], np.zeros(5), 3), BadTokens, "shape"),
+        (lambda d: coverage(orders(d)[4], np.zeros(6), 0), Unsupported, "length is 0"),
+        (lambda d: coverage(orders(d)[4], np.zeros(6), 3, gap=-1), Unsupported, "gap is -1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, error, says):
+    with pytest.raises(error, match=says):
+        call(chain()[0])

@@ -1,0 +1,42 @@
+"""A card within one screen, whatever is written on it."""
+
+import pytest
+
+from attsvm._utils.card import LINES, WIDTH, Card, as_html, as_text, said
+
+WILD = [
+    "",
+    "x" * 5000,
+    "a b " * 2000,
+    "line\nbreak\ttab",
+    "\x1b[31mred\x00",
+    "中文" * 300,
+    "<b>&'\"",
+]
+
+
+@pytest.mark.parametrize("word", WILD)
+@pytest.mark.parametrize("rows", [0, 1, 3, 1000])
+@pytest.mark.parametrize("facts", [0, 1, 60])
+def test_text_stays_within_a_screen(word, rows, facts):
+    table = {f"{word}{k}": [word] * rows for k in range(40)} if rows else {}
+    card = Card(
+        "Wild", word, {f"fact {k} {word[:20]}": word for k in range(facts)}, table, note=word
+    )
+    lines = as_text(card).split("\n")
+    assert len(lines) <= LINES and max(map(len, lines)) <= WIDTH
+    assert all(c.isprintable() for line in lines for c in line)
+
+
+@pytest.mark.parametrize("word", WILD)
+def test_no_word_becomes_a_tag(word):
+    page = as_html(Card(word, word, {word: word}, {word: [word, word]}, note=word))
+    for tag in ("<b>&'", "<script", "\x00", "\x1b"):
+        assert tag not in page
+
+
+def test_values_are_said_in_few_digits():
+    assert said(float("nan")) == said(None) == "not known"
+    assert said(float("inf")) == "inf"
+    assert said(1234567) == "1,234,567"
+    assert said([0.1] * 100).endswith("… (100)")

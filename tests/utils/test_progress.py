@@ -1,0 +1,84 @@
+"""What is told to a terminal while work goes on, and that nothing is told elsewhere."""
+
+import io
+import sys
+
+import pytest
+
+from attsvm._utils import progress
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def watched(monkeypatch):
+    """A terminal in place of standard error."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def test_nobody_watching_is_told_nothing():
+    with progress.telling("rows") as told:
+        assert told is None
+
+
+def test_short_work_shows_no_bar(monkeypatch):
+    terminal = watched(monkeypatch)
+    with progress.telling("rows") as told:
+        told(0.5, "gap 1e-2")
+    assert terminal.getvalue() == ""
+
+
+def test_long_work_shows_how_things_stand(monkeypatch):
+    terminal = watched(monkeypatch)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.telling("12 rows") as told:
+        told(0.5, "gap 1e-2")
+    assert "12 rows" in terminal.getvalue() and "gap 1e-2" in terminal.getvalue()
+
+
+def test_inside_a_turning_sign_the_words_go_there(monkeypatch):
+    watched(monkeypatch)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.working("solving"), progress.telling("12 rows") as told:
+        told(0.25, "gap 1e-3")
+        assert "gap 1e-3, 25 %" in str(progress._sign.status)
+    assert progress._sign is None
+
+
+def test_the_share_is_counted_in_digits():
+    assert progress.share_of_gap(1.0, 1e-3, 1e-6) == pytest.approx(0.5)
+    assert progress.share_of_gap(1.0, 1e-7, 1e-6) == 1.0
+    assert progress.share_of_gap(float("inf"), 1.0, 1e-6) == 0.0
+
+
+def test_inside_a_bar_nothing_is_told(monkeypatch):
+    watched(monkeypatch)
+    with progress.bar("outer"), progress.telling("12 rows") as told:
+        assert told is None
+
+
+def test_nobody_watches_a_file(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.bar("work") as show:
+        assert show is None
+
+
+def test_a_bar_inside_another_is_silent(monkeypatch):
+    watched(monkeypatch)
+    with progress.bar("outer") as outer:
+        assert outer is not None
+        outer(0.5)
+        with progress.bar("inner") as inner:
+            assert inner is None
+    with pytest.raises(ZeroDivisionError), progress.bar("fails") as show:
+        assert show is not None
+        _ = 1 / 0
+    with progress.bar("after") as show:
+        assert show is not None

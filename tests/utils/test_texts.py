@@ -1,0 +1,62 @@
+"""Texts of JSON and TOML that no reader should choke on: huge whole numbers, deep nesting."""
+
+import json
+
+import pytest
+
+from attsvm._utils.records import parsed_json, parsed_toml
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.experiments.counterexamples import hunt
+from attsvm.experiments.sweep import read_spec
+from attsvm.experiments.sweep.folder import kept_spec
+
+HUGE = "1" * 5000
+TOML = {
+    "digits": f"seeds = {HUGE}",
+    "hex digits": f"seeds = 0x{HUGE}",
+    "lists": "seeds = " + "[" * 3000 + "]" * 3000,
+    "tables": "a" + ".a" * 3000 + " = 1",
+}
+JSON = {"digits": HUGE, "lists": "[" * 100_000 + "]" * 100_000, "names": '{"a":' * 100_000}
+
+
+@pytest.mark.parametrize("case", TOML)
+def test_toml_is_refused_in_one_sentence(case, tmp_path):
+    file = tmp_path / "spec.toml"
+    file.write_text(TOML[case])
+    with pytest.raises(ValueError, match=r"digits|nested too deeply"):
+        parsed_toml(TOML[case])
+    with pytest.raises(BadTokens, match=r"spec\.toml is no TOML file .*(digits|nested)") as said:
+        read_spec(file)
+    assert len(str(said.value)) < 300
+
+
+@pytest.mark.parametrize("case", TOML)
+def test_a_plan_is_refused_in_one_sentence(case, tmp_path):
+    pytest.importorskip("torch")
+    from attsvm.torch.fitting import read_plan
+
+    (tmp_path / "plan.toml").write_text(TOML[case])
+    with pytest.raises(Unsupported, match=r"plan\.toml cannot be read as TOML"):
+        read_plan(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize("case", JSON)
+def test_json_is_refused_in_one_sentence(case, tmp_path):
+    with pytest.raises(ValueError, match=r"digits|nested too deeply"):
+        parsed_json(JSON[case])
+    (tmp_path / "sweep.json").write_text(JSON[case])
+    with pytest.raises(BadTokens, match=r"sweep\.json cannot be read"):
+        kept_spec(tmp_path)
+    (tmp_path / "hunt.json").write_text(JSON[case])
+    with pytest.raises(BadTokens, match="no record of a hunt"):
+        hunt("low-rank", out=tmp_path)
+
+
+def test_a_damaged_record_of_a_hunt_is_refused(tmp_path):
+    hunt("simplex-projection", instances=50, out=tmp_path)
+    whole = json.loads((tmp_path / "hunt.json").read_text("utf-8"))
+    for name, wrong in (("covered", 3), ("rises", [[1]]), ("best", "x"), ("tried", None)):
+        (tmp_path / "hunt.json").write_text(json.dumps(whole | {name: wrong}), "utf-8")
+        with pytest.raises(BadTokens, match="no record of a hunt"):
+            hunt("simplex-projection", instances=100, out=tmp_path)
