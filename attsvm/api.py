@@ -102,9 +102,9 @@ def train(
         if loss != "logistic" or width is not None:
             name = "loss" if loss != "logistic" else "width"
             raise Unsupported(f"{name} is for tokens: models of sentences have their own")
-        from attsvm.next_token.training import train as sentence_training
+        from attsvm.next_token.training.train import train as train_sentences
 
-        return sentence_training.train(tokens, **both, **given)
+        return train_sentences(tokens, **both, **given)
     if given:
         raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
     return train_tokens(tokens, **both, loss=loss, width=width)

@@ -208,8 +208,8 @@ def check_statement(found: object, name: str) -> Statement:
     """The statement itself. Raises Unsupported unless it can be hunted."""
     if not isinstance(found, Statement):
         raise Unsupported(
-            f"{name} is no attsvm.experiments.statements.statement.Statement but
-            {type(found).__name__}"
+            f"{name} is no attsvm.experiments.statements.statement.Statement "
+            f"but {type(found).__name__}"
         )
     for part in ("premises", "violation"):
         if not callable(getattr(found, part)):
