@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from attsvm.solvers.solve_sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
     from attsvm.theory import measures
-    from attsvm.theory.comparison import Comparison, compare
+    from attsvm.theory.comparison.compare import Comparison, compare
     from attsvm.theory.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
     from attsvm.theory.limits.limit import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality

@@ -8,7 +8,7 @@ from tests.conventions.tree import modules
 
 
 def faults(module: str, tree: ast.Module) -> list[str]:
-    """What one module does against the rules of the house, one sentence a fault."""
+    """What one module does against the project conventions, one sentence a fault."""
     found = []
     for node in ast.walk(tree):
         match node:
@@ -69,53 +69,3 @@ def test_a_broken_rule_is_seen(source):
 )
 def test_a_kept_rule_is_let_pass(source):
     assert faults("attsvm.sample", ast.parse(source)) == []
-
-
-# Doors that users call by keyword, and the large Frobenius solver's kernels.
-MANY = {
-    "attsvm.cli.hunt.hunt_command",
-    "attsvm.cli.inspect.inspect_command",
-    "attsvm.cli.fit.fit_command",
-    "attsvm.cli.reproduce.reproduce_command",
-    "attsvm.cli.sentences.sentences_command",
-    "attsvm.cli.solve.solve_command",
-    "attsvm.cli.sweep.sweep_command",
-    "attsvm.cli.train.train_command",
-    "attsvm.datasets.contextual.contextual_arrays",
-    "attsvm.api.outcome",
-    "attsvm.api.proof_of_convergence",
-    "attsvm.api.train",
-    "attsvm.estimator.__init__",
-    "attsvm.next_token.text.read_sentences",
-    "attsvm.next_token.training.train.train",
-    "attsvm.experiments.reproduce.runs.reproduce_claims",
-    "attsvm.solvers.frobenius.coordinate._epoch",
-    "attsvm.solvers.frobenius.large.solve_rows",
-    "attsvm.solvers.frobenius.semismooth._line_search",
-    "attsvm.solvers.frobenius.semismooth.newton",
-    "attsvm.theory.regularization_path.paths.regpath",
-    "attsvm.torch.mirror.__init__",
-    "attsvm.training.train.train",
-}
-
-
-def crowded(name: str, tree: ast.Module, most: int = 8) -> set[str]:
-    """The functions of a module with more parameters than `most`."""
-    return {
-        f"{name}.{node.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        and len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) > most
-    }
-
-
-def test_functions_take_few_parameters():
-    found = set().union(*(crowded(name, tree) for name, tree in modules().items()))
-    assert not found - MANY, f"gather these parameters in a NamedTuple: {sorted(found - MANY)}"
-    assert not MANY - found, f"no longer crowded: take out of MANY {sorted(MANY - found)}"
-
-
-def test_a_crowded_function_is_seen():
-    tree = ast.parse("def f(a, b, c, d, e, f, g, h, *, i): ...")
-    assert crowded("m", tree) == {"m.f"}
-    assert not crowded("m", tree, most=9)

@@ -142,10 +142,11 @@ def heeds_interrupts():
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_that_started_them(tmp_path, how):
     program = (
-        "from attsvm.experiments.executors import Asked, engine_of, run_tasks\nfrom
-        tests.experiments.executors import jobs\n" "if __name__ == '__main__':\n" f"
-        run_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine_of('local', Asked(jobs=2))," "
-        done=print)\n"
+        "from attsvm.experiments.executors import Asked, engine_of, run_tasks\n"
+        "from tests.experiments.executors import jobs\n"
+        "if __name__ == '__main__':\n"
+        f"    run_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine_of('local', Asked(jobs=2)),"
+        " done=print)\n"
     )
     file = tmp_path / "program.py"
     file.write_text(program)
