@@ -149,7 +149,7 @@ class Claim:
     number is known. size: of a figure, how its full run compares with the published one; it begins
     with "as published" where the run is no smaller.
     fixed: its instances are published ones, so that no others can be drawn in their place.
-    needs: what a claim on real data needs beyond attsvm, by the names of claims/shared/needs.py;
+    needs: what a claim on real data needs beyond attsvm, by the names of studies/shared/needs.py;
     such claims are run by `attsvm reproduce --real` and by id. runs(config): its training runs,
     where they are done one by one, kept and shared (claims/shared/stored.py).
     module: the dotted name of the module it is written in, which it finds out by itself.

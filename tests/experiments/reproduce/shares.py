@@ -28,7 +28,7 @@ from tests.conventions.tree import ROOT
 from tests.experiments.reproduce.listed import write
 
 PAGE = ROOT / "docs" / "shares.md"
-COUNTS = ROOT / "tests" / "reproduce" / "saved" / "shares.json"
+COUNTS = ROOT / "tests" / "experiments" / "reproduce" / "saved" / "shares.json"
 
 FIRST = """# Shares of ends, cell by cell
 

@@ -65,8 +65,8 @@ def test_the_steps_into_the_package(tmp_path):
     panels = "from attsvm.experiments.studies.shared.drawing import panels\n"
     text = FILE.replace("mine.one-input", "beyond.one-input").replace(panels, "")
     text = text.replace("    figure, (axes,) =", f"    {panels}\n    figure, (axes,) =")
-    (place / "claims" / "beyond" / "one_input.py").write_text(text)
-    door = place / "claims" / "beyond" / "__init__.py"
+    (place / "experiments" / "studies" / "beyond" / "one_input.py").write_text(text)
+    door = place / "experiments" / "studies" / "beyond" / "__init__.py"
     lines = door.read_text("utf-8").replace(
         "    logit_ceiling,\n", "    logit_ceiling,\n    one_input,\n"
     )
