@@ -35,7 +35,8 @@ OTHERS = {
 def others(folder: str) -> set[str]:
     """The modules of a package that are no plug-ins: its base class and its public functions.
 
-    The base class is named in the singular. Everything else directly in the folder is a plug-in; parts live in subfolders.
+    The base class is named in the singular. Everything else directly in the package is a plug-in;
+    parts live in subpackages.
     """
     name = folder.split(".")[-1].removesuffix("s")
     return {{"losse": "loss", "familie": "family"}.get(name, name)} | OTHERS.get(folder, set())
