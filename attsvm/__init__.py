@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from attsvm.training.heads.head import Head
     from attsvm.training.losses.loss import Loss
     from attsvm.training.models.model import Model
-    from attsvm.training.optimizers.optimizer import Rule
+    from attsvm.training.optimizers.optimizer import Optimizer
     from attsvm.training.path import Path
 
 # Everything else is loaded when it is used: name -> its module.
@@ -73,7 +73,7 @@ _HOMES = {
     "Path": "training.path",
     "Problem": "problem.problem",
     "RegPath": "theory.regularization_path.paths",
-    "Rule": "training.optimizers.optimizer",
+    "Optimizer": "training.optimizers.optimizer",
     "Selection": "problem.selection",
     "Sentences": "next_token.sentences",
     "SetChoice": "solvers.solve_sets",
@@ -161,7 +161,7 @@ __all__ = [
     "norm_of",
     "Solver",
     "Answer",
-    "Rule",
+    "Optimizer",
     "Model",
     "Head",
     "Loss",

@@ -31,7 +31,7 @@ def train(
     tokens: Tokens | Sequence[Tokens] | Sentences,
     *,
     model: str | Model = "weight",
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     head: Any = None,
     loss: str | Loss = "logistic",
     lr: float = 0.1,
@@ -52,16 +52,16 @@ def train(
 ) -> Path:
     """The Path of gradient training on (1/n) Σ ℓ(y_i h(o_i)), exact however far it goes.
 
-    tokens: one instance or several of one size, with labels. model, rule, loss: a name, or an
-    object of one's own (a Model; a Rule or a function that makes one; a Loss). head: a vector v, a
-    stack (B, d), or a Head; the joint models train it, a linear one, or a ReLU network of `width`
-    units with head="relu". init: "zero", "normal:STD", "uniform" (±1/√rows), or arrays by block
-    name; the default is zero, and normal:0.1 for factors, where zero is a stationary point. width:
-    columns of the factors (min(d, dq) without it). schedule: "constant", "sqrt" (1/√(t+1)) or a
-    function of the step. options: those of the rule, such as {"momentum": 0.9} for muon or
-    {"eps": 1e-8} for adam. start: a Path to go on from, with its own model, rule and step size; of
-    a saved run whose rule was an object, the object is given again. stop(step, params, evaluation):
-    ends the run.
+    tokens: one instance or several of one size, with labels. model, optimizer, loss: a name, or an
+    object of one's own (a Model; an Optimizer or a function that makes one; a Loss). head: a vector
+    v, a stack (B, d), or a Head; the joint models train it, a linear one, or a ReLU network of
+    `width` units with head="relu". init: "zero", "normal:STD", "uniform" (±1/√rows), or arrays by
+    block name; the default is zero, and normal:0.1 for factors, where zero is a stationary point.
+    width: columns of the factors (min(d, dq) without it). schedule: "constant", "sqrt" (1/√(t+1))
+    or a function of the step. options: those of the optimizer, such as {"momentum": 0.9} for muon
+    or {"eps": 1e-8} for adam. start: a Path to go on from, with its own model, optimizer and step
+    size; of a saved run whose optimizer was an object, the object is given again. stop(step,
+    params, evaluation): ends the run.
 
     Sentences take the models "next-token" (head: the decoder W_ov, or the path that trained it),
     "decoder" and "joint-next-token". Of these alone: embedding, as in `embedding_of`; readout:
@@ -78,7 +78,7 @@ def train(
     """
     both: dict[str, Any] = {
         "model": model,
-        "rule": rule,
+        "optimizer": optimizer,
         "head": head,
         "lr": lr,
         "steps": steps,
@@ -119,7 +119,7 @@ def outcome(
     instance: int = 0,
     norm: str | Norm | None = None,
     model: Model | None = None,
-    rule: RuleLike | None = None,
+    optimizer: RuleLike | None = None,
     lr: float | None = None,
     loss: str | Loss = "logistic",
 ) -> Outcome: ...
@@ -141,7 +141,7 @@ def outcome(
     norm: str | Norm | None = None,
     model: Model | None = None,
     embedding: Any = None,
-    rule: RuleLike | None = None,
+    optimizer: RuleLike | None = None,
     lr: float | None = None,
     loss: str | Loss = "logistic",
 ) -> Outcome | SentenceOutcome:
@@ -154,7 +154,7 @@ def outcome(
     attention on sentences (its array or its path). instance: which one of a stack. norm: the norm
     to compare in; that of the predicted limit unless given; where none is known, Frobenius for a W
     of one's own, nuclear for factors. model: the model of a saved run, where it was an object of
-    one's own. embedding: as it was given to `train`. rule, lr, loss: how a W of one's own was
+    one's own. embedding: as it was given to `train`. optimizer, lr, loss: how a W of one's own was
     trained, where that is known; a path knows it.
 
     The state of tokens is "undecided" (some input has no token with nearly all the attention),
@@ -163,7 +163,7 @@ def outcome(
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
-    >>> found = attsvm.outcome([-1.0, 9.0], tokens, [0.2, 0.7], rule="gd")
+    >>> found = attsvm.outcome([-1.0, 9.0], tokens, [0.2, 0.7], optimizer="gd")
     >>> found.state, found.selection, round(found.margin_share, 3)
     ('at a locally optimal selection', array([0]), 0.994)
     >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
@@ -175,7 +175,7 @@ def outcome(
         of_tokens: dict[str, Any] = {
             "instance": instance or None,
             "model": model,
-            "rule": rule,
+            "optimizer": optimizer,
             "lr": lr,
             "loss": None if loss == "logistic" else loss,
         }
@@ -207,7 +207,7 @@ def outcome(
         instance=instance,
         norm=norm,
         model=model,
-        told=Told(rule, lr, loss),
+        told=Told(optimizer, lr, loss),
     )
 
 
@@ -216,7 +216,7 @@ def proof_of_convergence(
     W: Any,
     *,
     head: Any = None,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: float = 0.1,
     loss: str | Loss = "logistic",
     embedding: Any = None,
@@ -227,9 +227,9 @@ def proof_of_convergence(
     direction, or what blocks it.
 
     W: (d, dq), or a prompt (d,); of sentences W_kq (d, d). head: the linear head v, or the frozen
-    decoder W_ov. rule: "ngd" (any steps along the gradient of length at most lr whose lengths add
-    up to infinity), "gd", "nmirror:P" (likewise, in the dual norm) or "mirror:P". The proof is of
-    the exact iteration; `float_steps` says how far it covers one in floats. Every inequality is
+    decoder W_ov. optimizer: "ngd" (any steps along the gradient of length at most lr whose lengths
+    add up to infinity), "gd", "nmirror:P" (likewise, in the dual norm) or "mirror:P". The proof is
+    of the exact iteration; `float_steps` says how far it covers one in floats. Every inequality is
     checked in interval arithmetic. Of sentences alone: embedding, readout, weights, as in `train`.
 
     >>> import attsvm
@@ -244,9 +244,11 @@ def proof_of_convergence(
             raise Unsupported("loss is for tokens: models of sentences have their own")
         from attsvm.next_token.training import proofs
 
-        return proofs.proof_of_convergence(tokens, W, head=head, rule=rule, lr=lr, **given)
+        return proofs.proof_of_convergence(
+            tokens, W, head=head, optimizer=optimizer, lr=lr, **given
+        )
     if given:
         raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
     from attsvm.theory.convergence import prove as front
 
-    return front.proof_of_convergence(tokens, W, head=head, rule=rule, lr=lr, loss=loss)
+    return front.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, loss=loss)

@@ -93,7 +93,7 @@ class Unsupported(AttsvmError, ValueError):
     ...     attsvm.predict("weight", "newton")
     ... except attsvm.Unsupported as error:
     ...     print(str(error).partition(":")[0])
-    unknown rule 'newton'
+    unknown optimizer 'newton'
     """
 
 

@@ -23,7 +23,7 @@ from attsvm.solvers.solve import solve
 from attsvm.theory.outcome import Outcome, outcome
 from attsvm.training.losses import Loss
 from attsvm.training.models.gradient.attention import attend
-from attsvm.training.optimizers import Rule
+from attsvm.training.optimizers import Optimizer
 from attsvm.training.path import Path
 from attsvm.training.train import train
 
@@ -78,17 +78,17 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
 
         v·Σ_t s_t x_t,   s = softmax(x_t·W z),
 
-    positive for the second class. W and v are trained together by `rule` on the mean loss; there
-    is no intercept. With K > 2 classes, K such decisions are trained, each class against all the
-    others with attention of its own, and the largest wins. What the attention selects is compared
-    with the max-margin problem of the selected tokens, and a ConvergenceWarning says when they are
-    undecided or not locally optimal.
+    positive for the second class. W and v are trained together by `optimizer` on the mean loss;
+    there is no intercept. With K > 2 classes, K such decisions are trained, each class against all
+    the others with attention of its own, and the largest wins. What the attention selects is
+    compared with the max-margin problem of the selected tokens, and a ConvergenceWarning says when
+    they are undecided or not locally optimal.
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
     what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
-    or None. rule, loss: by name, or a Rule and a Loss of one's own; init, seed: as in
+    or None. optimizer, loss: by name, or an Optimizer and a Loss of one's own; init, seed: as in
     `attsvm.train`; lr, max_iter: step size and number of steps. norm: of the certificate; None
-    takes the norm that theory predicts for the rule.
+    takes the norm that theory predicts for the optimizer.
 
     After fit: classes_ (K,); coef_ v (d,); attention_ W (d, d) or p (d,); n_iter_; n_features_in_
     d; selection_ (n,) the token of each training input with the most attention; path_ the run;
@@ -114,7 +114,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         self,
         *,
         model: str = "joint-weight",
-        rule: str | Rule = "ngd",
+        optimizer: str | Optimizer = "ngd",
         norm: str | Norm | None = None,
         query: str | None = "last",
         loss: str | Loss = "logistic",
@@ -124,7 +124,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         seed: int = 0,
     ) -> None:
         self.model = model
-        self.rule = rule
+        self.optimizer = optimizer
         self.norm = norm
         self.query = query
         self.loss = loss
@@ -166,7 +166,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         path = train(
             tokens,
             model=model,
-            rule=self.rule,
+            optimizer=self.optimizer,
             loss=self.loss,
             lr=float(self.lr),
             steps=int(self.max_iter),
@@ -240,7 +240,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
         """The model that the parameters name; raises Unsupported where one has no meaning."""
         kinds: tuple[tuple[str, tuple[type, ...]], ...] = (
             ("model", (str,)),
-            ("rule", (str, Rule)),
+            ("optimizer", (str, Optimizer)),
             ("loss", (str, Loss)),
         )
         for name, kind in kinds:

@@ -14,7 +14,7 @@ import attsvm
 
 X = [[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]]
 tokens = attsvm.Tokens(X)
-held = attsvm.basin(tokens, [0], head=[0.2, 0.7], rule="ngd", lr=0.1)
+held = attsvm.basin(tokens, [0], head=[0.2, 0.7], optimizer="ngd", lr=0.1)
 print(held)
 
 side = np.linspace(-12, 12, 97)

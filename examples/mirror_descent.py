@@ -18,7 +18,7 @@ tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
 exponents = ("1.75", "2", "3")
 
 runs = {
-    p: attsvm.train(tokens, rule=f"nmirror:{p}", head=arrays["v"], lr=0.1, steps=3000)
+    p: attsvm.train(tokens, optimizer=f"nmirror:{p}", head=arrays["v"], lr=0.1, steps=3000)
     for p in exponents
 }
 problem = attsvm.Problem.of(tokens, runs["2"].selection[0])

@@ -1,11 +1,12 @@
-"""A norm, a rule and a claim of one's own: descent by rows, and the longest row as its norm.
+"""A norm, an optimizer and a claim of one's own: descent by rows, and the longest row as its norm.
 
-solve FILE --norm outside.py:ROWS; train FILE --rule outside.py:BY_ROWS; reproduce --from outside.py
+solve FILE --norm outside.py:ROWS; train FILE --optimizer outside.py:BY_ROWS; reproduce --from
+outside.py
 """
 
 import numpy as np
 
-from attsvm import Norm, Problem, Rule, Tokens, measures, solve, train
+from attsvm import Norm, Optimizer, Problem, Tokens, measures, solve, train
 from attsvm.datasets.sphere import sphere_arrays
 from attsvm.experiments.studies.claim import Claim, Finding, at_least, at_most
 from attsvm.experiments.studies.shared import drawing, proof
@@ -25,13 +26,13 @@ def move(step):  # steepest descent in that norm: every row moves by the step si
     return {k: x - ways[k].T for k, x in step.params.items()}, step.state
 
 
-ROWS, BY_ROWS = Rows(), Rule("by-rows", init=lambda params: {}, move=move)
+ROWS, BY_ROWS = Rows(), Optimizer("by-rows", init=lambda params: {}, move=move)
 DATA = sphere_arrays(3, 4, 5, seed=0)
 TOKENS = Tokens(DATA["X"], queries=DATA["z"], labels=DATA["y"])
 
 
 def run(config):
-    path = train(TOKENS, rule=BY_ROWS, head=DATA["v"], lr=0.02, steps=config["steps"])
+    path = train(TOKENS, optimizer=BY_ROWS, head=DATA["v"], lr=0.02, steps=config["steps"])
     best = solve(Problem.of(TOKENS, path.selection[0]), norm=ROWS)
     found = {"steps": path.steps, "W": path.weights["W"][:, 0], "alpha": path.selection[0]}
     return found | proof.saved_solutions("best", [best])

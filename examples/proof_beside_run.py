@@ -14,11 +14,11 @@ from attsvm.datasets import EXAMPLES
 arrays = EXAMPLES["sphere"]()
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
 v = arrays["v"]
-first = attsvm.train(tokens, rule="ngd", head=v, lr=0.1, steps=1000)
-proof = attsvm.proof_of_convergence(tokens, first.at(-1)["W"][0], head=v, rule="ngd", lr=0.1)
+first = attsvm.train(tokens, optimizer="ngd", head=v, lr=0.1, steps=1000)
+proof = attsvm.proof_of_convergence(tokens, first.at(-1)["W"][0], head=v, optimizer="ngd", lr=0.1)
 print(proof.require().message)
 
-later = attsvm.train(tokens, rule="ngd", head=v, lr=0.1, steps=99_000, start=first)
+later = attsvm.train(tokens, optimizer="ngd", head=v, lr=0.1, steps=99_000, start=first)
 best = attsvm.solve(attsvm.Problem.of(tokens, later.selection[0])).require()
 after = later.steps >= 1000
 apart = 1 - attsvm.measures.correlation(later, best)[:, 0]

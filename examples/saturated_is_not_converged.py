@@ -17,7 +17,7 @@ arrays = EXAMPLES["sphere"](5, 6, 3, seed=4)
 tokens = attsvm.Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
 path, steps, sure, chosen = None, [], [], []
 for step in range(0, 1500, 10):
-    path = attsvm.train(tokens, rule="ngd", head=arrays["v"], lr=0.2, steps=10, start=path)
+    path = attsvm.train(tokens, optimizer="ngd", head=arrays["v"], lr=0.2, steps=10, start=path)
     logits = np.einsum("ntd,de,ne->nt", tokens.keys, path.at(-1)["W"][0], tokens.queries)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)

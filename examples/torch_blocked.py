@@ -30,10 +30,10 @@ for _ in range(1000):
     optimizer.step()
 
 head = capture(model, (X, z), labels=y)
-found = attsvm.outcome(head.W, head.tokens, head.v, rule="ngd", lr=LR)
+found = attsvm.outcome(head.W, head.tokens, head.v, optimizer="ngd", lr=LR)
 print(f"{found.state}: the least attention on a selected token is 1 − {1 - found.sureness:.0e}")
 
-proof = attsvm.proof_of_convergence(head.tokens, head.W, head=head.v, rule="ngd", lr=LR)
+proof = attsvm.proof_of_convergence(head.tokens, head.W, head=head.v, optimizer="ngd", lr=LR)
 print(proof.message)
 for one in found.optimality.witnesses:
     kept = found.selection[one.input]
@@ -42,7 +42,9 @@ for one in found.optimality.witnesses:
         f"{-one.score_gap:.4f} more: it blocks the proof"
     )
 
-exact = attsvm.train(head.tokens, head=head.v, rule="ngd", lr=LR, steps=1000, init={"W": head.W})
+exact = attsvm.train(
+    head.tokens, head=head.v, optimizer="ngd", lr=LR, steps=1000, init={"W": head.W}
+)
 for one in found.optimality.witnesses:
     step, token = exact.changed[0, one.input], exact.selection[0, one.input]
     print(f"{step} exact steps later input {one.input} moves to token {token}")

@@ -31,11 +31,11 @@ for _ in range(1000):
 print(f"the loss is {loss.item():.4f} after 1000 steps")
 
 head = capture(model, (X, z), labels=y)
-found = attsvm.outcome(head.W, head.tokens, head.v, rule="ngd", lr=LR)
+found = attsvm.outcome(head.W, head.tokens, head.v, optimizer="ngd", lr=LR)
 print(f"the selection {found.selection.tolist()}: {found.optimality.message}")
 print(f"correlation with its max-margin solution: {found.correlation:.4f}")
 
-proof = attsvm.proof_of_convergence(head.tokens, head.W, head=head.v, rule="ngd", lr=LR)
+proof = attsvm.proof_of_convergence(head.tokens, head.W, head=head.v, optimizer="ngd", lr=LR)
 print(proof.require().message)
 print(f"after 10^6 more steps 1 − correlation is at most {proof.bound(10**6):.1e}")
 again = "holds" if proof.verify().ok else "does not hold"

@@ -5,9 +5,10 @@ imported. Floats are the rationals they are. Row k = (i, t), t not the kept toke
 a_k = (key_iα − key_it) query_iᵀ, its margin m_k = ⟨a_k, W⟩, and gap_k = γ_iα − γ_it, γ = y v·x;
 equal rows are one. With o_i = Σ e^−m and f_i the head's value, gradient descent moves W along
     g = Σ q_k e^−m_k a_k,   q_k = |ℓ'(f_i)| (f_i − γ_it)/((1 + o_i) n) → q̂_k = |ℓ'(γ_iα)| gap_k/n.
-The claim: from W on, for all steps of length at most lr, or longest_step (rule ngd), or of that η
-(rule gd), every margin stays positive and the direction of W tends to the max-margin solution Ŵ.
-tube:  Ŵ = Σ_C λ_k a_k with λ = G⁻¹1 > 0 and slack_k = ⟨a_k, Ŵ⟩ − 1 > 0 off C (≥ 0 where q̂_k = 0),
+The claim: from W on, for all steps of length at most lr, or longest_step (optimizer ngd), or of
+that η (optimizer gd), every margin stays positive and the direction of W tends to the max-margin
+solution Ŵ. tube:  Ŵ = Σ_C λ_k a_k with λ = G⁻¹1 > 0 and slack_k = ⟨a_k, Ŵ⟩ − 1 > 0 off C (≥ 0 where
+q̂_k = 0),
     exactly; W = ρŴ + P stays within D of P⋆, the minimiser of Σ_C q̂_k e^−⟨a_k, P⟩ moved off the
     span of C; D² ≥ need, the inequality of mode A or B; 1 − corr ≤ rate/ρ².
 cone:  corr(W', W̃) ≥ c0 and ‖W'‖ ≥ R is kept; W̃ is Ŵ, or any W̃ with all margins ≥ 1.
@@ -134,7 +135,7 @@ def tube(f: SimpleNamespace) -> str:
     pi_B, times = (pi + sum(theta * across), 2) if f.mode == "B" else (pi, 1)
     for length in reversed(steps_of(f)):  # the last is that of the constants
         h = length
-        if f.rule == "gd":
+        if f.optimizer == "gd":
             h = length * speed * sum((r.limit * e)[good])
         tail = array(1 / s + h / N if out and not none else 0 for s, out, none in
                      zip(a.slack, off, r.zero, strict=True))  # fmt: skip
@@ -149,7 +150,7 @@ def tube(f: SimpleNamespace) -> str:
         wanted = D0 * D0 + N2 / room * (2 * Theta + 2 * D * Pi + h * N / room * rest * pi_B * Pi)
         wanted = wanted + 2 * D * E + E * E
         need(wanted <= D * D, f"the tube needs a larger D for the step {float(length):.6g}")
-    growth = length * room / (N2 * speed) if f.rule == "ngd" else 0
+    growth = length * room / (N2 * speed) if f.optimizer == "ngd" else 0
     need(said["omega"] > 0, "omega is not positive")
     compare(f, {
         "rho": low, "D0": D0, "star": star, "N": N, "h": h, "beta": beta, "pi": pi_B, "Pi": Pi,
@@ -217,7 +218,7 @@ def cone(f: SimpleNamespace) -> str:
     room = 1 - beta - c * (c * (1 + x.over) + sine * x.tilt + epsilon)
     for length in reversed(steps_of(f)):  # the last is that of the constants
         h = length
-        if f.rule == "gd":
+        if f.optimizer == "gd":
             h = length * A * sum((high * e)[good])
         turn = h * c * N * A / (2 * R)
         fits = (1 - beta) * R >= h * c * (1 + x.over) and room >= turn
@@ -233,7 +234,7 @@ def cone(f: SimpleNamespace) -> str:
 def level(f: SimpleNamespace) -> str:
     r = rows_of(f)
     axis_of(r)
-    need(f.rule == "gd", "the loss level is for rule gd")
+    need(f.optimizer == "gd", "the loss level is for optimizer gd")
     need(all(g > 0 for g in r.gap), "a kept token does not score more than all others")
     e, excess, falls, parts = array(map(exp, -r.m)), real(0), [], []
     for i, (lost, _, o, _) in enumerate(spread(r, e)):

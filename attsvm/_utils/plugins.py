@@ -16,12 +16,12 @@ _PREFIX = "attsvm_outside_"
 
 
 def is_outside(text: str) -> bool:
-    """Whether a name on the command line points into a file: `rules.py:slow`, not `mirror:1.75`."""
+    """Whether a name on the command line points into a file: `mine.py:slow`, not `mirror:1.75`."""
     return text.rpartition(":")[0].endswith(".py") or text.endswith(".py")
 
 
 def load_object(text: str, what: str) -> object:
-    """What `FILE.py:NAME` names; `what` (a rule, a norm) is for the error."""
+    """What `FILE.py:NAME` names; `what` (an optimizer, a norm) is for the error."""
     file, colon, name = text.rpartition(":")
     if not colon or not name.isidentifier():
         raise Unsupported(f"{what} from a file is FILE.py:NAME; this is {text!r}")

@@ -148,7 +148,17 @@ def _print(found: Inspection, report: dict[str, Any], out: Path | None) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    names = ("layer.head", "kind", "sharp", "rule", "SVM", "content", "economy", "null", "int8")
+    names = (
+        "layer.head",
+        "kind",
+        "sharp",
+        "optimizer",
+        "SVM",
+        "content",
+        "economy",
+        "null",
+        "int8",
+    )
     for name in names:
         table.add_column(name, justify="left" if name in names[:2] else "right", no_wrap=True)
     for one in found.records:

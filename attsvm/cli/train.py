@@ -40,7 +40,15 @@ from attsvm.cli.parts.sentence_options import (
     Vectors,
     Weights,
 )
-from attsvm.cli.parts.words import HEADS, LOSSES, MODELS, NORMS, RULES, SCHEDULES, SENTENCE_MODELS
+from attsvm.cli.parts.words import (
+    HEADS,
+    LOSSES,
+    MODELS,
+    NORMS,
+    OPTIMIZERS,
+    SCHEDULES,
+    SENTENCE_MODELS,
+)
 from attsvm.errors import Unsupported
 
 RUN, STEPS, END = "The run", "Its steps", "Start and end"
@@ -59,7 +67,7 @@ ModelName = Annotated[
         "--model",
         metavar="NAME",
         help=f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME. "
-        "Several models, rules or step sizes: all are trained and compared.",
+        "Several models, optimizers or step sizes: all are trained and compared.",
         show_default="weight",
         autocompletion=completed(*MODELS, *SENTENCE_MODELS),
         rich_help_panel=RUN,
@@ -68,11 +76,11 @@ ModelName = Annotated[
 RuleName = Annotated[
     list[str] | None,
     typer.Option(
-        "--rule",
+        "--optimizer",
         metavar="NAME",
-        help=f"{', '.join(RULES)}; or FILE.py:NAME, your own. Several: see --model.",
+        help=f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME, your own. Several: see --model.",
         show_default="ngd",
-        autocompletion=completed(*RULES),
+        autocompletion=completed(*OPTIMIZERS),
         rich_help_panel=RUN,
     ),
 ]
@@ -111,18 +119,20 @@ Options = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="Option of the rule; may be given several times.",
+        help="Option of the optimizer; may be given several times.",
         rich_help_panel=RUN,
     ),
 ]
 
 
-@app.command("train", epilog="Example: attsvm train tokens.npz --model weight --rule ngd --json")
+@app.command(
+    "train", epilog="Example: attsvm train tokens.npz --model weight --optimizer ngd --json"
+)
 def train_command(
     context: typer.Context,
     file: File,
     model: ModelName = None,
-    rule: RuleName = None,
+    optimizer: RuleName = None,
     options: Options = None,
     head: HeadName = None,
     lr: Annotated[
@@ -279,8 +289,8 @@ def train_command(
 ) -> None:
     """Train, then solve the predicted limit at the selected tokens and compare.
 
-    Several of --model, --rule or --lr are trained in all combinations and set side by side: the
-    margin share in every norm, the correlation, and since which step convergence is proved.
+    Several of --model, --optimizer or --lr are trained in all combinations and set side by side:
+    the margin share in every norm, the correlation, and since which step convergence is proved.
 
     Sentences: --model next-token trains the decoder and then attention over it, decoder the first
     stage alone, joint-next-token both matrices at once.
@@ -289,7 +299,7 @@ def train_command(
 
     chosen: dict[str, list[Any]] = {
         "model": model or ["weight"],
-        "rule": rule or ["ngd"],
+        "optimizer": optimizer or ["ngd"],
         "lr": lr or [0.1],
     }
     several = max(map(len, chosen.values())) > 1
@@ -305,17 +315,17 @@ def train_command(
     given = {name for name in context.params if _given(context, name)}
     asked = context.params | {name: words[0] for name, words in chosen.items()}
     asked["norm"] = None if norm is None else read_norm(norm)
-    parts = {name: own_part(asked[name], name) for name in ("model", "rule", "loss")}
+    parts = {name: own_part(asked[name], name) for name in ("model", "optimizer", "loss")}
     of_text = [name for name in chosen["model"] if name in SENTENCE_MODELS]
     if of_text and several:
         raise Unsupported(
             f"--model {of_text[0]} trains on sentences: several runs are compared on tokens alone, "
-            "so give one --model, one --rule and one --lr"
+            "so give one --model, one --optimizer and one --lr"
         )
     if of_text:
         from attsvm.cli.parts.train_sentences import run_sentences
 
-        run_sentences({**asked, "rule": parts["rule"]}, given)
+        run_sentences({**asked, "optimizer": parts["optimizer"]}, given)
         return
     for name in SENTENCES_ONLY & given:
         flag = FLAGS.get(name, name.replace("_", "-"))

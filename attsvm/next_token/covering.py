@@ -146,8 +146,8 @@ def kinds_in_order(
     """How the column u (N,) orders the four kinds of tokens, for each pair of kinds of PAIRS.
 
     Optimal ahead of confused and of non-comparable, these ahead of non-optimal: strictly without
-    confused tokens. With them only the weak rule is sure: non-comparable tokens are at 0, optimal
-    ones at or above it, non-optimal ones at or below it; confused tokens may be anywhere.
+    confused tokens. With them only the weak optimizer is sure: non-comparable tokens are at 0,
+    optimal ones at or above it, non-optimal ones at or below it; confused tokens may be anywhere.
     """
     u = _column(order, u)
     kinds = np.full(order.vocabulary, KINDS[3], dtype="<U14")

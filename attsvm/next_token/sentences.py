@@ -79,7 +79,7 @@ class Sentences:
             place = [whole(k, "numbers", least=0) for k in listed(numbers, "numbers", of="numbers")]
         pairs, mode = pairs_of(collocations)
         ids, extra, names, N = numbered(given, pairs, vocabulary, place)
-        rule = Followers(N, names)
+        optimizer = Followers(N, names)
         sentences: dict[tuple[int, ...], list[int]] = {}
         for line, where in zip(ids, place, strict=True):
             if len(line) < 2:
@@ -89,16 +89,16 @@ class Sentences:
                 )
             if len(line) == 2:
                 if mode is None:
-                    rule.add(line[0], line[1], where)
+                    optimizer.add(line[0], line[1], where)
             else:
                 sentences.setdefault(tuple(line), [0, where])[0] += 1
         for x, y in extra:
-            rule.add(x, y, None)
+            optimizer.add(x, y, None)
         if mode == "bigrams":
-            rule.count(ids)
+            optimizer.count(ids)
         elif mode == "copy":
-            rule.copy()
-        if not sentences and not (rule.follows >= 0).any():
+            optimizer.copy()
+        if not sentences and not (optimizer.follows >= 0).any():
             raise BadTokens("there is no sentence and no collocation")
         longest = max((len(line) - 1 for line in sentences), default=0)
         # The table and what is made of it, in blocks of the longest sentence's length.
@@ -111,8 +111,8 @@ class Sentences:
             np.array([line[-1] for line in sentences], np.int64),
             np.array([seen[0] for seen in sentences.values()], np.int64),
             np.array([seen[1] for seen in sentences.values()], np.int64),
-            rule.follows,
-            rule.counts,
+            optimizer.follows,
+            optimizer.counts,
             names,
             first,
         )

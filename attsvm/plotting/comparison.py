@@ -151,7 +151,7 @@ def _headline(found: Comparison) -> str:
         word
         for word, values in (
             (first.model, {run.model for run in found.runs}),
-            (first.rule, {run.rule for run in found.runs}),
+            (first.optimizer, {run.optimizer for run in found.runs}),
             (f"lr {first.lr:g}", {run.lr for run in found.runs}),
         )
         if len(values) == 1

@@ -133,7 +133,7 @@ def _headline(path: Path, found: Outcome, since: int | None) -> str:
     state = words.get(found.state, found.state)
     when = f"at step {int(path.steps[-1]):,}" if since is None else f"from step {since:,} on"
     ended = f"; diverged at step {path.diverged:,}" if path.diverged >= 0 else ""
-    return f"{path.config['model']}, {path.config['rule']}: {state} {when}{ended}"
+    return f"{path.config['model']}, {path.config['optimizer']}: {state} {when}{ended}"
 
 
 def check_format(file: FilePath) -> None:

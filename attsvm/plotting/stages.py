@@ -78,7 +78,7 @@ def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure
         rows.append(Row(name, said, (curves,)))
     paths = [path for path in (run.decoder, run.attention) if path is not None]
     steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for path in paths))
-    headline = f"{run.model}, {paths[-1].config['rule']}: {steps} steps"
+    headline = f"{run.model}, {paths[-1].config['optimizer']}: {steps} steps"
     with style.styled(look):
         return picture(rows, headline, look=look)
 

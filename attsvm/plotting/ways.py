@@ -46,7 +46,7 @@ def proof_picture(
         raise Unsupported(f"there is no proof to draw: {proof.message}")
     if proof.theorem != "tube" or growth <= 0:
         raise Unsupported(
-            f"there is no rate to draw: the {proof.theorem} theorem, for {proof.rule}, proves "
+            f"there is no rate to draw: the {proof.theorem} theorem, for {proof.optimizer}, proves "
             "convergence without one"
         )
     last = 100 * max(int(proof.constants["rho"] / growth), 10) if steps is None else steps
@@ -62,7 +62,7 @@ def _proof(ax: Axes, proof: ConvergenceProof, last: int) -> None:
     ax.set_xlim(0, last)
     ax.set_yscale("log")
     ax.set(xlabel="further steps", ylabel="1 − correlation, at most")
-    ax.set_title(f"{proof.rule}, lr {proof.lr:g}: converges, proved")
+    ax.set_title(f"{proof.optimizer}, lr {proof.lr:g}: converges, proved")
     ax.legend(frameon=False, loc="lower left")
 
 
@@ -85,4 +85,4 @@ def _basin(ax: Axes, held: Basin) -> None:
     ax.set_xlim(left=0)
     ax.text(0.03, 0.93, "held, proved", transform=ax.transAxes, color=style.MARGIN, va="top")
     ax.set(xlabel="angle to the max-margin direction, degrees", ylabel="‖W‖ of the start")
-    ax.set_title(f"{held.rule}, steps up to {held.lr:g}")
+    ax.set_title(f"{held.optimizer}, steps up to {held.lr:g}")

@@ -32,9 +32,9 @@ from attsvm.training.path import Path
 
 
 class Told(NamedTuple):
-    """What is told of the training of a W of one's own; rule, lr: None where it is not known."""
+    """How a given W was trained; optimizer, lr: None where it is not known."""
 
-    rule: RuleLike | None = None
+    optimizer: RuleLike | None = None
     lr: float | None = None
     loss: str | Loss = "logistic"
 
@@ -70,7 +70,7 @@ def end_of_path(
     path: Path, tokens: Tokens, head: Any, *, instance: int, model: Model | None, told: Told
 ) -> End:
     """The end of one instance of a path."""
-    for name in ("rule", "lr"):
+    for name in ("optimizer", "lr"):
         if getattr(told, name) is not None:
             raise Unsupported(f"{name} is for a W of one's own: a path knows how it was trained")
     form = path.form(model)
@@ -139,11 +139,11 @@ def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told
     judged = _scaled(read) if form.trains_head else read
     reach = reach_of(blocks["K"], blocks["Q"]) if "K" in blocks else None
     case = Case(tokens, judged, loss, selected=top, reach=reach, trained=form.trains_head)
-    if told.rule is None:
-        said = "It is not told how this W was trained: give rule=…."
+    if told.optimizer is None:
+        said = "It is not told how this W was trained: give optimizer=…."
         limit = Limit(form.name, "not told", None, "unknown", said, (), ())
     else:
-        limit = predict_case(form.name, told.rule, case)
+        limit = predict_case(form.name, told.optimizer, case)
     usual = "nuclear" if "K" in blocks else "frobenius"
     return End(
         W=W,
@@ -201,11 +201,11 @@ def _path_prover(path: Path, form: Model, tokens: Tokens, head: Head | None) -> 
 
 
 def _told_prover(form: Model, tokens: Tokens, head: Head, told: Told) -> Prover | None:
-    """The prover of a W of one's own, None unless rule and lr are told and have a theorem."""
-    if told.rule is None or told.lr is None or not form.fused:
+    """The prover of a W of one's own, None unless optimizer and lr are told and have a theorem."""
+    if told.optimizer is None or told.lr is None or not form.fused:
         return None
     try:
-        return prover(tokens, head=head, rule=told.rule, lr=told.lr, loss=told.loss)
+        return prover(tokens, head=head, optimizer=told.optimizer, lr=told.lr, loss=told.loss)
     except Unsupported:
         return None
 
@@ -224,9 +224,9 @@ def _path_limit(path: Path, case: Case) -> Limit:
     """The limit that theory names for a run, from its config: its objects need not be at hand."""
     config = path.config
     own = config.get("outside", ())
-    stands_for = config.get("limit") if "rule" in own else config["rule"]
+    stands_for = config.get("limit") if "optimizer" in own else config["optimizer"]
     model = None if "model" in own else config["model"]
-    return limit_of(model, config["rule"], stands_for, case, name=config["model"])
+    return limit_of(model, config["optimizer"], stands_for, case, name=config["model"])
 
 
 def _reader(head: Any, tokens: Tokens, instance: int) -> Head | None:

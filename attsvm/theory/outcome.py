@@ -128,7 +128,7 @@ class Outcome(Table):
         if self.changed is not None:
             facts["last change"] = f"step {self.changed:,}"
         norm = self.limit.norm or "no known norm"
-        said = f"rule {self.limit.rule}, model {self.limit.model}"
+        said = f"optimizer {self.limit.optimizer}, model {self.limit.model}"
         facts["limit"] = f"{said}: {norm} ({self.limit.word})"
         if self.limit.model == "factored":
             facts["rank of W"] = self.rank

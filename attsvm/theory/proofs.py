@@ -1,7 +1,8 @@
 """Proofs of convergence along runs: at the end of one, the first record that has one, and a stop.
 
-A run is covered where its model has W as its one block (weight, prompt), its rule and loss have a
-theorem, its head is linear and fixed, and it has no weight decay and no schedule of one's own.
+A run is covered where its model has W as its one block (weight, prompt), its optimizer and loss
+have a theorem, its head is linear and fixed, and it has no weight decay and no schedule of one's
+own.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def prover_of(
             f"no theorem of convergence covers model {form.name!r}: it covers weight and prompt"
         )
     lr, steady = covered_step(config, step)
-    return prover(tokens, head=head, rule=config["rule"], lr=lr, loss=config["loss"], steady=steady)
+    return prover(
+        tokens, head=head, optimizer=config["optimizer"], lr=lr, loss=config["loss"], steady=steady
+    )
 
 
 def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
@@ -65,8 +68,8 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
             "no theorem of convergence covers a schedule of one's own, whose steps are not known: "
             f"it covers {', '.join(SCHEDULES)}"
         )
-    if "rule" in config.get("outside", ()) or "loss" in config.get("outside", ()):
-        raise Unsupported("no theorem of convergence covers a rule or a loss of one's own")
+    if "optimizer" in config.get("outside", ()) or "loss" in config.get("outside", ()):
+        raise Unsupported("no theorem of convergence covers an optimizer or a loss of one's own")
     return float(config["lr"]) * SCHEDULES[schedule](step), schedule == "constant"
 
 
@@ -128,8 +131,8 @@ def until_proved(
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every instance is proved to converge.
 
-    config: rule, lr, loss, schedule and decay of the run. Looked at on the grid of records only; an
-    instance that has been proved is not looked at again.
+    config: optimizer, lr, loss, schedule and decay of the run. Looked at on the grid of records
+    only; an instance that has been proved is not looked at again.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
     provers = [

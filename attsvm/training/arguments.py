@@ -24,11 +24,11 @@ def instances(tokens: Any) -> Tokens | Sequence[Tokens]:
 
 
 def plain_options(options: Any) -> dict[str, Any]:
-    """The rule's options with NumPy numbers made Python's."""
+    """The optimizer's options with NumPy numbers made Python's."""
     if options is None:
         return {}
     if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
-        raise Unsupported("options is a dict of the rule's options, such as {'momentum': 0.9}")
+        raise Unsupported("options is a dict of the optimizer's options, such as {'momentum': 0.9}")
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in options.items()
@@ -36,7 +36,7 @@ def plain_options(options: Any) -> dict[str, Any]:
 
 
 def chosen(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
-    """The rule, the model and the loss of a run by family: names, or objects of one's own.
+    """The optimizer, the model and the loss of a run by family: names, or objects of one's own.
 
     A run that goes on keeps its own. Of what was an object its path holds the name alone once it
     has been saved, so the object is asked for again.

@@ -9,13 +9,13 @@ from typing import Any
 from attsvm._utils.expected import positive, shown, whole
 from attsvm.errors import Unsupported
 from attsvm.training.arguments import plain_options
-from attsvm.training.optimizers import RuleLike, rule_of
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers import RuleLike, optimizer_of
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.decay import with_decay
 from attsvm.training.optimizers.steps.schedules import Schedule, schedule_of
 
 # What `words` says of every descent.
-WORDS = ("rule", "lr", "schedule", "decay", "options", "seed", "init")
+WORDS = ("optimizer", "lr", "schedule", "decay", "options", "seed", "init")
 
 
 def pulled_back(config: Mapping[str, Any]) -> float | None:
@@ -29,13 +29,14 @@ def pulled_back(config: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A rule with its step size η · schedule(t), its decay, and the seed of the starting point.
+    """An optimizer with its step size η · schedule(t), its decay, and the seed of the start.
 
-    rule: as it moves, its decay included. own: the rule as it was given, where it is an object and
-    not a name. words: rule, lr, schedule, decay, options, seed and init as JSON has them.
+    optimizer: as it moves, its decay included. own: the optimizer as it was given, where it is an
+    object and not a name. words: optimizer, lr, schedule, decay, options, seed and init as JSON has
+    them.
     """
 
-    rule: Rule
+    optimizer: Optimizer
     lr: float
     schedule: Schedule
     decay: float
@@ -46,7 +47,7 @@ class Descent:
     @classmethod
     def asked(
         cls,
-        rule: RuleLike,
+        optimizer: RuleLike,
         *,
         lr: Any = 0.1,
         schedule: str | Callable[[int], float] = "constant",
@@ -64,10 +65,12 @@ class Descent:
             raise Unsupported(
                 f"schedule is {shown(schedule)}: give a name or a function of the step"
             )
-        if isinstance(rule, Rule):
-            rule_of(rule, **plain_options(options))  # a rule that is made takes none
+        if isinstance(optimizer, Optimizer):
+            optimizer_of(
+                optimizer, **plain_options(options)
+            )  # an optimizer that is made takes none
         words = {
-            "rule": rule,
+            "optimizer": optimizer,
             "lr": positive(lr, "lr"),
             "schedule": schedule if isinstance(schedule, str) else "function",
             "decay": positive(decay, "weight decay", zero=True),
@@ -75,21 +78,21 @@ class Descent:
             "seed": whole(seed, "seed", least=0),
             "init": init if isinstance(init, str) else "given",
         }
-        return cls.again(words, rule, schedule)
+        return cls.again(words, optimizer, schedule)
 
     @classmethod
     def again(
-        cls, words: Mapping[str, Any], rule: RuleLike, schedule: str | Callable[[int], float]
+        cls, words: Mapping[str, Any], optimizer: RuleLike, schedule: str | Callable[[int], float]
     ) -> Descent:
-        """The descent that a path's config tells of, with its rule, and its schedule if a function.
+        """The descent of a path's config, with its optimizer, and its schedule if a function.
 
-        rule: the name in the config, or the object of that name.
+        optimizer: the name in the config, or the object of that name.
         """
         options = words.get("options", {})
-        made = rule_of(rule, **({} if isinstance(rule, Rule) else options))
+        made = optimizer_of(optimizer, **({} if isinstance(optimizer, Optimizer) else options))
         kept = {key: words[key] for key in WORDS if key in words}
-        kept["rule"] = rule if isinstance(rule, str) else made.name
-        if not isinstance(rule, str):
+        kept["optimizer"] = optimizer if isinstance(optimizer, str) else made.name
+        if not isinstance(optimizer, str):
             kept["limit"] = made.limit
         decay = float(words["decay"])
         return cls(
@@ -98,6 +101,6 @@ class Descent:
             schedule_of(schedule if callable(schedule) else words["schedule"]),
             decay,
             int(words["seed"]),
-            None if isinstance(rule, str) else made,
+            None if isinstance(optimizer, str) else made,
             kept,
         )

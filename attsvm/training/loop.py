@@ -35,10 +35,10 @@ class Task:
 
     shapes: of each block, without the stack axis. begin(init, seed): the first parameters.
     look(params): loss and gradient. graded(params): the same with the gradient's graded form, for
-    rules that ask for it; None: there is none. floor(): the infimum of the loss (B,), for rules
-    that need it. ahead: a kernel that takes the steps it can by itself, or None. facts: model,
-    loss, … as JSON has them. objects: those parts that are objects of one's own. trace: digits that
-    change with the data; None: they are not followed.
+    optimizers that ask for it; None: there is none. floor(): the infimum of the loss (B,), for
+    optimizers that need it. ahead: a kernel that takes the steps it can by itself, or None. facts:
+    model, loss, … as JSON has them. objects: those parts that are objects of one's own. trace:
+    digits that change with the data; None: they are not followed.
     """
 
     size: int
@@ -65,9 +65,9 @@ def run(
     progress: Progress | None = None,
 ) -> Path:
     """The Path of `steps` steps on the task. Its kernel goes ahead of the loop as far as it can."""
-    rule = descent.rule
+    optimizer = descent.optimizer
     first = 0 if start is None else int(start.steps[-1])
-    state = rule.init(params)
+    state = optimizer.init(params)
     if start is not None:
         _check_state(state, start.state)
         state = dict(start.state)
@@ -75,7 +75,7 @@ def run(
     if stop is None:
         _require_room(task, first, steps)
     kept = _kept(task, descent, start)
-    look = task.graded if rule.graded and task.graded is not None else task.look
+    look = task.graded if optimizer.graded and task.graded is not None else task.look
     reached = first
     if stop is None and task.ahead is not None:
         params, reached = task.ahead(
@@ -84,7 +84,7 @@ def run(
         if reached > first + steps:
             return record.path(*kept, state, -1)
     diverged = -1
-    floor = task.floor() if rule.needs_floor else 0.0
+    floor = task.floor() if optimizer.needs_floor else 0.0
     per_decade = task.facts.get("records", PER_DECADE)
     for step in range(reached, first + steps + 1):
         # A diverging step is reported, not warned about.
@@ -105,14 +105,16 @@ def run(
             break
         lr = np.full(task.size, descent.lr * descent.schedule(step))
         with np.errstate(over="ignore", invalid="ignore"):
-            moved, state = rule.update(params, found.gradient, state, lr, found.loss - floor, step)
+            moved, state = optimizer.update(
+                params, found.gradient, state, lr, found.loss - floor, step
+            )
         if not all(bool(np.isfinite(block).all()) for block in moved.values()):
             diverged = step
             _warn(step, descent.lr)
             if record.last != step:
                 record.add(step, params, found, size)
             break
-        record.tick(rule.clock, lr, size)
+        record.tick(optimizer.clock, lr, size)
         params = moved
         if progress is not None and step % 64 == 0:
             progress((step - first) / max(steps, 1))
@@ -124,7 +126,8 @@ def _check_state(fresh: State, kept: Mapping[str, Any]) -> None:
     for name in dict.fromkeys((*fresh, *kept)):
         if name not in fresh or name not in kept or np.shape(fresh[name]) != np.shape(kept[name]):
             raise BadTokens(
-                f"the path to go on from has another state than its rule ({name}): it is damaged, "
+                f"the path to go on from has another state than its optimizer ({name}): it is "
+                "damaged, "
                 "or of a version that kept less; start the run again"
             )
 
@@ -150,7 +153,7 @@ def _kept(
     """
     objects = dict(task.objects)
     if descent.own is not None:
-        objects["rule"] = descent.own
+        objects["optimizer"] = descent.own
     config = {} if start is None else dict(start.config)
     config |= task.facts | descent.words
     if task.trace is not None:

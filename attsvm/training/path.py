@@ -34,11 +34,12 @@ class Path(Table):
 
     weights: each block (R, B, ...); loss (R, B); log_gradient (R, B) the log of the gradient's
     norm; top (R, B, n) the token with the most attention; sureness (R, B, n) its probability;
-    clock (R, B): log of the time at which plain gradient flow is at the same point (nan for rules
-    that do not follow it); changed (B, n): the last step at which the top token changed.
-    config: model, rule, loss, lr, … as plain values; state: the rule's state at the end.
-    diverged: the step at which a number was no longer finite, −1 when none was. objects: the rule,
-    model or loss of the run by family, where it was an object and not a name; they are not saved.
+    clock (R, B): log of the time at which plain gradient flow is at the same point (nan for
+    optimizers that do not follow it); changed (B, n): the last step at which the top token changed.
+    config: model, optimizer, loss, lr, … as plain values; state: the optimizer's state at the end.
+    diverged: the step at which a number was no longer finite, −1 when none was. objects: the
+    optimizer, model or loss of the run by family, where it was an object and not a name; they are
+    not saved.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
@@ -227,7 +228,7 @@ class Path(Table):
     def _card(self) -> Card:
         c = self.config
         said = (
-            f"{c['model']}, {c['rule']}, {self.size} instances, "
+            f"{c['model']}, {c['optimizer']}, {self.size} instances, "
             f"{int(self.steps[-1])} steps, {len(self.steps)} records"
         )
         blocks = ", ".join(f"{k} {block.shape[2:]}" for k, block in self.weights.items())

@@ -82,7 +82,7 @@ class Record:
         self.top = top
 
     def tick(self, clock: Clock | None, lr: Floats, size: Floats) -> None:
-        """Advance the plain-flow clock as the rule's own says; unknown without one."""
+        """Advance the plain-flow clock as the optimizer's own says; unknown without one."""
         if clock is None:
             self.clock = np.full(len(lr), np.nan)
             return

@@ -48,7 +48,7 @@ def _names(value: Any) -> bool:
 # What each entry of the config must be; the second group may be absent.
 _NEEDED: dict[str, Callable[[Any], bool]] = {
     "model": _word,
-    "rule": _word,
+    "optimizer": _word,
     "loss": _word,
     "lr": lambda x: _size(x) and x > 0,
     "schedule": _word,

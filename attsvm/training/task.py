@@ -100,12 +100,12 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
 def _fused(
     batch: Batch, model: Model, loss: Loss, head: Head | None, descent: Descent
 ) -> Ahead | None:
-    """The fused kernel, where model, rule, loss and head are ones that it takes."""
+    """The fused kernel, where model, optimizer, loss and head are ones that it takes."""
     if type(head) is not Linear or not (model.fused or model.paired):
         return None
-    if descent.rule.fused is None or loss.code is None:
+    if descent.optimizer.fused is None or loss.code is None:
         return None
-    if descent.rule.ridge and not model.paired:
+    if descent.optimizer.ridge and not model.paired:
         return None
     B, n, T, d = batch.keys.shape
     dq = batch.queries.shape[2]
@@ -116,7 +116,7 @@ def _fused(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
     if model.paired:
-        kernel: Kernel = partial(factored_steps.descend, given, descent.rule.ridge)
+        kernel: Kernel = partial(factored_steps.descend, given, descent.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
     else:
         kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
@@ -125,7 +125,7 @@ def _fused(
         max(1, int(_CALL / (B * n * work))),
         n,
         lr=descent.lr,
-        normalized=descent.rule.fused == "ngd",
+        normalized=descent.optimizer.fused == "ngd",
         decay=descent.decay,
     )
 

@@ -23,7 +23,7 @@ def train(
     tokens: Tokens | Sequence[Tokens],
     *,
     model: str | Model = "weight",
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     head: Any = None,
     loss: str | Loss = "logistic",
     lr: float = 0.1,
@@ -44,10 +44,10 @@ def train(
     """
     steps = whole(steps, "steps", least=0)
     stop, progress = function(stop, "stop"), function(progress, "progress")
-    parts = chosen({"model": model, "rule": rule, "loss": loss}, start)
+    parts = chosen({"model": model, "optimizer": optimizer, "loss": loss}, start)
     if start is None:
         descent = Descent.asked(
-            parts["rule"],
+            parts["optimizer"],
             lr=lr,
             schedule=schedule,
             decay=decay,
@@ -57,7 +57,7 @@ def train(
         )
         setting = TokenSetting(parts["model"], parts["loss"], head, width)
     else:
-        descent = Descent.again(start.config, parts["rule"], schedule)
+        descent = Descent.again(start.config, parts["optimizer"], schedule)
         kept = start.config.get("head") if head is None else head
         setting = TokenSetting(parts["model"], parts["loss"], kept, start.config.get("width"))
     task = token_task(instances(tokens), setting, descent)

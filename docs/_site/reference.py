@@ -15,7 +15,7 @@ GALLERY = [
     "certify_your_own_direction.py",
     "many_problems.py",
     "low_rank.py",
-    "rules_and_norms.py",
+    "optimizers_and_norms.py",
     "mirror_descent.py",
     "saturated_is_not_converged.py",
     "proof_beside_run.py",

@@ -14,7 +14,7 @@ options in groups, with an example. `attsvm sentences --glossary` and `attsvm tr
 explain the words of the reports ([glossary.md](glossary.md)).
 
 - **Completion.** `attsvm --install-completion` adds completion to bash, zsh, fish or PowerShell:
-  commands, options, and the names of norms, rules, models, heads and losses. Open a new shell
+  commands, options, and the names of norms, optimizers, models, heads and losses. Open a new shell
   afterwards. `attsvm --show-completion` prints the script instead.
 - **For programs.** With `--json` a command prints one JSON object on standard output, and nothing
   else there.

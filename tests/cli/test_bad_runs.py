@@ -29,13 +29,13 @@ def leaves_nothing(run, folder, *words, said):
     ("words", "said"),
     [
         ("--model weights", ["unknown model 'weights'", "joint-prompt"]),
-        ("--model weight --rule sgd", ["unknown rule 'sgd'", "adam"]),
-        ("--rule mirror:1 --model prompt", ["P = 1", "above 1"]),
-        ("--rule nmirror:0.5 --model prompt", ["P = 0.5", "above 1"]),
-        ("--rule mirror --model prompt", ["mirror:P"]),
-        ("--rule mirror:-2 --model prompt", ["needs a number P above 1"]),
-        ("--rule mirror:3 --decay 0.1 --model prompt", ["decay is not defined for mirror:3"]),
-        ("--rule polyak --loss linear --model joint-prompt", ["finite floor"]),
+        ("--model weight --optimizer sgd", ["unknown optimizer 'sgd'", "adam"]),
+        ("--optimizer mirror:1 --model prompt", ["P = 1", "above 1"]),
+        ("--optimizer nmirror:0.5 --model prompt", ["P = 0.5", "above 1"]),
+        ("--optimizer mirror --model prompt", ["mirror:P"]),
+        ("--optimizer mirror:-2 --model prompt", ["needs a number P above 1"]),
+        ("--optimizer mirror:3 --decay 0.1 --model prompt", ["decay is not defined for mirror:3"]),
+        ("--optimizer polyak --loss linear --model joint-prompt", ["finite floor"]),
         ("--loss hinge --model prompt", ["unknown loss", "logistic"]),
         ("--schedule cosine --model prompt", ["unknown schedule", "sqrt"]),
         ("--decay -1 --model prompt", ["weight decay is -1"]),
@@ -45,7 +45,7 @@ def leaves_nothing(run, folder, *words, said):
         ("--until 2 --model prompt", ["share lies between 0 and 1"]),
         ("--until 0.9 --model joint-prompt", ["--until needs a fixed head"]),
         ("--until 0.9 --model prompt --head relu", ["--until needs a linear head"]),
-        ("--until 0.9 --model factored --rule adam", ["--until", "predicted norm"]),
+        ("--until 0.9 --model factored --optimizer adam", ["--until", "predicted norm"]),
         ("--model factored --init zero", ["exactly zero at the start", "normal:0.1"]),
         ("--lr 0 --model prompt", ["--lr is 0"]),
         ("--lr -1 --model prompt", ["--lr is -1"]),
@@ -55,16 +55,19 @@ def leaves_nothing(run, folder, *words, said):
         ("--steps many --model prompt", ["--steps"]),
         ("--seed -1 --model prompt", ["--seed"]),
         ("--width 0 --model factored", ["--width"]),
-        ("--rule adam --option beta=0.5 --model prompt", ["no option beta", "beta1, beta2, eps"]),
-        ("--rule ngd --option eps=0 --model prompt", ["no option eps", "takes ridge"]),
-        ("--rule adam --option eps --model prompt", ["NAME=VALUE"]),
-        ("--rule adam --option =1 --model prompt", ["NAME=VALUE"]),
-        ("--rule adam --option eps= --model prompt", ["NAME=VALUE"]),
-        ("--rule adam --option eps=small --model prompt", ["'small' is no number"]),
-        ("--rule adam --option eps=nan --model prompt", ["adam has ε = nan"]),
-        ("--rule adam --option eps=true --model prompt", ["eps", "must be a number"]),
-        ("--rule muon --option newton_schulz=1 --model prompt", ["must be True or False"]),
-        ("--rule adam --option eps=0 --option eps=1 --model prompt", ["eps is given twice"]),
+        (
+            "--optimizer adam --option beta=0.5 --model prompt",
+            ["no option beta", "beta1, beta2, eps"],
+        ),
+        ("--optimizer ngd --option eps=0 --model prompt", ["no option eps", "takes ridge"]),
+        ("--optimizer adam --option eps --model prompt", ["NAME=VALUE"]),
+        ("--optimizer adam --option =1 --model prompt", ["NAME=VALUE"]),
+        ("--optimizer adam --option eps= --model prompt", ["NAME=VALUE"]),
+        ("--optimizer adam --option eps=small --model prompt", ["'small' is no number"]),
+        ("--optimizer adam --option eps=nan --model prompt", ["adam has ε = nan"]),
+        ("--optimizer adam --option eps=true --model prompt", ["eps", "must be a number"]),
+        ("--optimizer muon --option newton_schulz=1 --model prompt", ["must be True or False"]),
+        ("--optimizer adam --option eps=0 --option eps=1 --model prompt", ["eps is given twice"]),
         ("--head cubic --model prompt", ["unknown head 'cubic'", "linear, relu, quadratic"]),
         ("--head quadratic --model prompt", ["no array penalty"]),
         ("--head quadratic --model joint-prompt", ["cannot be trained", "linear, relu"]),
@@ -161,7 +164,7 @@ def saved(tmp_path):
     """A problem file and the path of a short run on it."""
     file = save(tmp_path / "tokens.npz", **SPHERE)
     tokens = Tokens(SPHERE["X"], queries=SPHERE["z"], labels=SPHERE["y"])
-    train(tokens, head=SPHERE["v"], rule="signum", steps=30).save(tmp_path / "half.npz")
+    train(tokens, head=SPHERE["v"], optimizer="signum", steps=30).save(tmp_path / "half.npz")
     return file
 
 
@@ -170,7 +173,7 @@ def saved(tmp_path):
     [
         ("--lr 0.3", ["--lr differs", "which had 0.1"]),
         ("--model factored", ["--model differs", "which had weight"]),
-        ("--rule sign", ["--rule differs", "which had signum"]),
+        ("--optimizer sign", ["--optimizer differs", "which had signum"]),
         ("--seed 1", ["--seed differs"]),
         ("--init file", ["--init differs"]),
         ("--option momentum=0.5", ["--option differs"]),
@@ -212,7 +215,7 @@ def test_a_schedule_that_was_a_function_is_not_resumed(run, tmp_path, saved):
 
 
 def test_a_diverged_run_is_not_resumed(run, tmp_path, saved):
-    words = ("--rule", "polyak", "--loss", "linear", "--out", "gone.npz")
+    words = ("--optimizer", "polyak", "--loss", "linear", "--out", "gone.npz")
     assert run("train", saved, *words).code == 0
     step = Path.load(tmp_path / "gone.npz").diverged
     leaves_nothing(
@@ -245,7 +248,7 @@ BROKEN = {
     "no model": lambda a: with_config(a, model="absent"),
     "no places": lambda a: with_config(a, places="absent"),
     "unknown model": lambda a: with_config(a, model="weights"),
-    "unknown rule": lambda a: with_config(a, rule="sgd"),
+    "unknown optimizer": lambda a: with_config(a, optimizer="sgd"),
     "unknown option": lambda a: with_config(a, options={"beta": 1.0}),
     "unknown loss": lambda a: with_config(a, loss="hinge"),
     "lr of words": lambda a: with_config(a, lr="small"),

@@ -17,7 +17,7 @@ from attsvm.plotting.style import LOOKS
 from attsvm.training.heads import HEADS
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS, SENTENCE_MODELS
-from attsvm.training.optimizers import RULES
+from attsvm.training.optimizers import OPTIMIZERS
 from attsvm.training.optimizers.steps.schedules import SCHEDULES
 from tests.cli.command import problem
 from tests.cli.commanded import PAGE, command_page
@@ -27,9 +27,9 @@ PANEL = re.compile(r"^╭─ (.+?) ─+╮$", re.M)
 
 
 def test_names_in_help_are_those_of_the_registries():
-    known = (MODELS, SENTENCE_MODELS, RULES, HEADS, LOSSES, SCHEDULES, NORMS)
+    known = (MODELS, SENTENCE_MODELS, OPTIMIZERS, HEADS, LOSSES, SCHEDULES, NORMS)
     listed = (
-        words.MODELS, words.SENTENCE_MODELS, words.RULES, words.HEADS, words.LOSSES,
+        words.MODELS, words.SENTENCE_MODELS, words.OPTIMIZERS, words.HEADS, words.LOSSES,
         words.SCHEDULES, words.NORMS,
     )  # fmt: skip
     for names, registry in zip(listed, known, strict=True):
@@ -85,7 +85,7 @@ def test_help_loads_no_solver():
     ("line", "found"),
     [
         ("attsvm so", "solve"),
-        ("attsvm train --rule mi", "mirror:P"),
+        ("attsvm train --optimizer mi", "mirror:P"),
         ("attsvm solve --norm nu", "nuclear"),
     ],
 )

@@ -43,11 +43,11 @@ def runs():
         "undecided": trained("sphere", steps=20),
         "start": trained("sphere", steps=0),
         "held": trained("sphere", loss="squared", steps=3000),
-        "no norm": trained("sphere", model="factored", rule="sign", steps=200, lr=0.01),
-        "mirror": trained("sphere", rule="mirror:3", steps=500),
+        "no norm": trained("sphere", model="factored", optimizer="sign", steps=200, lr=0.01),
+        "mirror": trained("sphere", optimizer="mirror:3", steps=500),
     }
     with pytest.warns(ConvergenceWarning, match="left the range of floats"):
-        made["diverged"] = trained("sphere", rule="polyak", loss="linear", steps=200)
+        made["diverged"] = trained("sphere", optimizer="polyak", loss="linear", steps=200)
     return made
 
 

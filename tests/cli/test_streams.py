@@ -17,7 +17,7 @@ COMMANDS = (
     "list", "show B.rank", "sweep", "hunt --list", "sentences --glossary", "train --glossary",
     "solve tokens.npz", "solve tokens.npz --json", "solve tokens.npz --norm nuclear",
     "solve line.npz", "optima tokens.npz", "certify tokens.npz best.npz", "inspect --list",
-    "train tokens.npz --steps 20", "train tokens.npz --steps 20 --rule gd --rule sign",
+    "train tokens.npz --steps 20", "train tokens.npz --steps 20 --optimizer gd --optimizer sign",
     "hunt low-rank --instances 50", "sentences text.txt", "--version",
     *(f"{command.name} --help" for command in app.registered_commands),
 )  # fmt: skip

@@ -48,7 +48,7 @@ def test_a_prompt_run_is_proved_to_converge(run, tmp_path):
 
 def test_the_premises_are_printed_with_their_verdicts(run, tmp_path):
     file = problem(tmp_path)
-    words = ("train", file, "--model", "prompt", "--rule", "gd", "--steps", 50)
+    words = ("train", file, "--model", "prompt", "--optimizer", "gd", "--steps", 50)
     text = " ".join(run(*words).out.replace("│", " ").split())
     assert "holds: each input has one best token" in text
     assert "not checked: the step is constant and small" in text
@@ -60,9 +60,9 @@ def test_the_premises_are_printed_with_their_verdicts(run, tmp_path):
 
 def test_what_is_of_the_rule_and_what_is_of_the_run_is_said(run, tmp_path):
     file = problem(tmp_path)
-    words = ("train", file, "--model", "prompt", "--rule", "ngd", "--steps", 500)
+    words = ("train", file, "--model", "prompt", "--optimizer", "ngd", "--steps", 500)
     text = " ".join(run(*words).out.replace("│", " ").split())
-    assert "rule ngd: frobenius norm (conjectured)" in text
+    assert "optimizer ngd: frobenius norm (conjectured)" in text
     assert "this run: converges, proved (" in text and "rank of W" not in text
     text = run("train", file, "--model", "factored", "--steps", 50).out
     assert "│ rank of W           │ 1  " in text
@@ -92,7 +92,7 @@ def test_the_path_and_the_figure_are_written(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "words", "options"),
+    ("optimizer", "words", "options"),
     [
         ("adam", ["eps=0"], {"eps": 0.0}),
         ("adam", ["beta1=0.5", "eps=1e-3"], {"beta1": 0.5, "eps": 1e-3}),
@@ -101,15 +101,17 @@ def test_the_path_and_the_figure_are_written(run, tmp_path):
         ("polyak", ["longest=0.2"], {"longest": 0.2}),
     ],
 )
-def test_options_reach_the_rule(run, tmp_path, rule, words, options):
+def test_options_reach_the_rule(run, tmp_path, optimizer, words, options):
     arrays = EXAMPLES["sphere"]()
     file, out = save(tmp_path / "tokens.npz", **arrays), tmp_path / "path.npz"
     given = [part for word in words for part in ("--option", word)]
-    assert run("train", file, "--rule", rule, *given, "--steps", 40, "--out", out).code == 0
+    assert (
+        run("train", file, "--optimizer", optimizer, *given, "--steps", 40, "--out", out).code == 0
+    )
     tokens = Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
     loaded = Path.load(out)
     assert loaded.config["options"] == options
-    same(loaded, train(tokens, rule=rule, head=arrays["v"], steps=40, options=options))
+    same(loaded, train(tokens, optimizer=optimizer, head=arrays["v"], steps=40, options=options))
 
 
 @pytest.mark.parametrize(
@@ -161,9 +163,9 @@ def test_whole_sequences(run, tmp_path, words, causal, flat):
 
 
 RUNS = {
-    "weight": ("--rule", "adam", "--option", "eps=1e-6", "--schedule", "sqrt"),
-    "factored": ("--rule", "muon", "--width", "3", "--decay", "0.01", "--seed", "4"),
-    "joint-weight": ("--rule", "nmirror:1.5", "--init", "normal:0.2"),
+    "weight": ("--optimizer", "adam", "--option", "eps=1e-6", "--schedule", "sqrt"),
+    "factored": ("--optimizer", "muon", "--width", "3", "--decay", "0.01", "--seed", "4"),
+    "joint-weight": ("--optimizer", "nmirror:1.5", "--init", "normal:0.2"),
 }
 
 
@@ -205,7 +207,7 @@ def test_figures_in_every_format_repeat_themselves(run, tmp_path, ending):
 def test_a_diverging_run_keeps_what_it_has_seen(run, tmp_path):
     """The end of what is finite is compared with its limit: the exit code is that solve's."""
     file, out, figure = problem(tmp_path, "sphere"), tmp_path / "path.npz", tmp_path / "run.png"
-    words = ("train", file, "--rule", "polyak", "--loss", "linear", "--steps", 200, "--json")
+    words = ("train", file, "--optimizer", "polyak", "--loss", "linear", "--steps", 200, "--json")
     done = run(*words, "--out", out, "--figure", figure)
     path = Path.load(out)
     assert done.code == 0 and done.report["certificate"]["status"] == "optimal"
@@ -244,9 +246,9 @@ def test_a_run_ends_when_it_is_proved_and_saves_the_proof(run, tmp_path):
     ("words", "said"),
     [
         (("--until", "soon"), "it is a margin share, or proved"),
-        (("--until", "proved", "--rule", "adam"), "no theorem"),
+        (("--until", "proved", "--optimizer", "adam"), "no theorem"),
         (("--until", "proved", "--decay", "0.1"), "weight decay"),
-        (("--rule", "adam", "--proof", "p.npz"), "no theorem"),
+        (("--optimizer", "adam", "--proof", "p.npz"), "no theorem"),
     ],
 )
 def test_runs_without_a_theorem_are_told_so(run, tmp_path, monkeypatch, words, said):

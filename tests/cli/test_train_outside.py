@@ -1,4 +1,4 @@
-"""train with a rule, a model, a loss or a head of one's own: FILE.py:NAME."""
+"""train with an optimizer, a model, a loss or a head of one's own: FILE.py:NAME."""
 
 import numpy as np
 import pytest
@@ -20,20 +20,20 @@ def problem(tmp_path):
     return save(tmp_path / "tokens.npz", X=A["X"], z=A["z"], y=A["y"], v=A["v"])
 
 
-def test_a_rule_of_ones_own_is_trained_saved_and_resumed(run, problem):
-    words = ["--rule", f"{FILE}:slow", "--option", "friction=0.25", "--lr", "0.2"]
-    whole = train(TOKENS, rule=outside.slow, options={"friction": 0.25}, head=A["v"], lr=0.2,
+def test_a_optimizer_of_ones_own_is_trained_saved_and_resumed(run, problem):
+    words = ["--optimizer", f"{FILE}:slow", "--option", "friction=0.25", "--lr", "0.2"]
+    whole = train(TOKENS, optimizer=outside.slow, options={"friction": 0.25}, head=A["v"], lr=0.2,
                   steps=40)  # fmt: skip
     done = run("train", problem, *words, "--steps", "15", "--out", "half.npz", "--json")
     limit = done.report["limit"]
     assert done.code == 0 and (limit["norm"], limit["status"]) == (None, "unknown")
     assert limit["word"] == "unknown" and limit["premises"] == []
-    refused(run("train", problem, "--resume", "half.npz"), "rule 'slow' is not at hand")
-    again = ["--resume", "half.npz", "--rule", f"{FILE}:slow", "--steps", "25"]
+    refused(run("train", problem, "--resume", "half.npz"), "optimizer 'slow' is not at hand")
+    again = ["--resume", "half.npz", "--optimizer", f"{FILE}:slow", "--steps", "25"]
     assert run("train", problem, *again, "--out", "all.npz").code == 0
     path = Path.load("all.npz")
     np.testing.assert_array_equal(path.weights["W"], whole.weights["W"])
-    other = ["--resume", "half.npz", "--rule", "ngd"]
+    other = ["--resume", "half.npz", "--optimizer", "ngd"]
     refused(run("train", problem, *other), "is not at hand")
 
 
@@ -52,7 +52,7 @@ def test_other_parts_come_from_files_too(run, problem, part):
 
 def test_sentences_take_a_rule_from_a_file(run, text):
     file = text("0 1\n1 2\n2 0\n0 1 2\n1 0 0 2\n")
-    words = ["--model", "next-token", "--rule", f"{FILE}:RULE", "--steps", "30"]
+    words = ["--model", "next-token", "--optimizer", f"{FILE}:OPTIMIZER", "--steps", "30"]
     done = run("train", file, *words, "--decoder-steps", "20", "--json")
     assert done.code == 0 and done.report["steps"] == {"W_kq": 30, "W_ov": 20}
 
@@ -60,14 +60,14 @@ def test_sentences_take_a_rule_from_a_file(run, text):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rule", "gone.py:slow"], "gone.py is not there"),
-        (["--rule", f"{FILE}:quick"], "has no quick"),
-        (["--rule", f"{FILE}:MODEL"], "is no Rule"),
-        (["--rule", FILE], "FILE.py:NAME"),
-        (["--model", f"{FILE}:RULE"], "is no Model"),
+        (["--optimizer", "gone.py:slow"], "gone.py is not there"),
+        (["--optimizer", f"{FILE}:quick"], "has no quick"),
+        (["--optimizer", f"{FILE}:MODEL"], "is no Optimizer"),
+        (["--optimizer", FILE], "FILE.py:NAME"),
+        (["--model", f"{FILE}:OPTIMIZER"], "is no Model"),
         (["--loss", f"{FILE}:slow"], "is no Loss"),
         (["--head", f"{FILE}:Curved"], "is no Head"),
-        (["--rule", f"{FILE}:slow", "--option", "speed=1"], "does not take this"),
+        (["--optimizer", f"{FILE}:slow", "--option", "speed=1"], "does not take this"),
     ],
 )
 def test_what_the_file_does_not_hold_gets_one_sentence(run, problem, words, said):
@@ -76,16 +76,21 @@ def test_what_the_file_does_not_hold_gets_one_sentence(run, problem, words, said
 
 def test_a_file_that_does_not_import_gets_one_sentence(run, problem, text):
     broken = text("import nothing_of_this_name\n", "broken_rule.py")
-    refused(run("train", problem, "--rule", f"{broken}:rule"), "does not import: ModuleNotFound")
+    refused(
+        run("train", problem, "--optimizer", f"{broken}:optimizer"),
+        "does not import: ModuleNotFound",
+    )
 
 
 def test_a_rule_that_breaks_its_contract_gets_the_law(run, problem, text):
     lines = (
-        "from attsvm.training.optimizers import Rule",
-        "rule = Rule('wild', lambda params: {}, lambda step: ({}, {}))",
+        "from attsvm.training.optimizers import Optimizer",
+        "optimizer = Optimizer('wild', lambda params: {}, lambda step: ({}, {}))",
     )
     wild = text("\n".join(lines) + "\n", "wild.py")
-    refused(run("train", problem, "--rule", f"{wild}:rule"), "every block in its own shape")
+    refused(
+        run("train", problem, "--optimizer", f"{wild}:optimizer"), "every block in its own shape"
+    )
 
 
 @pytest.mark.parametrize("norm", ["nuclear", "outside.py:ROWS"])
@@ -97,7 +102,7 @@ def test_a_run_is_compared_in_the_norm_asked_for(run, problem, norm):
     assert done.code == 0 and done.report["certificate"]["norm"] == found.certificate.norm.name
     assert done.report["margin_share"] == found.margin_share
     assert done.report["limit"]["norm"] == "frobenius"
-    refused(run(*words, "--rule", "gd", "--rule", "sign"), "--norm is for one run")
+    refused(run(*words, "--optimizer", "gd", "--optimizer", "sign"), "--norm is for one run")
 
 
 def test_a_solver_of_ones_own_is_judged(run, problem, text):

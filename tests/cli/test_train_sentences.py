@@ -100,13 +100,13 @@ def test_table_and_figure(run, text):
         ("--model joint-next-token --steps 60 --add-collocations", {"W_kq": 60, "W_ov": 60}),
         ("--model next-token --steps 60 --readout mass", {"W_kq": 60}),
         ("--model next-token --steps 60 --decoder-steps 30 --decoder-lr 0.5 --lr 0.1 "
-         "--weights uniform --rule gd --schedule sqrt --init normal:0.1 --seed 3",
+         "--weights uniform --optimizer gd --schedule sqrt --init normal:0.1 --seed 3",
          {"W_kq": 60, "W_ov": 30}),
         ("--model next-token --steps 60 --decoder-steps 30 --embedding normal --dimension 9",
          {"W_kq": 60, "W_ov": 30}),
         ("--model next-token --steps 60 --decoder-steps 30 --dimension 11",
          {"W_kq": 60, "W_ov": 30}),
-        ("--model next-token --steps 60 --decoder-steps 30 --rule sign",
+        ("--model next-token --steps 60 --decoder-steps 30 --optimizer sign",
          {"W_kq": 60, "W_ov": 30}),
     ],
 )  # fmt: skip
@@ -117,7 +117,7 @@ def test_other_runs(run, text, words, steps):
     assert report["steps"] == steps and set(report["certificates"]) == set(steps)
     assert all(best["status"] == "optimal" for best in report["certificates"].values())
     assert Path.load("o.npz").config["model"] == words.split()[1]
-    if "--rule sign" in words:
+    if "--optimizer sign" in words:
         assert report["certificates"]["W_kq"]["norm"] == "max"
         assert "max norm" in report["certificates"]["W_kq"]["message"]
     if "--dimension 11" in words:
@@ -186,7 +186,7 @@ def test_ties_are_accepted_when_asked(run, text):
         (GOOD, "--readout sum", ["unknown readout 'sum'", "softmax, mass"]),
         (GOOD, "--weights equal", ["unknown weights 'equal'", "empirical, uniform"]),
         (GOOD, "--embedding random", ["unknown embedding 'random'"]),
-        (GOOD, "--rule sgd", ["unknown rule 'sgd'"]),
+        (GOOD, "--optimizer sgd", ["unknown optimizer 'sgd'"]),
         (GOOD, "--schedule cosine", ["unknown schedule"]),
         (GOOD, "--option eps=1", ["no option eps"]),
     ],

@@ -1,4 +1,4 @@
-"""`attsvm train` with several rules, models or step sizes; and figures in the style of a paper."""
+"""`attsvm train` with several optimizers, models or step sizes; figures in a paper's style."""
 
 import json
 
@@ -17,16 +17,16 @@ def tokens(tmp_path):
 
 
 def test_every_combination_is_what_it_would_be_alone(run, tokens, tmp_path):
-    words = ("--rule", "ngd", "--rule", "sign", "--lr", "0.1", "--lr", "0.5")
+    words = ("--optimizer", "ngd", "--optimizer", "sign", "--lr", "0.1", "--lr", "0.5")
     done = run("train", tokens, *PLANAR, *words, "--out", "runs", "--json")
     assert done.code == 0, done
     report = done.report
-    assert [(r["rule"], r["lr"]) for r in report["runs"]] == [
+    assert [(r["optimizer"], r["lr"]) for r in report["runs"]] == [
         ("ngd", 0.1), ("ngd", 0.5), ("sign", 0.1), ("sign", 0.5),
     ]  # fmt: skip
     listed = json.loads((tmp_path / "runs" / "comparison.json").read_text("utf-8"))["runs"]
     for one, row in zip(report["runs"], listed, strict=True):
-        alone = run("train", tokens, *PLANAR, "--rule", one["rule"], "--lr", one["lr"],
+        alone = run("train", tokens, *PLANAR, "--optimizer", one["optimizer"], "--lr", one["lr"],
                     "--out", "one.npz", "--force", "--json").report  # fmt: skip
         for name in set(alone) - {"seconds", "head"}:
             assert one[name] == alone[name], name
@@ -37,7 +37,9 @@ def test_every_combination_is_what_it_would_be_alone(run, tokens, tmp_path):
 
 
 def test_a_table_and_a_picture(run, tokens, tmp_path):
-    done = run("train", tokens, *PLANAR, "--rule", "ngd", "--rule", "adam", "--figure", "two.svg")
+    done = run(
+        "train", tokens, *PLANAR, "--optimizer", "ngd", "--optimizer", "adam", "--figure", "two.svg"
+    )
     assert done.code == 0, done
     for word in ("2 runs of 40 steps", "ngd", "adam", "frobenius", "certified share", "*"):
         assert word in done.out
@@ -45,7 +47,9 @@ def test_a_table_and_a_picture(run, tokens, tmp_path):
     assert (tmp_path / "two.svg").read_text("utf-8").rstrip().endswith("</svg>")
 
 
-@pytest.mark.parametrize("words", [("--rule", "ngd"), ("--rule", "ngd", "--rule", "sign")])
+@pytest.mark.parametrize(
+    "words", [("--optimizer", "ngd"), ("--optimizer", "ngd", "--optimizer", "sign")]
+)
 def test_paper_is_a_column_with_whole_fonts(run, tokens, tmp_path, words):
     done = run("train", tokens, *PLANAR, *words, "--figure", "a.pdf", "--style", "paper")
     assert done.code == 0, done
@@ -72,7 +76,7 @@ def test_both_stages_are_drawn_for_paper(run, text, tmp_path):
 
 
 def test_a_rule_that_cannot_train_is_named_and_the_others_are_reported(run, tokens):
-    words = ("--rule", "ngd", "--rule", "mirror:1.5", "--decay", "0.1")
+    words = ("--optimizer", "ngd", "--optimizer", "mirror:1.5", "--decay", "0.1")
     done = run("train", tokens, *PLANAR, *words, "--json")
     assert done.code == 5
     good, bad = done.report["runs"]
@@ -83,7 +87,18 @@ def test_a_rule_that_cannot_train_is_named_and_the_others_are_reported(run, toke
 
 
 def test_a_run_that_diverges_is_named(run, tokens):
-    done = run("train", tokens, *PLANAR, "--rule", "gd", "--rule", "ngd", "--lr", "1e308", "--json")
+    done = run(
+        "train",
+        tokens,
+        *PLANAR,
+        "--optimizer",
+        "gd",
+        "--optimizer",
+        "ngd",
+        "--lr",
+        "1e308",
+        "--json",
+    )
     assert done.code in (0, 3, 4)
     assert "gd, lr 1e+308 diverged at step" in done.err
 
@@ -91,20 +106,35 @@ def test_a_run_that_diverges_is_named(run, tokens):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--rule", "ngd", "--rule", "ngd"), "--rule ngd is given twice"),
+        (("--optimizer", "ngd", "--optimizer", "ngd"), "--optimizer ngd is given twice"),
         (("--lr", "0.1", "--lr", "0.10"), "--lr 0.1 is given twice"),
-        (("--rule", "ngd", "--rule", "sign", "--proof", "p.npz"), "--proof saves one proof"),
-        (("--rule", "ngd", "--rule", "sign", "--resume", "p.npz"), "--resume goes on with one run"),
-        (("--rule", "ngd", "--rule", "sign", "--until", "0.9"), "--until ends one run"),
-        (("--rule", "ngd", "--rule", "muon", "--option", "momentum=0.9"), "does not fit ngd"),
-        (("--rule", "ngd", "--rule", "nope"), "unknown rule 'nope'"),
+        (
+            ("--optimizer", "ngd", "--optimizer", "sign", "--proof", "p.npz"),
+            "--proof saves one proof",
+        ),
+        (
+            ("--optimizer", "ngd", "--optimizer", "sign", "--resume", "p.npz"),
+            "--resume goes on with one run",
+        ),
+        (("--optimizer", "ngd", "--optimizer", "sign", "--until", "0.9"), "--until ends one run"),
+        (
+            ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
+            "does not fit ngd",
+        ),
+        (("--optimizer", "ngd", "--optimizer", "nope"), "unknown optimizer 'nope'"),
         (("--model", "prompt", "--model", "nope"), "unknown model 'nope'"),
         (("--model", "prompt", "--model", "next-token"), "compared on tokens alone"),
         (("--lr", "0.1", "--lr", "nan"), "positive and finite"),
-        (("--rule", "ngd", "--rule", "sign", "--out", "a.npz"), "a folder, not as .npz"),
-        (("--rule", "ngd", "--rule", "sign", "--out", "no/such/folder"), "does not exist"),
-        (("--rule", "ngd", "--rule", "sign", "--figure", "a.txt"), "a figure ends in one of"),
-        (("--rule", "ngd", "--rule", "sign", "--ties"), "--ties is for sentences"),
+        (("--optimizer", "ngd", "--optimizer", "sign", "--out", "a.npz"), "a folder, not as .npz"),
+        (
+            ("--optimizer", "ngd", "--optimizer", "sign", "--out", "no/such/folder"),
+            "does not exist",
+        ),
+        (
+            ("--optimizer", "ngd", "--optimizer", "sign", "--figure", "a.txt"),
+            "a figure ends in one of",
+        ),
+        (("--optimizer", "ngd", "--optimizer", "sign", "--ties"), "--ties is for sentences"),
         (("--style", "paper"), "give --figure"),
         (("--style", "wide", "--figure", "a.png"), "known are screen, paper"),
     ],
@@ -116,6 +146,6 @@ def test_what_fits_one_run_is_refused_in_a_sentence(run, tokens, words, said):
 def test_a_folder_of_ones_own_is_never_replaced(run, tokens, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
-    words = (*PLANAR, "--rule", "ngd", "--rule", "sign", "--out", "mine", "--force")
+    words = (*PLANAR, "--optimizer", "ngd", "--optimizer", "sign", "--out", "mine", "--force")
     refused(run("train", tokens, *words), "mine exists and has no comparison.json")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"

@@ -43,7 +43,9 @@ def test_a_second_run_has_nothing_to_do():
 def test_every_step_is_named_once_and_runs():
     steps = warming.steps()
     names = [name for name, _ in steps]
-    assert len(set(names)) >= len(names) - 1  # ngd on the weight is a model's and a rule's step
+    assert (
+        len(set(names)) >= len(names) - 1
+    )  # ngd on the weight is a model's and an optimizer's step
     with np.errstate(all="ignore"):
         for name, call in steps:
             if name.startswith("solve"):

@@ -4,8 +4,8 @@ Walks `__all__` of the public packages, takes a call of each function, construct
 works, and replaces one argument by a value that does not belong there. An error of the library is
 right, and so is a result; any other exception, and more than ten seconds, is a fault.
 
-Not called: methods of the types that a user may subclass (Norm, Solver, Rule, Model, Head, Loss),
-which the library calls itself, and those that torch's own classes define the arguments of.
+Not called: methods of the types that a user may subclass (Norm, Solver, Optimizer, Model, Head,
+Loss), which the library calls itself, and those that torch's own classes define the arguments of.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LETTERS = 1000  # of a message
 PACKAGES = ["attsvm", "attsvm.next_token"]
 PACKAGES += ["attsvm.estimator"] if find_spec("sklearn") else []
 PACKAGES += ["attsvm.torch"] if find_spec("torch") else []
-OWN = {"Norm", "Solver", "Rule", "Model", "Head", "Loss"}
+OWN = {"Norm", "Solver", "Optimizer", "Model", "Head", "Loss"}
 # Methods whose arguments are torch's own.
 TORCH = {"forward", "step", "add_param_group", "load_state_dict", "tokens", "attention", "look"}
 

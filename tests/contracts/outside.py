@@ -1,4 +1,4 @@
-"""A rule, a model, a loss and a head that the package does not list."""
+"""An optimizer, a model, a loss and a head that the package does not list."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ import numpy as np
 from attsvm.training.heads import Head
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
-from attsvm.training.optimizers import Rule, Step
+from attsvm.training.optimizers import Optimizer, Step
 
 
-def slow(*, friction: float = 0.5) -> Rule:
+def slow(*, friction: float = 0.5) -> Optimizer:
     """Steps along the gradient's direction that get shorter with each one."""
 
     def init(params):
@@ -28,10 +28,10 @@ def slow(*, friction: float = 0.5) -> Rule:
             new[name] = x - share * G
         return new, {"taken": np.int64(taken + 1)}
 
-    return Rule("slow", init, move)
+    return Optimizer("slow", init, move)
 
 
-RULE = slow()
+OPTIMIZER = slow()
 
 
 def _shapes(d, dq, width, e):

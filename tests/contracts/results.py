@@ -104,7 +104,7 @@ def sentence_end() -> Any:
 def comparison() -> attsvm.Comparison:
     tokens, v = planar()
     return attsvm.compare(
-        tokens, rules=["ngd", "polyak", "nmirror:1.5"], models=["prompt", "factored"], head=v,
+        tokens, optimizers=["ngd", "polyak", "nmirror:1.5"], models=["prompt", "factored"], head=v,
         steps=60,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from tests.cli.command import runner
 from tests.conventions.tree import ROOT
 
 PAGES = (
-    "adding-a-rule.md",
+    "adding-an-optimizer.md",
     "adding-a-model.md",
     "adding-a-head.md",
     "adding-a-norm.md",

@@ -15,22 +15,22 @@ from attsvm.training.heads import Head
 from attsvm.training.losses import LOSSES as HOUSE
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
-from attsvm.training.optimizers import Rule, rule_of
+from attsvm.training.optimizers import Optimizer, optimizer_of
 from tests.contracts import outside
-from tests.contracts.outside import HEAD, LOSS, MODEL, RULE
+from tests.contracts.outside import HEAD, LOSS, MODEL, OPTIMIZER
 
 LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
 a = sphere_arrays(3, 4, 4, seed=1)
 TOKENS, V = Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
 PARTS = {
-    "rule": {"rule": RULE, "head": V},
-    "rule maker": {"rule": outside.slow, "options": {"friction": 0.25}, "head": V},
+    "optimizer": {"optimizer": OPTIMIZER, "head": V},
+    "optimizer maker": {"optimizer": outside.slow, "options": {"friction": 0.25}, "head": V},
     "model": {"model": MODEL, "head": V},
     "loss": {"loss": LOSS, "head": V},
     "head": {"head": HEAD},
-    "all": {"rule": RULE, "model": MODEL, "loss": LOSS, "head": HEAD},
+    "all": {"optimizer": OPTIMIZER, "model": MODEL, "loss": LOSS, "head": HEAD},
 }
-OBJECTS = ("rule", "model", "loss")
+OBJECTS = ("optimizer", "model", "loss")
 
 
 def equal(one, other):
@@ -53,7 +53,7 @@ def test_a_run_is_saved_and_goes_on_bit_for_bit(part, tmp_path):
     equal(train(TOKENS, steps=25, start=loaded, **again), whole)
 
 
-@pytest.mark.parametrize("part", ["rule", "model", "loss"])
+@pytest.mark.parametrize("part", ["optimizer", "model", "loss"])
 def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
     train(TOKENS, steps=5, **PARTS[part]).save(tmp_path / "run.npz")
     loaded = Path.load(tmp_path / "run.npz")
@@ -67,12 +67,14 @@ def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
 
 def test_another_rule_does_not_go_on_from_a_listed_one():
     path = train(TOKENS, steps=5, head=V)
-    with pytest.raises(Unsupported, match="this run's rule is 'ngd', not 'slow'"):
-        train(TOKENS, steps=5, start=path, head=V, rule=RULE)
+    with pytest.raises(Unsupported, match="this run's optimizer is 'ngd', not 'slow'"):
+        train(TOKENS, steps=5, start=path, head=V, optimizer=OPTIMIZER)
 
 
 def test_a_listed_rule_may_be_given_as_an_object(tmp_path):
-    named, given = (train(TOKENS, head=V, steps=30, rule=r) for r in ("ngd", rule_of("ngd")))
+    named, given = (
+        train(TOKENS, head=V, steps=30, optimizer=r) for r in ("ngd", optimizer_of("ngd"))
+    )
     np.testing.assert_array_equal(named.weights["W"], given.weights["W"])
     assert outcome(given, TOKENS, V).limit.status == "proved"
 
@@ -86,7 +88,7 @@ def test_an_outcome_needs_no_names(part, tmp_path):
     model = given.get("model")
     for one in (path, loaded):
         found = outcome(one, TOKENS, given["head"], model=model)
-        own = {"rule", "model"} & set(given)
+        own = {"optimizer", "model"} & set(given)
         assert found.limit.status == ("unknown" if own else "proved")
         judged = outcome(one, TOKENS, given["head"], norm="frobenius", model=model)
         assert judged.certificate.status == "optimal" and judged.margin_share > 0
@@ -97,19 +99,23 @@ def test_an_outcome_needs_no_names(part, tmp_path):
 
 
 def test_two_blocks_of_one_matrix_move_it_together():
-    path = train(TOKENS, model=MODEL, rule="gd", head=V, lr=0.1, steps=30)
-    plain = train(TOKENS, rule="gd", head=V, lr=0.5, steps=30)
+    path = train(TOKENS, model=MODEL, optimizer="gd", head=V, lr=0.1, steps=30)
+    plain = train(TOKENS, optimizer="gd", head=V, lr=0.5, steps=30)
     np.testing.assert_allclose(path.matrices(), plain.matrices(), rtol=1e-12)
 
 
 def test_predict_says_what_is_not_known():
-    for limit in (predict("weight", RULE), predict(MODEL, "ngd"), predict(MODEL, RULE, TOKENS)):
+    for limit in (
+        predict("weight", OPTIMIZER),
+        predict(MODEL, "ngd"),
+        predict(MODEL, OPTIMIZER, TOKENS),
+    ):
         assert limit.status == "unknown" and limit.norm is None
         assert "not in the table of limits" in limit.statement
-    like = replace(RULE, limit="ngd")
+    like = replace(OPTIMIZER, limit="ngd")
     limit = predict("weight", like)
     assert (limit.norm, limit.status) == ("frobenius", "conjectured")
-    assert "Rule slow says that it stands for ngd" in limit.statement
+    assert "Optimizer slow says that it stands for ngd" in limit.statement
 
 
 def test_a_path_of_least_losses_takes_a_loss_and_a_head():
@@ -122,29 +128,29 @@ def test_a_path_of_least_losses_takes_a_loss_and_a_head():
 
 def test_sentences_take_a_rule(tmp_path):
     data = Sentences.of(LINES)
-    both = two_stages(data, rule=RULE, steps=(40, 60))
+    both = two_stages(data, optimizer=OPTIMIZER, steps=(40, 60))
     found = outcome(both, data)
     assert found.limit.status == "unknown" and set(found.certificates) == {"W_kq", "W_ov"}
-    half = train(data, model="next-token", readout="mass", rule=RULE, steps=10)
+    half = train(data, model="next-token", readout="mass", optimizer=OPTIMIZER, steps=10)
     half.save(tmp_path / "run.npz")
     loaded = Path.load(tmp_path / "run.npz")
     with pytest.raises(Unsupported, match="is not at hand"):
         train(data, start=loaded, steps=5)
-    whole = train(data, model="next-token", readout="mass", rule=RULE, steps=15)
-    equal(train(data, start=loaded, rule=RULE, steps=5), whole)
+    whole = train(data, model="next-token", readout="mass", optimizer=OPTIMIZER, steps=15)
+    equal(train(data, start=loaded, optimizer=OPTIMIZER, steps=5), whole)
 
 
 # What breaks a law, with the words that name the law.
 
 
 def changed(how):
-    """RULE with each block x of its steps replaced by how(x before, x after)."""
+    """OPTIMIZER with each block x of its steps replaced by how(x before, x after)."""
 
     def move(step):
-        new, state = RULE.move(step)
+        new, state = OPTIMIZER.move(step)
         return {x: how(step.params[x], block) for x, block in new.items()}, state
 
-    return replace(RULE, name="broken", move=move)
+    return replace(OPTIMIZER, name="broken", move=move)
 
 
 def spoil(before, after):
@@ -153,29 +159,31 @@ def spoil(before, after):
 
 
 def grow(step):
-    new, state = RULE.move(step)
+    new, state = OPTIMIZER.move(step)
     return new, {**state, "more": 1.0}
 
 
-RULES = {
+OPTIMIZERS = {
     "leaves its arguments alone": changed(spoil),
     "every block in its own shape": changed(lambda before, after: after[0]),
-    "names and shapes of the state": replace(RULE, name="broken", move=grow),
+    "names and shapes of the state": replace(OPTIMIZER, name="broken", move=grow),
     "no step is NaN": changed(lambda before, after: after * np.nan),
     "a step is finite": changed(lambda before, after: after + np.inf),
     "a zero gradient moves nothing": changed(lambda before, after: 0.9 * after),
     "instances of a stack do not mix": changed(
         lambda before, after: before + (after - before).sum(axis=0)
     ),
-    "a flat dict of arrays": replace(RULE, name="broken", init=lambda params: {"deep": {"a": 1}}),
+    "a flat dict of arrays": replace(
+        OPTIMIZER, name="broken", init=lambda params: {"deep": {"a": 1}}
+    ),
     r"fails in move \(ZeroDivisionError": changed(lambda before, after: 1 / 0),
 }
 
 
-@pytest.mark.parametrize("law", RULES)
+@pytest.mark.parametrize("law", OPTIMIZERS)
 def test_a_rule_that_breaks_a_law_is_refused(law):
-    with pytest.raises(Unsupported, match=f"rule 'broken' .*{law}.* two instances"):
-        train(TOKENS, rule=RULES[law], head=V, steps=1)
+    with pytest.raises(Unsupported, match=f"optimizer 'broken' .*{law}.* two instances"):
+        train(TOKENS, optimizer=OPTIMIZERS[law], head=V, steps=1)
 
 
 MODELS = {
@@ -226,10 +234,10 @@ def test_a_head_that_breaks_a_law_is_refused(law, wrong):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"rule": 3}, "a rule is given by name"),
-        ({"rule": lambda: 3}, "it must be a Rule"),
-        ({"rule": outside.slow, "options": {"speed": 1.0}}, "does not take this"),
-        ({"rule": RULE, "options": {"friction": 1.0}}, "slow is made already"),
+        ({"optimizer": 3}, "an optimizer is given by name"),
+        ({"optimizer": lambda: 3}, "it must be an Optimizer"),
+        ({"optimizer": outside.slow, "options": {"speed": 1.0}}, "does not take this"),
+        ({"optimizer": OPTIMIZER, "options": {"friction": 1.0}}, "slow is made already"),
         ({"model": 3}, "a model is given by name"),
         ({"loss": 3}, "a loss is given by name"),
     ],
@@ -257,5 +265,5 @@ def test_options_of_the_other_kind_of_data_are_refused(data, given, said):
 
 
 def test_kinds_are_those_of_the_package():
-    kinds = ((RULE, Rule), (MODEL, Model), (LOSS, Loss), (HEAD, Head))
+    kinds = ((OPTIMIZER, Optimizer), (MODEL, Model), (LOSS, Loss), (HEAD, Head))
     assert all(isinstance(thing, kind) for thing, kind in kinds)

@@ -22,7 +22,7 @@ from attsvm.plotting.results import PICTURES
 from tests.contracts.results import MADE, SCRIPT, best, comparison, ended, path, proved, stages
 
 # What a user gives, and what a solver or a text is made of: no results.
-GIVEN = {"Tokens", "Problem", "Stack", "Sentences", "Order", "Norm", "Solver", "Rule", "Model",
+GIVEN = {"Tokens", "Problem", "Stack", "Sentences", "Order", "Norm", "Solver", "Optimizer", "Model",
          "Head", "Loss"}  # fmt: skip
 CASES = [(name, k) for name, makers in MADE.items() for k in range(len(makers))]
 

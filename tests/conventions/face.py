@@ -65,8 +65,10 @@ def theory(X: Floats, v: Floats) -> tuple[str, float]:
 def training(X: Floats, v: Floats) -> attsvm.Outcome:
     """A run and its end."""
     tokens = attsvm.Tokens(X)
-    path: attsvm.Path = attsvm.train(tokens, model="prompt", rule="gd", head=v, lr=0.1, steps=10)
-    own: attsvm.Outcome = attsvm.outcome(v, tokens, v, rule="gd", lr=0.1, loss="logistic")
+    path: attsvm.Path = attsvm.train(
+        tokens, model="prompt", optimizer="gd", head=v, lr=0.1, steps=10
+    )
+    own: attsvm.Outcome = attsvm.outcome(v, tokens, v, optimizer="gd", lr=0.1, loss="logistic")
     kept: attsvm.Selection = attsvm.Selection.attended(tokens, own.W)
     bound: attsvm.Certificate = attsvm.certify(attsvm.Problem.of(tokens, kept), "l1", own.W)
     surely: bool = own.limit.established and bound.gap < 1
@@ -76,6 +78,7 @@ def training(X: Floats, v: Floats) -> attsvm.Outcome:
 def listed() -> dict[str, type[object]]:
     """The types that may be subclassed or made."""
     return {
-        "norm": attsvm.Norm, "solver": attsvm.Solver, "rule": attsvm.Rule, "model": attsvm.Model,
+        "norm": attsvm.Norm, "solver": attsvm.Solver, "optimizer": attsvm.Optimizer,
+    "model": attsvm.Model,
         "head": attsvm.Head, "loss": attsvm.Loss,
     }  # fmt: skip

@@ -16,7 +16,7 @@ REGISTRIES = {
     "training.losses": "LOSSES",
     "training.heads": "HEADS",
     "training.models": "MODELS SENTENCE_MODELS",
-    "training.optimizers": "RULES",
+    "training.optimizers": "OPTIMIZERS",
     "experiments.statements": "STATEMENTS",
     "experiments.executors": "ENGINES",
     "experiments.sweep.families": "FAMILIES",

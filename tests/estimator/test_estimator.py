@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.estimator import MaxMarginAttention
-from tests.contracts.outside import LOSS, RULE
+from tests.contracts.outside import LOSS, OPTIMIZER
 from tests.tolerances import DIRECTION, ROUNDING
 
 unsettled = pytest.mark.filterwarnings("ignore::attsvm.errors.ConvergenceWarning")
@@ -103,10 +103,10 @@ def test_a_prompt_tends_to_the_published_limit_without_a_warning(name):
 @pytest.mark.parametrize(
     ("options", "norm"),
     [
-        ({"rule": "adam"}, "max"),
-        ({"rule": "muon"}, "spectral"),
-        ({"rule": "nmirror:1.75"}, "l1.75"),
-        ({"rule": "adam", "norm": "nuclear"}, "nuclear"),
+        ({"optimizer": "adam"}, "max"),
+        ({"optimizer": "muon"}, "spectral"),
+        ({"optimizer": "nmirror:1.75"}, "l1.75"),
+        ({"optimizer": "adam", "norm": "nuclear"}, "nuclear"),
         ({"norm": "l1"}, "l1"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_saturated_run_on_worse_tokens_warns():
 
 def test_a_run_that_leaves_the_floats_warns_once():
     X, y = task(10)
-    wild = MaxMarginAttention(rule="mirror:1.01", lr=1e8, max_iter=10, init="normal:1")
+    wild = MaxMarginAttention(optimizer="mirror:1.01", lr=1e8, max_iter=10, init="normal:1")
     with pytest.warns(ConvergenceWarning, match="left the range of floats") as said:
         wild.fit(X, y)
     assert len(said) == 1
@@ -211,7 +211,7 @@ def test_bad_input_is_one_sentence(change, kind, words):
         ({"model": "joint-prompt"}, "has no query: set query=None"),
         ({"query": "mean"}, "query is 'mean'"),
         ({"query": np.ones(2)}, "query is an array"),
-        ({"rule": "sgd"}, "unknown rule 'sgd'"),
+        ({"optimizer": "sgd"}, "unknown optimizer 'sgd'"),
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
         ({"loss": None}, "loss is None: it is given by name"),
         ({"norm": "l0"}, "norm 'l0'"),
@@ -242,8 +242,10 @@ def test_predict_refuses_what_it_was_not_fitted_for(fitted):
 @unsettled
 def test_a_rule_and_a_loss_of_ones_own():
     a = EXAMPLES["joint-tight"]()
-    model = MaxMarginAttention(query=None, rule=RULE, loss=LOSS, norm="frobenius", max_iter=300)
+    model = MaxMarginAttention(
+        query=None, optimizer=OPTIMIZER, loss=LOSS, norm="frobenius", max_iter=300
+    )
     model.fit(a["X"], a["y"])
     assert model.outcome_.limit.status == "unknown"
     assert model.certificate_.status == "optimal"
-    assert model.get_params()["rule"] is RULE
+    assert model.get_params()["optimizer"] is OPTIMIZER

@@ -152,7 +152,7 @@ def test_in_a_pipeline_and_a_grid():
     shape = FunctionTransformer(lambda rows: rows.reshape(len(rows), 5, 8))
     line = make_pipeline(shape, MaxMarginAttention(max_iter=100))
     assert line.fit(flat, y).score(flat, y) > 0.9
-    grid = {"maxmarginattention__rule": ["gd", "ngd"], "maxmarginattention__lr": [1e-6, 0.1]}
+    grid = {"maxmarginattention__optimizer": ["gd", "ngd"], "maxmarginattention__lr": [1e-6, 0.1]}
     search = GridSearchCV(line, grid, cv=2, error_score="raise").fit(flat, y)
     assert search.best_params_["maxmarginattention__lr"] == 0.1
     assert search.best_score_ > 0.8

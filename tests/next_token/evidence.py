@@ -123,7 +123,7 @@ def ties(quick: bool) -> Iterator[Finding]:
         data = Sentences.of(cyclic(10, 4, 40, seed))
         found = orders(data)
         best, part = solve_attention(found, np.eye(10)), finite_part(data, found)
-        path = train(data, model="next-token", readout="mass", rule="ngd", lr=0.5,
+        path = train(data, model="next-token", readout="mass", optimizer="ngd", lr=0.5,
                      schedule="sqrt", steps=100_000)  # fmt: skip
         W = path.weights["W_kq"][-1, 0]
         inside = np.zeros_like(W)
@@ -175,7 +175,7 @@ def scale(quick: bool) -> Iterator[Finding]:
 def reviews(quick: bool) -> Iterator[Finding]:
     """Movie reviews: how far from realizable real text is, and its graph problem."""
     lines = TEXTS["reviews"](500 if quick else 5000)
-    for rule in ("bigrams", "copy"):
+    for optimizer in ("bigrams", "copy"):
         start = time.process_time()
         seen: dict[str, int] = {}
         for word in (w for line in lines for w in line):
@@ -184,7 +184,7 @@ def reviews(quick: bool) -> Iterator[Finding]:
         known = set(kept)
         text = [[w for w in line if w in known] for line in lines]
         text = [line for line in text if len(line) > 2]
-        data = Sentences.of(text, vocabulary=kept, collocations=rule)
+        data = Sentences.of(text, vocabulary=kept, collocations=optimizer)
         found = orders(data)
         verdict = realizability(data, found)
         best = solve_attention(found, np.eye(2000))
@@ -193,7 +193,7 @@ def reviews(quick: bool) -> Iterator[Finding]:
         finite = finite_part(part, orders(part))
         tied = [np.bincount(order.component) for order in found.values() if len(order.tokens)]
         cut = [size[size > 1] for size in tied]
-        name = f"n(x) by {rule}"
+        name = f"n(x) by {optimizer}"
         counts = ", ".join(f"{n} {kind}" for kind, n in verdict.counts.items() if n)
         yield Finding(f"{name}: {data.size} distinct sentences, faults", counts)
         yield Finding(f"{name}: sentences with exactly one optimal token", str(len(one)))

@@ -87,7 +87,7 @@ def test_a_limit_is_proved_where_its_premises_hold():
     assert premises(attsvm.outcome(attsvm.two_stages(torn, steps=(20, 20)), torn))[0] == [
         "realizable"
     ]
-    plain = attsvm.outcome(attsvm.two_stages(DATA, rule="gd", steps=(20, 20)), DATA)
+    plain = attsvm.outcome(attsvm.two_stages(DATA, optimizer="gd", steps=(20, 20)), DATA)
     assert plain.limit.word == "conjectured" and not plain.limit.established
 
 
@@ -97,7 +97,7 @@ def test_a_limit_is_proved_where_its_premises_hold():
         ({}, {"schedule": lambda t: 0.5**t}),
         ({}, {"schedule": "sqrt"}),
         ({}, {"init": {"W_kq": 30 * np.random.default_rng(1).standard_normal((3, 3))}}),
-        ({"rule": "sign"}, {}),
+        ({"optimizer": "sign"}, {}),
         ({"schedule": "sqrt"}, {}),
         ({"init": "normal:1"}, {}),
         ({"options": {"ridge": 0.1}}, {}),

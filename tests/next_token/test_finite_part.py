@@ -59,7 +59,7 @@ def test_training_reaches_both_parts():
     data = Sentences.of(cyclic(6, 3, 15, 0))
     found = orders(data)
     part, best = finite_part(data, found), solve_attention(found, np.eye(6))
-    path = train(data, model="next-token", readout="mass", rule="gd", lr=10.0, steps=30_000)
+    path = train(data, model="next-token", readout="mass", optimizer="gd", lr=10.0, steps=30_000)
     rest = path.weights["W_kq"][-1, 0] - part.W
     assert (rest * best.W).sum() / np.linalg.norm(rest) / best.upper > 0.99
     for q, order in found.items():

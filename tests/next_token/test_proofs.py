@@ -269,7 +269,7 @@ def test_mirror_descent_on_sentences():
     made = _prover(lesson, "nmirror:1.75", 0.1)
     direction = made.power_ground(optimal(lesson)).direction
     proof = attsvm.proof_of_convergence(
-        data, 3e3 * direction, readout="mass", rule="nmirror:1.75", lr=0.1
+        data, 3e3 * direction, readout="mass", optimizer="nmirror:1.75", lr=0.1
     )
     assert proof.theorem == "power cone", proof.message
     assert proof.verify()
@@ -309,7 +309,7 @@ def test_the_outcome_of_a_run_holds_its_proof():
     assert blocked is not None and not blocked.proved and "not proved" in blocked.message
     both = attsvm.train(data, model="joint-next-token", lr=0.1, steps=20)
     assert attsvm.outcome(both, data).proof is None
-    other = attsvm.train(data, model="next-token", head=first, rule="adam", lr=0.1, steps=20)
+    other = attsvm.train(data, model="next-token", head=first, optimizer="adam", lr=0.1, steps=20)
     assert attsvm.outcome(other, data, first).proof is None
     falling = attsvm.train(data, model="next-token", head=first, lr=0.1, steps=20, schedule="sqrt")
     assert attsvm.outcome(falling, data, first).proof is None

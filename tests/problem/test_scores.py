@@ -100,6 +100,6 @@ def test_rounding_grows_with_the_number_of_features():
 
 def test_a_strictly_better_token_is_optimal_and_its_run_converges():
     tokens = Tokens([[[1.0, 0.0], [0.0, 1 - 2.0**-50]]], keys=[[[1.0], [0.0]]], labels=[1])
-    found = attsvm.outcome([1000.0], tokens, [1.0, 1.0], rule="ngd", lr=0.1)
+    found = attsvm.outcome([1000.0], tokens, [1.0, 1.0], optimizer="ngd", lr=0.1)
     assert found.state == "converges" and found.optimality.kind == "global"
     assert found.optimality.score_gap == 2.0**-50

@@ -18,13 +18,16 @@ def cell(row: Row) -> str:
 
 
 def table() -> str:
-    """The table: a line per rule, a column per model."""
+    """The table: a line per optimizer, a column per model."""
     models = list(dict.fromkeys(model for model, _ in TABLE))
-    rules = list(dict.fromkeys(rule for _, rule in TABLE))
-    lines = ["| rule | " + " | ".join(models) + " |", "|---" * (len(models) + 1) + "|"]
-    for rule in rules:
-        cells = [cell(TABLE[model, rule]) if (model, rule) in TABLE else "—" for model in models]
-        name = f"{rule}:P" if rule in ("mirror", "nmirror") else rule
+    optimizers = list(dict.fromkeys(optimizer for _, optimizer in TABLE))
+    lines = ["| optimizer | " + " | ".join(models) + " |", "|---" * (len(models) + 1) + "|"]
+    for optimizer in optimizers:
+        cells = [
+            cell(TABLE[model, optimizer]) if (model, optimizer) in TABLE else "—"
+            for model in models
+        ]
+        name = f"{optimizer}:P" if optimizer in ("mirror", "nmirror") else optimizer
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 

@@ -42,7 +42,7 @@ def test_the_nuclear_norm_finds_lower_rank(said):
 
 
 def test_rules_reach_their_own_margins(said):
-    text = said("rules_and_norms.py")
+    text = said("optimizers_and_norms.py")
     shares = numbers(text, r"share (\S+)")
     assert len(shares) == 6 and all(0.4 < share <= 1 for share in shares)
     assert "frobenius  proved" in text and "spectral   conjectured" in text

@@ -164,11 +164,11 @@ def test_norm_agrees_with_conic_solver(name, kind):
     D, Z, b, free = problem[:4]
     W = cp.Variable((6, 5))
     values = cp.sum(cp.multiply(D @ W, Z), axis=1)
-    rules = [values[~free] >= b[~free]]
+    optimizers = [values[~free] >= b[~free]]
     if free.any():
-        rules.append(values[free] == b[free])
+        optimizers.append(values[free] == b[free])
     size = cp.normNuc(W) if name == "nuclear" else cp.sigma_max(W)
-    known = cp.Problem(cp.Minimize(size), rules).solve(solver=cp.CLARABEL)
+    known = cp.Problem(cp.Minimize(size), optimizers).solve(solver=cp.CLARABEL)
     lower, upper = solved(name, problem)
     assert (lower, upper) == pytest.approx((known, known), rel=ORACLE)
     # The Frobenius optimum (norm one) is not already the answer.

@@ -1,4 +1,4 @@
-"""Margin shares of trained weights in every norm, each rule's own norm among them."""
+"""Margin shares of trained weights in every norm, each optimizer's own norm among them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.training.stacks import Stack, stack
 
 NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")
 SEEDS = 20
-# (model, rule) and the norm in which its margin is the largest.
+# (model, optimizer) and the norm in which its margin is the largest.
 OWN = {
     ("weight", "ngd"): "frobenius",
     ("weight", "sign"): "max",
@@ -29,11 +29,12 @@ def certified() -> tuple[Stack, Certificates]:
     return (tokens, heads), found
 
 
-def shares(made: Stack, found: Certificates, model: str, rule: str) -> dict[str, float]:
+def shares(made: Stack, found: Certificates, model: str, optimizer: str) -> dict[str, float]:
     """The median margin share in each norm after 6,000 steps η ~ t^−½ under the linear loss."""
     tokens, heads = made
     path = train(
-        tokens, model=model, rule=rule, head=heads, loss="linear", schedule="sqrt", seed=1,
+        tokens, model=model, optimizer=optimizer, head=heads, loss="linear", schedule="sqrt",
+        seed=1,
         lr=1.0 if model == "weight" else 0.3, steps=6000,
     )  # fmt: skip
     W = path.matrices()[-1]

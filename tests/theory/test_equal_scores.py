@@ -24,11 +24,13 @@ def instance():
     return tokens, best
 
 
-@pytest.mark.parametrize(("rule", "lr", "steps"), [("ngd", 0.05, 20_000), ("gd", 0.5, 200_000)])
-def test_a_far_start_keeps_its_direction(rule, lr, steps):
+@pytest.mark.parametrize(
+    ("optimizer", "lr", "steps"), [("ngd", 0.05, 20_000), ("gd", 0.5, 200_000)]
+)
+def test_a_far_start_keeps_its_direction(optimizer, lr, steps):
     tokens, best = instance()
     path = train(
-        tokens, model="prompt", head=[0.0, 0.0, 1.0], rule=rule, lr=lr, steps=steps,
+        tokens, model="prompt", head=[0.0, 0.0, 1.0], optimizer=optimizer, lr=lr, steps=steps,
         init={"p": [R, 0.0, 0.0]},
     )  # fmt: skip
     p = path.weights["p"][-1, 0]
@@ -40,6 +42,8 @@ def test_a_far_start_keeps_its_direction(rule, lr, steps):
 
 def test_a_start_at_zero_finds_the_best_tokens():
     tokens, best = instance()
-    path = train(tokens, model="prompt", head=[0.0, 0.0, 1.0], rule="ngd", lr=0.05, steps=20_000)
+    path = train(
+        tokens, model="prompt", head=[0.0, 0.0, 1.0], optimizer="ngd", lr=0.05, steps=20_000
+    )
     assert path.selection[0].tolist() == [0, 0]
     assert measures.correlation(path.weights["p"][-1, 0][:, None], best) > 0.999

@@ -11,27 +11,29 @@ from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limits.limit import MODELS, RULES, predict
+from attsvm.theory.limits.limit import MODELS, OPTIMIZERS, predict
 from attsvm.theory.limits.premises import CHECKS
 from attsvm.theory.limits.table import TABLE, Status
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
-from attsvm.training.optimizers import RULES as TRAINERS
+from attsvm.training.optimizers import OPTIMIZERS as TRAINERS
 from tests.zoo import sphere_tokens
 
 # The names of the public face.
 FACE_MODELS = ("prompt", "weight", "factored", "joint-prompt", "joint-weight", "next-token")
-FACE_RULES = (
+FACE_OPTIMIZERS = (
     "gd", "ngd", "polyak", "mirror:1.75", "mirror:3", "nmirror:1.75", "sign", "signum",
     "spectral", "muon", "adam",
 )  # fmt: skip
 LINEAR = {"fan2025spectral", "zhang2024adam"}  # theorems on linear models only
 
 
-@pytest.mark.parametrize(("model", "rule"), list(itertools.product(FACE_MODELS, FACE_RULES)))
-def test_every_pair_has_a_limit(model, rule):
-    limit = predict(model, rule)
-    assert (limit.model, limit.rule) == (model, rule)
+@pytest.mark.parametrize(
+    ("model", "optimizer"), list(itertools.product(FACE_MODELS, FACE_OPTIMIZERS))
+)
+def test_every_pair_has_a_limit(model, optimizer):
+    limit = predict(model, optimizer)
+    assert (limit.model, limit.optimizer) == (model, optimizer)
     assert limit.norm is None or norm_of(limit.norm).name == limit.norm
     assert limit.status in get_args(Status) and limit.statement.endswith(".")
     assert (limit.status == "none") == (not limit.references)
@@ -42,7 +44,7 @@ def test_every_pair_has_a_limit(model, rule):
 
 
 def test_the_table_is_whole():
-    families = {rule for _, rule in TABLE}
+    families = {optimizer for _, optimizer in TABLE}
     assert set(TABLE) == set(itertools.product(FACE_MODELS, families)) and MODELS == FACE_MODELS
     assert set(TRAINED) <= set(MODELS)
     assert {name.removesuffix(":P") for name in TRAINERS} | {"path"} == families
@@ -71,7 +73,7 @@ def test_no_conjecture_is_called_a_theorem(key):
 
 
 @pytest.mark.parametrize(
-    ("model", "rule", "norm", "status"),
+    ("model", "optimizer", "norm", "status"),
     [
         ("prompt", "gd", "frobenius", "proved"),
         ("weight", "polyak", "frobenius", "proved"),
@@ -97,17 +99,17 @@ def test_no_conjecture_is_called_a_theorem(key):
         ("next-token", "gd", "frobenius", "conjectured"),
     ],
 )
-def test_rows(model, rule, norm, status):
-    limit = predict(model, rule)
+def test_rows(model, optimizer, norm, status):
+    limit = predict(model, optimizer)
     assert (limit.norm, limit.status) == (norm, status)
 
 
 @pytest.mark.parametrize(
-    "rule", ["sgd", "mirror", "mirror:", "mirror:1", "mirror:0.5", "mirror:x", "gd:2", ""]
+    "optimizer", ["sgd", "mirror", "mirror:", "mirror:1", "mirror:0.5", "mirror:x", "gd:2", ""]
 )
-def test_unknown_rules_are_named(rule):
-    with pytest.raises(Unsupported, match=r"unknown rule .* gd, ngd, .*mirror:P"):
-        predict("weight", rule)
+def test_unknown_rules_are_named(optimizer):
+    with pytest.raises(Unsupported, match=r"unknown optimizer .* gd, ngd, .*mirror:P"):
+        predict("weight", optimizer)
 
 
 def test_unknown_models_and_losses_are_named():
@@ -115,7 +117,7 @@ def test_unknown_models_and_losses_are_named():
         predict("mlp", "gd")
     with pytest.raises(Unsupported, match="unknown loss"):
         predict("weight", "gd", loss="hinge")
-    assert "mirror" not in RULES and "path" in RULES
+    assert "mirror" not in OPTIMIZERS and "path" in OPTIMIZERS
 
 
 def holds(limit, words):
@@ -255,25 +257,25 @@ def test_one_input_of_equal_scores_may_start_anywhere():
     assert holds(predict("prompt", "mirror:3", Tokens(X), head=[1.0, 0.0]), near)[0] is None
 
 
-@pytest.mark.parametrize("rule", [*FACE_RULES, "path", "mirror:2", "nmirror:2"])
+@pytest.mark.parametrize("optimizer", [*FACE_OPTIMIZERS, "path", "mirror:2", "nmirror:2"])
 @pytest.mark.parametrize(
     ("weight", "prompt"), [("weight", "prompt"), ("joint-weight", "joint-prompt")]
 )
-def test_a_weight_with_one_query_is_a_prompt(rule, weight, prompt):
+def test_a_weight_with_one_query_is_a_prompt(optimizer, weight, prompt):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3, 4, 5)), [1, -1, 1]
     v = rng.standard_normal(5)
-    bare = predict(prompt, rule, Tokens(X, labels=y), head=v)
+    bare = predict(prompt, optimizer, Tokens(X, labels=y), head=v)
     for z in (
         np.ones((3, 1)),
         np.tile([1.0, 0.0], (3, 1)),
         np.tile(rng.standard_normal(4), (3, 1)),
     ):
-        limit = predict(weight, rule, Tokens(X, queries=z, labels=y), head=v)
+        limit = predict(weight, optimizer, Tokens(X, queries=z, labels=y), head=v)
         assert (limit.norm, limit.status, limit.word) == (bare.norm, bare.status, bare.word)
         assert [(p.name, p.holds) for p in limit.premises] == [
             (p.name, p.holds) for p in bare.premises
         ]
         assert limit.model == weight and "the weight is a prompt" in limit.statement
-    other = predict(weight, rule, Tokens(X, queries=rng.standard_normal((3, 4))), head=v)
+    other = predict(weight, optimizer, Tokens(X, queries=rng.standard_normal((3, 4))), head=v)
     assert "the weight is a prompt" not in other.statement

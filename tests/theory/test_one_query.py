@@ -40,19 +40,19 @@ def verdict(found):
     }
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd", "mirror:3", "sign", "spectral"])
+@pytest.mark.parametrize("optimizer", ["gd", "ngd", "mirror:3", "sign", "spectral"])
 @pytest.mark.parametrize("name", ["multi-input", "sphere", "hard", "masked"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_same_run_gets_the_same_verdict(name, rule, query):
+def test_the_same_run_gets_the_same_verdict(name, optimizer, query):
     X, y, v, mask = instance(name)
     z = np.tile(QUERIES[query], (len(X), 1))
-    given = {"head": v, "rule": rule, "steps": 1500, "lr": 0.3}
+    given = {"head": v, "optimizer": optimizer, "steps": 1500, "lr": 0.3}
     bare, keyed = Tokens(X, labels=y, mask=mask), Tokens(X, queries=z, labels=y, mask=mask)
     one = attsvm.outcome(attsvm.train(bare, model="prompt", **given), bare, v)
     other = attsvm.outcome(attsvm.train(keyed, model="weight", **given), keyed, v)
     assert verdict(one) == verdict(other)
     numbers = ["sureness", "loss", "log10_gradient", "margin_share"]
-    if rule != "sign":  # its solutions are not unique: columns that meet no query are free
+    if optimizer != "sign":  # its solutions are not unique: columns that meet no query are free
         numbers.append("correlation")
     for number in numbers:
         a, b = getattr(one, number), getattr(other, number)
@@ -65,12 +65,12 @@ def test_the_same_weights_get_the_same_verdict(name, size):
     X, y, v, mask = instance(name)
     bare = Tokens(X, labels=y, mask=mask)
     p = size * np.random.default_rng(3).standard_normal(X.shape[2])
-    one = attsvm.outcome(p, bare, v, rule="ngd")
+    one = attsvm.outcome(p, bare, v, optimizer="ngd")
     for query in QUERIES.values():
         keyed = Tokens(X, queries=np.tile(query, (len(X), 1)), labels=y, mask=mask)
         W = np.zeros(keyed.shape)
         W[:, 0] = p
-        other = attsvm.outcome(W, keyed, v, rule="ngd")
+        other = attsvm.outcome(W, keyed, v, optimizer="ngd")
         assert verdict(one) == verdict(other)
 
 

@@ -78,11 +78,11 @@ def test_numbers_of_a_bare_matrix(size, masked):
 def test_a_matrix_is_judged_as_its_path_is():
     path = attsvm.train(TOKENS, head=V, steps=3000, lr=0.5)
     end = path.matrices()[-1, 0]
-    one, other = attsvm.outcome(path, TOKENS, V), attsvm.outcome(end, TOKENS, V, rule="ngd")
-    told = attsvm.outcome(end, TOKENS, V, rule="ngd", lr=0.5)
+    one, other = attsvm.outcome(path, TOKENS, V), attsvm.outcome(end, TOKENS, V, optimizer="ngd")
+    told = attsvm.outcome(end, TOKENS, V, optimizer="ngd", lr=0.5)
     assert one.state == told.state == "converges" and told.proof.verify()
     assert other.state == LOCAL and other.proof is None  # of an unknown step nothing is proved
-    assert attsvm.outcome(end, TOKENS, V, rule="adam", lr=0.5).proof is None
+    assert attsvm.outcome(end, TOKENS, V, optimizer="adam", lr=0.5).proof is None
     for name in ("sureness", "loss", "log10_gradient", "correlation", "margin_share"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12), name
     assert np.array_equal(one.selection, other.selection) and np.array_equal(one.W, other.W)
@@ -140,35 +140,42 @@ def test_the_gradient_of_factors_is_that_of_their_blocks():
 
 def test_what_is_told_names_the_limit():
     W, _ = direction(TOKENS, V)
-    for rule, norm, status in (
+    for optimizer, norm, status in (
         (None, "frobenius", "unknown"),
         ("gd", "frobenius", "proved"),
         ("mirror:3", "l3", "proved"),
         ("sign", "max", "conjectured"),
     ):
-        found = attsvm.outcome(1e3 * W, TOKENS, V, rule=rule, lr=0.1)
+        found = attsvm.outcome(1e3 * W, TOKENS, V, optimizer=optimizer, lr=0.1)
         assert (found.certificate.norm.name, found.limit.status) == (norm, status)
         assert not found.limit.established
-    assert "give rule=" in attsvm.outcome(W, TOKENS, V).limit.statement
+    assert "give optimizer=" in attsvm.outcome(W, TOKENS, V).limit.statement
     assert attsvm.outcome(W, TOKENS, V, norm="l1").certificate.norm.name == "l1"
-    # No norm of factors is known for this rule: the usual one is compared with.
-    found = attsvm.outcome((W, np.eye(4)), TOKENS, V, rule="adam")
+    # No norm of factors is known for this optimizer: the usual one is compared with.
+    found = attsvm.outcome((W, np.eye(4)), TOKENS, V, optimizer="adam")
     assert found.limit.norm is None and found.certificate.norm.name == "nuclear"
-    squared = attsvm.outcome(W, TOKENS, V, rule="gd", loss="squared")
+    squared = attsvm.outcome(W, TOKENS, V, optimizer="gd", loss="squared")
     assert "does not apply" in squared.limit.word and squared.limit.status == "proved"
     assert found.loss != squared.loss
-    wide = attsvm.outcome((W, np.eye(4)), TOKENS, V, rule="gd").limit
+    wide = attsvm.outcome((W, np.eye(4)), TOKENS, V, optimizer="gd").limit
     (reach,) = [p for p in wide.premises if "from their start" in p.name]
     assert reach.holds is True and "rank of at most 4; 3 always suffices" in reach.detail
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd", "polyak", "spectral", "muon"])
-def test_equal_columns_of_the_factors_stay_equal(rule):
+@pytest.mark.parametrize("optimizer", ["gd", "ngd", "polyak", "spectral", "muon"])
+def test_equal_columns_of_the_factors_stay_equal(optimizer):
     """The width of the factors is 4, and W stays of rank one: the limit's rank is not reached."""
     draw = np.random.default_rng(0)
     start = {name: np.repeat(0.1 * draw.standard_normal((4, 1)), 4, axis=1) for name in "KQ"}
     path = attsvm.train(
-        TOKENS, model="factored", rule=rule, head=V, lr=0.05, steps=300, init=start, width=4
+        TOKENS,
+        model="factored",
+        optimizer=optimizer,
+        head=V,
+        lr=0.05,
+        steps=300,
+        init=start,
+        width=4,
     )
     found = attsvm.outcome(path, TOKENS, V)
     assert found.rank == 1 and "rank of W          1" in repr(found)
@@ -180,20 +187,20 @@ def test_equal_columns_of_the_factors_stay_equal(rule):
                                          "their start' fails")  # fmt: skip
     else:  # spectral solutions have many ranks
         assert reach.holds is None
-    free = attsvm.train(TOKENS, model="factored", rule=rule, head=V, lr=0.05, steps=300)
+    free = attsvm.train(TOKENS, model="factored", optimizer=optimizer, head=V, lr=0.05, steps=300)
     limit = attsvm.outcome(free, TOKENS, V).limit
     assert {p.name: p.holds for p in limit.premises}[reach.name] is True
 
 
 def test_what_is_of_the_rule_and_what_is_of_this_run():
-    path = attsvm.train(TOKENS, rule="ngd", head=V, lr=0.1, steps=2000)
+    path = attsvm.train(TOKENS, optimizer="ngd", head=V, lr=0.1, steps=2000)
     said = repr(attsvm.outcome(path, TOKENS, V))
-    assert "rule ngd, model weight: frobenius (proved if: " in said
+    assert "optimizer ngd, model weight: frobenius (proved if: " in said
     assert "this run: converges, proved (" in said
 
 
 def test_a_path_checks_its_premises_on_its_data():
-    path = attsvm.train(TOKENS, head=V, rule="gd", loss="exponential", steps=20)
+    path = attsvm.train(TOKENS, head=V, optimizer="gd", loss="exponential", steps=20)
     limit = attsvm.outcome(path, TOKENS, V).limit
     said = {p.name: (p.holds, p.detail) for p in limit.premises}
     assert said["the head is linear"][0] and said["each input has one best token"][0]
@@ -208,7 +215,7 @@ def test_a_path_checks_its_premises_on_its_data():
 
 
 def test_decay_and_shrinking_steps_are_seen():
-    path = attsvm.train(TOKENS, head=V, rule="gd", schedule="sqrt", decay=0.1, steps=5)
+    path = attsvm.train(TOKENS, head=V, optimizer="gd", schedule="sqrt", decay=0.1, steps=5)
     limit = attsvm.outcome(path, TOKENS, V).limit
     assert [p.name for p in limit.failing] == [
         "the step is constant and small", "weights do not decay",
@@ -221,7 +228,7 @@ def test_decay_and_shrinking_steps_are_seen():
 
 def test_a_loss_that_is_not_at_hand_is_not_checked(tmp_path):
     own = replace(LOSSES["exponential"], name="own")
-    path = attsvm.train(TOKENS, head=V, rule="gd", loss=own, steps=5)
+    path = attsvm.train(TOKENS, head=V, optimizer="gd", loss=own, steps=5)
     path.save(tmp_path / "run.npz")
     loaded = attsvm.Path.load(tmp_path / "run.npz")
     name = "the loss decreases strictly with the margin"
@@ -244,7 +251,7 @@ def test_a_trained_decoder_is_the_head():
     end = path.at(-1)
     one = attsvm.outcome(path, tokens)
     given = {"W": end["W"][0], "v": end["v"][0]}
-    other = attsvm.outcome(given, tokens, rule="ngd")
+    other = attsvm.outcome(given, tokens, optimizer="ngd")
     assert one.state == other.state and np.array_equal(one.selection, other.selection)
     assert one.loss == pytest.approx(other.loss, rel=1e-12)
     assert one.log10_gradient == pytest.approx(other.log10_gradient, rel=1e-9)
@@ -263,8 +270,8 @@ def test_stacks():
     W = path.matrices()[-1]
     for b in range(3):
         one = attsvm.outcome(path, tokens[b], heads, instance=b)
-        found = attsvm.outcome(W, tokens[b], heads, instance=b, rule="ngd", lr=0.5)
-        alone = attsvm.outcome(W[b], tokens[b], heads[b], rule="ngd", lr=0.5)
+        found = attsvm.outcome(W, tokens[b], heads, instance=b, optimizer="ngd", lr=0.5)
+        alone = attsvm.outcome(W[b], tokens[b], heads[b], optimizer="ngd", lr=0.5)
         assert one.state == found.state == alone.state
         assert one.loss == pytest.approx(found.loss, rel=1e-12) and found.loss == alone.loss
     for run in (path, W):
@@ -279,7 +286,7 @@ def test_one_token_leaves_nothing_to_judge():
         Tokens(a["X"][:, :1], queries=a["z"], labels=a["y"]),
         Tokens(a["X"], queries=a["z"], labels=a["y"], mask=[[0, 1, 0, 0]] * 3),
     ):
-        found = attsvm.outcome(np.eye(4), tokens, V, rule="gd")
+        found = attsvm.outcome(np.eye(4), tokens, V, optimizer="gd")
         assert found.state == "unknown" and found.sureness == 1 and found.certificate is None
         assert np.isfinite(found.loss) and found.log10_gradient == -np.inf
 
@@ -288,7 +295,7 @@ def test_duplicated_tokens_never_decide():
     X = np.repeat(a["X"][:, :2], 2, axis=1)
     tokens = Tokens(X, queries=a["z"], labels=a["y"])
     W = 1e6 * np.random.default_rng(0).standard_normal((4, 4))
-    found = attsvm.outcome(W, tokens, V, rule="gd")
+    found = attsvm.outcome(W, tokens, V, optimizer="gd")
     assert found.state == "undecided" and found.sureness == pytest.approx(0.5)
     assert found.certificate.status == "inseparable" and np.isnan(found.correlation)
     assert [p.name for p in found.limit.failing] == ["each input has one best token"]
@@ -315,7 +322,7 @@ def test_float32_tokens_and_no_labels():
         (BadTokens, {"instance": 1}, "instance is 1: there is one instance, 0"),
         (BadTokens, {"instance": -1}, "instance is -1"),
         (BadTokens, {"tokens": a["X"]}, "an outcome is of Tokens, or of Sentences"),
-        (Unsupported, {"rule": "sgd"}, "unknown rule 'sgd'"),
+        (Unsupported, {"optimizer": "sgd"}, "unknown optimizer 'sgd'"),
         (Unsupported, {"lr": -1.0}, "lr is -1.0: it must be finite and positive"),
         (Unsupported, {"loss": 3}, "a loss is given by name"),
         (Unsupported, {"loss": "hinge"}, "unknown loss 'hinge'"),
@@ -332,7 +339,7 @@ def test_what_cannot_be_judged_is_named(kind, given, said):
 
 def test_a_path_knows_its_own_training():
     path = attsvm.train(TOKENS, head=V, steps=5)
-    for name, value in (("rule", "gd"), ("lr", 0.1)):
+    for name, value in (("optimizer", "gd"), ("lr", 0.1)):
         with pytest.raises(Unsupported, match=f"{name} is for a W of one's own"):
             attsvm.outcome(path, TOKENS, V, **{name: value})
     with pytest.raises(Unsupported, match="this run's loss is 'logistic': leave loss out"):
@@ -344,7 +351,7 @@ def test_a_path_knows_its_own_training():
 def test_sentences_refuse_what_is_of_tokens():
     data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
     run = attsvm.two_stages(data, steps=(20, 20))
-    for name, value in (("rule", "gd"), ("lr", 0.1), ("loss", "squared")):
+    for name, value in (("optimizer", "gd"), ("lr", 0.1), ("loss", "squared")):
         with pytest.raises(Unsupported, match=f"{name} is for runs on tokens"):
             attsvm.outcome(run, data, **{name: value})
     with pytest.raises(BadTokens, match="of sentences an outcome is of a Path"):

@@ -13,7 +13,7 @@ from attsvm.training.models import MODELS
 ARRAYS = [sphere_arrays(4, 5, 6, seed=seed) for seed in range(4)]
 TOKENS = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in ARRAYS]
 HEADS = np.stack([a["v"] for a in ARRAYS])
-CONFIG = {"rule": "ngd", "lr": 0.1, "loss": "logistic", "schedule": "constant", "decay": 0.0}
+CONFIG = {"optimizer": "ngd", "lr": 0.1, "loss": "logistic", "schedule": "constant", "decay": 0.0}
 
 
 def gradient_free_steps(tokens, v, W, steps, lr=0.1):
@@ -92,8 +92,8 @@ def test_a_falling_schedule_is_covered_without_a_rate_in_steps():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rule": "adam", "lr": 0.01}, "no theorem"),
-        ({"rule": "spectral"}, "no theorem"),
+        ({"optimizer": "adam", "lr": 0.01}, "no theorem"),
+        ({"optimizer": "spectral"}, "no theorem"),
         ({"model": "factored"}, "model 'factored'"),
         ({"decay": 0.01}, "weight decay"),
         ({"schedule": lambda t: 1.0}, "schedule of one's own"),

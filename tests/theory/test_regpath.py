@@ -42,10 +42,10 @@ def example(name):
 
 def task_of(tokens, v, model="weight", norm="frobenius", loss="logistic"):
     best = Selection.best(tokens, v).indices
-    rule = loss_of(loss)
+    optimizer = loss_of(loss)
     return BallTask(
-        Batch.of(tokens), model_of(model), norm_of(norm), rule, head_of(v, tokens.d),
-        min(tokens.keys.shape[2], tokens.queries.shape[1]), Excess.over(tokens, best, v, rule),
+        Batch.of(tokens), model_of(model), norm_of(norm), optimizer, head_of(v, tokens.d),
+        min(tokens.keys.shape[2], tokens.queries.shape[1]), Excess.over(tokens, best, v, optimizer),
     )  # fmt: skip
 
 

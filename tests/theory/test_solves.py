@@ -38,12 +38,16 @@ def solves(monkeypatch):
 @pytest.mark.parametrize(
     ("alpha", "told", "norms"),
     [
-        (BEST, {"rule": "ngd", "lr": 0.5}, ["frobenius"]),
-        (BEST, {"rule": "gd", "lr": 0.5}, ["frobenius"]),
-        (BEST, {"rule": "nmirror:3", "lr": 0.5}, ["frobenius", "l3"]),
-        (BEST, {"rule": "ngd", "lr": 0.5, "norm": "nuclear"}, ["frobenius", "nuclear"]),
-        (WORST, {"rule": "ngd", "lr": 0.5}, ["frobenius", "frobenius"]),  # best and selected tokens
-        (WORST, {}, ["frobenius"]),  # no rule: no premise on the best tokens
+        (BEST, {"optimizer": "ngd", "lr": 0.5}, ["frobenius"]),
+        (BEST, {"optimizer": "gd", "lr": 0.5}, ["frobenius"]),
+        (BEST, {"optimizer": "nmirror:3", "lr": 0.5}, ["frobenius", "l3"]),
+        (BEST, {"optimizer": "ngd", "lr": 0.5, "norm": "nuclear"}, ["frobenius", "nuclear"]),
+        (
+            WORST,
+            {"optimizer": "ngd", "lr": 0.5},
+            ["frobenius", "frobenius"],
+        ),  # best and selected tokens
+        (WORST, {}, ["frobenius"]),  # no optimizer: no premise on the best tokens
     ],
 )
 def test_each_problem_is_solved_once(solves, alpha, told, norms):
@@ -58,7 +62,7 @@ def test_each_problem_is_solved_once(solves, alpha, told, norms):
 
 def test_factors_are_solved_once_in_each_norm(solves):
     K = np.random.default_rng(0).standard_normal((4, 1))
-    found = attsvm.outcome({"K": K, "Q": K}, TOKENS, V, rule="ngd")
+    found = attsvm.outcome({"K": K, "Q": K}, TOKENS, V, optimizer="ngd")
     norms = [norm for norm, *_ in solves]
     assert sorted(norms) == ["frobenius", "nuclear"] and found.certificate.norm.name == "nuclear"
 
@@ -67,7 +71,7 @@ def test_factors_are_solved_once_in_each_norm(solves):
 def test_a_trained_decoder_repeats_no_solve(solves, v):
     W = far(BEST)
     solves.clear()
-    found = attsvm.outcome({"W": W, "v": v}, TOKENS, rule="gd")
+    found = attsvm.outcome({"W": W, "v": v}, TOKENS, optimizer="gd")
     assert found.certificate is not None and len(set(solves)) == len(solves) >= 2
 
 
@@ -80,5 +84,5 @@ def test_a_solve_that_stops_early_is_said_once(monkeypatch):
 
     monkeypatch.setattr(front, "_run", stopped)
     with pytest.warns(ConvergenceWarning, match="asked for") as said:
-        found = attsvm.outcome(W, TOKENS, V, rule="ngd", lr=0.5)
+        found = attsvm.outcome(W, TOKENS, V, optimizer="ngd", lr=0.5)
     assert found.certificate.status == "stalled" and len(said) == 1

@@ -9,8 +9,8 @@ from tests.training.digits import Setting, Training, run
 from tests.training.finding import Finding
 from tests.training.sentence_digits import SentenceSetting
 
-# The rules that weigh small and large alike.
-RULES = ("spectral", "muon", "sign", "signum", "adam")
+# The optimizers that weigh small and large alike.
+OPTIMIZERS = ("spectral", "muon", "sign", "signum", "adam")
 # The error asked for, unless the run's own conditioning is worse by this factor or less.
 ASKED, ROOM = 1e-9, 100.0
 # The last setting and its run in many digits.
@@ -19,7 +19,8 @@ _LAST: list[tuple[Training, tuple[dict[str, np.ndarray], int]]] = []
 
 def library_run(s: Training) -> Path:
     """The same run by the library."""
-    how = {"model": s.model, "rule": s.rule, "lr": s.lr, "steps": s.steps, "init": s.start,
+    how = {
+        "model": s.model, "optimizer": s.optimizer, "lr": s.lr, "steps": s.steps, "init": s.start,
            "options": dict(s.options)}  # fmt: skip
     if isinstance(s, SentenceSetting):
         mass = s.model == "next-token" and s.head is None

@@ -34,10 +34,10 @@ class TooFew(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What is trained from where, by what rule; `slope` gives the gradient in exact numbers."""
+    """What is trained from where, by what optimizer; `slope`: the gradient in exact numbers."""
 
     model: str
-    rule: str
+    optimizer: str
     start: dict[str, np.ndarray]
     lr: float = 1.0
     steps: int = 200
@@ -97,10 +97,10 @@ def _run(setting: Training, shift: float, rounded: bool) -> dict[str, np.ndarray
         noise = exact(rng.standard_normal(block.shape))
         params[name] = block + mp.mpf(shift) * size * noise
     slope = setting.slope()
-    rule = RULES[setting.rule](setting)
+    optimizer = OPTIMIZERS[setting.optimizer](setting)
     path: dict[str, list[np.ndarray]] = {name: [floats(x)] for name, x in params.items()}
     for t in range(1, setting.steps + 1):
-        params = rule(params, slope(params), t)
+        params = optimizer(params, slope(params), t)
         for name, block in params.items():
             path[name].append(floats(block))
             if rounded:
@@ -238,18 +238,18 @@ def _sign(G: Digits) -> Digits:
     return np.vectorize(mp.sign, otypes=[object])(G)
 
 
-Rule = Callable[[Params, dict[str, tuple[Digits, Digits]], int], Params]
+Optimizer = Callable[[Params, dict[str, tuple[Digits, Digits]], int], Params]
 
 
 def _plain(
     toward: Callable[[Digits, Digits], Digits], momentum: float
-) -> Callable[[Training], Rule]:
-    def made(setting: Training) -> Rule:
+) -> Callable[[Training], Optimizer]:
+    def made(setting: Training) -> Optimizer:
         beta = mp.mpf(setting.options.get("momentum", momentum))
         mean: Params = {}
         sizes: Params = {}
 
-        def rule(params: Params, slope: dict[str, tuple[Digits, Digits]], t: int) -> Params:
+        def optimizer(params: Params, slope: dict[str, tuple[Digits, Digits]], t: int) -> Params:
             new = {}
             for name, x in params.items():
                 G, size = slope[name]
@@ -258,17 +258,17 @@ def _plain(
                 new[name] = x - mp.mpf(setting.lr) * toward(mean[name], sizes[name])
             return new
 
-        return rule
+        return optimizer
 
     return made
 
 
-def _adam(setting: Training) -> Rule:
+def _adam(setting: Training) -> Optimizer:
     b1, b2 = mp.mpf(setting.options.get("beta1", 0.9)), mp.mpf(setting.options.get("beta2", 0.999))
     first: Params = {}
     second: Params = {}
 
-    def rule(params: Params, slope: dict[str, tuple[Digits, Digits]], t: int) -> Params:
+    def optimizer(params: Params, slope: dict[str, tuple[Digits, Digits]], t: int) -> Params:
         new = {}
         for name, x in params.items():
             G = _clean(*slope[name])
@@ -281,14 +281,14 @@ def _adam(setting: Training) -> Rule:
                     new[name][place] -= mp.mpf(setting.lr) * m / mp.sqrt(v / (1 - b2**t))
         return new
 
-    return rule
+    return optimizer
 
 
 def _unit(G: Digits, size: Digits) -> Digits:
     return G / mp.sqrt(mp.fdot(G.ravel(), G.ravel()))
 
 
-RULES: dict[str, Callable[[Training], Rule]] = {
+OPTIMIZERS: dict[str, Callable[[Training], Optimizer]] = {
     "spectral": _plain(lambda m, size: polar(m, max(size.ravel())), 0.0),
     "muon": _plain(lambda m, size: polar(m, max(size.ravel())), 0.95),
     "sign": _plain(lambda m, size: _sign(_clean(m, size)), 0.0),

@@ -117,31 +117,33 @@ def far(quick: bool) -> Iterator[Finding]:
 
 def equalities(quick: bool) -> Iterator[Finding]:
     """Equal in exact arithmetic, so equal here to rounding, or in every digit."""
-    for rule in ("gd", "ngd"):
-        yield below(f"prompt and weight, {rule}, 300 steps", prompt_against_weight(rule), 1e-12)
+    for optimizer in ("gd", "ngd"):
+        yield below(
+            f"prompt and weight, {optimizer}, 300 steps", prompt_against_weight(optimizer), 1e-12
+        )
     for mirrored, plain in (("mirror:2", "gd"), ("nmirror:2", "ngd")):
         apart = mirror_against_descent(mirrored, plain)
         yield below(f"{mirrored} and {plain}, 300 steps", apart, 1e-12)
     pairs, cuts = every_combination(), (23,) if quick else (1, 7, 23, 40)
     with tempfile.TemporaryDirectory() as folder:
         same = sum(
-            continued_equals_whole(model, rule, FilePath(folder), cut)
-            for model, rule in pairs
+            continued_equals_whole(model, optimizer, FilePath(folder), cut)
+            for model, optimizer in pairs
             for cut in cuts
         )
     count = len(cuts) * len(pairs)
-    what = "saved, loaded and continued runs of every model and rule, equal in every digit"
+    what = "saved, loaded and continued runs of every model and optimizer, equal in every digit"
     yield equal(what, f"{same} of {count}", f"{count} of {count}")
 
 
-def rules(quick: bool) -> Iterator[Finding]:
-    """Median margin share of each rule's run in each norm; 20 seeds of (5, 4, 5)."""
+def optimizers(quick: bool) -> Iterator[Finding]:
+    """Median margin share of each optimizer's run in each norm; 20 seeds of (5, 4, 5)."""
     made, found = certified()
-    for (model, rule), own in OWN.items():
-        share = shares(made, found, model, rule)
+    for (model, optimizer), own in OWN.items():
+        share = shares(made, found, model, optimizer)
         row = ", ".join(f"{norm} {share[norm]:.3f}" for norm in NORMS)
         met = max(share, key=lambda norm: share[norm]) == own and share[own] > 0.98
-        yield Finding(f"{model} {rule}: margin shares", row, f"{own} largest, > 0.98", met)
+        yield Finding(f"{model} {optimizer}: margin shares", row, f"{own} largest, > 0.98", met)
 
 
 def paths(quick: bool) -> Iterator[Finding]:
@@ -198,7 +200,7 @@ PARTS: dict[str, Part] = {
     "factors": factors,
     "mirror": mirror,
     "equalities": equalities,
-    "rules": rules,
+    "optimizers": optimizers,
     "paths": paths,
     "clock": clock,
 }

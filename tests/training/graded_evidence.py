@@ -1,4 +1,4 @@
-"""The evidence that rules which weigh small and large alike are exact, however far apart they are.
+"""Evidence that optimizers which weigh small and large alike are exact, however far apart they are.
 
     python -m tests.training.graded_evidence [--quick] [PART ...]
 
@@ -23,8 +23,8 @@ from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
-from attsvm.training.optimizers import rule_of
-from tests.training.beside import RULES, apart, compared, digits_run, found
+from attsvm.training.optimizers import optimizer_of
+from tests.training.beside import OPTIMIZERS, apart, compared, digits_run, found
 from tests.training.digits import Setting
 from tests.training.evidence import main
 from tests.training.finding import Finding, Part
@@ -40,7 +40,8 @@ WIDTH = 2
 
 
 def setting(
-    size: tuple[int, int, int], rule: str, start: str, *, model: str = "weight", relu: bool = False,
+    size: tuple[int, int, int], optimizer: str, start: str, *, model: str = "weight",
+    relu: bool = False,
     steps: int = 200, lr: float = 1.0, seed: int = 0, units: bool = False,
 ) -> Setting:  # fmt: skip
     """Tokens on the sphere with blocks N(0, 1), or 60 in the first entry and zeros ("far").
@@ -69,7 +70,8 @@ def setting(
     # Labels −1 would let all units of a ReLU head die, in a gradient of zero.
     y = np.ones(size[0]) if relu else made["y"]
     return Setting(
-        X=made["X"], z=z, y=y, v=v, model=model, rule=rule, start=blocks, lr=lr, steps=steps,
+        X=made["X"], z=z, y=y, v=v, model=model, optimizer=optimizer, start=blocks, lr=lr,
+        steps=steps,
         relu=relu,
     )  # fmt: skip
 
@@ -77,34 +79,40 @@ def setting(
 def runs(quick: bool) -> Iterator[Finding]:
     """Weights, step 1, starts N(0, 1) and diag(60, 0, …): error along the run."""
     for size in ((3, 4, 3),) if quick else ((3, 4, 3), (6, 8, 10)):
-        for rule in RULES:
+        for optimizer in OPTIMIZERS:
             for start in STARTS:
-                s = setting(size, rule, start, steps=60 if quick else 200)
-                yield found(s, f"{size}, {rule}, {start}, {s.steps} its", always=size == (3, 4, 3))
+                s = setting(size, optimizer, start, steps=60 if quick else 200)
+                yield found(
+                    s, f"{size}, {optimizer}, {start}, {s.steps} its", always=size == (3, 4, 3)
+                )
 
 
 def forms(quick: bool) -> Iterator[Finding]:
-    """Every model with every rule, (3, 4, 3), step 1: error along the run."""
+    """Every model with every optimizer, (3, 4, 3), step 1: error along the run."""
     for model, relu in FORMS:
-        for rule in RULES:
+        for optimizer in OPTIMIZERS:
             for start in STARTS[1:] if quick else STARTS:
                 # Factors move their product by squares: so many steps take a thousand digits.
                 steps = 15 if quick else 25 if model == "factored" else 60
-                s = setting((3, 4, 3), rule, start, model=model, relu=relu, steps=steps)
+                s = setting((3, 4, 3), optimizer, start, model=model, relu=relu, steps=steps)
                 name = f"{model}, ReLU head" if relu else model
-                yield found(s, f"{name}, {rule}, {start}, {steps} its")
+                yield found(s, f"{name}, {optimizer}, {start}, {steps} its")
 
 
 def without(s: Setting) -> float:
-    """The error of the same run when the rule sees only direction and scale."""
+    """The error of the same run when the optimizer sees only direction and scale."""
     exact, _ = digits_run(s)
     batch = Batch.of(Tokens(s.X, queries=s.z, labels=s.y))
-    rule, model, head = rule_of(s.rule), MODELS[s.model], Linear(np.asarray(s.v)[None])
+    optimizer, model, head = (
+        optimizer_of(s.optimizer),
+        MODELS[s.model],
+        Linear(np.asarray(s.v)[None]),
+    )
     params = {name: block[None].copy() for name, block in s.start.items()}
-    state, worst = rule.init(params), 0.0
+    state, worst = optimizer.init(params), 0.0
     for t in range(s.steps):
         seen = evaluate(model, params, batch, head, LOSSES["logistic"])
-        params, state = rule.update(params, seen.gradient, state, np.ones(1), seen.loss, t)
+        params, state = optimizer.update(params, seen.gradient, state, np.ones(1), seen.loss, t)
         here = {name: rows[t + 1 : t + 2] for name, rows in exact.items()}
         worst = max(worst, apart(params, here))
     return worst
@@ -112,29 +120,29 @@ def without(s: Setting) -> float:
 
 def before(quick: bool) -> Iterator[Finding]:
     """The same runs by direction and scale alone, which lose what is below 1e-16 of the largest."""
-    for rule, start, steps, units in (
+    for optimizer, start, steps, units in (
         ("spectral", "normal", 100, False), ("spectral", "far", 100, False),
         ("muon", "normal", 100, False), ("muon", "far", 100, False),
         ("spectral", "far:2000", 20, True), ("sign", "far:2000", 20, True),
         ("signum", "far:2000", 20, True), ("adam", "far:2000", 20, True),
     ):  # fmt: skip
         if not quick or units:
-            s = setting((3, 4, 3), rule, start, steps=steps, units=units)
+            s = setting((3, 4, 3), optimizer, start, steps=steps, units=units)
             error, _, _ = compared(s)
             plain = without(s)
-            what = f"{rule}, {start}{', unit queries' if units else ''}, {s.steps} its"
+            what = f"{optimizer}, {start}{', unit queries' if units else ''}, {s.steps} its"
             yield Finding(what, f"{plain:.1g} before, {error:.1g} now")
 
 
 def momentum(quick: bool) -> Iterator[Finding]:
     """Averages of short and of long memory: error, and the run's own conditioning."""
-    for rule in ("muon", "signum"):
+    for optimizer in ("muon", "signum"):
         for beta in (0.5, 0.99):
             s = replace(
-                setting((3, 4, 3), rule, "normal", steps=40 if quick else 200, seed=1),
+                setting((3, 4, 3), optimizer, "normal", steps=40 if quick else 200, seed=1),
                 options={"momentum": beta},
             )
-            yield found(s, f"{rule}, β = {beta}, {s.steps} its", always=True)
+            yield found(s, f"{optimizer}, β = {beta}, {s.steps} its", always=True)
 
 
 PARTS: dict[str, Part] = {

@@ -49,19 +49,19 @@ def plain_and_normalized() -> dict[str, Path]:
     """The paths of gd with step 1 and ngd with step 0.1 from zero, 200 iterations."""
     tokens, v = prompt_tokens("multi-input-planar")
     return {
-        rule: train(tokens, model="prompt", rule=rule, head=v, lr=lr, steps=200)
-        for rule, lr in (("gd", 1.0), ("ngd", 0.1))
+        optimizer: train(tokens, model="prompt", optimizer=optimizer, head=v, lr=lr, steps=200)
+        for optimizer, lr in (("gd", 1.0), ("ngd", 0.1))
     }
 
 
-def reference_prompt(rule: str, steps: int = 200) -> Floats:
+def reference_prompt(optimizer: str, steps: int = 200) -> Floats:
     """The prompt of the same run with every gradient taken in as many digits as it needs."""
     tokens, v = prompt_tokens("multi-input-planar")
     batch, head, p = Batch.of(tokens), Linear(v[None]), np.zeros((1, tokens.d))
     for _ in range(steps):
         loss = LOSSES["logistic"]
         ((unit, log_size),) = gradient(MODELS["prompt"], {"p": p}, batch, head, loss)[0].values()
-        p = p - (np.exp(log_size) if rule == "gd" else 0.1) * unit
+        p = p - (np.exp(log_size) if optimizer == "gd" else 0.1) * unit
     return p[0]
 
 
@@ -86,7 +86,7 @@ def joint_mirror(p: str, steps: int | None = None) -> list[int]:
     X = [[[-2.7, 1.2], [1.4, 2.1], [1.3, -0.1]], [[0.4, -2.2], [-1.1, -0.4], [0.9, 0.1]]]
     tokens = Tokens(X, queries="first", labels=[1, -1])
     steps = ITERATIONS[p] if steps is None else steps
-    path = train(tokens, model="joint-weight", rule=f"nmirror:{p}", steps=steps)
+    path = train(tokens, model="joint-weight", optimizer=f"nmirror:{p}", steps=steps)
     return path.selection[0].tolist()
 
 
@@ -117,7 +117,9 @@ def mirror_runs(
     tokens, heads = made
     final, alpha, targets = {}, {}, {}
     for p, steps in iterations.items():
-        path = train(tokens, rule=f"nmirror:{p}", head=heads, steps=steps, init=init, seed=seed)
+        path = train(
+            tokens, optimizer=f"nmirror:{p}", head=heads, steps=steps, init=init, seed=seed
+        )
         final[p], alpha[p] = path.matrices()[-1], path.selection
         problems = [
             Problem.of(t, Selection.attended(path, instance=b)) for b, t in enumerate(tokens)

@@ -48,14 +48,14 @@ def prompts(quick: bool) -> Iterator[Finding]:
         yield equal(f"{name}: tokens from six starts", _words(s for s, _ in runs), _words(reached))
         yield above(f"{name}: least cosine to the certified solution",
                     min(c for _, c in runs), STATED[name], 5)  # fmt: skip
-    for rule, path in plain_and_normalized().items():
+    for optimizer, path in plain_and_normalized().items():
         p = path.weights["p"][-1, 0]
         yield Finding(
-            f"{rule}, 200 its: ‖p‖, mean attention on the best token",
+            f"{optimizer}, 200 its: ‖p‖, mean attention on the best token",
             f"{np.linalg.norm(p):.4f}, {path.sureness[-1].mean():.10f}",
         )
-        apart = float(np.abs(p - reference_prompt(rule)).max())
-        yield below(f"{rule}, 200 its: distance to gradients of many digits", apart, 1e-12)
+        apart = float(np.abs(p - reference_prompt(optimizer)).max())
+        yield below(f"{optimizer}, 200 its: distance to gradients of many digits", apart, 1e-12)
     for name, limit in LIMITS.items():
         selection, p, v = joint_run(name)
         yield equal(f"{name}: tokens", selection, [1, 1, 1])

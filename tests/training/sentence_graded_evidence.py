@@ -1,4 +1,4 @@
-"""Rules that weigh small and large alike on sentences: parts of `graded_evidence`."""
+"""Optimizers that weigh small and large alike on sentences: parts of `graded_evidence`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from attsvm import Sentences
 from attsvm.datasets.sentences import realizable
 from attsvm.next_token.training.task import Lesson, sentence_task
 from attsvm.training.config import Descent
-from attsvm.training.optimizers import rule_of
-from tests.training.beside import RULES, apart, compared, digits_run, found
+from attsvm.training.optimizers import optimizer_of
+from tests.training.beside import OPTIMIZERS, apart, compared, digits_run, found
 from tests.training.finding import Finding
 from tests.training.sentence_digits import SentenceSetting
 
@@ -29,7 +29,7 @@ TORN = [[0, 1], [1, 2], [2, 3], [3, 0], [0, 1, 2], [2, 1, 2], [3, 2, 1, 3], [0, 
 
 
 def passage(
-    form: str, rule: str, start: str, *, steps: int, seed: int = 0,
+    form: str, optimizer: str, start: str, *, steps: int, seed: int = 0,
     lines: list[list[int]] | None = None,
 ) -> SentenceSetting:  # fmt: skip
     """Eight sentences over five tokens, realizable unless given; starts as in `graded_evidence`."""
@@ -59,13 +59,13 @@ def passage(
             block[:] = 0.0
             block.flat[0] = float(start.partition(":")[2] or 60.0)
     return SentenceSetting(
-        model=model, rule=rule, start=blocks, steps=steps, lines=lines, E=E, head=head,
+        model=model, optimizer=optimizer, start=blocks, steps=steps, lines=lines, E=E, head=head,
         pairs="pairs" in kinds,
     )  # fmt: skip
 
 
 def without(s: SentenceSetting) -> float:
-    """The error of the same run when the rule sees only direction and scale."""
+    """The error of the same run when the optimizer sees only direction and scale."""
     exact, _ = digits_run(s)
     mass = s.model == "next-token" and s.head is None
     data = Sentences.of(s.lines, vocabulary=len(s.E))
@@ -77,15 +77,15 @@ def without(s: SentenceSetting) -> float:
         readout="mass" if mass else "softmax",
         collocations=s.pairs,
     )
-    task = sentence_task(lesson, Descent.asked(s.rule))
-    rule = rule_of(s.rule)
+    task = sentence_task(lesson, Descent.asked(s.optimizer))
+    optimizer = optimizer_of(s.optimizer)
     params = {name: block[None].copy() for name, block in s.start.items()}
-    state, worst = rule.init(params), 0.0
+    state, worst = optimizer.init(params), 0.0
     for t in range(s.steps):
         with np.errstate(all="ignore"):
             seen = task.look(params)
         lr = np.full(1, s.lr)
-        params, state = rule.update(params, seen.gradient, state, lr, seen.loss, t)
+        params, state = optimizer.update(params, seen.gradient, state, lr, seen.loss, t)
         here = {name: rows[t + 1 : t + 2] for name, rows in exact.items()}
         worst = max(worst, apart(params, here))
     return worst
@@ -94,22 +94,22 @@ def without(s: SentenceSetting) -> float:
 def sentences(quick: bool) -> Iterator[Finding]:
     """Models of sentences, eight sentences over five tokens, step 1: error along the run."""
     for form in PASSAGES:
-        for rule in RULES:
+        for optimizer in OPTIMIZERS:
             for start in STARTS[1:2] if quick else STARTS:
                 # Two thousand and more digits a number, from this far.
                 steps = 8 if quick else 15 if start == "far:2000" else 60
-                s = passage(form, rule, start, steps=steps)
-                yield found(s, f"{form}, {rule}, {start}, {s.steps} its")
-    for rule in () if quick else RULES:
-        s = passage("next-token mass", rule, "far", steps=60, lines=TORN)
-        yield found(s, f"torn next-token mass, {rule}, far, {s.steps} its", always=True)
+                s = passage(form, optimizer, start, steps=steps)
+                yield found(s, f"{form}, {optimizer}, {start}, {s.steps} its")
+    for optimizer in () if quick else OPTIMIZERS:
+        s = passage("next-token mass", optimizer, "far", steps=60, lines=TORN)
+        yield found(s, f"torn next-token mass, {optimizer}, far, {s.steps} its", always=True)
 
 
 def sentences_before(quick: bool) -> Iterator[Finding]:
     """The same by direction and scale alone."""
     for form in PASSAGES[:6]:
-        for rule, start in (("spectral", "far"), ("sign", "far:2000"), ("adam", "far:2000")):
-            s = passage(form, rule, start, steps=8 if quick else 40)
+        for optimizer, start in (("spectral", "far"), ("sign", "far:2000"), ("adam", "far:2000")):
+            s = passage(form, optimizer, start, steps=8 if quick else 40)
             error, _, _ = compared(s)
-            what = f"{form}, {rule}, {start}, {s.steps} its"
+            what = f"{form}, {optimizer}, {start}, {s.steps} its"
             yield Finding(what, f"{without(s):.1g} before, {error:.1g} now")

@@ -113,7 +113,7 @@ def runs(quick: bool) -> Iterator[Finding]:
             X, z, y, v = arrays(seed, short, 3, 4, 5)
             start = {"W": np.random.default_rng([seed, 12]).standard_normal((5, 5))}
             setting = Setting(
-                X=X, z=z, y=y, v=v, model="weight", rule="ngd", start=start, loss="squared",
+                X=X, z=z, y=y, v=v, model="weight", optimizer="ngd", start=start, loss="squared",
                 steps=60 if quick else 150,
             )  # fmt: skip
             yield found(setting, f"best values {name}, seed {seed}, {setting.steps} its")

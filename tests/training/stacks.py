@@ -36,7 +36,7 @@ class End:
 
 
 def end_of(path: Path, tokens: Sequence[Tokens], heads: Floats) -> End:
-    """The End of a path by `outcome`, in the norm its rule is predicted to lead to."""
+    """The End of a path by `outcome`, in the norm its optimizer is predicted to lead to."""
     ends = [outcome(path, t, heads[b], instance=b) for b, t in enumerate(tokens)]
     verdicts = [e.optimality for e in ends]
     return End(

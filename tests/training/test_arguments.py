@@ -62,7 +62,7 @@ def test_tokens_of_another_kind_are_refused(tokens):
 def test_numpy_numbers_are_kept_as_plain_ones(tmp_path):
     tokens, v = instance()
     path = train(tokens, model="factored", head=v, width=np.int64(2), steps=np.int64(3),
-                 lr=np.float32(0.5), rule="muon",
+                 lr=np.float32(0.5), optimizer="muon",
                  options={"momentum": np.float32(0.5)})  # fmt: skip
     path.save(tmp_path / "run.npz")
     assert type(path.config["width"]) is int
@@ -72,7 +72,7 @@ def test_numpy_numbers_are_kept_as_plain_ones(tmp_path):
 def test_a_diverged_path_is_not_continued():
     tokens, v = instance()
     with pytest.warns(ConvergenceWarning):
-        path = train(tokens, rule="adam", head=v, lr=1e308, steps=10, init="normal:1")
+        path = train(tokens, optimizer="adam", head=v, lr=1e308, steps=10, init="normal:1")
     assert path.diverged >= 0
     with pytest.raises(AttsvmError, match="diverged at step"):
         train(tokens, head=v, steps=5, start=path)
@@ -80,7 +80,7 @@ def test_a_diverged_path_is_not_continued():
 
 def test_polyak_knows_the_floor_of_the_squared_loss():
     tokens, v = instance()
-    path = train(tokens, rule="polyak", head=v, loss="squared", lr=0.1, steps=500)
+    path = train(tokens, optimizer="polyak", head=v, loss="squared", lr=0.1, steps=500)
     assert path.diverged < 0
     assert (np.diff(path.loss[:, 0]) <= 1e-12).all()
 
@@ -97,10 +97,10 @@ def test_a_relu_head_is_trained(model):
     a = sphere_arrays(4, 5, 6, seed=3)
     queries = a["z"] if model == "joint-weight" else None
     tokens = Tokens(a["X"], queries=queries, labels=a["y"])
-    path = train(tokens, model=model, head="relu", width=8, rule="gd", lr=0.5, steps=2000)
+    path = train(tokens, model=model, head="relu", width=8, optimizer="gd", lr=0.5, steps=2000)
     assert path.weights["V"].shape[1:] == (1, 6, 8)
     assert path.loss[-1, 0] < 0.7 * path.loss[0, 0]
-    half = train(tokens, model=model, head="relu", width=8, rule="gd", lr=0.5, steps=700)
+    half = train(tokens, model=model, head="relu", width=8, optimizer="gd", lr=0.5, steps=700)
     whole = train(tokens, start=half, steps=1300)
     assert np.array_equal(whole.weights["V"][-1], path.weights["V"][-1])
     assert outcome(path, tokens).optimality is None
@@ -134,7 +134,7 @@ def test_records_beyond_memory_are_refused_before_the_first_step(monkeypatch):
         train(stack, head=heads, steps=steps)
     assert "use fewer instances or steps" in str(e.value)
     path = train(stack, head=heads, steps=steps, stop=lambda step, params, found: step == 3)
-    assert path.steps[-1] == 3, "how far a run with a rule to stop goes is not known before"
+    assert path.steps[-1] == 3, "how far a run with an optimizer to stop goes is not known before"
 
 
 def test_processes_at_once_have_the_memory_in_common(monkeypatch):

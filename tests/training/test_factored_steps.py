@@ -33,11 +33,17 @@ def only_fused(monkeypatch):
     monkeypatch.setattr(token_task, "evaluate", refuse)
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd"])
+@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
 @pytest.mark.parametrize("loss", fused.CODES)
-def test_losses_and_rules(rule, loss):
+def test_losses_and_rules(optimizer, loss):
     tokens, heads = stack(3)
-    how = FACTORS | {"head": heads, "rule": rule, "loss": loss, "steps": 200, "init": "normal:1"}
+    how = FACTORS | {
+        "head": heads,
+        "optimizer": optimizer,
+        "loss": loss,
+        "steps": 200,
+        "init": "normal:1",
+    }
     same(train(tokens, **how), plainly(tokens, **how))
 
 

@@ -87,11 +87,11 @@ def only_fused(monkeypatch):
     monkeypatch.setattr(token_task, "evaluate", refuse)
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd"])
+@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
 @pytest.mark.parametrize("loss", fused.CODES)
-def test_losses_and_rules(rule, loss):
+def test_losses_and_rules(optimizer, loss):
     tokens, heads = stack(3)
-    how = {"head": heads, "rule": rule, "loss": loss, "steps": 300, "init": "normal:1"}
+    how = {"head": heads, "optimizer": optimizer, "loss": loss, "steps": 300, "init": "normal:1"}
     same(train(tokens, **how), plainly(tokens, **how))
 
 
@@ -109,7 +109,7 @@ def test_kinds_of_tokens(kind, lr):
         {"schedule": "sqrt"},
         {"schedule": lambda step: 1.0 if step % 3 else 0.0},
         {"decay": 0.05},
-        {"rule": "gd", "decay": 0.05, "lr": 1.0},
+        {"optimizer": "gd", "decay": 0.05, "lr": 1.0},
         {"init": "uniform", "lr": 2.0},
         {"steps": 0},
         {"steps": 1},
@@ -135,11 +135,11 @@ def test_prompts_and_sizes(only_fused, monkeypatch):
         same(path, plainly(tokens, **how))
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd"])
+@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
 @pytest.mark.parametrize("cut", [0, 1, 10, 61, 136, 137])
-def test_a_cut_run_is_the_whole_one_bit_for_bit(only_fused, monkeypatch, tmp_path, rule, cut):
+def test_a_cut_run_is_the_whole_one_bit_for_bit(only_fused, monkeypatch, tmp_path, optimizer, cut):
     tokens, heads = stack(2, kind="tied")
-    how = {"rule": rule, "head": heads, "init": "normal:0.5", "schedule": "sqrt"}
+    how = {"optimizer": optimizer, "head": heads, "init": "normal:0.5", "schedule": "sqrt"}
     whole = train(tokens, steps=137, **how)
     monkeypatch.setattr(token_task, "_CALL", 3e4)  # a few steps a call
     equal(train(tokens, steps=137, **how), whole)
@@ -158,7 +158,7 @@ def test_a_path_goes_on_with_its_own_tokens_only():
 
 @pytest.mark.parametrize(
     ("how", "scale"),
-    [({"lr": 1e308}, 1.0), ({"rule": "gd", "loss": "exponential", "lr": 1e308}, 1e3)],
+    [({"lr": 1e308}, 1.0), ({"optimizer": "gd", "loss": "exponential", "lr": 1e308}, 1e3)],
 )
 def test_the_end_of_the_floats_is_found_at_its_step(how, scale):
     tokens, heads = stack(2)

@@ -1,4 +1,4 @@
-"""Runs of rules that weigh small and large alike, beside runs in many digits."""
+"""Runs of optimizers that weigh small and large alike, beside runs in many digits."""
 
 from __future__ import annotations
 
@@ -15,54 +15,56 @@ from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
-from attsvm.training.optimizers import RULES, Rule, rule_of
+from attsvm.training.optimizers import OPTIMIZERS, Optimizer, optimizer_of
 from tests.tolerances import GRADED
-from tests.training.beside import RULES as WEIGHING
+from tests.training.beside import OPTIMIZERS as WEIGHING
 from tests.training.beside import compared, library_run
 from tests.training.graded_evidence import FORMS, PARTS, setting, without
 
-MANY = pytest.mark.parametrize("rule", WEIGHING)
+MANY = pytest.mark.parametrize("optimizer", WEIGHING)
 
 
 def test_rules_say_that_they_need_the_graded_form():
-    made = {key: rule_of(key.replace(":P", ":1.5")).graded for key in RULES}
+    made = {key: optimizer_of(key.replace(":P", ":1.5")).graded for key in OPTIMIZERS}
     assert {key for key, graded in made.items() if graded} == set(WEIGHING)
     for name in ("spectral", "muon"):
-        assert not rule_of(name, newton_schulz=True).graded
+        assert not optimizer_of(name, newton_schulz=True).graded
 
 
 @MANY
 @pytest.mark.parametrize("start", ["normal", "far"])
-def test_weights_follow_the_run_of_many_digits(rule, start):
-    assert compared(setting((3, 4, 3), rule, start, steps=40))[0] <= GRADED
+def test_weights_follow_the_run_of_many_digits(optimizer, start):
+    assert compared(setting((3, 4, 3), optimizer, start, steps=40))[0] <= GRADED
 
 
 @MANY
 @pytest.mark.parametrize(("model", "relu"), [form for form in FORMS if form[0] != "weight"])
-def test_every_model_follows_the_run_of_many_digits(model, relu, rule):
-    assert compared(setting((3, 4, 3), rule, "far", model=model, relu=relu, steps=6))[0] <= GRADED
+def test_every_model_follows_the_run_of_many_digits(model, relu, optimizer):
+    assert (
+        compared(setting((3, 4, 3), optimizer, "far", model=model, relu=relu, steps=6))[0] <= GRADED
+    )
 
 
 @MANY
-def test_what_is_below_the_range_of_floats_moves_as_well(rule):
+def test_what_is_below_the_range_of_floats_moves_as_well(optimizer):
     """Input 0 alone moves the first column, with a gradient of e^−1000 and less."""
-    s = setting((3, 4, 3), rule, "far:2000", steps=4, units=True)
+    s = setting((3, 4, 3), optimizer, "far:2000", steps=4, units=True)
     assert compared(s)[0] <= GRADED
     path = library_run(s)
-    assert (np.abs(path.weights["W"][-1, 0] - s.start["W"])[:, 0] > 0.5).all() or rule in (
+    assert (np.abs(path.weights["W"][-1, 0] - s.start["W"])[:, 0] > 0.5).all() or optimizer in (
         "spectral",
         "muon",
     )
-    if rule in ("spectral", "sign"):  # and would not by direction and scale alone
+    if optimizer in ("spectral", "sign"):  # and would not by direction and scale alone
         assert without(s) > 1e-4
 
 
-@pytest.mark.parametrize("rule", ["spectral", "muon"])
+@pytest.mark.parametrize("optimizer", ["spectral", "muon"])
 @pytest.mark.parametrize("kind", ["few inputs", "same tokens", "same query", "doubled query"])
-def test_steps_have_the_rank_of_the_gradient(rule, kind):
+def test_steps_have_the_rank_of_the_gradient(optimizer, kind):
     """Directions that no input has stay where they are, also after a top token has changed."""
     size = (2, 3, 6) if kind == "few inputs" else (4, 3, 4)
-    s = setting(size, rule, "normal", steps=25, seed=2)
+    s = setting(size, optimizer, "normal", steps=25, seed=2)
     X, z = s.X.copy(), s.z.copy()
     rank = 2
     if kind == "same tokens":
@@ -95,7 +97,7 @@ def case():
 
 
 @MANY
-def test_a_model_without_graded_form_is_taken_by_direction_and_scale(rule):
+def test_a_model_without_graded_form_is_taken_by_direction_and_scale(optimizer):
     tokens, v = case()
     batch, head = Batch.of(tokens), Linear(v[None])
     bare = replace(MODELS["weight"], factors=None)
@@ -103,7 +105,7 @@ def test_a_model_without_graded_form_is_taken_by_direction_and_scale(rule):
     seen = [evaluate(m, params, batch, head, LOSSES["logistic"], graded=True) for m in
             (bare, MODELS["weight"])]  # fmt: skip
     assert not seen[0].gradient.graded and set(seen[1].gradient.graded) == {"W"}
-    made = rule_of(rule)
+    made = optimizer_of(optimizer)
     moved = [
         made.update(params, e.gradient, made.init(params), np.ones(1), e.loss, 0)[0]["W"]
         for e in seen
@@ -119,21 +121,21 @@ def test_other_rules_see_no_graded_form():
         seen.append(step.gradient.graded)
         return {x: p - 0.1 * step.gradient.direction[x] for x, p in step.params.items()}, {}
 
-    rule = Rule("own", lambda params: {}, move)
+    optimizer = Optimizer("own", lambda params: {}, move)
     batch = Batch.of(tokens)
     found = evaluate(MODELS["weight"], {"W": np.zeros((1, 3, 3))}, batch, Linear(v[None]),
                      LOSSES["logistic"])  # fmt: skip
-    rule.update({"W": np.zeros((1, 3, 3))}, found.gradient, {}, np.ones(1), found.loss, 0)
+    optimizer.update({"W": np.zeros((1, 3, 3))}, found.gradient, {}, np.ones(1), found.loss, 0)
     assert seen == [{}]
 
 
-@pytest.mark.parametrize("rule", ["muon", "signum"])
-def test_an_average_without_its_small_directions_is_not_gone_on_from(rule, tmp_path):
+@pytest.mark.parametrize("optimizer", ["muon", "signum"])
+def test_an_average_without_its_small_directions_is_not_gone_on_from(optimizer, tmp_path):
     tokens, v = case()
-    path = train(tokens, head=v, rule=rule, steps=5, init="normal:1")
+    path = train(tokens, head=v, optimizer=optimizer, steps=5, init="normal:1")
     old = replace(path, state={"W.mean": np.zeros((1, 3, 3)), "W.log": np.zeros(1)})
     old.save(tmp_path / "old.npz")
-    with pytest.raises(BadTokens, match="another state than its rule"):
+    with pytest.raises(BadTokens, match="another state than its optimizer"):
         train(tokens, head=v, steps=5, start=Path.load(tmp_path / "old.npz"))
 
 
@@ -142,8 +144,8 @@ def test_a_stack_is_its_instances(model):
     made = [sphere_arrays(3, 4, 3, seed=seed) for seed in range(3)]
     tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
     heads = None if model.startswith("joint") else np.array([a["v"] for a in made])
-    for rule in ("muon", "adam"):
-        given = {"model": model, "rule": rule, "steps": 20, "lr": 0.5}
+    for optimizer in ("muon", "adam"):
+        given = {"model": model, "optimizer": optimizer, "steps": 20, "lr": 0.5}
         start = {
             name: np.random.default_rng(1).standard_normal((3, *block.shape[2:]))
             for name, block in train(tokens, head=heads, **given | {"steps": 0}).weights.items()

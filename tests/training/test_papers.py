@@ -42,16 +42,16 @@ def test_multi_input_reaches_the_certified_direction(start):
 
 def test_normalized_steps_grow_linearly_and_plain_steps_slowly():
     paths = plain_and_normalized()
-    plain, normalized = (paths[rule].weights["p"][-1, 0] for rule in ("gd", "ngd"))
+    plain, normalized = (paths[optimizer].weights["p"][-1, 0] for optimizer in ("gd", "ngd"))
     assert np.linalg.norm(normalized) == pytest.approx(0.1 * 200, rel=0.02)
     assert np.linalg.norm(plain) < 0.4 * np.linalg.norm(normalized)
     assert paths["gd"].sureness[-1].min() < paths["ngd"].sureness[-1].min()
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd"])
-def test_a_run_is_the_one_with_gradients_of_many_digits(rule):
-    path = plain_and_normalized()[rule]
-    np.testing.assert_allclose(path.weights["p"][-1, 0], reference_prompt(rule), atol=1e-12)
+@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
+def test_a_run_is_the_one_with_gradients_of_many_digits(optimizer):
+    path = plain_and_normalized()[optimizer]
+    np.testing.assert_allclose(path.weights["p"][-1, 0], reference_prompt(optimizer), atol=1e-12)
 
 
 @pytest.mark.parametrize(

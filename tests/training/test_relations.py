@@ -1,4 +1,4 @@
-"""Equalities between rules, models, clocks and parts of one run."""
+"""Equalities between optimizers, models, clocks and parts of one run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.training.relations import (
 )
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd"])
-def test_the_prompt_is_the_weight_with_one_query(rule):
-    assert prompt_against_weight(rule) <= ROUNDING
+@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
+def test_the_prompt_is_the_weight_with_one_query(optimizer):
+    assert prompt_against_weight(optimizer) <= ROUNDING
 
 
 @pytest.mark.parametrize(("mirror", "plain"), [("mirror:2", "gd"), ("nmirror:2", "ngd")])
@@ -24,9 +24,9 @@ def test_the_exponent_two_is_gradient_descent(mirror, plain):
     assert mirror_against_descent(mirror, plain) <= ROUNDING
 
 
-@pytest.mark.parametrize(("model", "rule"), every_combination())
-def test_a_continued_run_is_the_whole_one_in_every_digit(model, rule, tmp_path):
-    assert continued_equals_whole(model, rule, tmp_path)
+@pytest.mark.parametrize(("model", "optimizer"), every_combination())
+def test_a_continued_run_is_the_whole_one_in_every_digit(model, optimizer, tmp_path):
+    assert continued_equals_whole(model, optimizer, tmp_path)
 
 
 def test_normalized_and_plain_steps_follow_one_curve():

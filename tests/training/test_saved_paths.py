@@ -52,7 +52,7 @@ def test_one_instance_is_saved_without_its_axis(model, tmp_path):
 
 def test_a_stack_is_saved_with_its_axis(tmp_path):
     (one, v), (two, u) = instance(3), instance(4)
-    path = train([one, two], head=np.stack([v, u]), rule="adam", steps=12)
+    path = train([one, two], head=np.stack([v, u]), optimizer="adam", steps=12)
     path.save(tmp_path / "run.npz")
     held = arrays_of(tmp_path / "run.npz")
     assert held["W"].shape == (len(path.steps), 2, 3, 3)
@@ -75,7 +75,7 @@ def test_runs_on_sentences_know_their_matrices(model, tmp_path):
 
 def test_an_early_file_of_one_instance_goes_on(tmp_path):
     tokens, v = instance()
-    given = {"model": "factored", "rule": "muon", "head": v, "lr": 0.1, "seed": 2}
+    given = {"model": "factored", "optimizer": "muon", "head": v, "lr": 0.1, "seed": 2}
     early = Path.load(EARLY / "early_one.npz")
     same(early, train(tokens, steps=6, **given))
     on = train(tokens, start=early, head=v, steps=9)
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(kind, tmp_path, monkeypatch, 
     tokens, v = instance(3)
     np.savez("tokens.npz", X=tokens.X, z=tokens.queries, y=tokens.labels, v=v)
     model = "factored" if kind == "adam" else "weight"
-    train(tokens, head=v, rule=kind, model=model, steps=12).save("run.npz")
+    train(tokens, head=v, optimizer=kind, model=model, steps=12).save("run.npz")
     attsvm = runner(capsys, monkeypatch)
     refusals = 0
     for seed in range(60):

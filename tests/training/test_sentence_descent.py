@@ -46,10 +46,10 @@ def same(a, b, tol, *, ties=False):
     np.testing.assert_allclose(a.weights["W_kq"], b.weights["W_kq"], rtol=tol, atol=tol)
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd"])
+@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
 @pytest.mark.parametrize("readout", ["softmax", "mass"])
 @pytest.mark.parametrize("name", SETS)
-def test_same_as_the_loop(plainly, name, readout, rule):
+def test_same_as_the_loop(plainly, name, readout, optimizer):
     data, how = options(name, readout)
     # Inside tied sets normalized steps go to and fro and magnify rounding.
     steps = 25 if name == "cyclic" else 250
@@ -57,8 +57,8 @@ def test_same_as_the_loop(plainly, name, readout, rule):
         {"lr": 0.4, "init": "normal:0.5", "seed": 3},
         {"lr": 0.2, "schedule": "sqrt", "weights": "uniform"},
     ):
-        same(train(data, rule=rule, steps=steps, **extra, **how),
-             plainly(data, rule=rule, steps=steps, **extra, **how), 1e-10,
+        same(train(data, optimizer=optimizer, steps=steps, **extra, **how),
+             plainly(data, optimizer=optimizer, steps=steps, **extra, **how), 1e-10,
              ties=name == "cyclic")  # fmt: skip
 
 
@@ -84,7 +84,11 @@ def test_entries_that_never_occur_stay_where_they_were():
 
 def test_other_rules_and_decay_take_the_loop(plainly):
     data, how = options("realizable", "mass")
-    for extra in ({"rule": "sign"}, {"rule": "ngd", "decay": 0.01}, {"rule": "polyak"}):
+    for extra in (
+        {"optimizer": "sign"},
+        {"optimizer": "ngd", "decay": 0.01},
+        {"optimizer": "polyak"},
+    ):
         same(train(data, steps=30, **extra, **how), plainly(data, steps=30, **extra, **how), 0.0)
 
 

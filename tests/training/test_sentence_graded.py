@@ -1,4 +1,4 @@
-"""Rules that weigh small and large alike on sentences: kernels, forms, and runs in many digits."""
+"""Optimizers that weigh small and large alike on sentences: kernels, forms, runs in many digits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from attsvm.next_token.training import terms as sentence_terms
 from attsvm.next_token.training.next_token import attention_look
 from attsvm.next_token.training.task import Lesson, sentence_task
 from attsvm.training.config import Descent
-from attsvm.training.optimizers import RULES as KNOWN
-from attsvm.training.optimizers import rule_of
+from attsvm.training.optimizers import OPTIMIZERS as KNOWN
+from attsvm.training.optimizers import optimizer_of
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.tree import climbed, heaviest
 from attsvm.training.optimizers.graded.wide import logs_of, of_logs
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
-from tests.training.beside import RULES, compared
+from tests.training.beside import OPTIMIZERS, compared
 from tests.training.models.test_next_token import embedding, sentences
 from tests.training.sentence_graded_evidence import PASSAGES, passage, without
 from tests.twins import graded
 from tests.twins import sentence_terms as twins
 
-MANY = pytest.mark.parametrize("rule", RULES)
+MANY = pytest.mark.parametrize("optimizer", OPTIMIZERS)
 KINDS = ("realizable", "cyclic", "repeated", "shared")
 
 
@@ -121,7 +121,7 @@ def task_of(s):
         weights="uniform",
         collocations=s.pairs,
     )
-    return sentence_task(lesson, Descent.asked(s.rule))
+    return sentence_task(lesson, Descent.asked(s.optimizer))
 
 
 @pytest.mark.parametrize("form", PASSAGES)
@@ -138,23 +138,23 @@ def test_terms_add_up_to_the_gradient(form):
 
 
 def test_only_rules_that_ask_have_a_graded_task():
-    for rule in KNOWN:
-        name = rule.replace(":P", ":1.5")
+    for optimizer in KNOWN:
+        name = optimizer.replace(":P", ":1.5")
         if name != "polyak":  # which needs the infimum of the loss
             task = task_of(passage("next-token mass", name, "normal", steps=0))
-            assert (task.graded is not None) == rule_of(name).graded
+            assert (task.graded is not None) == optimizer_of(name).graded
 
 
 @MANY
 @pytest.mark.parametrize("form", PASSAGES[:6])
-def test_runs_follow_the_run_of_many_digits(form, rule):
-    assert compared(passage(form, rule, "far", steps=3))[0] <= GRADED
+def test_runs_follow_the_run_of_many_digits(form, optimizer):
+    assert compared(passage(form, optimizer, "far", steps=3))[0] <= GRADED
 
 
-@pytest.mark.parametrize("rule", ["spectral", "adam"])
+@pytest.mark.parametrize("optimizer", ["spectral", "adam"])
 @pytest.mark.parametrize("form", PASSAGES[6:])
-def test_narrow_embeddings_follow_as_well(form, rule):
-    assert compared(passage(form, rule, "normal", steps=4))[0] <= GRADED
+def test_narrow_embeddings_follow_as_well(form, optimizer):
+    assert compared(passage(form, optimizer, "normal", steps=4))[0] <= GRADED
 
 
 @pytest.mark.parametrize("form", ["decoder", "next-token mass", "next-token level"])
@@ -166,8 +166,8 @@ def test_what_is_below_the_range_of_floats_moves_as_well(form):
 
 def test_a_run_goes_on_where_it_stopped():
     data = Sentences.of(realizable(5, 3, 8, 1))
-    for rule in ("muon", "signum"):
-        how = {"model": "joint-next-token", "rule": rule, "lr": 1.0, "init": "normal:1"}
+    for optimizer in ("muon", "signum"):
+        how = {"model": "joint-next-token", "optimizer": optimizer, "lr": 1.0, "init": "normal:1"}
         whole = train(data, steps=9, **how)
         part = train(data, steps=5, **how)
         part = train(data, steps=4, start=part)

@@ -1,4 +1,4 @@
-"""Each training kernel is compiled once: one signature after runs of every model and many rules."""
+"""Each training kernel is compiled once: one signature after runs of every model and optimizer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ tokens = [attsvm.Tokens(m["X"], queries=m["z"], labels=m["y"]) for m in made]
 prompts = [attsvm.Tokens(m["X"], labels=m["y"]) for m in made]
 how = {"steps": 3, "init": "normal:1"}
 for given, head in ((tokens, heads), (tokens[0], heads[0])):
-    for rule in ("gd", "ngd", "polyak", "spectral", "sign", "muon", "signum", "adam"):
-        attsvm.train(given, head=head, rule=rule, **how)
-        attsvm.train(given, model="factored", head=head, rule=rule, **how)
-        attsvm.train(given, model="joint-weight", rule=rule, **how)
+    for optimizer in ("gd", "ngd", "polyak", "spectral", "sign", "muon", "signum", "adam"):
+        attsvm.train(given, head=head, optimizer=optimizer, **how)
+        attsvm.train(given, model="factored", head=head, optimizer=optimizer, **how)
+        attsvm.train(given, model="joint-weight", optimizer=optimizer, **how)
 attsvm.train(prompts, model="prompt", head=heads, decay=0.1, schedule="sqrt", **how)
-attsvm.train(prompts, model="prompt", head=heads, rule="spectral", **how)
+attsvm.train(prompts, model="prompt", head=heads, optimizer="spectral", **how)
 attsvm.train(prompts, model="joint-prompt", **how)
-attsvm.train(tokens, head=Quadratic(heads, 0.3), rule="spectral", **how)
-attsvm.train(tokens[0], model="joint-weight", head="relu", width=3, rule="sign", **how)
+attsvm.train(tokens, head=Quadratic(heads, 0.3), optimizer="spectral", **how)
+attsvm.train(tokens[0], model="joint-weight", head="relu", width=3, optimizer="sign", **how)
 """
 
 SENTENCES = """
@@ -41,15 +41,15 @@ import attsvm
 from attsvm.datasets.sentences import realizable
 
 sentences = attsvm.Sentences.of(realizable(5, (2, 4), 8, 1))
-decoder = attsvm.train(sentences, model="decoder", rule="gd", steps=5)
+decoder = attsvm.train(sentences, model="decoder", optimizer="gd", steps=5)
 other = np.random.default_rng(0).standard_normal((5, 5))
 how = {"steps": 3, "init": "normal:1"}
-for rule in ("ngd", "spectral", "sign"):
+for optimizer in ("ngd", "spectral", "sign"):
     for head in (decoder, other):
-        attsvm.train(sentences, model="next-token", head=head, rule=rule, **how)
-    attsvm.train(sentences, model="next-token", readout="mass", rule=rule, **how)
-    attsvm.train(sentences, model="joint-next-token", collocations=True, rule=rule, **how)
-    attsvm.train(sentences, model="decoder", rule=rule, **how)
+        attsvm.train(sentences, model="next-token", head=head, optimizer=optimizer, **how)
+    attsvm.train(sentences, model="next-token", readout="mass", optimizer=optimizer, **how)
+    attsvm.train(sentences, model="joint-next-token", collocations=True, optimizer=optimizer, **how)
+    attsvm.train(sentences, model="decoder", optimizer=optimizer, **how)
 """
 
 COUNT = """

@@ -75,12 +75,18 @@ def test_the_kernels_are_the_plain_loop(model, monkeypatch):
     same(train(tokens, **how), plain, near=LOG_DOMAIN)
 
 
-@pytest.mark.parametrize("rule", ["ngd", "sign", "polyak"])
-def test_recorded_losses_are_small_numbers_not_zero(rule):
+@pytest.mark.parametrize("optimizer", ["ngd", "sign", "polyak"])
+def test_recorded_losses_are_small_numbers_not_zero(optimizer):
     """One input, two tokens: 1 − f = (1 − γ)/(1 + e^m), m the difference of the logits."""
     tokens = Tokens([[[1.0, 0.0], [0.25, 1.0]]], labels=[1])
     path = train(
-        tokens, model="prompt", rule=rule, head=[1.0, 0.0], loss="squared", lr=0.5, steps=300
+        tokens,
+        model="prompt",
+        optimizer=optimizer,
+        head=[1.0, 0.0],
+        loss="squared",
+        lr=0.5,
+        steps=300,
     )
     m = path.weights["p"][:, 0] @ [0.75, -1.0]
     r = 0.75 / (1.0 + np.exp(m))

@@ -154,7 +154,7 @@ def test_each_stage_needs_its_own(data, more):
 def test_polyak_and_mass_name_the_line():
     data = Sentences.of([[0, 1], [2, 1], [1, 0], [0, 2, 1, 1], [0, 1, 2]], first=1)
     with pytest.raises(BadTokens, match=r"line 4 \(0 2 1 → 1\)"):
-        train(data, model="next-token", head=np.eye(3), rule="polyak", steps=2)
+        train(data, model="next-token", head=np.eye(3), optimizer="polyak", steps=2)
     with pytest.raises(BadTokens, match=r"line 5 \(0 1 → 2\)"):
         train(data, model="next-token", readout="mass", steps=2)
 

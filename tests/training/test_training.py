@@ -1,4 +1,4 @@
-"""The training loop: exactness far out, equalities between rules, continuing, and bad input."""
+"""The training loop: exactness far out, equalities between optimizers, resuming, bad input."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_the_plain_formula_is_wrong_where_ours_is_right():
 @pytest.mark.parametrize(("mirror", "plain"), [("mirror:2", "gd"), ("nmirror:2", "ngd")])
 def test_mirror_descent_at_two_is_gradient_descent(mirror, plain):
     tokens, heads = stack(3)
-    one = train(tokens, rule=mirror, head=heads, steps=300, init="normal:1")
-    two = train(tokens, rule=plain, head=heads, steps=300, init="normal:1")
+    one = train(tokens, optimizer=mirror, head=heads, steps=300, init="normal:1")
+    two = train(tokens, optimizer=plain, head=heads, steps=300, init="normal:1")
     np.testing.assert_allclose(one.matrices(), two.matrices(), rtol=0, atol=1e-12)
 
 
@@ -72,17 +72,19 @@ def test_the_prompt_is_the_weight_model_with_a_fixed_query():
     with_query = Tokens(made["X"], queries=np.tile(a, (4, 1)), labels=made["y"])
     alone = Tokens(made["X"], labels=made["y"])
     lr = 0.05
-    W = train(with_query, rule="gd", head=made["v"], lr=lr, steps=300)
-    p = train(alone, model="prompt", rule="gd", head=made["v"], lr=lr * float(a @ a), steps=300)
+    W = train(with_query, optimizer="gd", head=made["v"], lr=lr, steps=300)
+    p = train(
+        alone, model="prompt", optimizer="gd", head=made["v"], lr=lr * float(a @ a), steps=300
+    )
     moved = p.weights["p"][-1, 0][:, None] * a / float(a @ a)
     np.testing.assert_allclose(W.weights["W"][-1, 0], moved, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["gd", "ngd", "adam", "muon", "nmirror:1.75", "signum"])
-def test_a_continued_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, rule):
+@pytest.mark.parametrize("optimizer", ["gd", "ngd", "adam", "muon", "nmirror:1.75", "signum"])
+def test_a_continued_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, optimizer):
     tokens, heads = stack(2)
-    whole = train(tokens, rule=rule, head=heads, steps=137, init="normal:0.5", seed=4)
-    first = train(tokens, rule=rule, head=heads, steps=60, init="normal:0.5", seed=4)
+    whole = train(tokens, optimizer=optimizer, head=heads, steps=137, init="normal:0.5", seed=4)
+    first = train(tokens, optimizer=optimizer, head=heads, steps=60, init="normal:0.5", seed=4)
     first.save(tmp_path / "half.npz")
     rest = train(tokens, head=heads, steps=77, start=Path.load(tmp_path / "half.npz"))
     assert rest.steps.tolist() == whole.steps.tolist()
@@ -107,15 +109,15 @@ def test_the_grid_of_records_does_not_depend_on_the_end():
 
 def test_the_clock_of_plain_descent_counts_its_own_time():
     tokens, heads = stack(2)
-    path = train(tokens, rule="gd", head=heads, lr=0.5, steps=100)
+    path = train(tokens, optimizer="gd", head=heads, lr=0.5, steps=100)
     expected = 0.5 * np.stack([path.steps[1:]] * 2, axis=1)
     np.testing.assert_allclose(np.exp(path.clock[1:]), expected, rtol=1e-12)
 
 
 def test_gd_and_ngd_follow_one_curve_at_equal_clock():
     tokens, heads = stack(1)
-    slow = train(tokens, rule="gd", head=heads, lr=0.02, steps=20_000, init="normal:0.1")
-    fast = train(tokens, rule="ngd", head=heads, lr=0.002, steps=2_000, init="normal:0.1")
+    slow = train(tokens, optimizer="gd", head=heads, lr=0.02, steps=20_000, init="normal:0.1")
+    fast = train(tokens, optimizer="ngd", head=heads, lr=0.002, steps=2_000, init="normal:0.1")
     at = np.searchsorted(slow.clock[:, 0], fast.clock[-1, 0])
     assert 0 < at < len(slow.steps)
     near = slow.matrices()[[at - 1, at], 0]
@@ -133,8 +135,8 @@ def test_bad_input_is_one_sentence():
         train(tokens, model="joint-weight", head=heads)
     with pytest.raises(Unsupported, match="unknown model"):
         train(tokens, model="weights", head=heads)
-    with pytest.raises(Unsupported, match="unknown rule"):
-        train(tokens, rule="sgd", head=heads)
+    with pytest.raises(Unsupported, match="unknown optimizer"):
+        train(tokens, optimizer="sgd", head=heads)
     with pytest.raises(Unsupported, match="unknown loss"):
         train(tokens, head=heads, loss="hinge")
     with pytest.raises(BadTokens, match="stationary point"):
@@ -146,7 +148,7 @@ def test_bad_input_is_one_sentence():
 def test_a_step_size_that_diverges_says_when_and_keeps_the_records():
     tokens, heads = stack(1)
     with pytest.warns(ConvergenceWarning, match=r"left the range of floats with lr 1e\+08"):
-        path = train(tokens, rule="mirror:1.01", head=heads, lr=1e8, steps=10, init="normal:1")
+        path = train(tokens, optimizer="mirror:1.01", head=heads, lr=1e8, steps=10, init="normal:1")
     assert path.diverged >= 0
     assert path.steps[-1] <= path.diverged and np.isfinite(path.matrices()).all()
 

@@ -10,7 +10,7 @@ from proof_parts.reals import need
 THEOREMS = ("", "tube", "cone", "level")
 # Arrays by type and axes; equal letters are equal lengths; the last lines may be absent.
 ARRAYS = """f:std X; f:nq queries; f:d head; f:kq W; i:n selection; f: lr longest_step;
-    i: float_steps; U: rule loss theorem"""
+    i: float_steps; U: optimizer loss theorem"""
 OPTIONAL = """f:stk keys; f:n labels; b:nt mask; i:n source; f:kq direction; U: witness.mode; i:c2
     witness.tight; i:j2 witness.shifted; f:j witness.shift; f: witness.D witness.errors witness.c0
     witness.R; b: witness.exact; f:c witness.mu; f:ab witness.axis"""
@@ -23,7 +23,7 @@ def read(path: str) -> SimpleNamespace:
     need(version == 1, f"attsvm_proof, the format version, is {version} and not 1", 2)
     if "X" in file and "keys" not in file:
         file["keys"] = file["X"]
-    words = "rule" in file and file["rule"].dtype.kind == "U" and "head" in file
+    words = "optimizer" in file and file["optimizer"].dtype.kind == "U" and "head" in file
     sentences = words and np.ndim(file["head"]) == 2
     need(not sentences, "a proof on sentences: proofs on tokens are rechecked here", 2)
     for group in (ARRAYS + ";" + OPTIONAL).split(";"):
@@ -56,6 +56,10 @@ def read(path: str) -> SimpleNamespace:
         need(np.all((file[name] >= 0) & (file[name] < pool)), f"{name} is out of range", 2)
     need(np.all(abs(f.labels) == 1), "a label is neither 1 nor -1", 2)
     need(f.loss in ("logistic", "exponential", "linear"), f"the loss is {f.loss!r}", 2)
-    need(f.rule in ("gd", "ngd"), f"the rule is {f.rule!r}: gd and ngd are rechecked here", 2)
+    need(
+        f.optimizer in ("gd", "ngd"),
+        f"the optimizer is {f.optimizer!r}: gd and ngd are rechecked here",
+        2,
+    )
     need(f.theorem in THEOREMS, f"the theorem is {f.theorem!r}", 2)
     return f

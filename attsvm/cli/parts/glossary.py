@@ -71,7 +71,7 @@ RUN = {
     "correlation": "The cosine between the trained matrix and the solution: 1 is one direction.",
     "margin share": "The least margin of the trained direction over the largest possible: at "
     "most 1.",
-    "predicted limit": "The norm in which this rule is expected to converge to the max-margin "
+    "predicted limit": "The norm in which this optimizer is expected to converge to the max-margin "
     "direction, and how well established that is.",
     "premises": "What the theorem asks of the data and the run, each checked on them.",
     "rank of W": "Of factors: how many singular values of K Qᵀ are above 1e-4 of the largest.",

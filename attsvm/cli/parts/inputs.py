@@ -1,4 +1,4 @@
-"""What a training run is given: its tokens, its head, its rule's options, the run it goes on from.
+"""What a training run is given: tokens, head, the optimizer's options, the run it goes on from.
 
 Everything is checked here, before the first step, so that a refusal leaves nothing behind.
 """
@@ -26,7 +26,7 @@ from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import Model, evaluate
-from attsvm.training.optimizers import Rule
+from attsvm.training.optimizers import Optimizer
 from attsvm.training.path import Path
 from attsvm.training.start import shapes_of
 
@@ -37,10 +37,10 @@ ARRAYS: dict[str, dict[str, int]] = {
     "quadratic": {"v": 1, "penalty": 0},
 }
 # What may be an object of one's own, by family.
-KINDS: dict[str, type] = {"rule": Rule, "model": Model, "loss": Loss, "head": Head}
-FAMILIES = ("model", "rule", "loss")
+KINDS: dict[str, type] = {"optimizer": Optimizer, "model": Model, "loss": Loss, "head": Head}
+FAMILIES = ("model", "optimizer", "loss")
 # What a saved run keeps: given again when it goes on, it must be as it was.
-KEPT = ("model", "rule", "options", "loss", "lr", "seed", "init", "width", "schedule", "decay")
+KEPT = ("model", "optimizer", "options", "loss", "lr", "seed", "init", "width", "schedule", "decay")
 # A run evaluated again at its end gives the recorded loss but for rounding.
 _SAME = 1e-9
 
@@ -109,12 +109,12 @@ def _tokens(arrays: dict[str, Any], queries: str | None, *, sequence: bool, caus
 def own_part(text: str, family: str) -> Any:
     """What an option names: the text itself, or the object that FILE.py:NAME holds.
 
-    family: rule, model, loss or head. Of a rule the function that makes it will do.
+    family: optimizer, model, loss or head. Of an optimizer the function that makes it will do.
     """
     if not is_outside(text):
         return text
     found, kind = load_object(text, f"a {family}"), KINDS[family]
-    if isinstance(found, kind) or (family == "rule" and callable(found)):
+    if isinstance(found, kind) or (family == "optimizer" and callable(found)):
         return found
     raise Unsupported(f"{text} is no {kind.__name__}: it is {found!r}")
 
@@ -175,7 +175,7 @@ def _part(
 
 
 def read_options(words: Sequence[str]) -> dict[str, float | bool]:
-    """The options of a rule from NAME=VALUE, a value a number, true or false."""
+    """The options of an optimizer from NAME=VALUE, a value a number, true or false."""
     out: dict[str, float | bool] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -196,7 +196,7 @@ def read_options(words: Sequence[str]) -> dict[str, float | bool]:
 
 
 def read_start(file: FilePath, given: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-    """(the saved path to go on from, its model, rule and loss by family).
+    """(the saved path to go on from, its model, optimizer and loss by family).
 
     Raises BadTokens or Unsupported when it is none, or was run in another way. given: what the
     command line says of the run, by its name in the path's config.
@@ -206,9 +206,9 @@ def read_start(file: FilePath, given: dict[str, Any]) -> tuple[Path, dict[str, A
     parts = chosen({name: given.get(name, "") for name in FAMILIES}, path)
     try:
         whole = set(path.weights) == set(_form(parts["model"], config).shapes(1, 1, 1, 1))
-        rule = Descent.again(config, parts["rule"], "constant").rule
+        optimizer = Descent.again(config, parts["optimizer"], "constant").optimizer
         loss_of(parts["loss"])
-        fresh = rule.init(path.at(-1)) if whole else {}
+        fresh = optimizer.init(path.at(-1)) if whole else {}
         kept = {name: np.shape(array) for name, array in path.state.items()}
         whole = whole and kept == {name: np.shape(array) for name, array in fresh.items()}
     except (KeyError, IndexError, TypeError, ValueError) as error:

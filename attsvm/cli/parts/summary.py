@@ -225,7 +225,7 @@ def describe_limit(limit: Limit) -> dict[str, Any]:
     """What a report says of a predicted limit: its status, what is left of it here, and why."""
     return {
         "model": limit.model,
-        "rule": limit.rule,
+        "optimizer": limit.optimizer,
         "norm": limit.norm,
         "status": limit.status,
         "established": limit.established,
@@ -240,7 +240,7 @@ def describe_limit(limit: Limit) -> dict[str, Any]:
 def limit_rows(table: Table, limit: dict[str, Any]) -> None:
     """Add the predicted limit to a table, and a short line for each premise."""
     where = f"{limit['norm']} norm" if limit["norm"] else "no known norm"
-    table.add_row("predicted limit", f"rule {limit['rule']}: {where} ({limit['word']})")
+    table.add_row("predicted limit", f"optimizer {limit['optimizer']}: {where} ({limit['word']})")
     lines = [f"{_MARKS[p['holds']]}: {p['name']}" for p in limit["premises"]]
     if lines:
         table.add_row("premises", "\n".join(lines))

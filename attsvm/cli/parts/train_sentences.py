@@ -90,7 +90,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     if asked["as_json"]:
         print_json(report)
     else:
-        title = f"{model}, {run.last.config['rule']} on {file.name}"
+        title = f"{model}, {run.last.config['optimizer']} on {file.name}"
         Console(markup=False).print(run_table(report, title))
     for name, path in (("first", run.decoder), ("last", run.attention)):
         if path is not None and path.diverged >= 0:
@@ -133,7 +133,7 @@ def _trained(
     default = sum(_STEPS) if model == "joint-next-token" else _STEPS[stage]
     steps = asked["steps"] if "steps" in given else default
     plain: dict[str, Any] = {
-        "rule": asked["rule"],
+        "optimizer": asked["optimizer"],
         "embedding": E,
         "options": options,
         "seed": asked["seed"],

@@ -1,4 +1,4 @@
-"""train, with several models, rules or step sizes: all are trained, and set side by side."""
+"""train, with several models, optimizers or step sizes: all are trained, and set side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attsvm.cli.parts.options import FAILED, leave, print_json
 from attsvm.cli.parts.train_tokens import describe_path, start_in, tell_divergence
 from attsvm.errors import Unsupported
 from attsvm.theory.comparison import Compared, Comparison
-from attsvm.theory.comparison.compare import Asked, check_rules, compared
+from attsvm.theory.comparison.compare import Asked, check_optimizers, compared
 from attsvm.training.models import model_of
 
 # What belongs to one run: the flag, and what it is.
@@ -37,7 +37,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     """Train every combination of what was chosen and report; asked: every option by name."""
     for name, said in _ONE.items():
         if asked[name] is not None:
-            raise Unsupported(f"{said}: give one --model, one --rule and one --lr with it")
+            raise Unsupported(f"{said}: give one --model, one --optimizer and one --lr with it")
     for name, words in chosen.items():
         twice = [word for k, word in enumerate(words) if word in words[:k]]
         if twice:
@@ -45,12 +45,12 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     file = asked["file"]
     refuse_text(file)
     options = read_options(asked["options"] or [])
-    rules = [own_part(word, "rule") for word in chosen["rule"]]
+    optimizers = [own_part(word, "optimizer") for word in chosen["optimizer"]]
     models = [own_part(word, "model") for word in chosen["model"]]
-    check_rules(rules, options)
+    check_optimizers(optimizers, options)
     for model in models:
         model_of(model)
-    tokens, runs = _asked(asked, models, rules, chosen["lr"], loss, options)
+    tokens, runs = _asked(asked, models, optimizers, chosen["lr"], loss, options)
     begin = time.perf_counter()
     with bar("training") as progress:
         found = compared(tokens, runs, steps=asked["steps"], progress=progress)
@@ -81,7 +81,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
 def _asked(
     asked: Mapping[str, Any],
     models: Sequence[Any],
-    rules: Sequence[Any],
+    optimizers: Sequence[Any],
     rates: Sequence[float],
     loss: Any,
     options: dict[str, Any],
@@ -103,14 +103,14 @@ def _asked(
             more["init"] = start_in(archive, model)
         own.append((model, asked["head"] if read is None else read, more))
     return archive.tokens, [
-        Asked(model, rule, rate, head, more)
-        for (model, head, more), rule, rate in product(own, rules, rates)
+        Asked(model, optimizer, rate, head, more)
+        for (model, head, more), optimizer, rate in product(own, optimizers, rates)
     ]
 
 
 def describe_compared(run: Compared) -> dict[str, Any]:
     """What the report holds of one run: that of a single one, and its shares in every norm."""
-    named = {"model": run.model, "rule": run.rule, "lr": run.lr}
+    named = {"model": run.model, "optimizer": run.optimizer, "lr": run.lr}
     if run.path is None or run.outcome is None:
         return {**named, "refused": run.refused}
     return {
@@ -150,7 +150,7 @@ def _leave(found: Comparison) -> None:
 def _tables(found: Comparison, title: str) -> list[Table]:
     """The comparison for a reader: where each run ended, and its margin share in every norm."""
     rows = found.columns()
-    names = [name for name in ("model", "rule", "lr") if len(set(rows[name])) > 1]
+    names = [name for name in ("model", "optimizer", "lr") if len(set(rows[name])) > 1]
     ends = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     shares = Table(
         title="certified share of the best margin (*: in the norm that theory names)",
@@ -162,7 +162,7 @@ def _tables(found: Comparison, title: str) -> list[Table]:
         (shares, found.norms),
     ):
         for name in [*names, *columns]:
-            left = name in ("model", "rule", "state", "limit")
+            left = name in ("model", "optimizer", "state", "limit")
             table.add_column(name, justify="left" if left else "right", overflow="fold")
     for k, run in enumerate(found.runs):
         words = [f"{rows[name][k]:g}" if name == "lr" else rows[name][k] for name in names]

@@ -38,7 +38,7 @@ from attsvm.training.path import Path
 
 def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any]) -> None:
     """Train on the tokens of a file and report; asked: every option by name, given: those on the
-    command line, parts: the model, the rule and the loss."""
+    command line, parts: the model, the optimizer and the loss."""
     file, head, resume, init = (asked[name] for name in ("file", "head", "resume", "init"))
     out, force, seed = asked["out"], asked["force"], asked["seed"]
     refuse_text(file)
@@ -97,7 +97,7 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     if asked["as_json"]:
         print_json(report)
     else:
-        title = f"{path.config['model']}, {path.config['rule']} on {file.name}"
+        title = f"{path.config['model']}, {path.config['optimizer']} on {file.name}"
         Console(markup=False).print(_table(report, title))
     tell_divergence(path, "the run")
     if found.certificate is not None:
@@ -137,10 +137,10 @@ def _until(
         share = float(until)
     except ValueError as error:
         raise Unsupported(f"--until is {until!r}: it is a margin share, or proved") from error
-    limit = predict(parts["model"], parts["rule"])
+    limit = predict(parts["model"], parts["optimizer"])
     norm = limit.norm if asked["norm"] is None else asked["norm"]
     if norm is None or head is None:
-        said = f"{limit.model}, {limit.rule}"
+        said = f"{limit.model}, {limit.optimizer}"
         raise Unsupported(f"--until needs a fixed head and a predicted norm: not {said}")
     if isinstance(head, Head):
         raise Unsupported(f"--until needs a linear head: the limit under {head.name} is not known")
@@ -155,7 +155,8 @@ def _save_proof(found: Outcome, file: FilePath, *, force: bool) -> None:
     if found.proof is None:
         raise Unsupported(
             "--proof: no theorem of convergence covers this run; one covers weight and prompt "
-            "models with a fixed linear head, rules gd, ngd, mirror:P, nmirror:P, no weight decay"
+            "models with a fixed linear head, optimizers gd, ngd, mirror:P, nmirror:P, "
+            "no weight decay"
         )
     found.proof.save(file, force=force)
 

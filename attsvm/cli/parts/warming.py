@@ -34,7 +34,7 @@ from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import local_optima
 from attsvm.theory.regularization_path.paths import regpath
 from attsvm.training.models import MODELS
-from attsvm.training.optimizers import RULES
+from attsvm.training.optimizers import OPTIMIZERS
 from attsvm.training.train import train
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
@@ -51,13 +51,15 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     stack = Stack(np.stack([X, X + 1.0]), alpha=np.zeros((2, 3), int))
     said = Sentences.of([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2, 3, 1], [2, 1, 3, 3]])
     found: list[tuple[str, Callable[[], object]]] = []
-    # Kernels differ by rule and by model, but not by pairs of them.
-    pairs = [(model, "ngd") for model in MODELS] + [("weight", rule) for rule in RULES]
-    for model, rule in dict.fromkeys(pairs):
+    # Kernels differ by optimizer and by model, but not by pairs of them.
+    pairs = [(model, "ngd") for model in MODELS] + [
+        ("weight", optimizer) for optimizer in OPTIMIZERS
+    ]
+    for model, optimizer in dict.fromkeys(pairs):
         data = plain if "prompt" in model else tokens
         head = None if "joint" in model else v
-        name = rule.replace(":P", ":3")
-        ask = partial(train, data, model=model, rule=name, head=head, steps=40, lr=0.01)
+        name = optimizer.replace(":P", ":3")
+        ask = partial(train, data, model=model, optimizer=name, head=head, steps=40, lr=0.01)
         found.append((f"train {model} {name}", ask))
     found += [(f"solve {norm}", partial(solve, problem, norm)) for norm in NORMS]
     found.append(("solve, many rows", partial(solve, large)))
@@ -132,7 +134,7 @@ def _run(names: list[str]) -> Iterator[tuple[str, int]]:
             continue
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            with suppress(AttsvmError):  # not every rule fits every model
+            with suppress(AttsvmError):  # not every optimizer fits every model
                 call()
         after = compiled()
         yield name, after - before

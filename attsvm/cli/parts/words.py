@@ -7,7 +7,7 @@ from __future__ import annotations
 
 MODELS = ("prompt", "weight", "factored", "joint-prompt", "joint-weight")
 SENTENCE_MODELS = ("next-token", "decoder", "joint-next-token")
-RULES = (
+OPTIMIZERS = (
     "gd",
     "ngd",
     "polyak",

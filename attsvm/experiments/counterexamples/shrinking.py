@@ -131,9 +131,11 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
 
     # A seed takes the database away unless settings come after it.
     database = InMemoryExampleDatabase()
-    rules = _settings(max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink))
+    optimizers = _settings(
+        max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink)
+    )
 
-    @rules
+    @optimizers
     @seeded(seed)
     @given(parts())
     def stands(part: Drawn | None) -> None:

@@ -15,7 +15,7 @@ def premises(one: Instance) -> bool:
 
 LINES = (
     "tokens = attsvm.Tokens(X, labels=y)",
-    "proof = attsvm.proof_of_convergence(tokens, p0, head=v, rule='gd', lr=0.01)",
+    "proof = attsvm.proof_of_convergence(tokens, p0, head=v, optimizer='gd', lr=0.01)",
     "print(proof.selection, attsvm.Selection.best(tokens, v).indices, proof.message)",
 )
 FIELDS = (

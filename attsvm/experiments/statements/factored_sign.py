@@ -54,7 +54,7 @@ def violation(one: Instance) -> float:
     path = train(
         one.tokens,
         model="factored",
-        rule="sign",
+        optimizer="sign",
         head=one["v"],
         lr=0.1,
         steps=_STEPS,

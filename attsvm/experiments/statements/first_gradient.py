@@ -29,9 +29,15 @@ def premises(one: Instance) -> bool:
     return bool((ahead > 1e-12).sum() == h.size - len(h))
 
 
-def _run(one: Instance, rule: str, lr: float, steps: int) -> Any:
+def _run(one: Instance, optimizer: str, lr: float, steps: int) -> Any:
     return train(
-        one.tokens, model="prompt", head=one["v"], rule=rule, lr=lr, steps=steps, init="zero"
+        one.tokens,
+        model="prompt",
+        head=one["v"],
+        optimizer=optimizer,
+        lr=lr,
+        steps=steps,
+        init="zero",
     )
 
 
@@ -94,7 +100,7 @@ STATEMENT = Statement(
     claims=("B.initial-gradient-condition",),
     lines=(
         "tokens = attsvm.Tokens(X, labels=np.ones(len(X)))",
-        "path = attsvm.train(tokens, model='prompt', head=v, rule='ngd', lr=0.02, steps=1500,"
+        "path = attsvm.train(tokens, model='prompt', head=v, optimizer='ngd', lr=0.02, steps=1500,"
         " init='zero')",
         "print(path.selection, attsvm.Selection.best(tokens, v).indices)",
     ),

@@ -116,7 +116,7 @@ STATEMENT = Statement(
     confirm=confirm,
     lines=(
         "tokens = attsvm.Tokens(X, labels=np.ones(len(X)))",
-        "path = attsvm.train(tokens, model='prompt', head=v, rule='ngd', lr=0.125, steps=60)",
+        "path = attsvm.train(tokens, model='prompt', head=v, optimizer='ngd', lr=0.125, steps=60)",
         "best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.best(tokens, v)))",
         "print(attsvm.measures.correlation(path, best)[1:])",
     ),

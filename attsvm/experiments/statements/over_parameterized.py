@@ -36,7 +36,7 @@ def _end(one: Instance, steps: int) -> Any:
         one.tokens,
         model="prompt",
         head=one["v"],
-        rule="ngd",
+        optimizer="ngd",
         lr=0.05,
         steps=steps,
         init={"p": one["p0"][None]},
@@ -90,7 +90,7 @@ STATEMENT = Statement(
     claims=("B.conjecture",),
     lines=(
         "tokens = attsvm.Tokens(X, labels=y)",
-        "path = attsvm.train(tokens, model='prompt', head=v, rule='ngd', lr=0.05, steps=40000,"
+        "path = attsvm.train(tokens, model='prompt', head=v, optimizer='ngd', lr=0.05, steps=40000,"
         " init={'p': p0[None]})",
         "print(path.selection, attsvm.Selection.best(tokens, v).indices)",
     ),

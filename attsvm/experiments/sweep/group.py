@@ -30,7 +30,7 @@ from attsvm.training.start import begin, shapes_of
 # What is said of a run, and what it is unless it is said.
 RUN: dict[str, Any] = {
     "model": "weight",
-    "rule": "ngd",
+    "optimizer": "ngd",
     "loss": "logistic",
     "lr": 0.1,
     "steps": 1000,
@@ -90,7 +90,7 @@ class Group:
     @lazy
     def path(self) -> Path:
         """The run of all instances."""
-        how = {name: self.run[name] for name in ("model", "rule", "loss", "lr", "decay")}
+        how = {name: self.run[name] for name in ("model", "optimizer", "loss", "lr", "decay")}
         first = self._first()
         factor = first.get("K")
         return train(

@@ -1,7 +1,7 @@
 """Many steps of attention on orthonormal tokens in one kernel.
 
-The numbers are those of `next_token.attention_look` with `rules.gd` or `rules.ngd`; only entries
-of W_kq whose token occurs with the query are touched.
+The numbers are those of `next_token.attention_look` with `optimizers.gd` or `optimizers.ngd`; only
+entries of W_kq whose token occurs with the query are touched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graded form of the gradients on sentences, for rules that weigh small and large alike.
+"""The graded form of the gradients on sentences, for optimizers that weigh small and large alike.
 
 Each function here makes from a sentence model's data a function that turns the parameters and what
 `next_token` found there into the terms of each block. Left vectors are differences, of unit vectors

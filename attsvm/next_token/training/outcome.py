@@ -90,8 +90,8 @@ class SentenceOutcome(Table):
     def proof(self) -> ConvergenceProof | None:
         """That attention converges from here, or what blocks it.
 
-        None for what no theorem covers: both matrices trained at once, other rules, weight decay,
-        steps that shrink; and for more than a few thousand rows.
+        None for what no theorem covers: both matrices trained at once, other optimizers, weight
+        decay, steps that shrink; and for more than a few thousand rows.
         """
         return proof_of_run(self.run)
 
@@ -124,14 +124,14 @@ class SentenceOutcome(Table):
             "sentences": f"{self.run.data!r}, {self.realizability.headline}",
             "loss": self.loss,
             "above its infimum": self.excess,
-            "limit": f"rule {self.limit.rule}: {norm} ({self.limit.word})",
+            "limit": f"optimizer {self.limit.optimizer}: {norm} ({self.limit.word})",
         }
         if self.decoder_loss is not None:
             facts["loss of the decoder"] = self.decoder_loss
         if self.top_optimal is not None:
             facts["most attended is optimal"] = f"{100 * self.top_optimal:.4g} %"
         steps = f"{int(self.run.last.steps[-1]):,} steps"
-        said = f"{self.run.model}, {self.run.last.config['rule']}, {steps}: {self.status}"
+        said = f"{self.run.model}, {self.run.last.config['optimizer']}, {steps}: {self.status}"
         return Card("SentenceOutcome", said, facts, self.columns())
 
 
@@ -183,10 +183,10 @@ def sentence_outcome(
 
 
 def _limit(run: SentenceRun, found: Realizability) -> Limit:
-    """What theory says of the rule in both stages, its premises checked on this run."""
+    """What theory says of the optimizer in both stages, its premises checked on this run."""
     config = run.last.config
-    own = "rule" in config.get("outside", ())
-    stands_for = config.get("limit") if own else config["rule"]
+    own = "optimizer" in config.get("outside", ())
+    stands_for = config.get("limit") if own else config["optimizer"]
     case = Case(
         None,
         None,
@@ -199,7 +199,7 @@ def _limit(run: SentenceRun, found: Realizability) -> Limit:
         schedule=config.get("schedule"),
         decay=pulled_back(config),
     )
-    return limit_of("next-token", config["rule"], stands_for, case, name="next-token")
+    return limit_of("next-token", config["optimizer"], stands_for, case, name="next-token")
 
 
 def _staged(run: SentenceRun) -> tuple[bool | None, str]:
@@ -220,8 +220,11 @@ def _steady(run: SentenceRun) -> tuple[bool, str]:
         if path is None:
             continue
         config = path.config
-        if config["rule"] not in ("ngd", "nmirror:2"):  # names that no other rule may have
-            return False, f"the rule of {name} is {config['rule']}"
+        if config["optimizer"] not in (
+            "ngd",
+            "nmirror:2",
+        ):  # names that no other optimizer may have
+            return False, f"the optimizer of {name} is {config['optimizer']}"
         if config.get("schedule") != "constant" or pulled_back(config):
             return False, f"the steps of {name} have a schedule, a ridge or decay"
         if path.steps[0] != 0 or path.weights[name][0].any():

@@ -36,7 +36,7 @@ from attsvm.theory.convergence.rows import Rows, Singles, merged, shift_of
 from attsvm.theory.convergence.verify import Recheck, rechecked
 from attsvm.theory.proofs import covered_step
 from attsvm.training.losses import loss_of
-from attsvm.training.optimizers import RuleLike, rule_of
+from attsvm.training.optimizers import RuleLike, optimizer_of
 
 if TYPE_CHECKING:
     from attsvm.next_token.training.runs import SentenceRun
@@ -65,7 +65,7 @@ class SentenceProof(ConvergenceProof):
 
     def verify(self) -> Recheck:
         """The verdict of a recomputation from sentences, W and witness alone, in intervals."""
-        return rechecked(self, lambda: _prover(self.lesson, self.rule, self.lr))
+        return rechecked(self, lambda: _prover(self.lesson, self.optimizer, self.lr))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
@@ -143,7 +143,7 @@ def proof_of_convergence(
     W: Any,
     *,
     head: Any = None,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: float = 0.1,
     embedding: Any = "orthonormal",
     readout: str = "softmax",
@@ -169,7 +169,7 @@ def proof_of_convergence(
     array = numbers(detached(W), "W").astype(np.float64)
     if array.shape != (d, d) or not np.isfinite(array).all():
         raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
-    return _prover(lesson, rule, float(lr)).prove(np.ascontiguousarray(array))
+    return _prover(lesson, optimizer, float(lr)).prove(np.ascontiguousarray(array))
 
 
 def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
@@ -187,7 +187,7 @@ def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
             run.data,
             run.ends["W_kq"],
             head=run.ends.get("W_ov", run.frozen),
-            rule=path.config["rule"],
+            optimizer=path.config["optimizer"],
             lr=lr,
             embedding=run.E,
             readout="mass" if run.mass else "softmax",
@@ -197,9 +197,9 @@ def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
         return None
 
 
-def _prover(lesson: Lesson, rule: RuleLike, lr: float) -> Prover:
-    """The prover of a lesson and a rule."""
-    made = rule_of(rule)
+def _prover(lesson: Lesson, optimizer: RuleLike, lr: float) -> Prover:
+    """The prover of a lesson and an optimizer."""
+    made = optimizer_of(optimizer)
     p, plain = covered_steps(made)
     tokens = sentence_tokens(lesson)
     head = np.empty((0, 0)) if lesson.mass else decoder_of(lesson.head, lesson.E)

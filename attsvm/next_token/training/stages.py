@@ -83,7 +83,7 @@ class Stages(Table):
     def _card(self) -> Card:
         paths = {"decoder": self.decoder, "attention": self.attention}
         facts = {
-            name: f"{int(path.steps[-1]):,} steps of {path.config['rule']} with lr "
+            name: f"{int(path.steps[-1]):,} steps of {path.config['optimizer']} with lr "
             f"{path.config['lr']:.4g}, loss {path.loss[-1, 0]:.6g}"
             for name, path in paths.items()
         }
@@ -94,7 +94,7 @@ class Stages(Table):
 def two_stages(
     sentences: Sentences,
     *,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: tuple[float | None, float | None] = (None, None),
     steps: tuple[int, int] = (2000, 4000),
     weights: tuple[str, str] = ("empirical", "empirical"),
@@ -126,7 +126,7 @@ def two_stages(
     first = train(
         sentences,
         model="decoder",
-        rule=rule,
+        optimizer=optimizer,
         lr=0.2 / root if lr[0] is None else lr[0],
         steps=steps[0],
         weights=weights[0],
@@ -137,7 +137,7 @@ def two_stages(
     second = train(
         sentences,
         model="next-token",
-        rule=rule,
+        optimizer=optimizer,
         lr=0.05 / root if lr[1] is None else lr[1],
         steps=steps[1],
         weights=weights[1],

@@ -178,8 +178,8 @@ def sentence_task(lesson: Lesson, descent: Descent, records: int | None = None) 
         shapes=shapes,
         begin=partial(_begin, shapes),
         look=look,
-        graded=graded_look(look, _terms(lesson)) if descent.rule.graded else None,
-        floor=lambda: np.array([_floor(lesson, descent.rule.name)]),
+        graded=graded_look(look, _terms(lesson)) if descent.optimizer.graded else None,
+        floor=lambda: np.array([_floor(lesson, descent.optimizer.name)]),
         ahead=_ahead(lesson, descent, records),
         facts={
             "model": lesson.model.name,
@@ -203,7 +203,7 @@ def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed:
 
 def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
     """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
-    plain = descent.rule.fused is not None and not (descent.decay or descent.rule.ridge)
+    plain = descent.optimizer.fused is not None and not (descent.decay or descent.optimizer.ridge)
     if not lesson.frozen or not plain or not lesson.contexts.plain:
         return None
     contexts, lifts = lesson.contexts, None
@@ -219,16 +219,16 @@ def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
         most,
         lesson.sentences.size,
         lr=descent.lr,
-        normalized=descent.rule.fused == "ngd",
+        normalized=descent.optimizer.fused == "ngd",
         records=records,
     )
 
 
-def _floor(lesson: Lesson, rule: str) -> float:
+def _floor(lesson: Lesson, optimizer: str) -> float:
     """The infimum of the loss of attention over a frozen decoder, or of the readout mass.
 
-    Of both matrices together: the entropy of the labels, which no model is below. rule: for the
-    error.
+    Of both matrices together: the entropy of the labels, which no model is below. optimizer: for
+    the error.
     """
     if not lesson.model.attends:
         return 0.0
@@ -244,13 +244,13 @@ def _floor(lesson: Lesson, rule: str) -> float:
     if len(several):
         raise BadTokens(
             f"{quoted(sentences, int(several[0]))} does not have exactly one token that its label "
-            f"follows: rule {rule} needs the infimum of the loss, which is not known there"
+            f"follows: optimizer {optimizer} needs the infimum of the loss, which is unknown there"
         )
     loss, least = floors(contexts, lesson.V)
     if not least.all():
         s = int(np.flatnonzero(~least)[0])
         raise Unsupported(
-            f"rule {rule} needs the infimum of the loss, which is not known in "
+            f"optimizer {optimizer} needs the infimum of the loss, which is not known in "
             f"{sentences.where(s)}: this decoder is better off its optimal token"
         )
     return float(contexts.weights @ loss)

@@ -20,7 +20,7 @@ def train(
     sentences: Sentences,
     *,
     model: str = "next-token",
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     head: Any = None,
     lr: float = 0.1,
     steps: int = 1000,
@@ -53,7 +53,7 @@ def train(
     checked_sentences(sentences)
     steps = whole(steps, "steps", least=0)
     stop, progress = function(stop, "stop"), function(progress, "progress")
-    parts = chosen({"rule": rule}, start)
+    parts = chosen({"optimizer": optimizer}, start)
     asked: dict[str, Any] = {
         "model": model,
         "readout": readout,
@@ -62,7 +62,7 @@ def train(
     }
     if start is None:
         descent = Descent.asked(
-            parts["rule"],
+            parts["optimizer"],
             lr=lr,
             schedule=schedule,
             decay=decay,
@@ -71,7 +71,7 @@ def train(
             init=init,
         )
     else:
-        descent = Descent.again(start.config, parts["rule"], schedule)
+        descent = Descent.again(start.config, parts["optimizer"], schedule)
         asked |= {name: start.config[name] for name in asked if name in start.config}
     lesson = Lesson.of(sentences, head=head, embedding=embedding, **asked)
     task = sentence_task(lesson, descent, None if start is None else start.config.get("records"))

@@ -30,7 +30,7 @@ from attsvm.theory.proofs import proved_since
 from attsvm.training.arguments import plain_options
 from attsvm.training.loop import Progress
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
-from attsvm.training.optimizers import Rule, RuleLike, rule_of
+from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path
 from attsvm.training.train import train as train_tokens
 
@@ -41,10 +41,10 @@ _TRAINING = 0.7
 
 
 class Asked(NamedTuple):
-    """One run to train: its model, rule and step size, its head, and what else `train` takes."""
+    """One run to train: its model, optimizer, step size and head, and what else `train` takes."""
 
     model: str | Model
-    rule: RuleLike
+    optimizer: RuleLike
     lr: float
     head: Any = None
     more: dict[str, Any] = {}  # noqa: RUF012  never written to
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 def compare(
     tokens: Tokens,
     *,
-    rules: Iterable[RuleLike] = ("ngd", "gd", "sign", "spectral"),
+    optimizers: Iterable[RuleLike] = ("ngd", "gd", "sign", "spectral"),
     lrs: Iterable[float] = (0.1,),
     models: Iterable[str | Model] = ("weight",),
     head: Any = None,
@@ -62,39 +62,41 @@ def compare(
     progress: Progress | None = None,
     **more: Any,
 ) -> Comparison:
-    """The Comparison of every model trained by every rule with every step size.
+    """The Comparison of every model trained by every optimizer with every step size.
 
     head: as in `train`; models that train their own are not given it. norms: those to compare in;
     all without an exponent, and those that theory names for a run, unless given. more: what else
-    `train` takes (loss, seed, init, width, schedule, decay, options), the same for all runs. A rule
-    that cannot train a model is named in the result, and the others go on.
+    `train` takes (loss, seed, init, width, schedule, decay, options), the same for all runs. An
+    optimizer that cannot train a model is named in the result, and the others go on.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> both = attsvm.compare(
-    ...     tokens, rules=["ngd", "sign"], models=["prompt"], head=[0.2, 0.7], steps=300
+    ...     tokens, optimizers=["ngd", "sign"], models=["prompt"], head=[0.2, 0.7], steps=300
     ... )
-    >>> [(run.rule, run.norm, run.last[run.norm] > 0.9) for run in both.runs]
+    >>> [(run.optimizer, run.norm, run.last[run.norm] > 0.9) for run in both.runs]
     [('ngd', 'frobenius', True), ('sign', 'max', True)]
     """
     progress = function(progress, "progress")
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
-    families = {"rules": listed(rules, "rules"), "lrs": listed(lrs, "lrs")}
+    families = {"optimizers": listed(optimizers, "optimizers"), "lrs": listed(lrs, "lrs")}
     families["models"] = listed(models, "models")
     options = plain_options(more.get("options"))
-    check_rules(families["rules"], options)
+    check_optimizers(families["optimizers"], options)
     asked = [
-        Asked(model, rule, positive(lr, "lr"), own_head(head, model), dict(more))
-        for model, rule, lr in product(families["models"], families["rules"], families["lrs"])
+        Asked(model, optimizer, positive(lr, "lr"), own_head(head, model), dict(more))
+        for model, optimizer, lr in product(
+            families["models"], families["optimizers"], families["lrs"]
+        )
     ]
     return compared(tokens, asked, steps=steps, norms=norms, progress=progress)
 
 
 def listed(given: Any, name: str) -> list[Any]:
     """What was given as a list; raises Unsupported where it is none, empty, or has one twice."""
-    if isinstance(given, str | Rule | Model | float | int) or not isinstance(given, Iterable):
+    if isinstance(given, str | Optimizer | Model | float | int) or not isinstance(given, Iterable):
         raise Unsupported(f"{name} is {shown(given)}: give a list, such as {name}=[…]")
     found = items(given, name, of="values")
     if not found:
@@ -109,20 +111,22 @@ def _hashable(one: Any) -> Any:
     return one if isinstance(one, str | float | int) else id(one)
 
 
-def check_rules(rules: Sequence[RuleLike], options: dict[str, Any]) -> None:
-    """Raises Unsupported for a rule that is not known, or options that do not fit all rules."""
-    for rule in rules:
-        if isinstance(rule, str):
-            rule_of(rule)
+def check_optimizers(optimizers: Sequence[RuleLike], options: dict[str, Any]) -> None:
+    """Raises Unsupported for an unknown optimizer, or options that do not fit all optimizers."""
+    for optimizer in optimizers:
+        if isinstance(optimizer, str):
+            optimizer_of(optimizer)
     if not options:
         return
     misfits = {}
-    for rule in rules:
+    for optimizer in optimizers:
         try:
-            rule_of(rule, **options)
+            optimizer_of(optimizer, **options)
         except Unsupported as error:
-            misfits[rule if isinstance(rule, str) else rule_of(rule).name] = error
-    if misfits and len(rules) > 1:
+            misfits[optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name] = (
+                error
+            )
+    if misfits and len(optimizers) > 1:
         word = ", ".join(options)
         raise Unsupported(
             f"option {word} does not fit {', '.join(misfits)}: train these apart, or leave it out"
@@ -163,7 +167,7 @@ def compared(
     runs = []
     for k, (one, path, end) in enumerate(zip(asked, paths, ends, strict=True)):
         if isinstance(path, AttsvmError) or end is None:
-            runs.append(Compared(_model_name(one.model), _rule_name(one.rule), one.lr,
+            runs.append(Compared(_model_name(one.model), _optimizer_name(one.optimizer), one.lr,
                                  refused=" ".join(str(path).split())))  # fmt: skip
         else:
             runs.append(_measured(tokens, one, path, end, names, solved))
@@ -177,7 +181,8 @@ def _trained(
 ) -> Path | AttsvmError:
     """The path of one run, or why there is none."""
     try:
-        return train_tokens(tokens, model=one.model, rule=one.rule, lr=one.lr, head=one.head,
+        return train_tokens(
+        tokens, model=one.model, optimizer=one.optimizer, lr=one.lr, head=one.head,
                            steps=steps, progress=progress, **one.more)  # fmt: skip
     except AttsvmError as error:
         return error
@@ -237,7 +242,7 @@ def _measured(
             since = proved_since(path, tokens, one.head)
     return Compared(
         path.config["model"],
-        path.config["rule"],
+        path.config["optimizer"],
         float(path.config["lr"]),
         path,
         end,
@@ -260,8 +265,8 @@ def _model_name(model: str | Model) -> str:
     return model if isinstance(model, str) else model.name
 
 
-def _rule_name(rule: RuleLike) -> str:
-    return rule if isinstance(rule, str) else rule_of(rule).name
+def _optimizer_name(optimizer: RuleLike) -> str:
+    return optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name
 
 
 def _part(progress: Progress | None, k: int, count: int) -> Progress | None:

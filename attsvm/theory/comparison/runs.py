@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Compared(Result):
     """One run of a comparison.
 
-    path and outcome: as `train` and `outcome` give them, None where the rule cannot train the
+    path and outcome: as `train` and `outcome` give them, None where the optimizer cannot train the
     model; then `refused` says why. certificates: of the run's own selection, by norm. shares: along
     the run (R,), the certified share of the best margin in each norm; nan where there is none.
     correlation (R,): with the solution in the norm of the predicted limit. proved: the first record
@@ -34,7 +34,7 @@ class Compared(Result):
     """
 
     model: str
-    rule: str
+    optimizer: str
     lr: float
     path: Path | None = None
     outcome: Outcome | None = None
@@ -46,8 +46,8 @@ class Compared(Result):
 
     @property
     def name(self) -> str:
-        """Model, rule and step size in short."""
-        return f"{self.model}, {self.rule}, lr {self.lr:g}"
+        """Model, optimizer and step size in short."""
+        return f"{self.model}, {self.optimizer}, lr {self.lr:g}"
 
     @property
     def norm(self) -> str | None:
@@ -79,7 +79,7 @@ class Comparison(Table):
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> found = attsvm.compare(
-    ...     tokens, rules=["ngd", "sign"], models=["prompt"], head=[0.2, 0.7], steps=300
+    ...     tokens, optimizers=["ngd", "sign"], models=["prompt"], head=[0.2, 0.7], steps=300
     ... )
     >>> found.names, found.norms
     (('ngd', 'sign'), ('frobenius', 'max', 'l1'))
@@ -90,7 +90,7 @@ class Comparison(Table):
 
     @property
     def refused(self) -> tuple[Compared, ...]:
-        """The runs whose rule cannot train their model."""
+        """The runs whose optimizer cannot train their model."""
         return tuple(run for run in self.runs if run.path is None)
 
     @property
@@ -101,7 +101,7 @@ class Comparison(Table):
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each run: what they have in common is left out."""
-        given = [(run.model, run.rule, f"lr {run.lr:g}") for run in self.runs]
+        given = [(run.model, run.optimizer, f"lr {run.lr:g}") for run in self.runs]
         shown = [k for k in range(3) if len({parts[k] for parts in given}) > 1] or [1]
         return tuple(", ".join(parts[k] for k in shown) for parts in given)
 
@@ -111,7 +111,7 @@ class Comparison(Table):
         ends = [run.outcome for run in self.runs]
         return {
             "model": [run.model for run in self.runs],
-            "rule": [run.rule for run in self.runs],
+            "optimizer": [run.optimizer for run in self.runs],
             "lr": [run.lr for run in self.runs],
             "steps": [0 if run.path is None else int(run.path.steps[-1]) for run in self.runs],
             "state": ["refused" if end is None else end.state for end in ends],
@@ -156,7 +156,9 @@ class Comparison(Table):
     def files(self) -> tuple[str | None, ...]:
         """The name of each run's file in a saved comparison; None for one that was refused."""
         plain = [
-            "".join(c if c.isalnum() or c in ".-" else "-" for c in f"{r.model}-{r.rule}-{r.lr:g}")
+            "".join(
+                c if c.isalnum() or c in ".-" else "-" for c in f"{r.model}-{r.optimizer}-{r.lr:g}"
+            )
             for r in self.runs
         ]
         wide = len(str(len(plain)))
@@ -167,7 +169,7 @@ class Comparison(Table):
 
     def _card(self) -> Card:
         runs, rows = self.runs, self.columns()
-        table: dict[str, Any] = {"rule": rows["rule"]}
+        table: dict[str, Any] = {"optimizer": rows["optimizer"]}
         for name in ("model", "lr", "steps"):
             if len(set(rows[name])) > 1:
                 table[name] = rows[name]

@@ -65,7 +65,7 @@ class Basin(Table):
     centre: Floats
     radii: Floats
     heights: Floats
-    rule: str
+    optimizer: str
     lr: float
     _inside: Callable[[Floats], bool]
 
@@ -102,7 +102,7 @@ class Basin(Table):
             widest = np.degrees(self.angles[some].max())
             said = (
                 f"cones up to {widest:.3g}° wide, from norm {self.norms[some].min():.3g} on; "
-                f"{self.rule}, steps up to {self.lr:g}"
+                f"{self.optimizer}, steps up to {self.lr:g}"
             )
         else:
             said = f"no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g}"
@@ -120,7 +120,7 @@ def basin(
     selection: Kept,
     *,
     head: Any,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> Basin:
@@ -135,7 +135,7 @@ def basin(
     >>> held.holds([0.0, 100.0]), held.holds([100.0, 0.0])
     (True, False)
     """
-    made = prover(tokens, head=head, rule=rule, lr=lr, loss=loss)
+    made = prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss)
     alpha = Selection.of(tokens, selection).indices
     at = made.ground(alpha)
     if at.axis is None or at.rows is None:
@@ -167,7 +167,7 @@ def basin(
         centre.mid * unit,
         radii * unit,
         heights,
-        made.rule,
+        made.optimizer,
         made.lr,
         inside,
     )

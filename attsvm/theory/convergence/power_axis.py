@@ -38,7 +38,7 @@ def raised(x: Interval, s: Interval | float) -> Interval:
 
 @dataclass(frozen=True, eq=False)
 class Exponent:
-    """p > 1 as the rule has it, and the constants that hang on it alone.
+    """p > 1 as the optimizer has it, and the constants that hang on it alone.
 
     q = p/(p − 1). bend: κ_p for p > 2, the largest with |w|^p ≥ |x|^p + p x^(p−1)(w − x) +
     κ|w − x|^p, rounded down. lift: C_q for q < 2, the least with |y + z|^q ≤ |y|^q + q y^(q−1) z +
@@ -54,7 +54,7 @@ class Exponent:
 
     @classmethod
     def of(cls, p: float) -> Exponent:
-        """The exponent of a rule."""
+        """The exponent of an optimizer."""
         q = Interval(p) / (Interval(p) - 1.0)
         if p <= 2:
             return cls(p, q, 0.0, 0.0, _even(Interval(p), q))

@@ -1,5 +1,5 @@
 """Proofs for mirror descent: from a W to the power cone, or to what blocks it; and which prover
-serves which rule."""
+serves which optimizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, unsupport
 from attsvm.theory.convergence.prover import Found, Ground, Prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
 from attsvm.training.losses import Loss
-from attsvm.training.optimizers import Rule, is_listed
+from attsvm.training.optimizers import Optimizer, is_listed
 
 # Multipliers of rows that score more, below this share of all, are left out of μ.
 _SMALL = 1e-6
@@ -84,7 +84,7 @@ class PowerProver(Prover):
 
     def ground(self, alpha: Ints) -> Ground:
         """What tube and cone stand on; they are no sets of mirror descent. Raises Unsupported."""
-        raise unsupported(f"the cones and tubes of rule {self.rule!r}")
+        raise unsupported(f"the cones and tubes of optimizer {self.optimizer!r}")
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
@@ -186,26 +186,32 @@ class PowerProver(Prover):
         return float(power_norm(scaled + high * axis.W, self.p)) * float(rows.unit)
 
 
-def covered_steps(rule: Rule) -> tuple[float, bool]:
-    """(P, plain) of a rule whose every step is the one that the theorems are about: lr times the
+def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
+    """(P, plain) of an optimizer whose steps are those that the theorems are about: lr times the
     gradient (plain) or of dual length lr, in the dual variable of ‖x‖_P^P/P.
 
-    Raises Unsupported for every other rule: a ridge or decay changes the steps, and what a rule of
-    one's own declares of its steps is not proved.
+    Raises Unsupported for every other optimizer: a ridge or decay changes the steps, and what an
+    optimizer of one's own declares of its steps is not proved.
     """
-    declared = rule.dual if rule.fused is None else (2.0, rule.fused == "gd")
-    if declared is None or rule.ridge or not is_listed(rule):
-        raise unsupported(f"rule {rule.name!r}")
+    declared = optimizer.dual if optimizer.fused is None else (2.0, optimizer.fused == "gd")
+    if declared is None or optimizer.ridge or not is_listed(optimizer):
+        raise unsupported(f"optimizer {optimizer.name!r}")
     if not POWERS[0] <= declared[0] <= POWERS[1]:
-        raise unsupported(f"rule {rule.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
+        raise unsupported(f"optimizer {optimizer.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
     return declared
 
 
 def prover_for(
-    rule: Rule, tokens: Tokens, head: Floats, loss: Loss, lr: float, *, steady: bool = True
+    optimizer: Optimizer,
+    tokens: Tokens,
+    head: Floats,
+    loss: Loss,
+    lr: float,
+    *,
+    steady: bool = True,
 ) -> Prover:
-    """The Prover of a rule; raises Unsupported where no theorem covers it."""
-    p, plain = covered_steps(rule)
+    """The Prover of an optimizer; raises Unsupported where no theorem covers it."""
+    p, plain = covered_steps(optimizer)
     if p == 2:
-        return Prover(tokens, head, loss, rule.name, lr, plain, steady)
-    return PowerProver(tokens, head, loss, rule.name, lr, plain, steady, p=p)
+        return Prover(tokens, head, loss, optimizer.name, lr, plain, steady)
+    return PowerProver(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)

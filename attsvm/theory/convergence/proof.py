@@ -66,7 +66,7 @@ class ConvergenceProof(Table):
     tokens: Tokens
     head: Floats
     W: Floats
-    rule: str
+    optimizer: str
     lr: float
     loss: str
     selection: Ints
@@ -172,7 +172,7 @@ class ConvergenceProof(Table):
         return {
             "proved": self.proved,
             "theorem": self.theorem,
-            "rule": self.rule,
+            "optimizer": self.optimizer,
             "lr": self.lr,
             "loss": self.loss,
             "selection": [int(t) for t in self.selection],
@@ -204,13 +204,13 @@ class ConvergenceProof(Table):
         facts = {
             "theorem": "none" if self.theorem is None else self.theorem,
             "selection": self.selection,
-            "rule": f"{self.rule}, lr {self.lr:g}, loss {self.loss}",
+            "optimizer": f"{self.optimizer}, lr {self.lr:g}, loss {self.loss}",
             "1 − corr at most": float(self.bound()),
             "longest step": self.longest_step,
             "steps in floats": self.float_steps,
         }
         if self.theorem is None:
-            facts = {name: facts[name] for name in ("theorem", "selection", "rule")}
+            facts = {name: facts[name] for name in ("theorem", "selection", "optimizer")}
         return Card(type(self).__name__, self.message, facts, self.columns(), brief=True)
 
 
@@ -222,6 +222,7 @@ def unsupported(what: str) -> Unsupported:
     """The error for what has no theorem, with what has one."""
     return Unsupported(
         f"no theorem of convergence covers {what}: it covers weight and prompt models with a "
-        "fixed linear head, the listed rules gd, ngd, mirror:P and nmirror:P without a ridge or "
+        "fixed linear head, the listed optimizers gd, ngd, mirror:P and nmirror:P without a ridge "
+        "or "
         "decay, and losses logistic, exponential and linear"
     )

@@ -20,7 +20,7 @@ from attsvm.theory.convergence.prover import Prover
 from attsvm.training.heads.head import Head
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import Loss, loss_of
-from attsvm.training.optimizers import RuleLike, rule_of
+from attsvm.training.optimizers import RuleLike, optimizer_of
 
 
 def proof_of_convergence(
@@ -28,24 +28,26 @@ def proof_of_convergence(
     W: Any,
     *,
     head: Any,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> ConvergenceProof:
     """A proof that training from W never changes its selection and tends to the max-margin
     direction, or what blocks it.
 
-    W: (d, dq), or a prompt (d,). head: the linear head v. rule: "ngd" (any steps along the gradient
-    of length at most lr whose lengths add up to infinity), "gd", "nmirror:P" (likewise, in the dual
-    norm) or "mirror:P". The proof is of the exact iteration; `float_steps` says how far it covers
-    one in floats. Every inequality is checked in interval arithmetic.
+    W: (d, dq), or a prompt (d,). head: the linear head v. optimizer: "ngd" (any steps along the
+    gradient of length at most lr whose lengths add up to infinity), "gd", "nmirror:P" (likewise, in
+    the dual norm) or "mirror:P". The proof is of the exact iteration; `float_steps` says how far it
+    covers one in floats. Every inequality is checked in interval arithmetic.
 
     >>> import numpy as np, attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
     True
     """
-    return prover(tokens, head=head, rule=rule, lr=lr, loss=loss).prove(checked_W(tokens, W))
+    return prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss).prove(
+        checked_W(tokens, W)
+    )
 
 
 def proofs_of_convergence(
@@ -53,7 +55,7 @@ def proofs_of_convergence(
     W: Any,
     *,
     head: Any,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> list[ConvergenceProof]:
@@ -79,7 +81,7 @@ def proofs_of_convergence(
             raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
         heads = list(head)
     return [
-        proof_of_convergence(one, M, head=v, rule=rule, lr=lr, loss=loss)
+        proof_of_convergence(one, M, head=v, optimizer=optimizer, lr=lr, loss=loss)
         for one, M, v in zip(listed, weights, heads, strict=True)
     ]
 
@@ -88,7 +90,7 @@ def prover(
     tokens: Tokens,
     *,
     head: Any,
-    rule: RuleLike = "ngd",
+    optimizer: RuleLike = "ngd",
     lr: float = 0.1,
     loss: str | Loss = "logistic",
     steady: bool = True,
@@ -99,7 +101,7 @@ def prover(
     size = _size(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {shown(lr)}: a proof needs a positive step")
-    v, made = _vector(head, tokens), rule_of(rule)
+    v, made = _vector(head, tokens), optimizer_of(optimizer)
     return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
 
 

@@ -75,7 +75,7 @@ class Prover:
     tokens: Tokens
     head: Floats
     loss: Loss
-    rule: str
+    optimizer: str
     lr: float
     plain: bool
     steady: bool = True
@@ -277,7 +277,7 @@ class Prover:
             self.tokens,
             self.head,
             W,
-            self.rule,
+            self.optimizer,
             self.lr,
             self.loss.name,
             alpha,

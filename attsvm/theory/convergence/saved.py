@@ -19,7 +19,7 @@ from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
 
 VERSION = 1
 _THEOREMS = ("", "tube", "cone", "level", "power cone")
-_WORDS = ("rule", "loss", "theorem", "blocked")
+_WORDS = ("optimizer", "loss", "theorem", "blocked")
 _ARRAYS = ("X", "queries", "head", "W", "selection", "lr", "longest_step", "float_steps")
 # What of the tokens may be absent.
 _OPTIONAL = ("keys", "labels", "mask", "source")
@@ -42,7 +42,7 @@ def arrays_of(proof: ConvergenceProof) -> dict[str, Any]:
         "head": proof.head,
         "W": proof.W,
         "selection": proof.selection.astype(np.int64),
-        "rule": np.str_(proof.rule),
+        "optimizer": np.str_(proof.optimizer),
         "loss": np.str_(proof.loss),
         "lr": np.float64(proof.lr),
         "theorem": np.str_(proof.theorem or ""),
@@ -134,7 +134,7 @@ def read_proof(
         tokens,
         np.asarray(found["head"], np.float64),
         np.asarray(found["W"], np.float64),
-        str(found["rule"]),
+        str(found["optimizer"]),
         float(found["lr"]),
         str(found["loss"]),
         alpha,

@@ -28,7 +28,7 @@ from attsvm.theory.convergence.prover import Prover, whole_log2
 from attsvm.theory.convergence.rounding import float_steps
 from attsvm.theory.convergence.rows import Rows, TokenPull
 from attsvm.training.losses import loss_of
-from attsvm.training.optimizers import rule_of
+from attsvm.training.optimizers import optimizer_of
 
 # Constants are functions of the witness; the order of sums may differ from machine to machine.
 _SAME = 1e-6
@@ -57,7 +57,7 @@ def verify_proof(proof: ConvergenceProof) -> Recheck:
 
     def judge() -> Prover:
         loss = loss_of(proof.loss)
-        return prover_for(rule_of(proof.rule), proof.tokens, proof.head, loss, proof.lr)
+        return prover_for(optimizer_of(proof.optimizer), proof.tokens, proof.head, loss, proof.lr)
 
     return rechecked(proof, judge)
 
@@ -95,7 +95,9 @@ def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
         return _cone(proof, judge, rows, W)
     if proof.theorem == "level" and judge.plain:
         return _level(proof, rows, W)
-    return Recheck(False, f"there is no theorem {proof.theorem!r} for rule {proof.rule!r}")
+    return Recheck(
+        False, f"there is no theorem {proof.theorem!r} for optimizer {proof.optimizer!r}"
+    )
 
 
 def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
@@ -181,7 +183,9 @@ def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
 
 def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -> Recheck:
     if proof.theorem != "power cone":
-        return Recheck(False, f"there is no theorem {proof.theorem!r} for rule {proof.rule!r}")
+        return Recheck(
+            False, f"there is no theorem {proof.theorem!r} for optimizer {proof.optimizer!r}"
+        )
     witness, unit = proof.witness, rows.unit
     mu = np.zeros(rows.count)
     mu[_index(rows, witness["tight"])] = np.asarray(witness["mu"], dtype=np.float64)

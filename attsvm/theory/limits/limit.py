@@ -24,12 +24,12 @@ from attsvm.theory.limits.table import TABLE, Status
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS as LISTED
 from attsvm.training.models import Model, model_of
-from attsvm.training.optimizers import RuleLike, rule_of
+from attsvm.training.optimizers import RuleLike, optimizer_of
 
-# Models, rules without an exponent, and rules with one.
+# Models, optimizers without an exponent, and optimizers with one.
 MODELS = tuple(dict.fromkeys(model for model, _ in TABLE))
 POWERS = ("mirror", "nmirror")
-RULES = tuple(r for r in dict.fromkeys(rule for _, rule in TABLE) if r not in POWERS)
+OPTIMIZERS = tuple(r for r in dict.fromkeys(optimizer for _, optimizer in TABLE) if r not in POWERS)
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 # ℓ2 mirror descent is gradient descent.
@@ -39,13 +39,13 @@ _MARKS = {True: "holds", False: "fails", None: "not checked"}
 
 @dataclass(frozen=True, repr=False)
 class Limit(Table):
-    """What is known of the limit of a model trained by a rule.
+    """What is known of the limit of a model trained by an optimizer.
 
     norm: the name of the norm in which the margin becomes largest, None when none is known;
-    status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'none' or 'unknown' (a rule or a
-    model of one's own); references: keys of the bibliography; premises: the conditions, with what
-    the data say about them. The status is that of the statement under its premises; `word` says
-    what is left of it here, and only where `established` is it a theorem about this run.
+    status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'none' or 'unknown' (an optimizer
+    or a model of one's own); references: keys of the bibliography; premises: the conditions, with
+    what the data say about them. The status is that of the statement under its premises; `word`
+    says what is left of it here, and only where `established` is it a theorem about this run.
 
     >>> limit = predict("weight", "sign")
     >>> limit.norm, limit.status, limit.references
@@ -53,7 +53,7 @@ class Limit(Table):
     """
 
     model: str
-    rule: str
+    optimizer: str
     norm: str | None
     status: Status
     statement: str
@@ -105,7 +105,7 @@ class Limit(Table):
         }
 
     def _card(self) -> Card:
-        said = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.word})"
+        said = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
         facts = {"status": self.status, "statement": self.statement}
         if self.references:
             facts["references"] = ", ".join(self.references)
@@ -117,7 +117,7 @@ class Limit(Table):
         return Card("Limit", said, facts, shown)
 
     def __str__(self) -> str:
-        first = f"{self.model}, {self.rule}: {self.norm or 'no known norm'} ({self.word})"
+        first = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
         cited = " ".join([self.statement, *(f"[{key}]" for key in self.references)])
         listed = [f"  {_MARKS[p.holds]}: {p.name} ({p.detail})" for p in self.premises]
         return "\n".join([first, cited, *listed])
@@ -125,18 +125,18 @@ class Limit(Table):
 
 def predict(
     model: str | Model,
-    rule: RuleLike,
+    optimizer: RuleLike,
     tokens: Tokens | Sentences | None = None,
     *,
     head: Any = None,
     loss: str | Loss = "logistic",
 ) -> Limit:
-    """The Limit of training this model by this rule.
+    """The Limit of training this model by this optimizer.
 
-    model: prompt, weight, factored, joint-prompt, joint-weight or next-token. rule: gd, ngd,
+    model: prompt, weight, factored, joint-prompt, joint-weight or next-token. optimizer: gd, ngd,
     polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
-    regularization path. Of a model or a rule of one's own nothing is known, unless the rule names
-    in `limit` one that it stands for; then that is a conjecture at best.
+    regularization path. Of a model or an optimizer of one's own nothing is known, unless the
+    optimizer names in `limit` one that it stands for; then that is a conjecture at best.
 
     With tokens and head (a vector or a Head) the premises that the data decide are checked; for
     the joint models the head only names the best tokens. next-token takes Sentences.
@@ -151,29 +151,35 @@ def predict(
     if tokens is not None and read is None:
         checked_tokens(tokens)
     case = Case(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss), read)
-    return predict_case(model, rule, case)
+    return predict_case(model, optimizer, case)
 
 
-def predict_case(model: str | Model, rule: RuleLike, case: Case) -> Limit:
-    """The Limit of this model and rule, its premises checked on a case."""
+def predict_case(model: str | Model, optimizer: RuleLike, case: Case) -> Limit:
+    """The Limit of this model and optimizer, its premises checked on a case."""
     name, listed = _model(model)
-    said, stands_for = (rule, rule) if isinstance(rule, str) else _named(rule)
+    said, stands_for = (optimizer, optimizer) if isinstance(optimizer, str) else _named(optimizer)
     if case.sentences is not None and name != "next-token":
         raise Unsupported(f"model {name!r} takes tokens; sentences go with next-token")
     return limit_of(name if listed else None, said, stands_for, case, name=name)
 
 
 def limit_of(
-    model: str | None, rule: str, stands_for: str | None, case: Case | None = None, *, name: str
+    model: str | None,
+    optimizer: str,
+    stands_for: str | None,
+    case: Case | None = None,
+    *,
+    name: str,
 ) -> Limit:
     """The Limit of a run: model None for one that is not listed, then called `name`.
 
-    stands_for: the listed rule that the rule is, or says that it stands for; None for none.
+    stands_for: the listed optimizer that the optimizer is, or says that it stands for; None for
+    none.
     """
     if model is None or stands_for is None:
-        what = f"model {name!r}" if model is None else f"rule {rule!r}"
+        what = f"model {name!r}" if model is None else f"optimizer {optimizer!r}"
         said = f"Nothing is known of {what}: it is not in the table of limits."
-        return Limit(name, rule, None, "unknown", said, (), ())
+        return Limit(name, optimizer, None, "unknown", said, (), ())
     family, power = _family(stands_for)
     case = Case(None, None, loss_of("logistic")) if case is None else case
     prompt = _as_prompt(model, case.tokens)
@@ -185,12 +191,13 @@ def limit_of(
     status, statement = row.status, row.statement
     if prompt is not None:
         statement = f"With one query for all inputs the weight is a prompt. {statement}"
-    if rule != stands_for:
+    if optimizer != stands_for:
         status = "none" if row.status == "none" else "conjectured"
         statement = (
-            f"Rule {rule} says that it stands for {stands_for}, of which is known: {statement}"
+            f"Optimizer {optimizer} declares the geometry of {stands_for}, of which is known: "
+            f"{statement}"
         )
-    return Limit(name, rule, norm, status, statement, row.references, premises)
+    return Limit(name, optimizer, norm, status, statement, row.references, premises)
 
 
 def _as_prompt(model: str, tokens: Tokens | None) -> str | None:
@@ -204,9 +211,9 @@ def _as_prompt(model: str, tokens: Tokens | None) -> str | None:
     return model.replace("weight", "prompt") if z.shape[1] == 1 or (z == z[0]).all() else None
 
 
-def _named(rule: RuleLike) -> tuple[str, str | None]:
-    """(the name of a rule, that of the listed one it stands for)."""
-    made = rule_of(rule)
+def _named(optimizer: RuleLike) -> tuple[str, str | None]:
+    """(the name of an optimizer, that of the listed one it stands for)."""
+    made = optimizer_of(optimizer)
     return made.name, made.limit
 
 
@@ -219,15 +226,15 @@ def _model(model: str | Model) -> tuple[str, bool]:
     return model, True
 
 
-def _family(rule: str) -> tuple[str, str | None]:
-    """The rule family and, for mirror descent, the name of its norm."""
-    name, colon, exponent = str(rule).partition(":")
-    if name in RULES and not colon:
+def _family(optimizer: str) -> tuple[str, str | None]:
+    """The optimizer family and, for mirror descent, the name of its norm."""
+    name, colon, exponent = str(optimizer).partition(":")
+    if name in OPTIMIZERS and not colon:
         return name, None
     if name in POWERS and _NUMBER.fullmatch(exponent) and (p := Fraction(exponent)) > 1:
         if p == 2:
             return _PLAIN[name], None
         text = exponent.rstrip("0").rstrip(".") if "." in exponent else exponent
         return name, norm_of(f"l{text}").name
-    known = ", ".join([*RULES, *(f"{power}:P with a number P > 1" for power in POWERS)])
-    raise Unsupported(f"unknown rule {briefly(rule)}: known are {known}")
+    known = ", ".join([*OPTIMIZERS, *(f"{power}:P with a number P > 1" for power in POWERS)])
+    raise Unsupported(f"unknown optimizer {briefly(optimizer)}: known are {known}")

@@ -1,13 +1,13 @@
-"""The table of limits: (model, rule family) -> norm, status, statement, references, premises.
+"""The table of limits: (model, optimizer family) -> norm, status, statement, references, premises.
 
-A status speaks about softmax attention trained by that very rule:
+A status speaks about softmax attention trained by that very optimizer:
 
     proved          a theorem, under the premises of the row
     path-only       a theorem on the regularization path; that the descent follows it is not proved
     proved-linear   a theorem for linear or multiclass models only
     conjectured     derived or tested, not proved; theorems on related cases are named
     none            nothing is established, and no norm is known
-    unknown         the rule or the model is not in this table
+    unknown         the optimizer or the model is not in this table
 
 Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm], [vasudeva2024rates], [julistiono2024mirror],
 [huang2024nexttoken], [li2024mechanics], [sheen2024flow], [fan2025spectral], [zhang2024adam].
@@ -27,7 +27,7 @@ _FLOW, _STEEP, _ADAM = "sheen2024flow", "fan2025spectral", "zhang2024adam"
 
 @dataclass(frozen=True)
 class Row:
-    """A cell of the table: norm lP stands for the entrywise norm of the rule's exponent P."""
+    """A cell of the table: norm lP stands for the entrywise norm of the optimizer's exponent P."""
 
     norm: str | None
     status: Status
@@ -85,7 +85,7 @@ _LP_NORMALIZED = Row(
     "lP",
     "conjectured",
     "The limit of mirror descent on the same potential, as published experiments show; the "
-    "theorem is on the rule without normalization.",
+    "theorem is on the optimizer without normalization.",
     (_C,),
     _RUN,
 )

@@ -1,4 +1,4 @@
-"""The training rules, by name; `mirror:P` and `nmirror:P` for any P > 1."""
+"""The training optimizers, by name; `mirror:P` and `nmirror:P` for any P > 1."""
 
 from __future__ import annotations
 
@@ -23,72 +23,82 @@ from attsvm.training.optimizers import (
     signum,
     spectral,
 )
-from attsvm.training.optimizers.optimizer import Blocks, Gradient, Rule, Step, check_rule
+from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, Step, check_optimizer
 from attsvm.training.optimizers.steps.decay import with_decay
 from attsvm.training.optimizers.steps.schedules import Schedule, schedule_of
 
-RULES: dict[str, Callable[..., Rule]] = {
-    "gd": gd.rule,
-    "ngd": ngd.rule,
-    "polyak": polyak.rule,
-    "mirror:P": mirror.rule,
-    "nmirror:P": nmirror.rule,
-    "sign": sign.rule,
-    "spectral": spectral.rule,
-    "signum": signum.rule,
-    "muon": muon.rule,
-    "adam": adam.rule,
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    "gd": gd.optimizer,
+    "ngd": ngd.optimizer,
+    "polyak": polyak.optimizer,
+    "mirror:P": mirror.optimizer,
+    "nmirror:P": nmirror.optimizer,
+    "sign": sign.optimizer,
+    "spectral": spectral.optimizer,
+    "signum": signum.optimizer,
+    "muon": muon.optimizer,
+    "adam": adam.optimizer,
 }
 
 
-# A rule where one is asked for: its name, the rule itself, or a function that makes it.
-RuleLike = str | Rule | Callable[..., Rule]
+# An optimizer where one is asked for: its name, the optimizer itself, or a function that makes it.
+RuleLike = str | Optimizer | Callable[..., Optimizer]
 
 __all__ = [
-    "RULES",
+    "OPTIMIZERS",
     "Blocks",
     "Gradient",
-    "Rule",
+    "Optimizer",
     "RuleLike",
     "Schedule",
     "Step",
-    "check_rule",
+    "check_optimizer",
     "is_listed",
-    "rule_of",
+    "optimizer_of",
     "schedule_of",
     "with_decay",
 ]
 
-# Rules that are known to keep the contract, and those among them that were made here by name.
-_FINE: WeakSet[Rule] = WeakSet()
-_LISTED: WeakSet[Rule] = WeakSet()
+# Optimizers that are known to keep the contract, and those among them that were made here by name.
+_FINE: WeakSet[Optimizer] = WeakSet()
+_LISTED: WeakSet[Optimizer] = WeakSet()
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12}")
 
 
-def rule_of(rule: RuleLike, **options: Any) -> Rule:
-    """The rule of this name with its options (momentum, ε, …); a Rule is handed back as it is.
+def optimizer_of(optimizer: RuleLike, **options: Any) -> Optimizer:
+    """The optimizer of this name with its options (momentum, ε, …); an Optimizer is returned as is.
 
-    A function that makes a rule is called with the options.
+    A function that makes an optimizer is called with the options.
 
-    >>> rule_of("mirror:1.75").name
+    >>> optimizer_of("mirror:1.75").name
     'mirror:1.75'
-    >>> rule_of("adam", beta1=0.8).norm is None
+    >>> optimizer_of("adam", beta1=0.8).norm is None
     True
     """
-    if isinstance(rule, Rule):
+    if isinstance(optimizer, Optimizer):
         if options:
-            raise Unsupported(f"options go with the name of a rule; {rule.name} is made already")
-        return _checked(rule)
-    if callable(rule):
-        return _made(rule, options)
-    if not isinstance(rule, str):
-        raise Unsupported(f"a rule is given by name, or as a Rule; this is {shown(rule)}")
-    word, colon, text = rule.partition(":")
-    key = _key(rule)
-    if key not in RULES:
-        hint = f" (write {rule}:P, such as {rule}:1.75)" if f"{rule}:P" in RULES else ""
-        raise Unsupported(f"unknown rule {shown(rule)}{hint}: known are {', '.join(RULES)}")
-    factory = RULES[key]
+            raise Unsupported(
+                f"options go with the name of an optimizer; {optimizer.name} is made already"
+            )
+        return _checked(optimizer)
+    if callable(optimizer):
+        return _made(optimizer, options)
+    if not isinstance(optimizer, str):
+        raise Unsupported(
+            f"an optimizer is given by name, or as an Optimizer; this is {shown(optimizer)}"
+        )
+    word, colon, text = optimizer.partition(":")
+    key = _key(optimizer)
+    if key not in OPTIMIZERS:
+        hint = (
+            f" (write {optimizer}:P, such as {optimizer}:1.75)"
+            if f"{optimizer}:P" in OPTIMIZERS
+            else ""
+        )
+        raise Unsupported(
+            f"unknown optimizer {shown(optimizer)}{hint}: known are {', '.join(OPTIMIZERS)}"
+        )
+    factory = OPTIMIZERS[key]
     allowed = {
         name: parameter.default
         for name, parameter in inspect.signature(factory).parameters.items()
@@ -97,7 +107,7 @@ def rule_of(rule: RuleLike, **options: Any) -> Rule:
     unknown = sorted(set(options) - set(allowed))
     if unknown:
         takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-        raise Unsupported(f"rule {rule!r} has no option {', '.join(unknown)}: {takes}")
+        raise Unsupported(f"optimizer {optimizer!r} has no option {', '.join(unknown)}: {takes}")
     for name, value in options.items():
         if isinstance(allowed[name], bool):
             fits, kind = isinstance(value, bool), "True or False"
@@ -106,57 +116,62 @@ def rule_of(rule: RuleLike, **options: Any) -> Rule:
             fits, kind = fits or value is allowed[name], "a number"
         if not fits:
             raise Unsupported(
-                f"option {name} of rule {rule!r} is {shown(value)}: it must be {kind}"
+                f"option {name} of optimizer {optimizer!r} is {shown(value)}: it must be {kind}"
             )
     if not colon:
         return _known(factory(**options))
     if _NUMBER.fullmatch(text) is None:
-        raise Unsupported(f"rule {shown(rule)} needs a number P above 1, such as {word}:1.75")
+        raise Unsupported(
+            f"optimizer {shown(optimizer)} needs a number P above 1, such as {word}:1.75"
+        )
     return _known(factory(float(text), **options))
 
 
-def is_listed(rule: Rule) -> bool:
-    """Whether `rule_of` made the rule from its name, so that it does what it declares.
+def is_listed(optimizer: Optimizer) -> bool:
+    """Whether `optimizer_of` made the optimizer from its name, so that it does what it declares.
 
     >>> from dataclasses import replace
-    >>> is_listed(rule_of("ngd")), is_listed(replace(rule_of("ngd"), name="mine"))
+    >>> is_listed(optimizer_of("ngd")), is_listed(replace(optimizer_of("ngd"), name="mine"))
     (True, False)
     """
-    return rule in _LISTED
+    return optimizer in _LISTED
 
 
 def _key(name: str) -> str:
-    """The name of a rule as the registry has it."""
+    """The name of an optimizer as the registry has it."""
     word, colon, _ = name.partition(":")
     return f"{word}:P" if colon else name
 
 
-def _known(rule: Rule) -> Rule:
-    """A rule of the house's own, which tests hold to the contract."""
-    _FINE.add(rule)
-    _LISTED.add(rule)
-    return rule
+def _known(optimizer: Optimizer) -> Optimizer:
+    """An optimizer of the house's own, which tests hold to the contract."""
+    _FINE.add(optimizer)
+    _LISTED.add(optimizer)
+    return optimizer
 
 
-def _checked(rule: Rule) -> Rule:
-    """A rule of one's own, held to the contract the first time it is met."""
-    if rule not in _FINE:
-        if _key(rule.name) in RULES:
+def _checked(optimizer: Optimizer) -> Optimizer:
+    """An optimizer of one's own, held to the contract the first time it is met."""
+    if optimizer not in _FINE:
+        if _key(optimizer.name) in OPTIMIZERS:
             raise Unsupported(
-                f"the rule of one's own is named {rule.name!r}, as a listed one: give it another "
-                "name"
+                f"your optimizer is named {optimizer.name!r}, as a listed one: give it another name"
             )
-        check_rule(rule)
-        _FINE.add(rule)
-    return rule
+        check_optimizer(optimizer)
+        _FINE.add(optimizer)
+    return optimizer
 
 
-def _made(factory: Callable[..., Rule], options: dict[str, Any]) -> Rule:
-    """The rule that a function of one's own makes with these options."""
+def _made(factory: Callable[..., Optimizer], options: dict[str, Any]) -> Optimizer:
+    """The optimizer that a function of one's own makes with these options."""
     try:
         made = factory(**options)
     except TypeError as error:
-        raise Unsupported(f"the function that makes the rule does not take this: {error}") from None
-    if not isinstance(made, Rule):
-        raise Unsupported(f"the function that makes the rule gave {shown(made)}: it must be a Rule")
+        raise Unsupported(
+            f"the function that makes the optimizer does not take this: {error}"
+        ) from None
+    if not isinstance(made, Optimizer):
+        raise Unsupported(
+            f"the function that makes the optimizer gave {shown(made)}: it must be an Optimizer"
+        )
     return _checked(made)

@@ -3,7 +3,8 @@
     m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²,   m̂ = m/(1 − β₁ᵗ),   v̂ = v/(1 − β₂ᵗ)
 
 The state is log √v and the ratio r = m/√v of each entry. The ratio is bounded when β₁² ≤ β₂ and
-the logarithm never underflows, so with ε = 0 the rule does not notice the scale of the gradient:
+the logarithm never underflows, so with ε = 0 the optimizer does not notice the scale of the
+gradient:
 
     log √v' = ½ log(e^(log β₂ + 2 log √v) + e^(log(1 − β₂) + 2 log |g|))
     r' = β₁ r √v/√v' + (1 − β₁) g/√v'
@@ -21,11 +22,11 @@ from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers.graded.averages import entries_of
 from attsvm.training.optimizers.graded.wide import logs_of
-from attsvm.training.optimizers.optimizer import Blocks, Gradient, Rule, State, Step
+from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, State, Step
 from attsvm.training.optimizers.steps.scaled import log, log_of, over
 
 
-def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
+def optimizer(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Optimizer:
     """Adam with bias correction; ε is in the gradient's true scale.
 
     Theory: with ε = 0 on separable linear models the limit is the max-margin solution in the
@@ -69,7 +70,7 @@ def rule(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Rule:
             after |= {f"{block}.ratio": ratio, f"{block}.log": root}
         return new, after
 
-    return Rule("adam", init, move, graded=True, limit="adam")
+    return Optimizer("adam", init, move, graded=True, limit="adam")
 
 
 def _sized(gradient: Gradient, block: str) -> tuple[Floats, Floats]:

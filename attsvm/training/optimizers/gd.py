@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attsvm._utils.arrays import Floats
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.scaled import grown
 from attsvm.training.optimizers.steps.steepest import memoryless
 
@@ -15,7 +15,7 @@ def toward(G: Floats, log_scale: Floats) -> Floats:
     return grown(log_scale, G)
 
 
-def rule() -> Rule:
+def optimizer() -> Optimizer:
     """Gradient descent, the step in true scale.
 
     Theory: on the weight, started far out and near it, it converges in direction to the Frobenius

@@ -15,12 +15,12 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers import gd
-from attsvm.training.optimizers.optimizer import Blocks, Rule, State, Step
+from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
 from attsvm.training.optimizers.steps.scaled import over
 from attsvm.training.optimizers.steps.steepest import Toward
 
 
-def rule(p: float) -> Rule:
+def optimizer(p: float) -> Optimizer:
     """Mirror descent with the gradient in true scale.
 
     Theory: on the weight it leads to the entrywise ℓP max margin [julistiono2024mirror].
@@ -29,14 +29,14 @@ def rule(p: float) -> Rule:
     return replace(made, dual=(p, True))
 
 
-def through_dual(name: str, toward: Toward, p: float) -> Rule:
-    """The rule u ← u − η D(g) in the dual variable u of exponent P = p.
+def through_dual(name: str, toward: Toward, p: float) -> Optimizer:
+    """The optimizer u ← u − η D(g) in the dual variable u of exponent P = p.
 
     Entries of x that are no longer what the last step left there (a projection, a restart) get
     their u anew. Decoupled decay is not defined: it shrinks x, and here u is what adds up.
     """
     if not 1 < p < np.inf:
-        raise Unsupported(f"rule {name!r} has P = {p:g}: it must be above 1")
+        raise Unsupported(f"optimizer {name!r} has P = {p:g}: it must be above 1")
 
     def init(params: Blocks) -> State:
         state: State = {}
@@ -58,7 +58,7 @@ def through_dual(name: str, toward: Toward, p: float) -> Rule:
             duals |= {f"{block}.left": new[block], f"{block}.dual": u}
         return new, duals
 
-    return Rule(name, init, move, decays=False, limit=name)
+    return Optimizer(name, init, move, decays=False, limit=name)
 
 
 def power(x: Floats, exponent: float) -> Floats:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from attsvm.training.optimizers import ngd, spectral
 from attsvm.training.optimizers.graded.averages import Average, by_terms, whole
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.steepest import averaged
 
 
-def rule(*, momentum: float = 0.95, newton_schulz: bool = False) -> Rule:
+def optimizer(*, momentum: float = 0.95, newton_schulz: bool = False) -> Optimizer:
     """Spectral descent with this momentum β; β = 0 is spectral descent.
 
     The singular vectors are exact; newton_schulz=True takes the usual approximation.

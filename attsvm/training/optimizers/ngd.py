@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attsvm._utils.arrays import Floats
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.ridge import with_ridge
 from attsvm.training.optimizers.steps.scaled import length, unit
 from attsvm.training.optimizers.steps.steepest import memoryless
@@ -16,7 +16,7 @@ def toward(G: Floats, log_scale: Floats) -> Floats:
     return unit(G, length(G), log_scale)
 
 
-def rule(*, ridge: float = 0.0) -> Rule:
+def optimizer(*, ridge: float = 0.0) -> Optimizer:
     """Normalized gradient descent: every step has Frobenius norm η; ridge: λ of λ ‖x‖² more."""
     made = memoryless("ngd", toward, norm="frobenius")
     return with_ridge(replace(made, clock=_clock, fused="ngd", limit="ngd"), ridge)

@@ -9,11 +9,11 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.norms.entrywise import power_norm
 from attsvm.training.optimizers.mirror import through_dual
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.scaled import unit
 
 
-def rule(p: float) -> Rule:
+def optimizer(p: float) -> Optimizer:
     """Mirror descent by the dual norm of each block; P = 2 is normalized gradient descent.
 
     `norm` is None: the step in u has dual norm η, but the step in x depends on where x is.

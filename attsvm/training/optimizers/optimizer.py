@@ -1,8 +1,9 @@
-"""Rule: how a gradient becomes a step. A pair of pure functions on stacks of arrays.
+"""Optimizer: how a gradient becomes a step. A pair of pure functions on stacks of arrays.
 
 A gradient comes in scaled form, direction × e^log_scale, because its size leaves the range of
 floats while its direction does not. Each parameter (W; p; K and Q; v) is a block with its own
-direction and scale, and a rule that normalizes does so block by block, without an additive eps.
+direction and scale, and an optimizer that normalizes does so block by block, without an additive
+eps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from attsvm.training.optimizers.graded import Graded
 
 # Parameters by name, each with a leading stack axis B.
 Blocks = dict[str, Floats]
-# What a rule remembers, by name: arrays and numbers.
+# What an optimizer remembers, by name: arrays and numbers.
 State = dict[str, Any]
 # (log of the step size (B,), log of the gradient's norm (B,)) -> log of the time passed (B,).
 Clock = Callable[[Floats, Floats], Floats]
@@ -32,7 +33,7 @@ class Gradient:
     """The gradient of each block as direction (B, ...) and log_scale (B,).
 
     Block x is direction[x] · e^log_scale[x]; a log_scale of −inf means exactly zero. graded[x] is
-    the same block as a sum of terms of any size, for rules that ask for it where it is known.
+    the same block as a sum of terms of any size, for optimizers that ask for it where it is known.
     """
 
     direction: Blocks
@@ -42,10 +43,10 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a rule knows when it moves.
+    """What an optimizer knows when it moves.
 
-    lr (B,) is the step size of this step, loss (B,) the loss (above its infimum for a rule that
-    says `needs_floor`), count the number of steps before this one.
+    lr (B,) is the step size of this step, loss (B,) the loss (above its infimum for an optimizer
+    that says `needs_floor`), count the number of steps before this one.
     """
 
     params: Blocks
@@ -57,31 +58,32 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Optimizer:
     """init(params) gives the first state, move(step) the next params and state.
 
     Neither changes its arguments. A state is a flat dict of arrays, so that it can be saved. A
     step beyond the range of floats gives params that are not finite.
 
-    What else is true of a rule it says itself; no other code asks for its name.
+    What else is true of an optimizer it says itself; no other code asks for its name.
 
     norm: the name of the norm in which every step has length lr (ngd: frobenius), None otherwise.
     decays: whether decoupled weight decay is defined. graded: it asks for gradients in graded form.
-    A rule that gives small entries or singular directions the weight of large ones is exact only
-    with it, and must do without where a model has none. needs_floor: `Step.loss` is the loss above
-    its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow moves on
-    in one step; None for a rule that does not follow it. fused: which steps the fused kernels take
-    for it, None for none. dual: (P, plain) of a rule that steps in the dual variable of ‖x‖_P^P/P,
-    by lr times the gradient where plain, else by dual length lr; None for others. ridge: λ of a
-    rule that descends on the loss and λ ‖x‖² for every block x, 0 for others. limit: the rule
-    of the table of limits that it stands for, None where nothing is known.
+    An optimizer that gives small entries or singular directions the weight of large ones is exact
+    only with it, and must do without where a model has none. needs_floor: `Step.loss` is the loss
+    above its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow
+    moves on in one step; None for an optimizer that does not follow it. fused: which steps the
+    fused kernels take for it, None for none. dual: (P, plain) of an optimizer that steps in the
+    dual variable of ‖x‖_P^P/P, by lr times the gradient where plain, else by dual length lr; None
+    for others. ridge: λ of a optimizer that descends on the loss and λ ‖x‖² for every block x, 0
+    for others. limit: the optimizer of the table of limits that it stands for, None where nothing
+    is known.
 
     norm, clock, fused, dual and ridge speak of init and move: `dataclasses.replace` with another
     init or move drops those that are not given anew. about: what they were declared for.
 
-    >>> from attsvm.training.optimizers import rule_of
-    >>> rule = rule_of("spectral")
-    >>> rule.name, rule.norm, rule.limit
+    >>> from attsvm.training.optimizers import optimizer_of
+    >>> optimizer = optimizer_of("spectral")
+    >>> optimizer.name, optimizer.norm, optimizer.limit
     ('spectral', 'spectral', 'spectral')
     """
 
@@ -110,64 +112,65 @@ class Rule:
         return self.move(Step(params, gradient, state, lr, loss, step))
 
 
-# The blocks that a rule from outside is tried on: a matrix and a vector, two instances of each.
+# The blocks that an optimizer from outside is tried on: a matrix and a vector, two instances of
+# each.
 _BLOCKS = {"W": (4, 3), "v": (5,)}
 _LR = 0.1
 _TRIED = "two instances of blocks W (4, 3) and v (5,), gradients of size e^{0:g}"
 
 
-def check_rule(rule: Rule) -> None:
-    """Raises Unsupported, with the law and the input, unless the rule keeps its contract.
+def check_optimizer(optimizer: Optimizer) -> None:
+    """Raises Unsupported, with the law and the input, unless the optimizer keeps its contract.
 
     The laws: init and move leave their arguments alone; a state is a flat dict of arrays, with the
     same names and shapes after each step; a step has the shapes of the parameters, is finite for
     gradients of size 1, and never NaN, not for those of size e^−900 either; a zero gradient moves
     nothing; instances of a stack do not mix; a step goes on from a saved state as from the state
-    itself; a rule that says `fused` takes the steps of the fused kernels.
+    itself; an optimizer that says `fused` takes the steps of the fused kernels.
     """
     for scale in (0.0, -900.0):
-        _check_at(rule, scale)
+        _check_at(optimizer, scale)
 
 
-def _check_at(rule: Rule, scale: float) -> None:
+def _check_at(optimizer: Optimizer, scale: float) -> None:
     """Every law, on gradients of size e^scale."""
     input_ = _TRIED.format(scale)
     params, gradient = _sample(scale)
-    state = _tried(rule, lambda: rule.init(params), "init", input_, params)
-    _check_state(rule, state, input_)
-    moved, after = _moved(rule, params, gradient, state, input_)
+    state = _tried(optimizer, lambda: optimizer.init(params), "init", input_, params)
+    _check_state(optimizer, state, input_)
+    moved, after = _moved(optimizer, params, gradient, state, input_)
     _require(
-        rule,
+        optimizer,
         _shapes(after) == _shapes(state),
         "move keeps the names and shapes of the state",
         input_,
     )
-    _check_state(rule, after, input_)
+    _check_state(optimizer, after, input_)
     finite = all(np.isfinite(a).all() for a in moved.values())
-    _require(rule, finite or scale < 0, "a step is finite", input_)
-    if rule.fused is not None and not rule.ridge and finite:
-        law = f"a rule that says fused={rule.fused!r} takes its steps"
-        _require(rule, _near(moved, _plain(params, gradient, rule.fused)), law, input_)
-    if not finite:  # as long as one over the gradient's size, which some rules mean
+    _require(optimizer, finite or scale < 0, "a step is finite", input_)
+    if optimizer.fused is not None and not optimizer.ridge and finite:
+        law = f"an optimizer that says fused={optimizer.fused!r} takes its steps"
+        _require(optimizer, _near(moved, _plain(params, gradient, optimizer.fused)), law, input_)
+    if not finite:  # as long as one over the gradient's size, which some optimizers mean
         return
     saved = {name: np.array(value) for name, value in after.items()}
-    on, _ = _moved(rule, moved, gradient, after, input_)
-    again, _ = _moved(rule, moved, gradient, saved, input_)
-    _require(rule, _near(on, again), "a step goes on from a saved state as before", input_)
+    on, _ = _moved(optimizer, moved, gradient, after, input_)
+    again, _ = _moved(optimizer, moved, gradient, saved, input_)
+    _require(optimizer, _near(on, again), "a step goes on from a saved state as before", input_)
     still = Gradient(
         {x: np.zeros_like(G) for x, G in gradient.direction.items()},
         {x: np.full(2, -np.inf) for x in params},
     )
-    stood, _ = _moved(rule, params, still, state, f"{input_}, all zero")
-    _require(rule, _near(stood, params), "a zero gradient moves nothing", input_)
+    stood, _ = _moved(optimizer, params, still, state, f"{input_}, all zero")
+    _require(optimizer, _near(stood, params), "a zero gradient moves nothing", input_)
     first = {x: a[:1] for x, a in params.items()}
     alone = Gradient(
         {x: G[:1] for x, G in gradient.direction.items()},
         {x: s[:1] for x, s in gradient.log_scale.items()},
     )
-    one, _ = _moved(rule, first, alone, rule.init(first), f"{input_}, one instance alone")
+    one, _ = _moved(optimizer, first, alone, optimizer.init(first), f"{input_}, one instance alone")
     _require(
-        rule,
+        optimizer,
         _near(one, {x: a[:1] for x, a in moved.items()}),
         "instances of a stack do not mix",
         input_,
@@ -192,53 +195,63 @@ def _plain(params: Blocks, gradient: Gradient, fused: str) -> Blocks:
 
 
 def _moved(
-    rule: Rule, params: Blocks, gradient: Gradient, state: State, input_: str
+    optimizer: Optimizer, params: Blocks, gradient: Gradient, state: State, input_: str
 ) -> tuple[Blocks, State]:
-    """The step of a rule, checked for its shapes, its numbers and what it did to its arguments."""
+    """The step of an optimizer, with shapes, numbers and its effect on its arguments checked."""
     B = len(params["W"])
     step = Step(params, gradient, state, np.full(B, _LR), np.full(B, 0.5), 0)
     with np.errstate(all="ignore"):
-        found = _tried(rule, lambda: rule.move(step), "move", input_, params, gradient, state)
+        found = _tried(
+            optimizer, lambda: optimizer.move(step), "move", input_, params, gradient, state
+        )
     _require(
-        rule,
+        optimizer,
         isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict),
         "move gives a pair, the new parameters and the new state",
         input_,
     )
     _require(
-        rule,
+        optimizer,
         _shapes(found[0]) == _shapes(params),
         "move gives every block in its own shape",
         input_,
     )
-    _require(rule, not any(np.isnan(a).any() for a in found[0].values()), "no step is NaN", input_)
+    _require(
+        optimizer, not any(np.isnan(a).any() for a in found[0].values()), "no step is NaN", input_
+    )
     return found
 
 
-def _tried(rule: Rule, call: Callable[[], Any], what: str, input_: str, *given: Any) -> Any:
+def _tried(
+    optimizer: Optimizer, call: Callable[[], Any], what: str, input_: str, *given: Any
+) -> Any:
     """The result of a call; raises Unsupported when it fails, or changes what it is given."""
     before = copy.deepcopy(given)
     try:
         found = call()
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-        raise Unsupported(f"rule {rule.name!r} fails in {what} ({said}) on {input_}") from error
+        raise Unsupported(
+            f"optimizer {optimizer.name!r} fails in {what} ({said}) on {input_}"
+        ) from error
     same = all(_same(one, other) for one, other in zip(before, given, strict=True))
-    _require(rule, same, f"{what} leaves its arguments alone", input_)
+    _require(optimizer, same, f"{what} leaves its arguments alone", input_)
     return found
 
 
-def _check_state(rule: Rule, state: Any, input_: str) -> None:
+def _check_state(optimizer: Optimizer, state: Any, input_: str) -> None:
     flat = isinstance(state, dict) and all(
         isinstance(name, str) and np.asarray(value).dtype.kind in "biuf"
         for name, value in state.items()
     )
-    _require(rule, flat, "a state is a flat dict of arrays of numbers", input_)
+    _require(optimizer, flat, "a state is a flat dict of arrays of numbers", input_)
 
 
-def _require(rule: Rule, kept: bool, law: str, input_: str) -> None:
+def _require(optimizer: Optimizer, kept: bool, law: str, input_: str) -> None:
     if not kept:
-        raise Unsupported(f"rule {rule.name!r} breaks a law of rules: {law}; on {input_}")
+        raise Unsupported(
+            f"optimizer {optimizer.name!r} breaks a law of optimizers: {law}; on {input_}"
+        )
 
 
 def _shapes(arrays: dict[str, Any]) -> dict[str, tuple[int, ...]]:

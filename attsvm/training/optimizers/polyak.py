@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers.optimizer import Blocks, Rule, State, Step
+from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
 from attsvm.training.optimizers.steps.scaled import grown, length, log
 
 
-def rule(*, longest: float | None = None) -> Rule:
+def optimizer(*, longest: float | None = None) -> Optimizer:
     """Gradient descent with Polyak's step size, which needs the loss above its infimum L*.
 
     ‖g‖² sums the squares of all blocks; everything is done in logarithms. Where the gradient or
@@ -42,4 +42,4 @@ def rule(*, longest: float | None = None) -> Rule:
             new[block] = x - grown(logs, gradient.direction[block])
         return new, step.state
 
-    return Rule("polyak", init, move, needs_floor=True, limit="polyak")
+    return Optimizer("polyak", init, move, needs_floor=True, limit="polyak")

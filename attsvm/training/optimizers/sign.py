@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.training.optimizers.graded import Graded
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.scaled import over
 from attsvm.training.optimizers.steps.steepest import memoryless
 
@@ -23,6 +23,6 @@ def finely(terms: Graded) -> Floats:
     return np.sign(terms.entries()[0])
 
 
-def rule() -> Rule:
+def optimizer() -> Optimizer:
     """Sign descent: the largest entry of every step is η."""
     return replace(memoryless("sign", toward, norm="max", finely=finely), limit="sign")

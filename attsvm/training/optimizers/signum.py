@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attsvm.training.optimizers.graded.averages import Average, by_entry
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.steepest import averaged
 
 
-def rule(*, momentum: float = 0.9) -> Rule:
+def optimizer(*, momentum: float = 0.9) -> Optimizer:
     """Sign descent with this momentum β; β = 0 is sign descent."""
 
     def average(ndim: int) -> Average:

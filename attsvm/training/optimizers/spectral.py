@@ -12,7 +12,7 @@ from attsvm.norms.norm import UNIT
 from attsvm.training.optimizers import ngd
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.wide import of_logs
-from attsvm.training.optimizers.optimizer import Rule
+from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps.scaled import over
 from attsvm.training.optimizers.steps.steepest import memoryless
 
@@ -64,7 +64,7 @@ def terms_of(G: Floats, log_scale: Floats) -> Graded:
     return Graded(np.ascontiguousarray(U.swapaxes(1, 2)), Vt, number, number, *x)
 
 
-def rule(*, newton_schulz: bool = False) -> Rule:
+def optimizer(*, newton_schulz: bool = False) -> Optimizer:
     """Spectral descent: the largest singular value of every step is η, unless approximated."""
     if newton_schulz:
         made = memoryless("spectral", approximate)

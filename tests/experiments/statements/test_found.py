@@ -82,7 +82,7 @@ def test_a_first_gradient_that_prefers_the_best_tokens_is_not_enough(tmp_path):
         assert step or (a @ pull > 0).all()  # the first gradient prefers every best token
         p += lr * pull
     tokens = attsvm.Tokens(X, labels=np.ones(3))
-    proof = attsvm.proof_of_convergence(tokens, p, head=v, rule="gd", lr=lr)
+    proof = attsvm.proof_of_convergence(tokens, p, head=v, optimizer="gd", lr=lr)
     assert proof.selection.tolist() != best
     assert rechecked(proof, tmp_path)
 

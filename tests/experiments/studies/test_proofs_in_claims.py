@@ -14,14 +14,14 @@ from attsvm.theory.optima import local_optima
 from tests.tolerances import REPLAYED
 
 
-@pytest.mark.parametrize(("rule", "lr"), [("ngd", 0.1), ("gd", 5.0), ("nmirror:1.75", 0.1)])
-def test_a_walk_by_definition_is_that_of_training(rule, lr):
+@pytest.mark.parametrize(("optimizer", "lr"), [("ngd", 0.1), ("gd", 5.0), ("nmirror:1.75", 0.1)])
+def test_a_walk_by_definition_is_that_of_training(optimizer, lr):
     pairs = [self_attending((3, 4, 4), seed) for seed in range(3)]
     tokens, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
     start = 5 * np.random.default_rng(0).standard_normal((3, 4, 4))
-    path = train(tokens, head=heads, rule=rule, lr=lr, steps=60, init={"W": start})
-    walk = walk_on(tokens, heads, start, np.full(3, lr), steps=60, plain=rule == "gd",
-                   p=float(rule.partition(":")[2] or 2))  # fmt: skip
+    path = train(tokens, head=heads, optimizer=optimizer, lr=lr, steps=60, init={"W": start})
+    walk = walk_on(tokens, heads, start, np.full(3, lr), steps=60, plain=optimizer == "gd",
+                   p=float(optimizer.partition(":")[2] or 2))  # fmt: skip
     assert walk.W[-1] == pytest.approx(path.weights["W"][-1], rel=REPLAYED, abs=REPLAYED)
     assert np.array_equal(walk.least > 0, (path.changed <= 0).all(axis=1))
 

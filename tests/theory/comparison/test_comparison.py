@@ -10,9 +10,9 @@ from scipy.optimize import linprog, nnls
 import attsvm
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.training.optimizers import rule_of
+from attsvm.training.optimizers import optimizer_of
 
-RULES = ["ngd", "gd", "sign", "spectral", "adam", "nmirror:1.5"]
+OPTIMIZERS = ["ngd", "gd", "sign", "spectral", "adam", "nmirror:1.5"]
 
 
 def instance(name="sphere"):
@@ -24,14 +24,16 @@ def instance(name="sphere"):
 @pytest.fixture(scope="module")
 def six():
     tokens, v = instance()
-    return tokens, v, attsvm.compare(tokens, rules=RULES, head=v, steps=400)
+    return tokens, v, attsvm.compare(tokens, optimizers=OPTIMIZERS, head=v, steps=400)
 
 
 def test_each_run_is_what_it_would_be_alone(six):
     tokens, v, both = six
-    assert [run.rule for run in both.runs] == RULES
+    assert [run.optimizer for run in both.runs] == OPTIMIZERS
     for run in both.runs:
-        alone = attsvm.train(tokens, model="weight", rule=run.rule, head=v, lr=0.1, steps=400)
+        alone = attsvm.train(
+            tokens, model="weight", optimizer=run.optimizer, head=v, lr=0.1, steps=400
+        )
         mine, other = run.path.arrays(), alone.arrays()
         assert set(mine) == set(other)
         for name in mine:
@@ -107,10 +109,11 @@ def test_shares_are_those_of_plain_optimization(six):
 def test_every_combination_in_order():
     tokens, v = instance("multi-input-planar")
     both = attsvm.compare(
-        tokens, rules=["ngd", "sign"], lrs=[0.1, 0.01], models=["prompt", "joint-prompt"], head=v,
+        tokens, optimizers=["ngd", "sign"], lrs=[0.1, 0.01], models=["prompt", "joint-prompt"],
+            head=v,
         steps=20,
     )  # fmt: skip
-    assert [(run.model, run.rule, run.lr) for run in both.runs] == [
+    assert [(run.model, run.optimizer, run.lr) for run in both.runs] == [
         (m, r, lr)
         for m in ("prompt", "joint-prompt")
         for r in ("ngd", "sign")
@@ -122,13 +125,13 @@ def test_every_combination_in_order():
 
 def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
     tokens, v = instance()
-    both = attsvm.compare(tokens, rules=["ngd", "mirror:1.5"], head=v, steps=20, decay=0.1)
-    ((rule, said),) = [(run.rule, run.refused) for run in both.refused]
-    assert rule == "mirror:1.5"
+    both = attsvm.compare(tokens, optimizers=["ngd", "mirror:1.5"], head=v, steps=20, decay=0.1)
+    ((optimizer, said),) = [(run.optimizer, run.refused) for run in both.refused]
+    assert optimizer == "mirror:1.5"
     with pytest.raises(Unsupported) as alone:
-        attsvm.train(tokens, rule="mirror:1.5", head=v, steps=20, decay=0.1)
+        attsvm.train(tokens, optimizer="mirror:1.5", head=v, steps=20, decay=0.1)
     assert said == str(alone.value)
-    assert [run.rule for run in both.trained] == ["ngd"]
+    assert [run.optimizer for run in both.trained] == ["ngd"]
     assert said in repr(both) and said in both._repr_html_()
     assert both.columns()["state"][1] == "refused"
     assert both.plot().axes
@@ -136,7 +139,7 @@ def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
 
 def test_a_model_that_does_not_fit_the_tokens_is_named():
     tokens, v = instance()
-    both = attsvm.compare(tokens, rules=["ngd"], models=["prompt", "weight"], head=v, steps=20)
+    both = attsvm.compare(tokens, optimizers=["ngd"], models=["prompt", "weight"], head=v, steps=20)
     assert [run.model for run in both.refused] == ["prompt"]
     assert "use a weight model" in both.refused[0].refused
 
@@ -144,52 +147,57 @@ def test_a_model_that_does_not_fit_the_tokens_is_named():
 def test_when_none_can_be_trained_the_reason_is_raised():
     tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0]]])  # no labels
     with pytest.raises(BadTokens) as refused:
-        attsvm.compare(tokens, rules=["ngd", "sign"], head=[1.0, 0.0])
+        attsvm.compare(tokens, optimizers=["ngd", "sign"], head=[1.0, 0.0])
     with pytest.raises(BadTokens) as alone:
-        attsvm.train(tokens, rule="ngd", head=[1.0, 0.0])
+        attsvm.train(tokens, optimizer="ngd", head=[1.0, 0.0])
     assert str(refused.value) == str(alone.value)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"rules": "ngd"}, "give a list"),
-        ({"rules": []}, "empty"),
-        ({"rules": ["ngd", "ngd"]}, "twice"),
-        ({"rules": ["ngd", "nonsense"]}, "unknown rule"),
+        ({"optimizers": "ngd"}, "give a list"),
+        ({"optimizers": []}, "empty"),
+        ({"optimizers": ["ngd", "ngd"]}, "twice"),
+        ({"optimizers": ["ngd", "nonsense"]}, "unknown optimizer"),
         ({"lrs": [0.1, -1.0]}, "finite and positive"),
         ({"lrs": [0.1, float("nan")]}, "finite and positive"),
         ({"models": ["weight", "nonsense"]}, "unknown model"),
         ({"models": ["next-token"]}, "compare takes models of tokens"),
         ({"norms": ["nonsense"]}, "nonsense"),
-        ({"rules": ["ngd", "muon"], "options": {"momentum": 0.9}}, "does not fit ngd"),
+        ({"optimizers": ["ngd", "muon"], "options": {"momentum": 0.9}}, "does not fit ngd"),
         ({"start": object()}, "one run"),
     ],
 )
 def test_bad_input_is_one_sentence(given, said):
     tokens, v = instance("multi-input-planar")
     with pytest.raises(Unsupported, match=said):
-        attsvm.compare(tokens, **{"rules": ["ngd"], "models": ["prompt"], "head": v} | given)
+        attsvm.compare(tokens, **{"optimizers": ["ngd"], "models": ["prompt"], "head": v} | given)
 
 
 def test_sentences_and_stacks_are_refused():
     tokens, v = instance("multi-input-planar")
     with pytest.raises(BadTokens, match="takes Tokens"):
-        attsvm.compare([tokens, tokens], rules=["ngd"], models=["prompt"], head=v)
+        attsvm.compare([tokens, tokens], optimizers=["ngd"], models=["prompt"], head=v)
 
 
 def test_objects_go_where_names_go():
     tokens, v = instance("multi-input-planar")
-    own = rule_of("sign")
-    both = attsvm.compare(tokens, rules=["ngd", own], models=["prompt"], head=v, steps=10)
-    assert [run.rule for run in both.runs] == ["ngd", "sign"]
+    own = optimizer_of("sign")
+    both = attsvm.compare(tokens, optimizers=["ngd", own], models=["prompt"], head=v, steps=10)
+    assert [run.optimizer for run in both.runs] == ["ngd", "sign"]
 
 
 def test_progress_rises_to_one():
     tokens, v = instance("multi-input-planar")
     seen = []
     attsvm.compare(
-        tokens, rules=["ngd", "sign"], models=["prompt"], head=v, steps=500, progress=seen.append
+        tokens,
+        optimizers=["ngd", "sign"],
+        models=["prompt"],
+        head=v,
+        steps=500,
+        progress=seen.append,
     )
     assert seen == sorted(seen) and seen[-1] == 1.0 and seen[0] >= 0
 
@@ -199,7 +207,7 @@ def test_a_saved_comparison_is_a_folder_in_one_move(six, tmp_path, monkeypatch):
     place = tmp_path / "runs"
     both.save(place)
     found = json.loads((place / "comparison.json").read_text("utf-8"))
-    assert [run["rule"] for run in found["runs"]] == RULES
+    assert [run["optimizer"] for run in found["runs"]] == OPTIMIZERS
     again = attsvm.Path.load(place / found["runs"][2]["file"])
     assert np.array_equal(again.weights["W"], both.runs[2].path.weights["W"])
     with pytest.raises(BadTokens, match="--force"):
@@ -224,7 +232,7 @@ def test_a_saved_comparison_is_a_folder_in_one_move(six, tmp_path, monkeypatch):
 
 def test_zero_steps_and_divergence_are_told():
     tokens, v = instance()
-    both = attsvm.compare(tokens, rules=["ngd", "gd"], lrs=[0.1], head=v, steps=0)
+    both = attsvm.compare(tokens, optimizers=["ngd", "gd"], lrs=[0.1], head=v, steps=0)
     assert np.isnan(both.columns()["correlation"]).all()
     assert len(repr(both).split("\n")) <= 24
     both.plot()

@@ -38,14 +38,14 @@ class Asked:
     kind: str
     shape: tuple[int, int, int] = SPHERE
     loss: str = "logistic"
-    rule: str = "ngd"
+    optimizer: str = "ngd"
     lr: float = 0.1
     steps: int = 6000
     safe: bool = False  # lr is 1/L_W of each instance
 
     def __str__(self) -> str:
         step = "1/L" if self.safe else f"{self.lr:g}"
-        return f"{self.kind} {self.shape}, {self.loss}, {self.rule} {step}"
+        return f"{self.kind} {self.shape}, {self.loss}, {self.optimizer} {step}"
 
 
 TABLES = {
@@ -56,9 +56,9 @@ TABLES = {
     "exponential": Asked("sphere", loss="exponential"),
     "linear": Asked("sphere", loss="linear"),
     "gaussian": Asked("gaussian", lr=0.02, steps=8000),
-    "gd": Asked("sphere", rule="gd", lr=1.0, steps=60000),
-    "gd-long": Asked("sphere", rule="gd", lr=50.0, steps=60000),
-    "gd-safe": Asked("sphere", rule="gd", safe=True, steps=60000),
+    "gd": Asked("sphere", optimizer="gd", lr=1.0, steps=60000),
+    "gd-long": Asked("sphere", optimizer="gd", lr=50.0, steps=60000),
+    "gd-safe": Asked("sphere", optimizer="gd", safe=True, steps=60000),
 }
 
 
@@ -101,7 +101,11 @@ def measured(asked: Asked, seeds: Any, after: int) -> Found:
     """Runs, first proofs, and what happens in so many more steps."""
     found = Found(0, [], [], Counter(), [], Counter())
     for some in np.array_split(np.asarray(seeds), max(1, len(seeds) // 25)):
-        options: dict[str, Any] = {"loss": asked.loss, "rule": asked.rule, "steps": asked.steps}
+        options: dict[str, Any] = {
+            "loss": asked.loss,
+            "optimizer": asked.optimizer,
+            "steps": asked.steps,
+        }
         if asked.safe:
             made: list[Run] = []
             for seed in some:
@@ -140,7 +144,7 @@ def _follow(proved: list[ConvergenceProof], asked: Asked, after: int, found: Fou
     path = train(
         [proof.tokens for proof in proved],
         head=np.stack([proof.head for proof in proved]),
-        rule=asked.rule,
+        optimizer=asked.optimizer,
         lr=proved[0].lr,
         loss=asked.loss,
         steps=after,
@@ -157,7 +161,7 @@ def _follow(proved: list[ConvergenceProof], asked: Asked, after: int, found: Fou
         ray = max_margin(Case.of(proof.tokens, proof.head, asked.loss).at(proof.selection).a).W
         apart = off(W[:, b].reshape(len(W), -1), ray)
         bounds = [proof.bound_at(W[:, b])]
-        if asked.rule == "ngd":
+        if asked.optimizer == "ngd":
             bounds.append(proof.bound(path.steps))
         for bound in bounds:
             found.above += bool((apart > bound + 1e-15).any())

@@ -70,7 +70,7 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
     """What is wrong with the proofs of one draw, in words, and what came of each W."""
     family, tokens, v, alpha, rng = drawn(seed)
     loss = ("logistic", "exponential", "linear")[int(rng.integers(3))]
-    rule = "gd" if rng.random() < 0.25 else "ngd"
+    optimizer = "gd" if rng.random() < 0.25 else "ngd"
     chosen = Case.of(tokens, v, loss).at(alpha)
     solved = max_margin(chosen.a)
     tally: Counter[str] = Counter()
@@ -78,19 +78,19 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
     if not np.isfinite(solved.W).all() or (chosen.a @ solved.W).min() < 1 - 1e-6:
         return family, [], Counter({"inseparable": 1})
     lr = 10.0 ** rng.uniform(-3, 0.5) / np.linalg.norm(chosen.a, axis=1).max()
-    judge = prover(tokens, head=v, rule=rule, lr=lr, loss=loss)
+    judge = prover(tokens, head=v, optimizer=optimizer, lr=lr, loss=loss)
     for _ in range(4):
         # Far out the pull of a tie is beyond floats, and so is the reference.
         rho = 10.0 ** rng.uniform(0.5, 2.3 if family == "ties" else 3.5)
         shake = rng.standard_normal(solved.W.size) * solved.N * 10.0 ** rng.uniform(-2, 1.5)
         W = (rho * solved.W + shake).reshape(tokens.keys.shape[2], 1)
         found = [judge.prove(W)]
-        if rule == "gd":
+        if optimizer == "gd":
             found += [level for size in (0.01, 0.1, 1.0) if (level := level_at(judge, size * W))]
         for proof in found:
             tally[str(proof.theorem)] += 1
             if proof.proved:
-                said = f"seed {seed}, {family}, {loss}, {rule}"
+                said = f"seed {seed}, {family}, {loss}, {optimizer}"
                 wrong += [f"{said}: {word}" for word in faults(proof)]
     return family, wrong, tally
 
@@ -126,7 +126,7 @@ def faults(proof: ConvergenceProof, steps: int = 400) -> list[str]:
             return [*out, "a margin is lost"]
         base = m.min(axis=1)
         g = chosen.gradient(W, base)
-        if proof.rule == "gd":
+        if proof.optimizer == "gd":
             W = W + size * np.exp(-base)[:, None] * g
         else:
             W = W + size * g / np.linalg.norm(g, axis=1, keepdims=True)

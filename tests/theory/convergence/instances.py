@@ -61,7 +61,7 @@ class Run:
 
 
 def run(kind: str, seed: int, **asked: Any) -> Run:
-    """One run from N(0, 1): loss, rule, lr, steps and shape as asked."""
+    """One run from N(0, 1): loss, optimizer, lr, steps and shape as asked."""
     return runs(kind, [seed], **asked)[0]
 
 
@@ -70,7 +70,7 @@ def runs(
     seeds: Any,
     *,
     loss: str = "logistic",
-    rule: str = "ngd",
+    optimizer: str = "ngd",
     lr: float = 0.1,
     steps: int = 3000,
     shape: tuple[int, int, int] = (6, 8, 10),
@@ -84,7 +84,7 @@ def runs(
     path = train(
         [tokens for tokens, _ in made],
         head=np.stack([v for _, v in made]),
-        rule=rule,
+        optimizer=optimizer,
         lr=lr,
         loss=loss,
         steps=steps,
@@ -92,6 +92,12 @@ def runs(
     )
     W = path.weights["W"]
     return [
-        Run(tokens, v, prover(tokens, head=v, rule=rule, lr=lr, loss=loss), path.steps, W[:, b])
+        Run(
+            tokens,
+            v,
+            prover(tokens, head=v, optimizer=optimizer, lr=lr, loss=loss),
+            path.steps,
+            W[:, b],
+        )
         for b, (tokens, v) in enumerate(made)
     ]

@@ -56,7 +56,7 @@ def cone_members(proof: ConvergenceProof, count: int, seed: int = 0) -> Narrowes
         "R of W": room(c["R"], np.linalg.norm(proof.W)),
     }
     for size in (proof.lr, proof.longest_step):
-        if proof.rule == "gd":
+        if proof.optimizer == "gd":
             h = size * norm * np.exp(-base)
         else:
             h = np.full(count, size)
@@ -167,14 +167,14 @@ def proofs_of(run: Run) -> list[ConvergenceProof]:
 
 
 def many_proofs(count: int) -> list[tuple[str, ConvergenceProof]]:
-    """So many proofs of every kind, loss and rule."""
+    """So many proofs of every kind, loss and optimizer."""
     asked: list[tuple[str, dict[str, Any]]] = [
         (kind, {"loss": loss})
         for loss in LOSSES
         for kind in ("sphere", "correlated", "prompt", "masked", "keys")
     ]
     asked += [("gaussian", {"lr": 0.02})]
-    asked += [("sphere", {"rule": "gd", "lr": lr, "steps": 40000}) for lr in (1.0, 50.0)]
+    asked += [("sphere", {"optimizer": "gd", "lr": lr, "steps": 40000}) for lr in (1.0, 50.0)]
     asked += [("sphere", {"shape": (2, 3, 3)}), ("sphere", {"lr": 0.2})]
     out: list[tuple[str, ConvergenceProof]] = []
     seed, step = 0, 3

@@ -21,14 +21,14 @@ def tried(seed):
     rng = np.random.default_rng(seed)
     n, T, d = int(rng.integers(1, 4)), int(rng.integers(2, 5)), int(rng.integers(2, 5))
     p = float(rng.choice(POWERS))
-    rule = f"{rng.choice(['nmirror', 'mirror'])}:{p:g}"
+    optimizer = f"{rng.choice(['nmirror', 'mirror'])}:{p:g}"
     tokens, v, alpha = instance(seed, n, T, d, rank=int(rng.integers(0, 2)))
     X = np.asarray(tokens.X) * 10.0 ** rng.uniform(-2, 2)
     if seed % 4 == 0:  # small whole numbers: zeros in the solution, equal scores
         X = np.round(X / np.abs(X).max() * 2)
     tokens = attsvm.Tokens(X, queries=tokens.queries, labels=tokens.labels)
     loss, lr = str(rng.choice(LOSSES)), 10.0 ** rng.uniform(-2, 0.5)
-    judge = prover(tokens, head=v, rule=rule, lr=lr, loss=loss)
+    judge = prover(tokens, head=v, optimizer=optimizer, lr=lr, loss=loss)
     direction = judge.power_ground(alpha).direction
     wrong, tally = [], Counter()
     for size in () if direction is None else (10, 100, 1e3, 1e4, 1e6):
@@ -39,7 +39,7 @@ def tried(seed):
         if not proof.proved:
             continue
         if not proof.verify():
-            wrong.append(f"seed {seed}, {rule}: not confirmed")
+            wrong.append(f"seed {seed}, {optimizer}: not confirmed")
         u = proof.constants["u"]
         starts = [*members(proof.direction, [], u * (1 - 1e-6), p, rng, count=2), W / norm(W, p)]
         for x in starts[-2:]:
@@ -47,7 +47,7 @@ def tried(seed):
                 path = attsvm.train(
                     tokens,
                     head=v,
-                    rule=rule,
+                    optimizer=optimizer,
                     lr=float(step),
                     steps=60,
                     loss=loss,
@@ -56,7 +56,7 @@ def tried(seed):
                 for later in path.weights["W"][:, 0]:
                     stays = (judge.selected(later) == proof.selection).all()
                     if not stays or cosine(later, proof.direction, p) < 1 - u * (1 + 1e-6) - 1e-9:
-                        wrong.append(f"seed {seed}, {rule}, {loss}, step {step:g}: left")
+                        wrong.append(f"seed {seed}, {optimizer}, {loss}, step {step:g}: left")
                 tally["runs"] += 1
     return wrong, tally
 

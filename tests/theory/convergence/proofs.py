@@ -83,7 +83,7 @@ FLAT_HEAD = np.array([0.2, 0.7])
 CASES: dict[str, Case] = {
     "tube": lambda: far_out(*one(0), 40, lr=0.03),
     "tube B": lambda: far_out(*one(1), 40, lr=0.1),
-    "tube gd": lambda: far_out(*one(1), 10, rule="gd", noise=3),
+    "tube gd": lambda: far_out(*one(1), 10, optimizer="gd", noise=3),
     "tube, bad rows": lambda: second_best(4, 1, lr=0.005),
     "tube, prompt": lambda: far_out(*prompt(2), 40, lr=0.01, loss="exponential"),
     "tube, mask": lambda: far_out(*one(1, mask=MASK, labels=[1, -1, 1]), 40, lr=0.01),
@@ -94,11 +94,11 @@ CASES: dict[str, Case] = {
     "tube, large": lambda: scaled(100),
     "tube, small": lambda: scaled(-100),
     "cone": lambda: far_out(*one(3), 40, lr=0.3),
-    "cone gd": lambda: far_out(FLAT, FLAT_HEAD, 60, rule="gd", noise=0.1, loss="exponential"),
+    "cone gd": lambda: far_out(FLAT, FLAT_HEAD, 60, optimizer="gd", noise=0.1, loss="exponential"),
     "cone, flat": lambda: far_out(FLAT, FLAT_HEAD, 60, noise=0.1),
-    "level": lambda: far_out(*one(2), 3, rule="gd", noise=3),
-    "level, linear": lambda: far_out(*one(2), 3, rule="gd", noise=3, loss="linear"),
-    "level, flat": lambda: far_out(FLAT, FLAT_HEAD, 3, rule="gd", noise=0.1),
+    "level": lambda: far_out(*one(2), 3, optimizer="gd", noise=3),
+    "level, linear": lambda: far_out(*one(2), 3, optimizer="gd", noise=3, loss="linear"),
+    "level, flat": lambda: far_out(FLAT, FLAT_HEAD, 3, optimizer="gd", noise=0.1),
 }  # fmt: skip
 
 

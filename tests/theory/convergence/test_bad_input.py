@@ -10,7 +10,7 @@ from attsvm import Tokens, proof_of_convergence
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.theory.convergence.prove import prover
 from attsvm.training.heads import Linear, Quadratic
-from attsvm.training.optimizers import rule_of, with_decay
+from attsvm.training.optimizers import optimizer_of, with_decay
 from tests.theory.convergence.instances import instance, run
 from tests.theory.convergence.members import members
 from tests.theory.convergence.reference import Case
@@ -41,11 +41,11 @@ W = 40 * np.random.default_rng(0).standard_normal((5, 5))
         ({"head": HEAD * np.nan}, "finite"),
         ({"head": "v"}, "real numbers"),
         ({"head": HEAD * 1e200}, "finite and below"),
-        ({"rule": "adam"}, "no theorem"),
-        ({"rule": "signum"}, "no theorem"),
-        ({"rule": "descent"}, "unknown rule"),
-        ({"rule": with_decay(rule_of("ngd"), 0.1)}, "rule"),
-        ({"rule": replace(rule_of("ngd"), name="mine")}, "no theorem"),
+        ({"optimizer": "adam"}, "no theorem"),
+        ({"optimizer": "signum"}, "no theorem"),
+        ({"optimizer": "descent"}, "unknown optimizer"),
+        ({"optimizer": with_decay(optimizer_of("ngd"), 0.1)}, "optimizer"),
+        ({"optimizer": replace(optimizer_of("ngd"), name="mine")}, "no theorem"),
         *(({"lr": lr}, "positive step") for lr in (0, -1, np.nan, np.inf, "x", None, True)),
         ({"lr": 10**400}, "positive step"),
         ({"loss": "hinge"}, "unknown loss"),
@@ -68,9 +68,9 @@ def test_heads_are_linear():
 
 
 @pytest.mark.parametrize("lr", [np.float32(0.1), np.int64(1), 1e300, 1e-300, 5e-324])
-@pytest.mark.parametrize("rule", ["ngd", "gd"])
-def test_any_positive_step_is_judged(lr, rule):
-    proof = proof_of_convergence(TOKENS, W, head=HEAD, lr=lr, rule=rule)
+@pytest.mark.parametrize("optimizer", ["ngd", "gd"])
+def test_any_positive_step_is_judged(lr, optimizer):
+    proof = proof_of_convergence(TOKENS, W, head=HEAD, lr=lr, optimizer=optimizer)
     assert proof.proved or "not proved" in proof.message
 
 
@@ -91,7 +91,7 @@ CLOSE[:, 1] = np.nextafter(CLOSE[:, 0], 9.0)
 CLOSE[:, 3] = np.nextafter(CLOSE[:, 2], 9.0)
 
 
-@pytest.mark.parametrize("rule", ["ngd", "gd"])
+@pytest.mark.parametrize("optimizer", ["ngd", "gd"])
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
@@ -103,8 +103,8 @@ CLOSE[:, 3] = np.nextafter(CLOSE[:, 2], 9.0)
     ],
     ids=lambda x: str(x)[:24],
 )
-def test_what_cannot_converge_is_said(tokens, said, rule):
-    proof = proof_of_convergence(tokens, W, head=HEAD, rule=rule)
+def test_what_cannot_converge_is_said(tokens, said, optimizer):
+    proof = proof_of_convergence(tokens, W, head=HEAD, optimizer=optimizer)
     assert not proof.proved and said in proof.message
     assert not proof.verify()
     with pytest.raises(AttsvmError):
@@ -112,8 +112,8 @@ def test_what_cannot_converge_is_said(tokens, said, rule):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "linear", "squared"])
-@pytest.mark.parametrize("rule", ["ngd", "gd"])
-def test_degenerate_data_are_judged(rule, loss):
+@pytest.mark.parametrize("optimizer", ["ngd", "gd"])
+def test_degenerate_data_are_judged(optimizer, loss):
     """Nothing warns or crashes, and what is proved keeps its inequalities."""
     far = np.sign(W)
     cases = [
@@ -134,7 +134,7 @@ def test_degenerate_data_are_judged(rule, loss):
         (Tokens(X, queries=X[:, 0] * [[1e60], [1.0], [1e-60]], labels=Y), W, HEAD),
     ]
     for tokens, given, head in cases:
-        proof = proof_of_convergence(tokens, given, head=head, rule=rule, loss=loss)
+        proof = proof_of_convergence(tokens, given, head=head, optimizer=optimizer, loss=loss)
         assert proof.proved or proof.message.startswith("not proved: ")
         assert proof.proved == bool(proof.verify())
         repr(proof), proof.to_dict()
@@ -160,7 +160,7 @@ def test_far_out_every_proof_passes_its_recheck(lr):
     """Where e^−margin underflows, longest steps are finite and no more than is proved."""
     r = run("sphere", 1, steps=900)
     ray = r.judge.prove(np.ascontiguousarray(r.W[-1])).direction
-    judge = prover(r.tokens, head=r.v, rule="gd", lr=lr)
+    judge = prover(r.tokens, head=r.v, optimizer="gd", lr=lr)
     for size in (1e2, 1e6, 1e12, 1e100):
         far = size * ray
         alpha = judge.selected(far)
@@ -238,4 +238,4 @@ def test_saved_proofs_are_judged_again(tmp_path):
 def test_the_front_door_is_the_same():
     assert attsvm.proof_of_convergence is not None
     with pytest.raises((BadTokens, Unsupported)):
-        attsvm.proof_of_convergence(TOKENS, W, head=HEAD, rule="adam")
+        attsvm.proof_of_convergence(TOKENS, W, head=HEAD, optimizer="adam")

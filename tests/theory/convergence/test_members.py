@@ -32,9 +32,9 @@ def test_members_keep_every_inequality(kind, options):
 
 
 def test_both_modes_and_all_theorems_are_met():
-    plain = proofs_of(run("sphere", 0, rule="gd", lr=50.0, steps=20000))
+    plain = proofs_of(run("sphere", 0, optimizer="gd", lr=50.0, steps=20000))
     stiff = proofs_of(run("sphere", 1, lr=0.2))
-    met = {(p.rule, p.theorem, p.witness.get("mode")) for p in (*plain, *stiff)}
+    met = {(p.optimizer, p.theorem, p.witness.get("mode")) for p in (*plain, *stiff)}
     assert met == {
         ("ngd", "tube", "B"),
         ("ngd", "cone", None),

@@ -17,7 +17,7 @@ from tests.theory.convergence.members import members
 from tests.theory.convergence.reference import Case
 
 NGD = (("sphere", 15, {}), ("sphere", 0, {"lr": 0.2}), ("masked", 3, {}), ("prompt", 3, {}))
-GD = (("sphere", 0, {"rule": "gd", "lr": 50.0, "steps": 20000}),)
+GD = (("sphere", 0, {"optimizer": "gd", "lr": 50.0, "steps": 20000}),)
 
 # Where, what stands there, and the slip; "cone" and "level" ask for that theorem.
 SLIPS = {
@@ -147,7 +147,7 @@ def trained(name):
     assert first is not None
     at = [max(first[0] - k, 0) for k in (12, 8, 4)] + [first[0], min(first[0] + 6, len(r.W) - 1)]
     W = [np.ascontiguousarray(r.W[k]) for k in at]
-    if first[1].direction is not None and options.get("rule") == "gd":
+    if first[1].direction is not None and options.get("optimizer") == "gd":
         W.append(W[-1] + 40 * first[1].direction)
     return r, W
 
@@ -179,7 +179,7 @@ def seen(theorem=None, lr=None):
     for name in names:
         r, started = trained(name)
         lr = 1e-3 if theorem == "level" else lr or r.judge.lr
-        judge = made(r.tokens, head=r.v, rule=r.judge.rule, lr=lr, loss=r.judge.loss)
+        judge = made(r.tokens, head=r.v, optimizer=r.judge.optimizer, lr=lr, loss=r.judge.loss)
         if theorem == "cone":
             started = far(r, started)
         if theorem == "level":
@@ -287,8 +287,8 @@ def test_other_data_are_refused():
         {"head": -proof.head},
         {"loss": "linear"},
         {"loss": "squared"},
-        {"rule": "gd"},
-        {"rule": "adam"},
+        {"optimizer": "gd"},
+        {"optimizer": "adam"},
         {"lr": proof.longest_step * 1.02},
         {"lr": -0.1},
         {"selection": other},
@@ -316,7 +316,7 @@ def test_a_tight_better_row_is_never_proved():
         for R in (10.0, 1e3, 1e6):
             for side in (0.0, 1e-3, -1e-3):
                 W = R * np.array([-1.0 + side, 1.0])
-                for rule in ("ngd", "gd"):
-                    proof = proof_of_convergence(tokens, W, head=v, rule=rule, lr=0.01)
+                for optimizer in ("ngd", "gd"):
+                    proof = proof_of_convergence(tokens, W, head=v, optimizer=optimizer, lr=0.01)
                     assert not proof.proved
                     assert proof.blocked.row == (0, 1)

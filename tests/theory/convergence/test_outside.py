@@ -12,13 +12,13 @@ from attsvm.theory.proofs import proof_of_run
 from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
-from attsvm.training.optimizers import Rule, rule_of, with_decay
+from attsvm.training.optimizers import Optimizer, optimizer_of, with_decay
 
 TOKENS = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
 HEAD = [0.2, 0.7]
 SENTENCES = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
 W = [[-30.0, -30.0, 0], [30.0, 30.0, 0], [0, 0, 0]]
-NGD = rule_of("ngd")
+NGD = optimizer_of("ngd")
 
 
 def up(step):
@@ -28,42 +28,42 @@ def up(step):
 
 
 ASCENT = replace(NGD, name="ascent", move=up)
-CUBED = rule_of("nmirror:3")
+CUBED = optimizer_of("nmirror:3")
 
 
 @pytest.mark.parametrize(
-    "rule",
+    "optimizer",
     [
-        rule_of("ngd", ridge=0.5),
+        optimizer_of("ngd", ridge=0.5),
         with_decay(NGD, 0.1),
         ASCENT,
         replace(NGD, move=up),
         replace(NGD, name="mine"),
         replace(CUBED, name="mine"),
         replace(CUBED, init=lambda params: CUBED.init({k: -x for k, x in params.items()})),
-        Rule("mine", NGD.init, up, dual=(2.0, False)),
-        Rule("mine", NGD.init, up, fused="ngd"),
-        Rule("nmirror:2", NGD.init, up, dual=(2.0, False), limit="ngd"),
-        rule_of("signum"),
-        rule_of("polyak"),
+        Optimizer("mine", NGD.init, up, dual=(2.0, False)),
+        Optimizer("mine", NGD.init, up, fused="ngd"),
+        Optimizer("nmirror:2", NGD.init, up, dual=(2.0, False), limit="ngd"),
+        optimizer_of("signum"),
+        optimizer_of("polyak"),
     ],
-    ids=lambda rule: rule.name,
+    ids=lambda optimizer: optimizer.name,
 )
-def test_no_other_rule_is_proved(rule):
+def test_no_other_rule_is_proved(optimizer):
     with pytest.raises(Unsupported):
-        attsvm.proof_of_convergence(TOKENS, [0.0, 30.0], head=HEAD, rule=rule)
+        attsvm.proof_of_convergence(TOKENS, [0.0, 30.0], head=HEAD, optimizer=optimizer)
     with pytest.raises(Unsupported):
-        attsvm.proof_of_convergence(SENTENCES, W, readout="mass", rule=rule)
+        attsvm.proof_of_convergence(SENTENCES, W, readout="mass", optimizer=optimizer)
 
 
-@pytest.mark.parametrize("rule", ["ngd", NGD, "gd", "nmirror:2"])
-def test_listed_rules_are_proved(rule):
-    assert attsvm.proof_of_convergence(TOKENS, [0.0, 30.0], head=HEAD, rule=rule).proved
-    assert attsvm.proof_of_convergence(SENTENCES, W, readout="mass", rule=rule).proved
+@pytest.mark.parametrize("optimizer", ["ngd", NGD, "gd", "nmirror:2"])
+def test_listed_rules_are_proved(optimizer):
+    assert attsvm.proof_of_convergence(TOKENS, [0.0, 30.0], head=HEAD, optimizer=optimizer).proved
+    assert attsvm.proof_of_convergence(SENTENCES, W, readout="mass", optimizer=optimizer).proved
 
 
 def test_a_replaced_move_is_called():
-    path = attsvm.train(TOKENS, head=HEAD, model="prompt", rule=ASCENT, steps=100)
+    path = attsvm.train(TOKENS, head=HEAD, model="prompt", optimizer=ASCENT, steps=100)
     assert path.loss[-1, 0] > path.loss[0, 0]
     assert ASCENT.fused is None and ASCENT.norm is None and ASCENT.clock is None
     assert replace(NGD, name="mine").fused == "ngd"
@@ -72,7 +72,7 @@ def test_a_replaced_move_is_called():
 
 def test_names_of_listed_rules_and_losses_are_taken():
     with pytest.raises(Unsupported, match="named 'ngd', as a listed one"):
-        attsvm.predict("next-token", Rule("ngd", NGD.init, up, limit="ngd"))
+        attsvm.predict("next-token", Optimizer("ngd", NGD.init, up, limit="ngd"))
     with pytest.raises(Unsupported, match="named 'logistic', as a listed one"):
         attsvm.train(TOKENS, head=HEAD, loss=replace(LOSSES["logistic"], floor=-1.0))
 
@@ -86,8 +86,8 @@ def test_a_replaced_chain_is_called_and_not_proved():
         chain=lambda params, G: {k: 2 * x for k, x in weight.chain(params, G).items()},
     )
     assert not model.fused
-    path = attsvm.train(TOKENS, head=HEAD, model=model, rule="gd", lr=0.1, steps=3)
-    plain = attsvm.train(TOKENS, head=HEAD, model="prompt", rule="gd", lr=0.4, steps=3)
+    path = attsvm.train(TOKENS, head=HEAD, model=model, optimizer="gd", lr=0.1, steps=3)
+    plain = attsvm.train(TOKENS, head=HEAD, model="prompt", optimizer="gd", lr=0.4, steps=3)
     np.testing.assert_allclose(2 * path.at(-1)["p"], plain.at(-1)["p"], rtol=1e-9)
     path = attsvm.train(TOKENS, head=HEAD, model=replace(model, fused=True, about=()), steps=3)
     with pytest.raises(Unsupported, match="no theorem"):
@@ -112,7 +112,7 @@ def test_a_head_that_says_it_is_linear_is_not_proved():
     head = Squashed(np.array([HEAD]))
     with pytest.raises(Unsupported, match="no theorem"):
         attsvm.proof_of_convergence(TOKENS, [0.0, 30.0], head=head)
-    assert attsvm.outcome([0.0, 30.0], TOKENS, head, rule="ngd", lr=0.1).proof is None
+    assert attsvm.outcome([0.0, 30.0], TOKENS, head, optimizer="ngd", lr=0.1).proof is None
     with pytest.raises(Unsupported, match="value is v·o"):
         attsvm.train(TOKENS, head=Squashed(np.array([[2.0, 7.0]])), model="prompt", steps=1)
 
@@ -154,13 +154,15 @@ def test_the_level_bounds_attention_by_the_least_slope():
     spike = (1e7, -0.5000908453421995, 1e-9)
     loss = bumpy([(10.0, 0.0, 0.005), (1.0, -10.15, 2.0), spike])
     proof = attsvm.proof_of_convergence(
-        tokens, start, head=[1.0], rule="gd", lr=2.3024620852561415, loss=loss
+        tokens, start, head=[1.0], optimizer="gd", lr=2.3024620852561415, loss=loss
     )
     assert not proof.proved
     # A loss that is not convex has a level all the same, with shorter steps.
     gentle = bumpy([(1.0, -10.0, 30.0)], floor=1.0)
     near = start + 3.0 * np.linalg.solve(keys[:, 0], np.ones(2))
-    found = attsvm.proof_of_convergence(tokens, near, head=[1.0], rule="gd", lr=0.01, loss=gentle)
+    found = attsvm.proof_of_convergence(
+        tokens, near, head=[1.0], optimizer="gd", lr=0.01, loss=gentle
+    )
     assert found.theorem == "level"
 
 

@@ -28,10 +28,10 @@ POWERS = [1.5, 1.75, 2.5, 3.0]
 ENOUGH = {1.2: 1e9, 1.5: 9e4, 1.75: 3e3, 2.5: 3e3, 3.0: 9e3, 4.0: 3e5}
 
 
-def proved(seed, p, rule="nmirror", lr=0.1, rank=0, times=1.0):
+def proved(seed, p, optimizer="nmirror", lr=0.1, rank=0, times=1.0):
     tokens, v, alpha = instance(seed, rank=rank)
     W = solution(tokens, alpha, p) * ENOUGH[p] * times
-    proof = attsvm.proof_of_convergence(tokens, W, head=v, rule=f"{rule}:{p:g}", lr=lr)
+    proof = attsvm.proof_of_convergence(tokens, W, head=v, optimizer=f"{optimizer}:{p:g}", lr=lr)
     return tokens, v, alpha, proof
 
 
@@ -70,7 +70,7 @@ def test_members_of_the_cone_have_the_margins_and_stay(p, seed):
     tokens, v, alpha, proof = proved(seed, p)
     assert proof.theorem == "power cone", proof.message
     rows = prover(tokens, head=v).rows_for(alpha)
-    judge = prover(tokens, head=v, rule=f"nmirror:{p:g}")
+    judge = prover(tokens, head=v, optimizer=f"nmirror:{p:g}")
     axis = judge.power_ground(alpha).axis
     u, R = proof.constants["u"], proof.constants["R"]
     spread = spread_of(rows, axis, np.array([u]), radii(axis, np.array([u]))[1]).hi[0]
@@ -100,7 +100,7 @@ def test_members_of_the_cone_have_the_margins_and_stay(p, seed):
 def test_plain_steps_are_as_short_as_they_are_said_to_be(p):
     tokens, v, alpha = instance(4)
     axis = solution(tokens, alpha, p)
-    judge = prover(tokens, head=v, rule=f"mirror:{p:g}", lr=1.0)
+    judge = prover(tokens, head=v, optimizer=f"mirror:{p:g}", lr=1.0)
     R = 100.0
     while not (proof := judge.prove(R * axis, explain=False)).proved:
         R *= 1.1
@@ -132,7 +132,7 @@ def test_runs_from_the_boundary_stay(p):
     rng = np.random.default_rng(7)
     for x in members(axis, every[:2], u * (1 - 1e-6), p, rng, count=2)[:6]:
         path = attsvm.train(
-            tokens, head=v, rule=f"nmirror:{p:g}", lr=0.1, steps=300, init={"W": x * R}
+            tokens, head=v, optimizer=f"nmirror:{p:g}", lr=0.1, steps=300, init={"W": x * R}
         )
         for W in path.weights["W"][:, 0]:
             assert 1 - cosine(W, axis, p) <= u * (1 + 1e-6)
@@ -141,9 +141,9 @@ def test_runs_from_the_boundary_stay(p):
 
 
 @pytest.mark.parametrize("p", POWERS)
-@pytest.mark.parametrize("rule", ["mirror", "nmirror"])
-def test_a_proof_is_confirmed_saved_and_loaded(p, rule, tmp_path):
-    _, _, _, proof = proved(2, p, rule)
+@pytest.mark.parametrize("optimizer", ["mirror", "nmirror"])
+def test_a_proof_is_confirmed_saved_and_loaded(p, optimizer, tmp_path):
+    _, _, _, proof = proved(2, p, optimizer)
     assert proof.theorem == "power cone"
     assert proof.verify()
     assert proof.longest_step >= proof.lr
@@ -168,15 +168,15 @@ def test_a_false_word_is_seen(p):
     ):
         assert not replace(proof, witness={**proof.witness, **change}).verify(), change
     assert not replace(proof, longest_step=3 * proof.longest_step).verify()
-    assert not replace(proof, rule="nmirror:1.6").verify()
-    assert not replace(proof, rule="ngd").verify()
+    assert not replace(proof, optimizer="nmirror:1.6").verify()
+    assert not replace(proof, optimizer="ngd").verify()
     assert not replace(proof, theorem="cone").verify()
 
 
 @pytest.mark.parametrize("p", POWERS)
 def test_a_flipped_head_is_not_proved(p):
     tokens, v, _, proof = proved(2, p)
-    flipped = attsvm.proof_of_convergence(tokens, proof.W, head=-v, rule=f"nmirror:{p:g}")
+    flipped = attsvm.proof_of_convergence(tokens, proof.W, head=-v, optimizer=f"nmirror:{p:g}")
     assert not flipped.proved
     assert "not locally optimal" in flipped.message
     assert flipped.blocked.row is not None
@@ -186,7 +186,7 @@ def test_a_flipped_head_is_not_proved(p):
 @pytest.mark.parametrize("p", POWERS)
 def test_a_step_above_the_limit_is_not_proved(p):
     tokens, v, alpha, proof = proved(2, p)
-    judge = prover(tokens, head=v, rule=f"nmirror:{p:g}")
+    judge = prover(tokens, head=v, optimizer=f"nmirror:{p:g}")
     at = judge.power_ground(alpha)
     u, R = np.array([proof.constants["u"]]), proof.constants["R"]
     for times, fits in ((0.99, True), (1.01, False)):
@@ -206,7 +206,7 @@ def test_with_rows_that_score_more(p):
     proofs = 0
     for seed in range(8):
         tokens, v, alpha = instance(seed, rank=1)
-        judge = prover(tokens, head=v, rule=f"nmirror:{p:g}", lr=0.05)
+        judge = prover(tokens, head=v, optimizer=f"nmirror:{p:g}", lr=0.05)
         proof = judge.prove(solution(tokens, alpha, p) * 1e3 * ENOUGH[p])
         if not proof.proved:
             assert "scores more than the kept token" in proof.message
@@ -222,11 +222,13 @@ def test_with_rows_that_score_more(p):
     assert proofs >= 2
 
 
-@pytest.mark.parametrize(("rule", "same"), [("nmirror:2", "ngd"), ("mirror:2", "gd")])
-def test_two_goes_the_way_of_gradient_descent(rule, same):
+@pytest.mark.parametrize(("optimizer", "same"), [("nmirror:2", "ngd"), ("mirror:2", "gd")])
+def test_two_goes_the_way_of_gradient_descent(optimizer, same):
     tokens, v, alpha = instance(1)
     W = 300 * solution(tokens, alpha, 2.0)
-    one, other = (attsvm.proof_of_convergence(tokens, W, head=v, rule=x) for x in (rule, same))
+    one, other = (
+        attsvm.proof_of_convergence(tokens, W, head=v, optimizer=x) for x in (optimizer, same)
+    )
     assert one.theorem == other.theorem == "tube"
     assert one.constants == other.constants
     assert one.verify()
@@ -236,7 +238,7 @@ def test_two_goes_the_way_of_gradient_descent(rule, same):
 def test_prompts_and_what_is_small_or_large(p):
     tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     proof = attsvm.proof_of_convergence(
-        tokens, [0.0, 50.0 * ENOUGH[p]], head=[0.2, 0.7], rule=f"nmirror:{p:g}"
+        tokens, [0.0, 50.0 * ENOUGH[p]], head=[0.2, 0.7], optimizer=f"nmirror:{p:g}"
     )
     assert proof.proved, proof.message
     assert proof.verify()
@@ -244,7 +246,7 @@ def test_prompts_and_what_is_small_or_large(p):
     W = np.ldexp(np.array([0.0, 50.0]) * ENOUGH[p], 40)
     lr = 0.1 * 2.0 ** (40 * (p - 1))
     again = attsvm.proof_of_convergence(
-        wide, W, head=np.ldexp([0.2, 0.7], 40), rule=f"nmirror:{p:g}", lr=lr
+        wide, W, head=np.ldexp([0.2, 0.7], 40), optimizer=f"nmirror:{p:g}", lr=lr
     )
     assert again.proved
     assert again.verify()
@@ -255,26 +257,26 @@ def test_far_from_the_direction_the_reason_is_said():
     tokens, v, alpha = instance(2)
     rng = np.random.default_rng(0)
     W = solution(tokens, alpha, 3.0) * 50 + rng.standard_normal((10, 10))
-    proof = attsvm.proof_of_convergence(tokens, W, head=v, rule="nmirror:3", lr=0.1)
+    proof = attsvm.proof_of_convergence(tokens, W, head=v, optimizer="nmirror:3", lr=0.1)
     assert not proof.proved
     assert proof.blocked.norm > 50
     again = W + solution(tokens, alpha, 3.0) * 2 * proof.blocked.norm
-    assert attsvm.proof_of_convergence(tokens, again, head=v, rule="nmirror:3", lr=0.1).proved
+    assert attsvm.proof_of_convergence(tokens, again, head=v, optimizer="nmirror:3", lr=0.1).proved
 
 
 def test_rules_without_a_theorem_are_refused():
     tokens, v, _ = instance(0)
-    for rule in ("adam", "mirror:1.0001", "nmirror:5000"):
+    for optimizer in ("adam", "mirror:1.0001", "nmirror:5000"):
         with pytest.raises(attsvm.Unsupported, match="no theorem"):
-            attsvm.proof_of_convergence(tokens, np.eye(10), head=v, rule=rule)
+            attsvm.proof_of_convergence(tokens, np.eye(10), head=v, optimizer=optimizer)
     with pytest.raises(attsvm.Unsupported, match="no theorem"):
-        attsvm.basin(tokens, np.zeros(6, int), head=v, rule="nmirror:1.5")
+        attsvm.basin(tokens, np.zeros(6, int), head=v, optimizer="nmirror:1.5")
 
 
 @pytest.mark.parametrize("p", [1.001, 1.02, 1.3, 6.0, 20.0, 1000.0])
 def test_extreme_exponents_are_judged_without_failing(p):
     tokens, v, alpha = instance(2, n=2, T=3, d=3)
-    judge = prover(tokens, head=v, rule=f"mirror:{p:g}", lr=0.1)
+    judge = prover(tokens, head=v, optimizer=f"mirror:{p:g}", lr=0.1)
     at = judge.power_ground(alpha)
     for size in (1.0, 1e3, 1e9):
         if at.direction is not None:
@@ -301,21 +303,23 @@ def test_large_exponents(scale, p):
     tokens = attsvm.Tokens(X * scale, queries=z * scale)
     best = attsvm.Selection.best(tokens, v)
     W = attsvm.solve(attsvm.Problem.of(tokens, best)).W * 1e4
-    for rule in ("mirror", "nmirror"):
-        proof = attsvm.proof_of_convergence(tokens, W, head=v, rule=f"{rule}:{p}")
+    for optimizer in ("mirror", "nmirror"):
+        proof = attsvm.proof_of_convergence(tokens, W, head=v, optimizer=f"{optimizer}:{p}")
         assert proof.proved or np.isfinite(proof.blocked.norm) or proof.blocked.row is not None
         assert "c_p is 2" not in proof.message
 
 
-@pytest.mark.parametrize("rule", ["mirror", "nmirror"])
-def test_a_proof_does_not_depend_on_the_scale_of_the_data(rule):
-    """Tokens times 2^k, W by 2^−k: h is as long in the units of the data as the rule makes it."""
-    tokens, v, _, proof = proved(2, 3.0, rule, times=10.0)
+@pytest.mark.parametrize("optimizer", ["mirror", "nmirror"])
+def test_a_proof_does_not_depend_on_the_scale_of_the_data(optimizer):
+    """Tokens times 2^k, W by 2^−k: h is as long in the data's units as the optimizer makes it."""
+    tokens, v, _, proof = proved(2, 3.0, optimizer, times=10.0)
     assert proof.proved
     wide = attsvm.Tokens(
         tokens.X, keys=tokens.keys * 2.0**20, queries=tokens.queries, labels=tokens.labels
     )
-    lr = 0.1 * 2.0 ** (-20 * (3 if rule == "mirror" else 2))
-    again = attsvm.proof_of_convergence(wide, proof.W * 2.0**-20, head=v, rule=f"{rule}:3", lr=lr)
+    lr = 0.1 * 2.0 ** (-20 * (3 if optimizer == "mirror" else 2))
+    again = attsvm.proof_of_convergence(
+        wide, proof.W * 2.0**-20, head=v, optimizer=f"{optimizer}:3", lr=lr
+    )
     assert again.proved and again.verify()
     assert again.constants["turn"] == pytest.approx(proof.constants["turn"], rel=ROUNDING)

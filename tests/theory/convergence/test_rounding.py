@@ -19,7 +19,7 @@ def test_a_gap_that_floats_lose_covers_no_float_step():
     tokens, v = pair(2 - 2.0**-50), np.ones(2)
     proof = attsvm.proof_of_convergence(tokens, W, head=v, lr=0.1)
     assert proof.theorem == "tube" and proof.verify()
-    run = attsvm.train(tokens, head=v, rule="ngd", lr=0.1, steps=5000, init={"W": W})
+    run = attsvm.train(tokens, head=v, optimizer="ngd", lr=0.1, steps=5000, init={"W": W})
     last = run.matrices()[-1, 0]
     strayed = 1 - last.sum() / (np.sqrt(2) * np.linalg.norm(last))
     assert strayed > 10 * proof.bound(5000)  # the exact iteration does not

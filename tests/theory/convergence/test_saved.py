@@ -23,7 +23,9 @@ def changed(path, **arrays):
     np.savez(path, **{name: value for name, value in held.items() if value is not None})
 
 
-@pytest.mark.parametrize("options", [{}, {"rule": "gd", "lr": 3.0}, {"scale": 1e-3}, {"lr": 1e9}])
+@pytest.mark.parametrize(
+    "options", [{}, {"optimizer": "gd", "lr": 3.0}, {"scale": 1e-3}, {"lr": 1e9}]
+)
 def test_a_proof_comes_back_as_it_was(tmp_path, options):
     proof, file = made(**options), tmp_path / "p.npz"
     proof.save(file)

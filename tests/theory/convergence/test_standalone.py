@@ -264,7 +264,17 @@ def test_the_package_refuses_forgeries_too(forged):
 
 def test_what_is_not_whole_is_unreadable(folder, tmp_path):
     arrays, expected = read(folder / "tube.npz"), {}
-    whole = ("X", "queries", "head", "W", "selection", "lr", "longest_step", "float_steps", "rule")
+    whole = (
+        "X",
+        "queries",
+        "head",
+        "W",
+        "selection",
+        "lr",
+        "longest_step",
+        "float_steps",
+        "optimizer",
+    )
     for name in whole:
         kept = {key: value for key, value in arrays.items() if key != name}
         np.savez(tmp_path / f"no {name}.npz", **kept)
@@ -274,7 +284,7 @@ def test_what_is_not_whole_is_unreadable(folder, tmp_path):
         ("nan", {"W": arrays["W"] * np.nan}, "W is not finite"),
         ("shape", {"W": arrays["W"][1:]}, ""),
         ("range", {"selection": arrays["selection"] + 9}, "selection is out of range"),
-        ("rule", {"rule": np.str_("adam")}, "the rule is 'adam'"),
+        ("optimizer", {"optimizer": np.str_("adam")}, "the optimizer is 'adam'"),
         ("loss", {"loss": np.str_("hinge")}, "the loss is 'hinge'"),
     ):
         np.savez(tmp_path / f"{name}.npz", **{**arrays, **change})
@@ -305,9 +315,9 @@ def test_proofs_of_fifty_runs(tmp_path):
         X, Z, v = (a / np.linalg.norm(a, axis=-1, keepdims=True) for a in (X, Z, v))
         tokens = Tokens(X, queries=Z, labels=rng.choice([-1.0, 1.0], 6))
         run = attsvm.train(
-            tokens, head=v, rule="ngd", lr=0.1, steps=4000, init="normal:1", seed=seed
+            tokens, head=v, optimizer="ngd", lr=0.1, steps=4000, init="normal:1", seed=seed
         )
-        prove = prover(tokens, head=v, rule="ngd", lr=0.1).prove
+        prove = prover(tokens, head=v, optimizer="ngd", lr=0.1).prove
         found = (prove(W, explain=False) for W in run.matrices()[:, 0])
         proof = next((p for p in found if p.proved), None)
         if proof is not None:

@@ -158,7 +158,7 @@ def _steps(
     c, ray, N = t.c, t.solved.W, t.solved.N
     norm = np.linalg.norm(g, axis=1)
     longest = c["h"] * size / proof.lr
-    if proof.rule == "gd":
+    if proof.optimizer == "gd":
         h = size * norm * np.exp(-base)
     else:
         h = np.full(len(P), size)
@@ -180,7 +180,7 @@ def _steps(
         f"Δρ ≤ h/N, {word}": room(moved, h / N),
         f"L of the step, {word}": room(0.0, omega),
     }
-    if proof.rule == "ngd":
+    if proof.optimizer == "ngd":
         out[f"Δρ ≥ growth, {word}"] = room(c["growth"] * size / proof.lr, moved)
     return out
 
@@ -199,7 +199,7 @@ def _stay(t: TubeSeen, proof: ConvergenceProof, count: int, rng: Any, steps: int
         base = t.chosen.margins(W).min(axis=1)
         g = t.chosen.gradient(W, base)
         norm = np.linalg.norm(g, axis=1, keepdims=True)
-        if proof.rule == "gd":
+        if proof.optimizer == "gd":
             W = W + proof.longest_step * np.exp(-base)[:, None] * g
         else:
             W = W + longest * g / norm

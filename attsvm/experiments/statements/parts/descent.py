@@ -30,7 +30,9 @@ def cosine(A: Floats, B: Floats) -> float:
 
 def start_proof(one: Instance, name: str = "p0") -> ConvergenceProof:
     """The proof, at the start itself, of plain descent with every step up to 1/L_W."""
-    made = prover(one.tokens, head=one["v"], rule="gd", lr=1 / smoothness(one.tokens, one["v"]))
+    made = prover(
+        one.tokens, head=one["v"], optimizer="gd", lr=1 / smoothness(one.tokens, one["v"])
+    )
     return made.prove(point(one, name), explain=False)
 
 

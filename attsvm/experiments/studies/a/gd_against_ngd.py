@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
 
 def run(config: Config) -> Result:
-    """Both rules from p = 0 on the three-input draw."""
+    """Both optimizers from p = 0 on the three-input draw."""
     tokens, v = instance("multi-input-planar")
     out: Result = {}
-    for rule in ("gd", "ngd"):
+    for optimizer in ("gd", "ngd"):
         path = train(
-            tokens, model="prompt", rule=rule, head=v, lr=config["lr"][rule], steps=config["steps"]
+            tokens,
+            model="prompt",
+            optimizer=optimizer,
+            head=v,
+            lr=config["lr"][optimizer],
+            steps=config["steps"],
         )
-        out |= {f"{rule}.steps": path.steps, f"{rule}.p": path.weights["p"][:, 0]}
+        out |= {f"{optimizer}.steps": path.steps, f"{optimizer}.p": path.weights["p"][:, 0]}
     return out
 
 
@@ -61,15 +66,23 @@ def check(config: Config, result: Result) -> Finding:
     The margins grow with ‖p‖, so that attention off the best tokens falls exponentially in t under
     ngd and, with ‖p‖ ≈ ‖p^mm‖ log t, like 1/t under gd.
     """
-    late = {rule: result[f"{rule}.steps"] >= config["late"] for rule in ("gd", "ngd")}
-    t = {rule: result[f"{rule}.steps"][seen].astype(float) for rule, seen in late.items()}
-    p = {rule: result[f"{rule}.p"] for rule in late}
-    size = {rule: np.linalg.norm(p[rule][late[rule]], axis=1) for rule in late}
-    off = {rule: _missing(p[rule]) for rule in late}
-    lost = {rule: off[rule][late[rule]] for rule in late}
-    line = {rule: _unexplained(t[rule], size[rule]) for rule in late}
-    curve = {rule: _unexplained(np.log(t[rule]), size[rule]) for rule in late}
-    shown = {rule: int(np.argmax(result[f"{rule}.steps"] >= config["shown"])) for rule in late}
+    late = {
+        optimizer: result[f"{optimizer}.steps"] >= config["late"] for optimizer in ("gd", "ngd")
+    }
+    t = {
+        optimizer: result[f"{optimizer}.steps"][seen].astype(float)
+        for optimizer, seen in late.items()
+    }
+    p = {optimizer: result[f"{optimizer}.p"] for optimizer in late}
+    size = {optimizer: np.linalg.norm(p[optimizer][late[optimizer]], axis=1) for optimizer in late}
+    off = {optimizer: _missing(p[optimizer]) for optimizer in late}
+    lost = {optimizer: off[optimizer][late[optimizer]] for optimizer in late}
+    line = {optimizer: _unexplained(t[optimizer], size[optimizer]) for optimizer in late}
+    curve = {optimizer: _unexplained(np.log(t[optimizer]), size[optimizer]) for optimizer in late}
+    shown = {
+        optimizer: int(np.argmax(result[f"{optimizer}.steps"] >= config["shown"]))
+        for optimizer in late
+    }
     tests = (
         equals(
             "ngd: power of t in ‖p‖, late",
@@ -117,7 +130,7 @@ def check(config: Config, result: Result) -> Finding:
             0.1,
         ),
     )
-    return Finding(tests, "the published draw, both rules from p = 0", 2, 0.0)
+    return Finding(tests, "the published draw, both optimizers from p = 0", 2, 0.0)
 
 
 def plot(config: Config, result: Result) -> Figure:
@@ -125,9 +138,9 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.experiments.studies.shared.drawing import CYCLE, panels
 
     figure, (left, right) = panels(2)
-    for k, rule in enumerate(("gd", "ngd")):
-        steps, p = result[f"{rule}.steps"], result[f"{rule}.p"]
-        name = f"{rule}, step size {config['lr'][rule]:g}"
+    for k, optimizer in enumerate(("gd", "ngd")):
+        steps, p = result[f"{optimizer}.steps"], result[f"{optimizer}.p"]
+        name = f"{optimizer}, step size {config['lr'][optimizer]:g}"
         left.semilogx(steps[1:], -np.expm1(_missing(p)[1:]), color=CYCLE[k], label=name)
         right.loglog(steps[1:], np.linalg.norm(p[1:], axis=1), color=CYCLE[k], label=name)
     left.set(xlabel="step", ylabel="mean probability of the best tokens", title="Attention")

@@ -30,12 +30,12 @@ def run(config: Config) -> Result:
     for seed in config["seeds"]:
         whole, prompt, v, a = _draw(config, seed)
         path = train(
-            whole, model="weight", rule="gd", head=v, lr=config["lr"], steps=config["steps"]
+            whole, model="weight", optimizer="gd", head=v, lr=config["lr"], steps=config["steps"]
         )
         twin = train(
             prompt,
             model="prompt",
-            rule="gd",
+            optimizer="gd",
             head=v,
             lr=config["lr"] * float(a @ a),
             steps=config["steps"],

@@ -43,7 +43,7 @@ from attsvm.theory.landscape import all_tight
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RULES = ("gd", "ngd")
+OPTIMIZERS = ("gd", "ngd")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +148,15 @@ def _step(inside: list[Instance]) -> float:
     return 1 / max(lipschitz(one.tokens, one.v) for one in inside)
 
 
-def _descend(config: Config, rule: str, inside: list[Instance], starts: Floats) -> Floats:
+def _descend(config: Config, optimizer: str, inside: list[Instance], starts: Floats) -> Floats:
     """The ends (s, B, d, dq) of runs from these starts."""
     s = len(starts)
     path = train(
         [one.tokens for _ in range(s) for one in inside],
         head=np.concatenate([np.stack([one.v for one in inside])] * s),
-        rule=rule,
-        lr=_step(inside) if rule == "gd" else config["lr"],
-        steps=config[f"{rule}_steps"],
+        optimizer=optimizer,
+        lr=_step(inside) if optimizer == "gd" else config["lr"],
+        steps=config[f"{optimizer}_steps"],
         init={"W": starts.reshape(-1, *starts.shape[2:])},
     )
     end: Floats = path.weights["W"][-1].reshape(starts.shape)
@@ -184,13 +184,15 @@ def run(config: Config) -> Result:
     return out
 
 
-def _prover(config: Config, rule: str, one: Instance, step: float) -> Prover:
-    return prover(one.tokens, head=one.v, rule=rule, lr=step if rule == "gd" else config["lr"])
+def _prover(config: Config, optimizer: str, one: Instance, step: float) -> Prover:
+    return prover(
+        one.tokens, head=one.v, optimizer=optimizer, lr=step if optimizer == "gd" else config["lr"]
+    )
 
 
 def check(config: Config, result: Result) -> Finding:
     """No run is proved to converge elsewhere, nearly all are to the best tokens."""
-    proved, elsewhere, runs = ({rule: 0 for rule in RULES} for _ in range(3))
+    proved, elsewhere, runs = ({optimizer: 0 for optimizer in OPTIMIZERS} for _ in range(3))
     shares: list[Test] = []
     judged = open_ = kept = alone = 0
     gaps: list[float] = []
@@ -206,19 +208,19 @@ def check(config: Config, result: Result) -> Finding:
             noted(f"d = {d}: share with all margins tight (B.1)", _share(made, "tight")),
             noted(f"d = {d}: share with Assumption D", _share(made, "pulled")),
         ]
-        for rule in RULES if inside else ():
-            W = result.get(f"{d}.{rule}.W", np.empty((1, 0)))
+        for optimizer in OPTIMIZERS if inside else ():
+            W = result.get(f"{d}.{optimizer}.W", np.empty((1, 0)))
             if W.shape[1] != len(inside):  # not the runs of these instances
-                runs[rule] += len(inside)
+                runs[optimizer] += len(inside)
                 continue
             for b, one in enumerate(inside):
-                prove = _prover(config, rule, one, _step(inside))
+                prove = _prover(config, optimizer, one, _step(inside))
                 for end in W[:, b]:
                     proof = prove.prove(end, explain=False)
                     right = bool((proof.selection == one.best).all())
-                    runs[rule] += 1
-                    proved[rule] += proof.proved and right
-                    elsewhere[rule] += proof.proved and not right
+                    runs[optimizer] += 1
+                    proved[optimizer] += proof.proved and right
+                    elsewhere[optimizer] += proof.proved and not right
         ends = result.get(f"{d}.without.W", np.empty((1, 0)))[0]
         for one, end in zip(without, ends, strict=False):
             proof = _prover(config, "ngd", one, 1.0).prove(end, explain=False)
@@ -266,7 +268,7 @@ def plot(config: Config, result: Result) -> Figure:
 
     figure, (left, right) = panels(2)
     dims = config["dimensions"]
-    away: dict[str, list[float]] = {rule: [] for rule in RULES}
+    away: dict[str, list[float]] = {optimizer: [] for optimizer in OPTIMIZERS}
     shares: dict[str, list[float]] = {"B.1": [], "D": [], "B.1 and D": []}
     for d in dims:
         problems = [p for s in seeds_of(config) for p in _drawn(config, d, s)[2]]
@@ -275,12 +277,12 @@ def plot(config: Config, result: Result) -> Figure:
         shares["B.1"].append(_share(made, "tight"))
         shares["D"].append(_share(made, "pulled"))
         shares["B.1 and D"].append(len(inside) / len(made))
-        for rule in RULES if inside else ():
+        for optimizer in OPTIMIZERS if inside else ():
             for b, one in enumerate(inside):
                 best = np.asarray(one.found[one.choices.index(tuple(one.best.tolist()))].W)
-                W = result[f"{d}.{rule}.W"][:, b]
+                W = result[f"{d}.{optimizer}.W"][:, b]
                 size = np.linalg.norm(W, axis=(1, 2)) * np.linalg.norm(best)
-                away[rule] += (1 - np.einsum("sij,ij->s", W, best) / size).tolist()
+                away[optimizer] += (1 - np.einsum("sij,ij->s", W, best) / size).tolist()
     for k, (name, values) in enumerate(shares.items()):
         left.plot(dims, values, "o-", markersize=4, color=CYCLE[k], label=name)
     n, T = config["size"]
@@ -295,10 +297,10 @@ def plot(config: Config, result: Result) -> Figure:
     left.set_xticks(dims)
     left.legend(frameon=False, fontsize=7.5, loc="lower right")
     names = {"gd": "plain, η ≤ 1/L", "ngd": "normalized"}
-    for k, rule in enumerate(RULES):
-        ends = np.sort(np.maximum(away[rule], 1e-12))
+    for k, optimizer in enumerate(OPTIMIZERS):
+        ends = np.sort(np.maximum(away[optimizer], 1e-12))
         if len(ends):
-            right.plot(ends, np.linspace(0, 1, len(ends)), color=CYCLE[k], label=names[rule])
+            right.plot(ends, np.linspace(0, 1, len(ends)), color=CYCLE[k], label=names[optimizer])
     right.set(
         xscale="log",
         xlabel="1 − correlation to W^mm at the end",

@@ -66,7 +66,7 @@ def run(config: Config) -> Result:
     path = train(
         [tokens] * count,
         head=np.stack([v] * count),
-        rule="gd",
+        optimizer="gd",
         lr=lr,
         steps=config["steps"],
         init={"W": _radial(config)},

@@ -78,7 +78,7 @@ def run(config: Config) -> Result:
     path = train(
         [tokens] * count,
         head=np.stack([v] * count),
-        rule="gd",
+        optimizer="gd",
         lr=1 / smoothness(tokens, v),
         steps=config["steps"],
         init={"W": _after_first(config)},
@@ -96,7 +96,7 @@ def run(config: Config) -> Result:
         path = train(
             stack,
             head=heads,
-            rule="gd",
+            optimizer="gd",
             lr=safe_step(stack, heads),
             steps=config["random_steps"],
             init={"W": zeros},

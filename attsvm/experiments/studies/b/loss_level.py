@@ -98,7 +98,7 @@ def run(config: Config) -> Result:
             path = train(
                 stack,
                 head=heads,
-                rule="gd",
+                optimizer="gd",
                 lr=safe_step(stack, heads),
                 steps=config["steps"],
                 init={"W": _starts(config, family, kind, out[f"{family}.best.W"])},
@@ -107,7 +107,7 @@ def run(config: Config) -> Result:
             flow = train(
                 stack,
                 head=heads,
-                rule="ngd",
+                optimizer="ngd",
                 lr=config["flow_lr"],
                 steps=config["flow_steps"],
                 init={"W": path.weights["W"][-1]},

@@ -319,7 +319,7 @@ _RELU = {
     "seeds": 100,
     # Times as many instances where fewer runs pass the filter.
     "draws": {"8": 2, "10": 4},
-    "rule": "ngd",
+    "optimizer": "ngd",
     "lr": 0.1,
     "steps": 2000,
     "at": [0.5, 1.0],
@@ -371,7 +371,7 @@ _QUADRATIC = {
     "dimensions": [4, 6, 8, 10],
     "seeds": 60,
     "draws": {},
-    "rule": "gd",
+    "optimizer": "gd",
     "lr": 10.0,
     "steps": 20_000,
     "at": [1.0],

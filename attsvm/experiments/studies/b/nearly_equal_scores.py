@@ -94,7 +94,7 @@ def run(config: Config) -> Result:
         path = train(
             stack,
             head=_heads(config, config["shape"], delta),
-            rule="gd",
+            optimizer="gd",
             lr=_step(config),
             steps=config["steps"],
             init={"W": _starts(config)},

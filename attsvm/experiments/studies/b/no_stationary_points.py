@@ -96,7 +96,7 @@ def run(config: Config) -> Result:
             path = train(
                 stack,
                 head=heads,
-                rule="gd",
+                optimizer="gd",
                 lr=safe_step(stack, heads),
                 steps=config["steps"],
                 init=f"normal:{size}",

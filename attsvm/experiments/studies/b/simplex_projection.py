@@ -134,7 +134,7 @@ def run(config: Config) -> Result:
         [tokens for tokens, _, _ in made],
         head=Quadratic(np.stack([v for _, v, _ in made]), 1.0),
         loss="linear",
-        rule="gd",
+        optimizer="gd",
         lr=config["lr"],
         steps=config["steps"],
     )

@@ -28,7 +28,7 @@ from attsvm.training.optimizers import schedule_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Model and rule: the norm of a block's step, and the norm of W in which the gap is bounded.
+# Model and optimizer: the norm of a block's step, and the norm of W in which the gap is bounded.
 CASES = {
     "weight ngd": ("frobenius", "frobenius"),
     "weight sign": ("max", "max"),
@@ -40,16 +40,16 @@ NORMS = ("frobenius", "max", "spectral", "nuclear")
 
 
 def run(config: Config) -> Result:
-    """Every rule with and without decay, and the solutions in each norm."""
+    """Every optimizer with and without decay, and the solutions in each norm."""
     tokens, heads, _ = drawn(config)
     out = solutions(config, NORMS)
     for case in CASES:
-        model, rule = case.split()
+        model, optimizer = case.split()
         for name, decay in (("decay", config["decay"][model]), ("free", 0.0)):
             path = train(
                 tokens,
                 model=model,
-                rule=rule,
+                optimizer=optimizer,
                 head=heads,
                 loss="linear",
                 lr=config["lr"][model],
@@ -164,7 +164,7 @@ def check(config: Config, result: Result) -> Finding:
         ]
     tests.append(at_most("largest certified gap", gap, norm_of("nuclear").tolerance))
     count = len(config["seeds"]) * len(CASES)
-    premises = f"{count} runs of rules whose steps have norm η, separable at the best tokens"
+    premises = f"{count} runs of optimizers whose steps have norm η, separable at the best tokens"
     return Finding(tuple(tests), premises, count, gap)
 
 
@@ -203,7 +203,8 @@ CLAIM = Claim(
     title="Weight decay puts a ceiling on logits",
     kind="question",
     trust="derived",
-    statement="For a rule whose steps have norm η, decoupled decay λ keeps the parameters below "
+    statement="For an optimizer whose steps have norm η, decoupled decay λ keeps the parameters "
+    "below "
     "R = ‖θ₀‖Π(1−λη) + (1 − Π(1−λη))/λ in that norm, so the least selection gap never exceeds "
     "the best margin times R (times R_K R_Q for factors). With steps falling like t^−½ runs come "
     "near this ceiling and stop there, while without decay the logits go on growing. With "

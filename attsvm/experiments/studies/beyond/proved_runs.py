@@ -1,4 +1,4 @@
-"""Beyond: how often and when a run is proved to converge, against its size, its step and its rule.
+"""Beyond: how often and when a run is proved to converge, by its size, step and optimizer.
 
 A run is proved from one W on: docs/convergence.md. Runs start from N(0, 1) and are looked at on a
 grid of records, about 15 % apart; the first that has a proof is found by halving. What is asked was
@@ -160,7 +160,7 @@ def seen_in(config: Config, cell: Cell, result: Result, faults: Counter[str]) ->
             faults["left"] += bool((selected(t, W[r, b]) != out.tokens[b]).any())
             bound = float(proof.bound(at[r, b] - at[FIRST, b]))
             faults["above"] += bool(np.isfinite(bound) and _above(W[r, b], best[b], bound))
-        if cell.rule == "ngd":
+        if cell.optimizer == "ngd":
             out.pressed.append(_pressed(t, drawn.heads[b], out.tokens[b], best[b], out.norm[b]))
     if proofs:
         _walked(config, drawn, proofs, best, faults)
@@ -183,7 +183,7 @@ def _walked(
         np.array([proofs[b].longest_step for b in which]),
         steps=config["further"],
         p=drawn.cell.p,
-        plain=drawn.cell.rule == "gd",
+        plain=drawn.cell.optimizer == "gd",
     )
     faults["walked away"] += int((walk.least <= 0).sum())
     for j, b in enumerate(which):
@@ -226,7 +226,7 @@ def check(config: Config, result: Result) -> Finding:
             chance = as_few(here.proved, len(here.norm), *EARLIER[name][:2])
             of = "{} of {}".format(*EARLIER[name])
             tests.append(at_least(f"{name}: chance of so few, were it {of}", chance, 1e-3))
-        if cell.rule == "ngd" and cell.lr == 0.1:
+        if cell.optimizer == "ngd" and cell.lr == 0.1:
             earlier = MEDIANS[cell.size]
             ratio = _median(here) / earlier
             what = f"{name}: factor between the median norm at the proof and {earlier:g}"

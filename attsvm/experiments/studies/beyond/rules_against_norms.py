@@ -1,4 +1,4 @@
-"""Beyond: each rule's margin is largest in the norm of its own steps."""
+"""Beyond: each optimizer's margin is largest in the norm of its own steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from attsvm.theory.landscape import equal_scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# (model, rule) and the norm its margin is expected to be largest in, "" where none is solved here.
+# (model, optimizer) and the norm its margin is expected to be largest in, "" where none is solved
+# here.
 ROWS = {
     "weight ngd": "frobenius",
     "weight sign": "max",
@@ -44,16 +45,16 @@ ROWS = {
 
 
 def run(config: Config) -> Result:
-    """The final weights of every rule, and the solutions in every norm."""
+    """The final weights of every optimizer, and the solutions in every norm."""
     out = solutions(config)
     for row in ROWS:
-        model, rule = row.split()
-        out[row] = trained(config, model, rule)
+        model, optimizer = row.split()
+        out[row] = trained(config, model, optimizer)
     return out
 
 
 def _table(config: Config, result: Result) -> tuple[Floats, float]:
-    """The median certified share (rules, norms), and the largest gap of the solutions."""
+    """The median certified share (optimizers, norms), and the largest gap of the solutions."""
     best = certified(config, result)
     table = [[np.median(shares(result[row], best[norm])) for norm in NORMS] for row in ROWS]
     return np.array(table), max(worst_gap(c) for c in best.values())
@@ -115,7 +116,7 @@ def plot(config: Config, result: Result) -> Figure:
     axes.set_yticks(range(len(ROWS)), list(ROWS))
     axes.set(
         xlabel="norm of the margin",
-        ylabel="model and rule",
+        ylabel="model and optimizer",
         title="Median certified margin share (bold: the expected norm)",
     )
     figure.colorbar(image, ax=axes).ax.set_xlabel("share")
@@ -126,7 +127,7 @@ _FULL = {"seeds": list(range(20)), "seed": 1, "steps": 6000, "share": 0.98}
 
 CLAIM = Claim(
     id="beyond.rules-against-norms",
-    title="Rules against norms",
+    title="Optimizers against norms",
     kind="question",
     trust="measured",
     statement="With steps falling like t^−½, normalized, sign and spectral descent on the weight "

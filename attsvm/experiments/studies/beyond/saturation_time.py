@@ -61,7 +61,7 @@ def run(config: Config) -> Result:
     for place in _places(config):
         name, (decay, lr) = _name(place), place
         path = train(
-            stack, head=heads, rule="ngd", lr=lr, decay=decay, steps=_steps(config, lr)
+            stack, head=heads, optimizer="ngd", lr=lr, decay=decay, steps=_steps(config, lr)
         )  # fmt: skip
         seen = first_saturated(path)
         first = np.searchsorted(path.steps, seen.at)

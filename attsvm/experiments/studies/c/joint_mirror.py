@@ -62,7 +62,7 @@ def run(config: Config) -> Result:
         path = train(
             tokens,
             model="joint-weight",
-            rule=f"nmirror:{p}",
+            optimizer=f"nmirror:{p}",
             lr=config["lr"],
             steps=config["steps"][p],
         )

@@ -108,7 +108,7 @@ def run(config: Config) -> Result:
     out: Result = {}
     for p in BOUNDS:
         given = {
-            "rule": f"nmirror:{p}",
+            "optimizer": f"nmirror:{p}",
             "lr": config["lr"],
             "steps": config["steps"],
             "schedule": step_sizes(float(p), config["lr"]),
@@ -266,7 +266,8 @@ _FASTER = (
     "mirror flow along a normalized run, which ends near e^200, and for p = 1.1 beyond e^6,000: "
     "near p = 1 the weights are the tenth power of what descends. On it the divergence falls "
     "faster than the bounds, about like (log t)^−2 for p ≥ 2 and (log t)^−2(p−1) below, also for "
-    "p = 1.1, in attention as in logistic regression with the same rule: the bounds are not tight "
+    "p = 1.1, in attention as in logistic regression with the same optimizer: the bounds are "
+    "not tight "
     "here."
 )
 

@@ -91,7 +91,7 @@ def run(config: Config) -> Result:
     for seed in seeds_of(config):
         tokens, v = sentences(config, seed)
         for p, lr in config["lr"].items():
-            path = train(tokens, rule=f"nmirror:{p}", head=v, lr=lr, steps=config["steps"][p])
+            path = train(tokens, optimizer=f"nmirror:{p}", head=v, lr=lr, steps=config["steps"][p])
             W = path.matrices()[-1, 0]
             out[f"{seed}.{p}.W"] = W
             problem = _problem(tokens, W)

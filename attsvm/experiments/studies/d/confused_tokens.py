@@ -103,7 +103,7 @@ def _sums(one: ExactColumns) -> float:
 
 
 def check(config: Config, result: Result) -> Finding:
-    """The weak rule, exactly; then ties and reversals, in the solution and after training."""
+    """The weak optimizer, exactly; then ties and reversals, in the solution and after training."""
     sets = {name: ExactColumns(name, s, result) for name, s in _sets(config).items()}
     ok = {n: one for n, one in sets.items() if one.premises.realizable and one.premises.dominant}
     beyond = sum(bool(one.premises.confused.size) for one in ok.values())

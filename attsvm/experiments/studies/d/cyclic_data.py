@@ -52,7 +52,7 @@ def _data(config: Config, seed: int) -> Sentences:
 
 
 def run(config: Config) -> Result:
-    """Attention trained with the readout mass, by each rule, and the graph problem's solution."""
+    """Attention trained with the readout mass, by optimizer, and the graph problem's solution."""
     out: Result = {}
     for seed in config["seeds"]:
         data = _data(config, seed)
@@ -251,15 +251,20 @@ _FULL = {
     "least": 0.98,
     "excess": 1e-3,
     "runs": {
-        "gradient descent": {"rule": "gd", "lr": 20.0, "steps": 30_000},
+        "gradient descent": {"optimizer": "gd", "lr": 20.0, "steps": 30_000},
         "gradient descent, random start": {
-            "rule": "gd",
+            "optimizer": "gd",
             "lr": 20.0,
             "steps": 30_000,
             "init": "normal:0.3",
         },
-        "normalized, η ~ t^−½": {"rule": "ngd", "lr": 0.5, "schedule": "sqrt", "steps": 100_000},
-        "normalized, constant η": {"rule": "ngd", "lr": 0.1, "steps": 30_000},
+        "normalized, η ~ t^−½": {
+            "optimizer": "ngd",
+            "lr": 0.5,
+            "schedule": "sqrt",
+            "steps": 100_000,
+        },
+        "normalized, constant η": {"optimizer": "ngd", "lr": 0.1, "steps": 30_000},
     },
 }
 

@@ -1,4 +1,4 @@
-"""Runs of one size, rule and step, and the first of their records that is proved to converge."""
+"""Runs of one size, optimizer and step, and the first of their records proved to converge."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BEFORE, FIRST, LATER, LAST = range(4)
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one size (n, T, d), one rule and one step; lr 0: 1/L_W of each instance."""
+    """Runs of one size (n, T, d), one optimizer and one step; lr 0: 1/L_W of each instance."""
 
     shape: tuple[int, int, int]
-    rule: str
+    optimizer: str
     lr: float
     steps: int
 
@@ -35,12 +35,16 @@ class Cell:
         return "x".join(map(str, self.shape))
 
     def __str__(self) -> str:
-        return f"{self.size} {self.rule} {self.lr:g}" if self.lr else f"{self.size} {self.rule} 1/L"
+        return (
+            f"{self.size} {self.optimizer} {self.lr:g}"
+            if self.lr
+            else f"{self.size} {self.optimizer} 1/L"
+        )
 
     @property
     def p(self) -> float:
-        """The exponent of the rule's geometry."""
-        return float(self.rule.partition(":")[2] or 2.0)
+        """The exponent of the optimizer's geometry."""
+        return float(self.optimizer.partition(":")[2] or 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +73,9 @@ class Drawn:
 
     def judge(self, b: int) -> Prover:
         """The Prover of one instance."""
-        return prover(self.tokens[b], head=self.heads[b], rule=self.cell.rule, lr=float(self.lr[b]))
+        return prover(
+            self.tokens[b], head=self.heads[b], optimizer=self.cell.optimizer, lr=float(self.lr[b])
+        )
 
     def trained(self) -> tuple[Ints, Floats]:
         """The steps (R,) and the weights (R, B, d, d) of the runs."""
@@ -78,7 +84,7 @@ class Drawn:
             train(
                 np.array(self.tokens, dtype=object)[part].tolist(),
                 head=self.heads[part],
-                rule=self.cell.rule,
+                optimizer=self.cell.optimizer,
                 lr=float(self.lr[part].flat[0]),
                 steps=self.cell.steps,
                 init={"W": self.starts[part]},

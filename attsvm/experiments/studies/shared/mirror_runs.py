@@ -59,7 +59,7 @@ def run(config: Config) -> Result:
     for p, steps in config["steps"].items():
         path = train(
             tokens,
-            rule=f"nmirror:{p}",
+            optimizer=f"nmirror:{p}",
             head=heads,
             lr=config["lr"],
             steps=steps,
@@ -73,7 +73,7 @@ def run(config: Config) -> Result:
     for p, seed in config["own_starts"].items():
         path = train(
             tokens,
-            rule=f"nmirror:{p}",
+            optimizer=f"nmirror:{p}",
             head=heads,
             lr=config["lr"],
             steps=config["steps"][p],

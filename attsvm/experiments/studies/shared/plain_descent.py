@@ -133,7 +133,7 @@ def leading_subsets(tokens: Tokens, v: Floats) -> list[tuple[Bools, Floats]]:
 def contradicting_start(tokens: Tokens, v: Floats) -> tuple[bool, Floats]:
     """(whether some S of `leading_subsets` exists, the shortest start R V found that is proved to
     tend elsewhere for every η ≤ 1/L_W; nan where there is none)."""
-    made = prover(tokens, head=v, rule="gd", lr=1 / smoothness(tokens, v))
+    made = prover(tokens, head=v, optimizer="gd", lr=1 / smoothness(tokens, v))
     top = Selection.best(tokens, v).indices
     shape = (int(tokens.X.shape[2]), int(tokens.queries.shape[1]))
     start, least = np.full(shape, np.nan), np.inf
@@ -176,7 +176,7 @@ def _proved_selection(tokens: Tokens, v: Floats, W: Floats, lr: float) -> Ints |
         digest.update(f"{part.shape}{part.dtype}".encode() + part.tobytes())
     key = digest.digest()
     if key not in _PROVED:
-        proof = prover(tokens, head=v, rule="gd", lr=lr).prove(W, explain=False)
+        proof = prover(tokens, head=v, optimizer="gd", lr=lr).prove(W, explain=False)
         if len(_PROVED) >= _REMEMBERED:
             _PROVED.clear()
         _PROVED[key] = proof.selection if proof.proved else None

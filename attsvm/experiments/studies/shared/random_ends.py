@@ -57,13 +57,13 @@ def random_runs(config: Config, shape: Sequence[int]) -> Result:
     _, starts = _starts(config, shape)
     lr = safe_step(stack, heads)
     path = train(
-        stack, head=heads, rule="gd", lr=lr, steps=config["random_steps"], init={"W": starts}
+        stack, head=heads, optimizer="gd", lr=lr, steps=config["random_steps"], init={"W": starts}
     )
     rows = kept_records(path.steps)
     flow = train(
         stack,
         head=heads,
-        rule="ngd",
+        optimizer="ngd",
         lr=config["flow_lr"],
         steps=config["flow_steps"],
         init={"W": path.weights["W"][-1]},

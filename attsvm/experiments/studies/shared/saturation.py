@@ -3,7 +3,8 @@
 Attention of at least s on one token of every input needs leads of at least g = log(s/(1 − s)) over
 each other token, so ‖W‖ ≥ g N, N the least norm of the selection's problem. Steps of norm η with
 decoupled decay λ keep ‖W_t‖ ≤ ‖W_0‖(1 − λη)^t + (1 − (1 − λη)^t)/λ, and ‖W_0‖ + ηt without decay.
-So no run of such a rule saturates before its norm can be g N, and none does at all with λ g N ≥ 1.
+So no run of such an optimizer saturates before its norm can be g N, and none does at all with λ g N
+≥ 1.
 """
 
 from __future__ import annotations

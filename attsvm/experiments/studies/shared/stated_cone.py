@@ -100,7 +100,7 @@ def cone_as_stated(
 
 def plain_prover(tokens: Tokens, v: Floats) -> Prover:
     """Proofs for plain descent with η = 1/L_W."""
-    return prover(tokens, head=v, rule="gd", lr=1 / lipschitz(tokens, v))
+    return prover(tokens, head=v, optimizer="gd", lr=1 / lipschitz(tokens, v))
 
 
 def proofs(made: Prover, starts: Floats) -> list[ConvergenceProof]:
@@ -204,7 +204,7 @@ def stated_tests(config: Config, found: Stated, result: Result) -> list[Test]:
         zip(found.pairs, found.choices, found.cones, strict=True)
     ):
         made = plain_prover(*pair)
-        late = prover(pair[0], head=pair[1], rule="ngd", lr=config["stated_lr"])
+        late = prover(pair[0], head=pair[1], optimizer="ngd", lr=config["stated_lr"])
         places = range(k * each, (k + 1) * each)
         for b, proof in zip(places, proofs(made, one.edge()), strict=True):
             same = bool((selected(pair[0], W[-1, b]) == alpha).all())

@@ -117,7 +117,7 @@ def _grown(a: Floats, d: int, axes: tuple[int, ...] = ()) -> Floats:
 def _descended(config: Config, loop: str, stack: list[Tokens], head: Head) -> tuple[Ints, Floats]:
     """The steps of the kept records and the weights there (R, B, d, d), by one loop."""
     if loop == "exact":
-        given = {"rule": config["rule"], "lr": config["lr"], "steps": config["steps"]}
+        given = {"optimizer": config["optimizer"], "lr": config["lr"], "steps": config["steps"]}
         path = train(stack, head=head, **given)
         keep = records(config, path.steps)
         return path.steps[keep], path.weights["W"][keep]

@@ -48,13 +48,13 @@ def certified(
     return {norm: recertified(f"best.{norm}", problems, norm, result) for norm in norms}
 
 
-def trained(config: Config, model: str, rule: str, *, width: int | None = None) -> Floats:
+def trained(config: Config, model: str, optimizer: str, *, width: int | None = None) -> Floats:
     """The final matrices (B, d, dq) of a run under the linear loss."""
     tokens, heads, _ = drawn(config)
     path = train(
         tokens,
         model=model,
-        rule=rule,
+        optimizer=optimizer,
         head=heads,
         loss="linear",
         schedule="sqrt",

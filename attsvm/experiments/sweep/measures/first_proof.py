@@ -19,7 +19,7 @@ def proved_from(group: Group) -> dict[str, Any]:
     out: dict[str, list[float]] = {"proved": [], "at": [], "norm": [], "slack": [], "gap": []}
     found = group.solved(group.selected)
     for b, (t, v, c) in enumerate(zip(group.tokens, group.heads, found, strict=True)):
-        judge = prover(t, head=v, rule=group.run["rule"], lr=float(group.run["lr"]))
+        judge = prover(t, head=v, optimizer=group.run["optimizer"], lr=float(group.run["lr"]))
         places, proved = first_proved(judge, W[:, b])
         first = int(places[FIRST])
         out["proved"].append(float(proved))

@@ -24,7 +24,7 @@ def proved_to_end(group: Group, flow_lr: float = 0.02, flow_steps: int = 2000) -
         raise Unsupported("start-ends needs a family with starts, such as equal-scores")
     names = ("best", "elsewhere", "later_best", "later_elsewhere", "separable")
     out: dict[str, list[bool]] = {name: [] for name in names}
-    flow = train(group.tokens, head=group.heads, rule="ngd", lr=flow_lr, steps=flow_steps,
+    flow = train(group.tokens, head=group.heads, optimizer="ngd", lr=flow_lr, steps=flow_steps,
                  init=starts)  # fmt: skip
     found = group.solved(group.best)
     ends = flow.weights["W"][-1]

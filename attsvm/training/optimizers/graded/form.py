@@ -3,8 +3,8 @@
     G = Σ_k x_k a_k b_kᵀ,      x_k = share_k 2^power_k
 
 Written out as one array with one common factor, G loses every term below 1e-16 of the largest
-beside it. Rules that give small singular directions or entries the weight of large ones, as U Vᵀ
-and sign do, need the terms.
+beside it. Optimizers that give small singular directions or entries the weight of large ones, as U
+Vᵀ and sign do, need the terms.
 """
 
 from __future__ import annotations

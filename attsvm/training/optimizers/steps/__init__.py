@@ -1,1 +1,1 @@
-"""What rules share: scaled gradients, steepest descent, decay and schedules."""
+"""What optimizers share: scaled gradients, steepest descent, decay and schedules."""

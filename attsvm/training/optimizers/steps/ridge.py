@@ -1,4 +1,4 @@
-"""A ridge: descent on the loss and λ ‖x‖² for every block x, around a rule without a memory."""
+"""A ridge: descent on the loss and λ ‖x‖² for every block x, by an optimizer without memory."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from dataclasses import replace
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers.optimizer import Blocks, Gradient, Rule, State, Step
+from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, State, Step
 from attsvm.training.optimizers.steps.scaled import grown
 
 
-def with_ridge(rule: Rule, ridge: float) -> Rule:
-    """The rule on the loss with λ ‖x‖² more for every block x, λ = ridge; λ = 0 gives it back.
+def with_ridge(optimizer: Optimizer, ridge: float) -> Optimizer:
+    """The optimizer on the loss with λ ‖x‖² more for every block x, λ = ridge; λ = 0 gives it back.
 
     The gradient g + 2λ x is formed with the larger of both exponents taken out, so that neither
     part is lost before the other is. What a run records of loss and gradient is without the ridge.
     Unlike decay it is part of what a normalized step divides by.
     """
     if not 0 <= ridge < np.inf:
-        raise Unsupported(f"{rule.name} has the ridge {ridge}: it must be finite and not negative")
+        raise Unsupported(
+            f"{optimizer.name} has the ridge {ridge}: it must be finite and not negative"
+        )
     if ridge == 0:
-        return rule
+        return optimizer
     own = np.log(2.0 * ridge)
 
     def move(step: Step) -> tuple[Blocks, State]:
@@ -33,7 +35,7 @@ def with_ridge(rule: Rule, ridge: float) -> Rule:
             loss, pull = (scale - peak, step.gradient.direction[block]), (own - peak, x)
             direction[block] = grown(*loss) + grown(*pull)
             log_scale[block] = peak
-        return rule.move(replace(step, gradient=Gradient(direction, log_scale)))
+        return optimizer.move(replace(step, gradient=Gradient(direction, log_scale)))
 
-    name = f"{rule.name}+ridge:{ridge:g}"
-    return replace(rule, name=name, move=move, clock=None, limit=None, ridge=ridge, about=())
+    name = f"{optimizer.name}+ridge:{ridge:g}"
+    return replace(optimizer, name=name, move=move, clock=None, limit=None, ridge=ridge, about=())

@@ -1,8 +1,8 @@
-"""Rules that move along a function of the gradient, or of its running average.
+"""Optimizers that move along a function of the gradient, or of its running average.
 
     memoryless:  x ← x − η D(g)          averaged:  m ← β m + (1 − β) g,   x ← x − η D(m)
 
-with m₀ = 0 and D given by each rule: g itself, g/‖g‖, sign(g), U Vᵀ.
+with m₀ = 0 and D given by each optimizer: g itself, g/‖g‖, sign(g), U Vᵀ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.averages import Average
-from attsvm.training.optimizers.optimizer import Blocks, Rule, State, Step
+from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
 from attsvm.training.optimizers.steps.scaled import over
 
 # D(direction (B, ...), log_scale (B,)) of one block: (B, ...).
@@ -26,8 +26,8 @@ Finely = Callable[[Graded], Floats]
 
 def memoryless(
     name: str, toward: Toward, *, norm: str | None = None, finely: Finely | None = None
-) -> Rule:
-    """The rule x ← x − η D(g), block by block.
+) -> Optimizer:
+    """The optimizer x ← x − η D(g), block by block.
 
     finely: D from the graded form of a block, where there is one.
     """
@@ -47,13 +47,13 @@ def memoryless(
                 new[block] = x - over(step.lr, x) * D
         return new, step.state
 
-    return Rule(name, init, move, norm, graded=finely is not None)
+    return Optimizer(name, init, move, norm, graded=finely is not None)
 
 
 def averaged(
     name: str, average: Callable[[int], Average], beta: float, *, graded: bool = False
-) -> Rule:
-    """The rule m ← β m + (1 − β) g, x ← x − η D(m), block by block.
+) -> Optimizer:
+    """The optimizer m ← β m + (1 − β) g, x ← x − η D(m), block by block.
 
     The average spans as many orders of magnitude as the gradients do: average(ndim) says how that
     of a block with this many axes is kept, and what D is.
@@ -86,4 +86,4 @@ def averaged(
             after |= {f"{block}.{part}": value for part, value in now.items()}
         return new, after
 
-    return Rule(name, init, move, graded=graded)
+    return Optimizer(name, init, move, graded=graded)

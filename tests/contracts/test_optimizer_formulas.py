@@ -1,4 +1,4 @@
-"""Each rule against its formula written plainly, and where plain floats would fail."""
+"""Each optimizer against its formula written plainly, and where plain floats would fail."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers import Gradient, rule_of
+from attsvm.training.optimizers import Gradient, optimizer_of
 from attsvm.training.optimizers.spectral import approximate
 from tests.tolerances import ROUNDING
 from tests.zoo import orthonormal
@@ -24,12 +24,12 @@ def draws(count, *, seed=0, shape=SHAPE):
     return [rng.standard_normal(shape) for _ in range(count)]
 
 
-def run(rule, W, gradients, *, lr=LR, loss=1.0):
-    """Where the rule leads from W along gradients, each of log scale 0 unless a Gradient."""
-    params, state = {"W": W}, rule.init({"W": W})
+def run(optimizer, W, gradients, *, lr=LR, loss=1.0):
+    """Where the optimizer leads from W along gradients, each of log scale 0 unless a Gradient."""
+    params, state = {"W": W}, optimizer.init({"W": W})
     for t, g in enumerate(gradients):
         g = g if isinstance(g, Gradient) else of(g)
-        params, state = rule.update(params, g, state, lr, np.full(len(W), loss), t)
+        params, state = optimizer.update(params, g, state, lr, np.full(len(W), loss), t)
     return params["W"]
 
 
@@ -43,24 +43,26 @@ W0 = draws(1, seed=9)[0]
 
 def test_plain_formulas():
     G = draws(1)[0]
-    assert_allclose(run(rule_of("gd"), W0, [of(G, 2.0)]), W0 - STEP * np.exp(2) * G, rtol=ROUNDING)
-    assert_allclose(run(rule_of("ngd"), W0, [G]), W0 - STEP * G / frobenius(G), rtol=ROUNDING)
-    assert_array_equal(run(rule_of("sign"), W0, [G]), W0 - STEP * np.sign(G))
-    assert_array_equal(run(rule_of("gd"), W0, [of(G, -900.0)]), W0)
+    assert_allclose(
+        run(optimizer_of("gd"), W0, [of(G, 2.0)]), W0 - STEP * np.exp(2) * G, rtol=ROUNDING
+    )
+    assert_allclose(run(optimizer_of("ngd"), W0, [G]), W0 - STEP * G / frobenius(G), rtol=ROUNDING)
+    assert_array_equal(run(optimizer_of("sign"), W0, [G]), W0 - STEP * np.sign(G))
+    assert_array_equal(run(optimizer_of("gd"), W0, [of(G, -900.0)]), W0)
 
 
 def test_a_step_beyond_floats_is_not_cut():
     G = draws(1)[0]
     G[:, 0, 0] = 0.0
     for W in (
-        run(rule_of("gd"), W0, [of(G, 800.0)]),
-        run(rule_of("polyak"), W0, [of(G, -900.0)], loss=1.0),
+        run(optimizer_of("gd"), W0, [of(G, 800.0)]),
+        run(optimizer_of("polyak"), W0, [of(G, -900.0)], loss=1.0),
     ):
         assert_array_equal(W[:, 0, 0], W0[:, 0, 0])
         assert_array_equal(W.reshape(2, -1)[:, 1:], -np.inf * np.sign(G.reshape(2, -1)[:, 1:]))
-    W = run(rule_of("mirror:1.05"), np.zeros(SHAPE), [of(G, 50.0)])
+    W = run(optimizer_of("mirror:1.05"), np.zeros(SHAPE), [of(G, 50.0)])
     assert_array_equal(W, np.where(G == 0, 0.0, -np.inf * np.where(G == 0, 1.0, G)))
-    stopped = run(rule_of("gd"), W0, [of(G, 800.0)], lr=np.zeros(2))
+    stopped = run(optimizer_of("gd"), W0, [of(G, 800.0)], lr=np.zeros(2))
     assert not np.isfinite(stopped).all()
 
 
@@ -68,7 +70,7 @@ def test_a_step_beyond_floats_is_not_cut():
 def test_exponent_two_is_gradient_descent(mirror, plain):
     gradients = draws(300)
     for count in (1, 30, 300):
-        one, other = (run(rule_of(name), W0, gradients[:count]) for name in (mirror, plain))
+        one, other = (run(optimizer_of(name), W0, gradients[:count]) for name in (mirror, plain))
         assert_allclose(one, other, rtol=ROUNDING, atol=ROUNDING)
 
 
@@ -82,14 +84,14 @@ def test_mirror_is_the_papers_update(p):
                 G = G / (np.abs(G) ** q).sum(axis=(1, 2), keepdims=True) ** (1 / q)
             u = np.sign(W) * np.abs(W) ** (p - 1) - STEP * G
             W = np.sign(u) * np.abs(u) ** (1 / (p - 1))
-        assert_allclose(run(rule_of(f"{name}:{p}"), W0, gradients), W, rtol=1e3 * ROUNDING)
+        assert_allclose(run(optimizer_of(f"{name}:{p}"), W0, gradients), W, rtol=1e3 * ROUNDING)
 
 
 @pytest.mark.parametrize("p", [1.5, 3.0])
 def test_the_dual_step_of_nmirror_has_norm_lr(p):
     q = p / (p - 1)
     for G in draws(10):
-        W = run(rule_of(f"nmirror:{p}"), W0, [G])
+        W = run(optimizer_of(f"nmirror:{p}"), W0, [G])
         u = np.sign(W) * np.abs(W) ** (p - 1) - np.sign(W0) * np.abs(W0) ** (p - 1)
         assert_allclose((np.abs(u) ** q).sum(axis=(1, 2)) ** (1 / q), LR, rtol=ROUNDING)
 
@@ -97,10 +99,10 @@ def test_the_dual_step_of_nmirror_has_norm_lr(p):
 @pytest.mark.parametrize("p", ["1.001", "1.05", "10", "100"])
 @pytest.mark.parametrize("name", ["mirror", "nmirror"])
 def test_extreme_exponents_leave_zero(name, p):
-    rule, G = rule_of(f"{name}:{p}"), np.abs(draws(1)[0]) + 0.5
+    optimizer, G = optimizer_of(f"{name}:{p}"), np.abs(draws(1)[0]) + 0.5
     G[:, 0] *= -1
     steps = 8 if p == "1.001" else 40  # |u|^1000 leaves the range of floats soon after |u| = 1
-    W = run(rule, np.zeros(SHAPE), [of(G / np.abs(G).max())] * steps, lr=np.full(2, 0.2))
+    W = run(optimizer, np.zeros(SHAPE), [of(G / np.abs(G).max())] * steps, lr=np.full(2, 0.2))
     assert np.isfinite(W).all()
     # every entry has moved against its gradient, as far as a float can tell
     assert (np.sign(W) * np.sign(G) <= 0).all() and (np.abs(W).max(axis=(1, 2)) > 1).all()
@@ -110,30 +112,35 @@ def test_extreme_exponents_leave_zero(name, p):
 
 def test_mirror_does_not_stick_where_the_weight_underflows():
     # |u| = 0.2: the weight 0.2^1000 is zero in floats, u is not
-    rule, G = rule_of("mirror:1.001"), -np.ones((1, 1, 1))
+    optimizer, G = optimizer_of("mirror:1.001"), -np.ones((1, 1, 1))
     lr = np.full(1, 0.2)
-    assert run(rule, np.zeros((1, 1, 1)), [G], lr=lr) == 0
-    assert_allclose(run(rule, np.zeros((1, 1, 1)), [G] * 5, lr=lr), 1.0, rtol=1e3 * ROUNDING)
+    assert run(optimizer, np.zeros((1, 1, 1)), [G], lr=lr) == 0
+    assert_allclose(run(optimizer, np.zeros((1, 1, 1)), [G] * 5, lr=lr), 1.0, rtol=1e3 * ROUNDING)
 
 
 def test_mirror_takes_up_weights_changed_from_outside():
-    rule, (G, H) = rule_of("mirror:3"), draws(2)
+    optimizer, (G, H) = optimizer_of("mirror:3"), draws(2)
     loss = np.ones(2)
-    params, state = rule.update({"W": W0}, of(G), rule.init({"W": W0}), LR, loss, 0)
+    params, state = optimizer.update({"W": W0}, of(G), optimizer.init({"W": W0}), LR, loss, 0)
     moved = params["W"].copy()
     moved[0, 0] = 7.0
-    end, _ = rule.update({"W": moved}, of(H), state, LR, loss, 1)
-    assert_allclose(end["W"], run(rule, moved, [H]), rtol=1e2 * ROUNDING)
+    end, _ = optimizer.update({"W": moved}, of(H), state, LR, loss, 1)
+    assert_allclose(end["W"], run(optimizer, moved, [H]), rtol=1e2 * ROUNDING)
 
 
 def test_mirror_keeps_what_was_not_changed():
     # the second weight, 0.2^1000, is zero in floats; setting the first leaves its u alone
-    rule, G, lr, loss = rule_of("mirror:1.001"), -np.ones((1, 1, 2)), np.full(1, 0.2), np.ones(1)
+    optimizer, G, lr, loss = (
+        optimizer_of("mirror:1.001"),
+        -np.ones((1, 1, 2)),
+        np.full(1, 0.2),
+        np.ones(1),
+    )
     start = {"W": np.zeros((1, 1, 2))}
-    params, state = rule.update(start, of(G), rule.init(start), lr, loss, 0)
+    params, state = optimizer.update(start, of(G), optimizer.init(start), lr, loss, 0)
     params = {"W": params["W"] + [0.5, 0.0]}
     for t in range(1, 5):
-        params, state = rule.update(params, of(0.9 * G), state, lr, loss, t)
+        params, state = optimizer.update(params, of(0.9 * G), state, lr, loss, t)
     assert_allclose(params["W"][0, 0, 1], (0.2 + 4 * 0.18) ** 1000, rtol=1e3 * ROUNDING)
 
 
@@ -152,7 +159,7 @@ def plain_adam(W, gradients, *, beta1, beta2, eps):
 def test_adam_is_its_formula(betas, eps):
     gradients = [10.0 ** (k % 7 - 3) * G for k, G in enumerate(draws(100))]
     options = {"beta1": betas[0], "beta2": betas[1], "eps": eps}
-    W = run(rule_of("adam", **options), W0, gradients)
+    W = run(optimizer_of("adam", **options), W0, gradients)
     plain = plain_adam(W0, gradients, **options)
     assert_allclose(W, plain, rtol=10 * ROUNDING, atol=10 * ROUNDING)
 
@@ -163,30 +170,30 @@ def test_adam_entry_by_entry():
     then[..., 2] = 0.0
     lr = np.full(1, 0.1)
     # the second entry's first gradient is e^800 times smaller than the first entry's memory
-    W = run(rule_of("adam"), np.zeros((1, 1, 3)), [of(first), of(then, -800.0)], lr=lr)
+    W = run(optimizer_of("adam"), np.zeros((1, 1, 3)), [of(first), of(then, -800.0)], lr=lr)
     ratio = 0.1 / np.sqrt(0.001) * np.sqrt(1 - 0.999**2) / (1 - 0.9**2)
     assert_allclose(W[0, 0, 1], -0.1 * ratio, rtol=ROUNDING)
     assert W[0, 0, 2] == 0
 
 
 def test_adam_corrects_its_bias_from_its_own_first_step():
-    G, rule = draws(1)[0], rule_of("adam")
-    late, _ = rule.update({"W": W0}, of(G), rule.init({"W": W0}), LR, np.ones(2), 1000)
+    G, optimizer = draws(1)[0], optimizer_of("adam")
+    late, _ = optimizer.update({"W": W0}, of(G), optimizer.init({"W": W0}), LR, np.ones(2), 1000)
     assert_allclose(late["W"], W0 - STEP * np.sign(G), rtol=ROUNDING)
 
 
 def test_eps_is_in_true_scale():
     G = draws(1)[0]
-    assert_array_equal(run(rule_of("adam", eps=1e-8), W0, [of(G, -900.0)]), W0)
-    W = run(rule_of("adam", eps=1e-8), W0, [of(G, 50.0)])
+    assert_array_equal(run(optimizer_of("adam", eps=1e-8), W0, [of(G, -900.0)]), W0)
+    W = run(optimizer_of("adam", eps=1e-8), W0, [of(G, 50.0)])
     assert_allclose(W, W0 - STEP * np.sign(G), rtol=ROUNDING)
 
 
 def test_without_momentum_nothing_is_remembered():
     gradients = draws(10)
     for name, plain in (("signum", "sign"), ("muon", "spectral")):
-        one = run(rule_of(name, momentum=0.0), W0, gradients)
-        assert_allclose(one, run(rule_of(plain), W0, gradients), rtol=ROUNDING, atol=ROUNDING)
+        one = run(optimizer_of(name, momentum=0.0), W0, gradients)
+        assert_allclose(one, run(optimizer_of(plain), W0, gradients), rtol=ROUNDING, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("fall", [-60.0, 60.0])
@@ -205,7 +212,9 @@ def test_momentum_spans_many_orders_of_magnitude(fall):
             m = [mpf(beta) * a + (1 - mpf(beta)) * b for a, b in zip(m, g, strict=True)]
             W = W - 0.1 * np.array([float(mp.sign(x)) for x in m])
     scaled = [of(G, s - 500.0) for G, s in zip(gradients, scales, strict=True)]
-    end = run(rule_of("signum", momentum=beta), np.zeros((1, 4, 3)), scaled, lr=np.full(1, 0.1))
+    end = run(
+        optimizer_of("signum", momentum=beta), np.zeros((1, 4, 3)), scaled, lr=np.full(1, 0.1)
+    )
     assert_allclose(end.ravel(), W, rtol=ROUNDING, atol=ROUNDING)
 
 
@@ -214,7 +223,8 @@ def test_momentum_that_cancels_is_forgotten():
     G, H = draws(2)
     gradients = [of(G), of(-0.5 * G), of(H, -900.0)]
     assert_array_equal(
-        run(rule_of("signum", momentum=0.5), W0, gradients), run(rule_of("sign"), W0, [G, H])
+        run(optimizer_of("signum", momentum=0.5), W0, gradients),
+        run(optimizer_of("sign"), W0, [G, H]),
     )
 
 
@@ -224,7 +234,7 @@ def test_muon_is_its_formula():
         m = 0.95 * m + 0.05 * G
         U, _, Vt = np.linalg.svd(m, full_matrices=False)
         W = W - STEP * (U @ Vt)
-    assert_allclose(run(rule_of("muon"), W0, draws(30)), W, rtol=1e2 * ROUNDING)
+    assert_allclose(run(optimizer_of("muon"), W0, draws(30)), W, rtol=1e2 * ROUNDING)
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
@@ -234,18 +244,19 @@ def test_spectral_steps_of_planted_singular_values(shape, rank):
     U, V = (orthonormal(rng, size, rank) for size in shape)
     s = np.array([1.0, 0.7, 0.2, 0.1])[:rank]
     G, lr = ((U * s) @ V.T)[None], np.full(1, 0.5)
-    W = run(rule_of("spectral"), np.zeros((1, *shape)), [G], lr=lr)[0]
+    W = run(optimizer_of("spectral"), np.zeros((1, *shape)), [G], lr=lr)[0]
     assert_allclose(W, -0.5 * U @ V.T, atol=1e2 * ROUNDING)
     # Newton–Schulz keeps the singular vectors and brings the values near 1
     for D in (
-        -2 * run(rule_of("spectral", newton_schulz=True), np.zeros((1, *shape)), [G], lr=lr)[0],
+        -2
+        * run(optimizer_of("spectral", newton_schulz=True), np.zeros((1, *shape)), [G], lr=lr)[0],
         approximate(1e-200 * G, np.full(1, -900.0))[0],
     ):
         core = U.T @ D @ V
         assert_allclose(D, U @ core @ V.T, atol=1e2 * ROUNDING)
         assert_allclose(core, np.diag(np.diag(core)), atol=1e2 * ROUNDING)
         assert (np.diag(core) > 0.65).all() and (np.diag(core) < 1.25).all()
-    assert rule_of("spectral", newton_schulz=True).norm is None
+    assert optimizer_of("spectral", newton_schulz=True).norm is None
 
 
 @pytest.mark.parametrize("log_scale", [-600.0, 0.0, 300.0])
@@ -254,8 +265,8 @@ def test_polyak_on_a_quadratic(log_scale):
     rng = np.random.default_rng(1)
     best = {"W": rng.standard_normal((2, 4, 3)), "v": rng.standard_normal((2, 5))}
     params = {x: rng.standard_normal(a.shape) for x, a in best.items()}
-    rule, lr = rule_of("polyak"), np.array([1.0, 2.0])
-    state, start = rule.init(params), params
+    optimizer, lr = optimizer_of("polyak"), np.array([1.0, 2.0])
+    state, start = optimizer.init(params), params
     for t in range(3):
         apart = {x: params[x] - best[x] for x in best}
         loss = sum((d**2).reshape(2, -1).sum(axis=1) for d in apart.values()) / 2
@@ -264,7 +275,7 @@ def test_polyak_on_a_quadratic(log_scale):
             {"W": apart["W"], "v": apart["v"] * np.exp(-5.0)},
             {"W": np.full(2, log_scale), "v": np.full(2, log_scale + 5.0)},
         )
-        params, state = rule.update(params, scaled, state, lr, np.exp(log_scale) * loss, t)
+        params, state = optimizer.update(params, scaled, state, lr, np.exp(log_scale) * loss, t)
         for x in best:
             gap = best[x] - params[x]
             assert_allclose(gap[0], (best[x] - start[x])[0] / 2 ** (t + 1), atol=ROUNDING)
@@ -273,10 +284,12 @@ def test_polyak_on_a_quadratic(log_scale):
 
 def test_polyak_is_capped_only_when_asked():
     G = draws(1)[0]
-    W = run(rule_of("polyak", longest=3.0), W0, [of(G, -900.0)], loss=1.0)
+    W = run(optimizer_of("polyak", longest=3.0), W0, [of(G, -900.0)], loss=1.0)
     assert_allclose(W, W0 - 3.0 * G / frobenius(G), rtol=ROUNDING)
-    free, loose = (run(rule_of("polyak", **options), W0, [G]) for options in ({}, {"longest": 1e3}))
+    free, loose = (
+        run(optimizer_of("polyak", **options), W0, [G]) for options in ({}, {"longest": 1e3})
+    )
     assert_array_equal(free, loose)
-    assert_array_equal(run(rule_of("polyak"), W0, [G], loss=-1e-18), W0)
+    assert_array_equal(run(optimizer_of("polyak"), W0, [G], loss=-1e-18), W0)
     with pytest.raises(Unsupported, match="finite floor"):
-        run(rule_of("polyak"), W0, [G], loss=np.inf)
+        run(optimizer_of("polyak"), W0, [G], loss=np.inf)

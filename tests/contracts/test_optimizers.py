@@ -1,4 +1,4 @@
-"""Every rule keeps its contract: step norm, fixed points, scale, range, stacks, purity."""
+"""Every optimizer keeps its contract: step norm, fixed points, scale, range, stacks, purity."""
 
 import copy
 
@@ -7,20 +7,20 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.norms import norm_of
-from attsvm.training.optimizers import RULES, Gradient, rule_of
+from attsvm.training.optimizers import OPTIMIZERS, Gradient, optimizer_of
 from tests.tolerances import ROUNDING
 
-# Every listed rule; those with an exponent with one below and one above 2.
+# Every listed optimizer; those with an exponent with one below and one above 2.
 NAMES = tuple(
     name
-    for key in RULES
+    for key in OPTIMIZERS
     for name in ([key.replace(":P", f":{p}") for p in (1.5, 3)] if key.endswith(":P") else [key])
 )
 # Steps of these do not depend on the scale of the gradient.
 SCALE_FREE = ("ngd", "nmirror:1.5", "nmirror:3", "sign", "spectral", "signum", "muon", "adam")
 # Steps of these depend on earlier gradients.
 REMEMBERING = ("signum", "muon", "adam")
-PROMISING = tuple(name for name in NAMES if rule_of(name).norm)
+PROMISING = tuple(name for name in NAMES if optimizer_of(name).norm)
 B = 3
 SHAPES = {"W": (4, 3), "v": (5,)}
 every = pytest.mark.parametrize("name", NAMES)
@@ -39,11 +39,13 @@ def slope(seed, *, log_scale=0.0):
     return Gradient(direction, {x: log_scale + rng.uniform(-2, 2, B) for x in SHAPES})
 
 
-def run(rule, params, gradients, *, lr=0.1, loss=0.5):
+def run(optimizer, params, gradients, *, lr=0.1, loss=0.5):
     """All params along the gradients given, first to last."""
-    state, path = rule.init(params), [params]
+    state, path = optimizer.init(params), [params]
     for t, gradient in enumerate(gradients):
-        params, state = rule.update(params, gradient, state, np.full(B, lr), np.full(B, loss), t)
+        params, state = optimizer.update(
+            params, gradient, state, np.full(B, lr), np.full(B, loss), t
+        )
         path.append(params)
     return path
 
@@ -64,11 +66,11 @@ def test_the_groups_name_listed_rules():
 
 @every
 def test_names_are_kept(name):
-    assert rule_of(name).name == name
+    assert optimizer_of(name).name == name
 
 
 def test_rules_that_promise_a_norm():
-    assert {name: rule_of(name).norm for name in PROMISING} == {
+    assert {name: optimizer_of(name).norm for name in PROMISING} == {
         "ngd": "frobenius",
         "sign": "max",
         "spectral": "spectral",
@@ -78,15 +80,15 @@ def test_rules_that_promise_a_norm():
 @pytest.mark.parametrize("name", PROMISING)
 @pytest.mark.parametrize("log_scale", [-900.0, 0.0, 50.0])
 def test_a_promised_step_norm_is_met(name, log_scale):
-    rule = rule_of(name)
+    optimizer = optimizer_of(name)
     start = {x: np.zeros((B, *shape)) for x, shape in SHAPES.items()}
     lr = np.array([0.1, 2.0, 1e-3])
     for seed in range(20):
-        new, _ = rule.update(
-            start, slope(seed, log_scale=log_scale), rule.init(start), lr, np.ones(B), 0
+        new, _ = optimizer.update(
+            start, slope(seed, log_scale=log_scale), optimizer.init(start), lr, np.ones(B), 0
         )
         for x in SHAPES:
-            assert_allclose(norm_of(rule.norm).value(as_matrix(new[x])), lr, rtol=ROUNDING)
+            assert_allclose(norm_of(optimizer.norm).value(as_matrix(new[x])), lr, rtol=ROUNDING)
 
 
 @every
@@ -98,7 +100,7 @@ def test_a_zero_gradient_moves_nothing(name, how):
         gradient = Gradient(zero, gradient.log_scale)
     else:
         gradient = Gradient(gradient.direction, {x: np.full(B, -np.inf) for x in SHAPES})
-    for params in run(rule_of(name), start, [gradient] * 5):
+    for params in run(optimizer_of(name), start, [gradient] * 5):
         close(params, start)
 
 
@@ -106,7 +108,7 @@ def test_a_zero_gradient_moves_nothing(name, how):
 def test_one_instance_and_one_block_can_stand_still(name):
     start, gradient = point(0), slope(0)
     gradient.log_scale["W"][1] = -np.inf
-    end = run(rule_of(name), start, [gradient])[-1]
+    end = run(optimizer_of(name), start, [gradient])[-1]
     moved = {x: np.abs(end[x] - start[x]).reshape(B, -1).max(axis=1) for x in SHAPES}
     assert (moved["W"] > ROUNDING).tolist() == [True, False, True]
     assert (moved["v"] > ROUNDING).all()
@@ -116,7 +118,7 @@ def test_one_instance_and_one_block_can_stand_still(name):
 def test_the_first_step_goes_down(name):
     for seed in range(5):
         start, gradient = point(seed), slope(seed)
-        end = run(rule_of(name), start, [gradient], lr=1e-3)[-1]
+        end = run(optimizer_of(name), start, [gradient], lr=1e-3)[-1]
         for x in SHAPES:
             fall = (gradient.direction[x] * (end[x] - start[x])).reshape(B, -1).sum(axis=1)
             assert (fall < 0).all()
@@ -127,7 +129,7 @@ def test_the_first_step_goes_down(name):
 def test_normalized_rules_do_not_notice_the_scale(name, shift):
     plain = [slope(seed) for seed in range(10)]
     shifted = [slope(seed, log_scale=shift) for seed in range(10)]
-    one, other = (run(rule_of(name), point(0), g)[-1] for g in (plain, shifted))
+    one, other = (run(optimizer_of(name), point(0), g)[-1] for g in (plain, shifted))
     close(other, one, rtol=10 * ROUNDING)  # logarithms near 800 carry 800 units of rounding
 
 
@@ -136,14 +138,14 @@ def test_normalized_rules_do_not_notice_the_scale(name, shift):
 def test_normalized_rules_do_not_notice_the_size_of_the_direction(name, size):
     plain = [slope(seed) for seed in range(10)]
     sized = [Gradient({x: size * G for x, G in g.direction.items()}, g.log_scale) for g in plain]
-    one, other = (run(rule_of(name), point(0), g)[-1] for g in (plain, sized))
+    one, other = (run(optimizer_of(name), point(0), g)[-1] for g in (plain, sized))
     close(other, one, rtol=10 * ROUNDING)
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(SCALE_FREE)))
 def test_the_others_do_notice_it(name):
     one, other = (
-        run(rule_of(name), point(0), [slope(0, log_scale=s)])[-1]["W"] for s in (0.0, -1.0)
+        run(optimizer_of(name), point(0), [slope(0, log_scale=s)])[-1]["W"] for s in (0.0, -1.0)
     )
     assert np.abs(one - other).max() > ROUNDING
 
@@ -155,7 +157,7 @@ def test_no_step_leaves_the_range_of_floats(name, log_scale):
     # a loss near its floor is about the square of its gradient, so far as floats go
     loss = np.exp(max(2 * log_scale, -700.0))
     for start in (point(0), point(0, size=0.0), point(0, size=1e-200)):
-        for params in run(rule_of(name), start, gradients, loss=loss):
+        for params in run(optimizer_of(name), start, gradients, loss=loss):
             assert all(np.isfinite(x).all() for x in params.values())
 
 
@@ -165,38 +167,38 @@ def test_scales_may_differ_by_any_amount_within_a_stack(name):
     for gradient in gradients:
         for s in gradient.log_scale.values():
             s += [-900.0, 0.0, 50.0]
-    path = run(rule_of(name), point(0), gradients, loss=1e-300)
+    path = run(optimizer_of(name), point(0), gradients, loss=1e-300)
     assert all(np.isfinite(x).all() for params in path for x in params.values())
 
 
 @every
 def test_a_stack_is_its_instances(name):
-    rule, gradients = rule_of(name), [slope(seed) for seed in range(10)]
+    optimizer, gradients = optimizer_of(name), [slope(seed) for seed in range(10)]
     lr, loss = np.array([0.1, 0.02, 0.5]), np.array([0.3, 0.0, 2.0])
-    params, state = point(0), rule.init(point(0))
+    params, state = point(0), optimizer.init(point(0))
     alone = [{x: p[b : b + 1] for x, p in params.items()} for b in range(B)]
-    states = [rule.init(params) for params in alone]
+    states = [optimizer.init(params) for params in alone]
     for t, g in enumerate(gradients):
-        params, state = rule.update(params, g, state, lr, loss, t)
+        params, state = optimizer.update(params, g, state, lr, loss, t)
         for b in range(B):
             one = slice(b, b + 1)
             part = Gradient(
                 {x: G[one] for x, G in g.direction.items()},
                 {x: s[one] for x, s in g.log_scale.items()},
             )
-            alone[b], states[b] = rule.update(alone[b], part, states[b], lr[one], loss[one], t)
+            alone[b], states[b] = optimizer.update(alone[b], part, states[b], lr[one], loss[one], t)
     close({x: np.concatenate([p[x] for p in alone]) for x in SHAPES}, params)
 
 
 @every
 def test_arguments_are_left_as_they_are(name):
-    rule, gradient, lr, loss = rule_of(name), slope(0), np.full(B, 0.1), np.full(B, 0.5)
+    optimizer, gradient, lr, loss = optimizer_of(name), slope(0), np.full(B, 0.1), np.full(B, 0.5)
     params = point(0)
-    state = rule.init(params)
+    state = optimizer.init(params)
     for t in range(3):
         arguments = (params, gradient.direction, gradient.log_scale, state, lr, loss)
         before = copy.deepcopy(arguments)
-        params, state = rule.update(params, gradient, state, lr, loss, t)
+        params, state = optimizer.update(params, gradient, state, lr, loss, t)
         same(arguments, before)
 
 
@@ -216,23 +218,23 @@ def same(one, other):
 
 @every
 def test_states_are_flat_dicts_of_arrays(name):
-    rule, params, lr = rule_of(name), point(0), np.full(B, 0.1)
-    fresh = rule.init(params)
-    _, state = rule.update(params, slope(0), fresh, lr, np.ones(B), 0)
+    optimizer, params, lr = optimizer_of(name), point(0), np.full(B, 0.1)
+    fresh = optimizer.init(params)
+    _, state = optimizer.update(params, slope(0), fresh, lr, np.ones(B), 0)
     assert fresh.keys() == state.keys()
     # as it comes back from a file
     saved = {key: np.array(value) for key, value in state.items()}
     assert all(value.dtype.kind in "fi" for value in saved.values())
-    ends = [rule.update(params, slope(1), s, lr, np.ones(B), 1)[0] for s in (state, saved)]
+    ends = [optimizer.update(params, slope(1), s, lr, np.ones(B), 1)[0] for s in (state, saved)]
     same(*ends)
 
 
 @every
 def test_an_update_is_a_function_of_its_arguments(name):
-    rule, start, gradients = rule_of(name), point(0), [slope(seed) for seed in range(5)]
-    same(run(rule, start, gradients)[-1], run(rule, start, gradients)[-1])
-    # what a rule remembers is in its state: from a fresh one the second step is a first step
-    again = run(rule, run(rule, start, gradients[:1])[-1], gradients[1:2])[-1]
-    once = run(rule, start, gradients[:2])[-1]
+    optimizer, start, gradients = optimizer_of(name), point(0), [slope(seed) for seed in range(5)]
+    same(run(optimizer, start, gradients)[-1], run(optimizer, start, gradients)[-1])
+    # what an optimizer remembers is in its state: from a fresh one the second step is a first step
+    again = run(optimizer, run(optimizer, start, gradients[:1])[-1], gradients[1:2])[-1]
+    once = run(optimizer, start, gradients[:2])[-1]
     gap = max(np.abs(again[x] - once[x]).max() for x in SHAPES)
     assert (gap > ROUNDING) == (name in REMEMBERING)

@@ -1,4 +1,4 @@
-"""Each rule's run has its largest margin share in its own norm."""
+"""Each optimizer's run has its largest margin share in its own norm."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def made():
     return certified()
 
 
-@pytest.mark.parametrize(("model", "rule"), OWN)
-def test_the_own_norm_has_the_largest_margin_share(made, model, rule):
-    share = shares(*made, model, rule)
-    own = OWN[model, rule]
+@pytest.mark.parametrize(("model", "optimizer"), OWN)
+def test_the_own_norm_has_the_largest_margin_share(made, model, optimizer):
+    share = shares(*made, model, optimizer)
+    own = OWN[model, optimizer]
     assert max(share, key=lambda norm: share[norm]) == own, share
     assert share[own] > 0.98, share
