@@ -45,14 +45,14 @@ class BadSelection(AttsvmError, ValueError):
     """
 
 
-class Inseparable(AttsvmError):
+class Infeasible(AttsvmError):
     """No matrix meets the margins: `Certificate.require` raises it, the proof in hand.
 
     >>> import attsvm
     >>> between = attsvm.Tokens([[[1.0], [-1.0], [0.0]]])
     >>> try:
     ...     attsvm.solve(attsvm.Problem.of(between, [2])).require()
-    ... except attsvm.Inseparable as error:
+    ... except attsvm.Infeasible as error:
     ...     print(error)
     no W meets the rows (exact proof: whole numbers combine them to zero)
     """

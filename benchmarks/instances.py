@@ -17,7 +17,7 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from benchmarks.task import Size, Training
 
-# Redraws after which a size counts as inseparable.
+# Redraws after which a size counts as infeasible.
 _MOST = 100
 # Tokens are made in blocks of about this many numbers, so that no second copy of X is needed.
 _BLOCK = 1 << 22
@@ -26,7 +26,7 @@ Arrays = dict[str, Any]
 
 
 def random_selection(seed: int, size: Size, *, stack: int) -> Arrays:
-    """Random tokens with a random selection; a problem that is inseparable is drawn again."""
+    """Random tokens with a random selection; a problem that is infeasible is drawn again."""
     rng = np.random.default_rng(seed)
     found = [_separable(rng, size) for _ in range(stack)]
     X, z, alpha = (np.stack(part) for part in zip(*found, strict=True))

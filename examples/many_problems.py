@@ -30,7 +30,7 @@ for d in (2, 3, 4, 5, 6, 8, 12):
     norm = np.median([one.upper for one in solved])
     gap = max(one.gap for one in solved)
     print(
-        f"{d:3d}   {len(solved):10d}   {status.count('inseparable'):10d}"
+        f"{d:3d}   {len(solved):10d}   {status.count('infeasible'):10d}"
         f"   {status.count('stalled'):4d}   {norm:17.4f}   {gap:11.1e}"
     )
 

@@ -215,7 +215,7 @@ def _selection(norm, kind, W, delta, z, lam, rng):
 KINDS = ("plain", "prompt", "masked", "sets", "zeros", "levels", "degenerate")
 
 
-def inseparable():
+def infeasible():
     """name -> a problem that no W meets, built from the multipliers that prove it."""
     rng = np.random.default_rng(7)
     D, z = rng.standard_normal((3, 4)), rng.standard_normal(3)

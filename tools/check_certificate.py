@@ -10,7 +10,7 @@ upper: the norm of W, moved by the least Frobenius change so that ties and margi
     all c and c_error are 0, only margins with b = 0 need the move: W is then scaled to the others.
 budget C < ∞ (soft margin): the bounds are of ½‖W‖² + C Σ max(0, b_k − ⟨A_k, W⟩) under the ties:
     lower ≤ worth − ½‖G‖²_dual with 0 ≤ λ ≤ C, and upper ≥ that value at W moved on to the ties.
-optimal: upper ≤ lower (1 + tolerance). inseparable, proof exact: integers (`farkas`) in place of
+optimal: upper ≤ lower (1 + tolerance). infeasible, proof exact: integers (`farkas`) in place of
     (λ, μ) have G = 0 and worth > 0: no W exists. Proof numerical: lower, and G = 0 to rounding.
 Norms are bounded from above by rationals, so an error in them refuses a file and never passes it.
 Exit code: 0 when every claim holds, 5 when one is false or not proved, 2 for an unreadable file.
@@ -26,7 +26,7 @@ import numpy as np
 Array = np.ndarray
 BITS = 192  # kept where roots and powers are rounded up
 DUAL = dict(frobenius="frobenius", nuclear="spectral", spectral="nuclear", l1="max", max="l1")
-STATUS = {"optimal": ("",), "stalled": ("",), "inseparable": ("exact", "numerical")}
+STATUS = {"optimal": ("",), "stalled": ("",), "infeasible": ("exact", "numerical")}
 # Arrays by type and axes; equal letters are equal lengths (m margins, l ties, W is d x q).
 ARRAYS = """f:nd keys; f:gq queries; f:dq W; i:m hi lo query; i:l tie_hi tie_lo tie_query; f:m b
     multipliers; f:l c c_error tie_multipliers; f: lower upper tolerance budget residual; i: width;
@@ -161,7 +161,7 @@ def check(f: SimpleNamespace) -> str:
         y = np.array([Fraction(int(x), unit) for x in f.farkas], object)
     need(all(0 <= x * unit <= C for x in y[:m]), "a multiplier is negative or beyond the budget")
     G, worth = product(A.T, y).reshape(-1, z.shape[1]), sum(goal * y - error * abs(y))
-    if f.status == "inseparable":
+    if f.status == "infeasible":
         need(hard and f.upper == math.inf and not W.size, "no W is claimed, yet one is bounded")
         size = above("l1", product(abs(A).T, abs(y))) * (f.proof == "numerical")
         zero = above("frobenius", G) <= size * Fraction(8 * len(A) + 64, 2**53)

@@ -25,7 +25,7 @@ from attsvm._utils.card import Card
 from attsvm._utils.expected import flag
 from attsvm._utils.lazy import lazy
 from attsvm._utils.result import Table, draw
-from attsvm.errors import Inseparable, NotConverged
+from attsvm.errors import Infeasible, NotConverged
 from attsvm.norms import Norm
 from attsvm.norms.matrix import Nuclear
 from attsvm.norms.norm import UNIT
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
 
-Status = Literal["optimal", "inseparable", "stalled"]
+Status = Literal["optimal", "infeasible", "stalled"]
 Proof = Literal["numerical", "exact"]
 
 
@@ -58,7 +58,7 @@ class Certificate(Table):
     Σ bλ + Σ cμ, and λ_k is the growth of the least norm with b_k. `upper` is inf without a
     feasible W. With a budget C the bounds are of ½‖W‖² + C Σ ξ instead, and λ is not scaled.
 
-    An `inseparable` problem has no W at all when `proof` is "exact": then `lower` is inf and
+    An `infeasible` problem has no W at all when `proof` is "exact": then `lower` is inf and
     `farkas` (m + l,) holds whole numbers, not negative on margins, that combine the rows to exactly
     zero and their right-hand sides to more. With a "numerical" proof no W of norm below `lower`
     exists, which is all that is known. Where the problem's ties carry an error the bounds are of
@@ -146,7 +146,7 @@ class Certificate(Table):
     @property
     def message(self) -> str:
         """One sentence on what is proved."""
-        if self.status == "inseparable":
+        if self.status == "infeasible":
             if self.proof == "exact":
                 why = equal_tokens(self.problem)
                 return (
@@ -169,9 +169,9 @@ class Certificate(Table):
         )
 
     def require(self) -> Certificate:
-        """The certificate itself. Raises Inseparable or NotConverged unless it is optimal."""
-        if self.status == "inseparable":
-            raise Inseparable(self.message)
+        """The certificate itself. Raises Infeasible or NotConverged unless it is optimal."""
+        if self.status == "infeasible":
+            raise Infeasible(self.message)
         if self.status == "stalled":
             raise NotConverged(f"{self.message} (asked for {self.tolerance:.1e})")
         return self
@@ -266,7 +266,7 @@ def seal(
         lower = 0.0
     status: Status = "stalled"
     if proof is not None:
-        status = "inseparable"
+        status = "infeasible"
     elif upper == 0.0 or upper <= lower * (1 + tolerance):
         status = "optimal"
     record: Certificate = object.__new__(Certificate)

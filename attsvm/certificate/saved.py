@@ -45,7 +45,7 @@ _REAL = {
 }
 # These may be infinite: nothing feasible is known, no budget, a proof that no W exists.
 _INFINITE = ("lower", "upper", "budget")
-_STATUSES = ("optimal", "inseparable", "stalled")
+_STATUSES = ("optimal", "infeasible", "stalled")
 _PROOFS = ("", "numerical", "exact")
 # Keys keep their places, so that rows keep their names, up to this many places a key in use.
 _PLACES = 16
@@ -253,7 +253,7 @@ def _check_claims(file: Path, found: dict[str, Any], problem: Problem) -> None:
     status, proof = str(found["status"]), str(found["proof"])
     if status not in _STATUSES:
         raise BadTokens(f"{file}: unknown status {status!r}; known are {', '.join(_STATUSES)}")
-    if proof not in _PROOFS or bool(proof) != (status == "inseparable"):
+    if proof not in _PROOFS or bool(proof) != (status == "infeasible"):
         raise BadTokens(f"{file}: proof is {proof!r} with status {status}")
     for name in ("tolerance", "budget"):
         if not found[name] > 0:

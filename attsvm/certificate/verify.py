@@ -66,8 +66,8 @@ class Check(Result):
 def compare(claim: Certificate, again: Certificate) -> Check:
     """The Check of a certificate against the one recomputed in floats from its own pair."""
     reason = ""
-    if claim.status == "inseparable":
-        if again.status != "inseparable":
+    if claim.status == "infeasible":
+        if again.status != "infeasible":
             reason = f"the multipliers leave {again.residual:.1e} of the rows: not a proof"
     elif claim.lower > again.lower * (1 + _SLACK):
         reason = f"lower is {claim.lower!r}, the multipliers prove {again.lower!r}"
@@ -98,8 +98,8 @@ def verify_exactly(certificate: Certificate) -> Check:
     if certificate.proof != "exact" and (certificate.multipliers < 0).any():
         k = int((certificate.multipliers < 0).argmax())
         return Check(False, f"multiplier {k} is negative", 0.0, np.inf, "exact")
-    if certificate.status == "inseparable":
-        return _inseparable(certificate)
+    if certificate.status == "infeasible":
+        return _infeasible(certificate)
     soft = np.isfinite(certificate.budget)
     least, said = (_soft_lower if soft else _lower)(certificate)
     lower = float_below(least)
@@ -157,7 +157,7 @@ def _upper(certificate: Certificate) -> Upper:
     return exact_upper(certificate.problem, certificate.norm, certificate.W)
 
 
-def _inseparable(certificate: Certificate) -> Check:
+def _infeasible(certificate: Certificate) -> Check:
     """The Check of a claim that no W exists, or (numerical) none of norm below `lower`."""
     problem, lam, mu = certificate.problem, certificate.multipliers, certificate.tie_multipliers
     if certificate.proof == "exact":

@@ -58,6 +58,9 @@ for _command in app.registered_commands:
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
 
+# Options by the names they had in 0.2.
+RENAMED = {"--rule": "--optimizer"}
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -114,11 +117,13 @@ def _run(words: Sequence[str]) -> NoReturn:
             code = app(args=words, standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except AttsvmError as error:
-        status = {3: "inseparable", 4: "stalled"}.get(error.exit_code)
+        status = {3: "infeasible", 4: "stalled"}.get(error.exit_code)
         if status and "--json" in words:
             print_json({"status": status, "message": str(error)})
         stop(error, error.exit_code)
     except ParseError as error:
+        if new := RENAMED.get(getattr(error, "option_name", "")):
+            stop(f"the option {error.option_name} is now called {new}", 2)  # type: ignore[attr-defined]
         stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         stop("stopped", 130)

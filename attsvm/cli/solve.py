@@ -24,7 +24,7 @@ from attsvm.cli.parts.options import (
     read_norm,
     show,
 )
-from attsvm.errors import Inseparable, Unsupported
+from attsvm.errors import Infeasible, Unsupported
 
 
 @app.command("solve", epilog="Example: attsvm solve tokens.npz --norm nuclear --out best.npz")
@@ -89,7 +89,7 @@ def solve_command(
     else:
         try:
             rows = archive.problem(problem)
-        except Inseparable:  # of the decoder, which the relaxed problem needs: show that proof
+        except Infeasible:  # of the decoder, which the relaxed problem needs: show that proof
             problem, rows, C, method = "labels", archive.problem("labels"), None, None
         with working(f"solving {rows.m} margins"):
             best = solve(rows, geometry, tol=tol, C=C, solver=method)

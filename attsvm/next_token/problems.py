@@ -78,9 +78,9 @@ class Columns(Result):
 
     @property
     def status(self) -> str:
-        """The worst of the pieces': inseparable, stalled, optimal."""
+        """The worst of the pieces': infeasible, stalled, optimal."""
         states = {piece.status for piece in self.pieces}
-        return next((s for s in ("inseparable", "stalled") if s in states), "optimal")
+        return next((s for s in ("infeasible", "stalled") if s in states), "optimal")
 
     @property
     def message(self) -> str:

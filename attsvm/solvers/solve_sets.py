@@ -62,7 +62,7 @@ class SetChoice(Result):
 
     winners (n,), the certificate of their problem, and `lower`: a bound below the least norm
     over all choices; solved, total: how many problems were solved, and how many choices there are.
-    When every choice is proved inseparable, winners is the last prefix (its first inputs' winners)
+    When every choice is proved infeasible, winners is the last prefix (its first inputs' winners)
     that was, with its proof: one of several, all found on the way; `lower` is then inf if all of
     them are exact. A choice with a numerical proof counts with the norm up to which it is one.
 
@@ -109,7 +109,7 @@ def solve_sets(
 
     A union of convex problems, one for each choice of winners. Winners are fixed input by input;
     the rows of the first inputs alone bound every choice that starts so from below, and a branch
-    whose bound reaches the best norm found is cut, and so is one proved inseparable; with a
+    whose bound reaches the best norm found is cut, and so is one proved infeasible; with a
     numerical proof its bound stays in `lower`. At most `most` problems are solved.
 
     Theory: nonlinear heads, as recalled [tarzanagh2023maxmargin].
@@ -162,7 +162,7 @@ def solve_sets(
             solved += 1
             if progress is not None:
                 progress(solved)
-            if found is not None and found.status == "inseparable":
+            if found is not None and found.status == "infeasible":
                 proof = (child, found)
                 lower = min(lower, found.lower)  # inf where the proof is exact
                 continue

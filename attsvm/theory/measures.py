@@ -20,7 +20,7 @@ from attsvm._utils.arrays import Floats, numbers, rectangular
 from attsvm._utils.expected import expect, listed, number, positive
 from attsvm.certificate import Certificate
 from attsvm.certificate.bounds import above, margin_error, worst_margin
-from attsvm.errors import BadTokens, Inseparable, NotConverged, Unsupported
+from attsvm.errors import BadTokens, Infeasible, NotConverged, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm
 from attsvm.norms.matrix import singular
@@ -143,8 +143,8 @@ def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]
 def _check(certificate: Certificate) -> None:
     """Raises Unsupported unless this certificate defines a margin share."""
     expect(certificate, Certificate, "target", make="solve(problem) gives one")
-    if certificate.status == "inseparable":
-        raise Inseparable(certificate.message)
+    if certificate.status == "infeasible":
+        raise Infeasible(certificate.message)
     if certificate.problem.ties:
         raise Unsupported("a problem with ties has no margin share: compare with correlation")
     if isfinite(certificate.budget):
@@ -286,7 +286,7 @@ def _target(target: Target) -> Floats:
     """The matrix (d, dq) of a Certificate, (B, d, dq) of a list of them, or an array's own."""
     if isinstance(target, Certificate):
         if target.W is None:
-            kind = Inseparable if target.status == "inseparable" else NotConverged
+            kind = Infeasible if target.status == "infeasible" else NotConverged
             raise kind(target.message)
         return target.W
     if isinstance(target, Sequence) and target and isinstance(target[0], Certificate):

@@ -111,10 +111,10 @@ def test_soft_margin_equals_scikit_learn_and_cvxpy(C, flip):
     assert best.lower * (1 - ORACLE) <= oracle <= best.upper * (1 + ORACLE)
 
 
-def test_soft_margin_of_inseparable_tokens():
+def test_soft_margin_of_infeasible_tokens():
     tokens, _ = sphere_tokens(6, 5, 2, seed=1)
     problem = chosen(tokens, [0] * 6)
-    assert solve(problem).status == "inseparable"
+    assert solve(problem).status == "infeasible"
     for C in (0.1, 10.0):
         best = solve(problem, C=C).require()
         D, z = problem.differences(), problem.queries[problem.query]

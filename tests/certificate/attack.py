@@ -126,7 +126,7 @@ def outcome(pair: int, made: Case, truth: Truth | None, norm: str) -> Outcome:
     if tight is not None:
         claims.append(tight)
     open_claims = tuple(claim for claim in claims if claim.verdict != "TRUE")
-    word = f" {certificate.proof}" if certificate.status == "inseparable" else ""
+    word = f" {certificate.proof}" if certificate.status == "infeasible" else ""
     return Outcome(pair, name, norm, certificate.status + word, open_claims)
 
 

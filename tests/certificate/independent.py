@@ -50,7 +50,7 @@ def judge(certificate: Any, truth: Truth, *, handed: Any = None) -> list[Claim]:
     lower = _lower(certificate, truth, norm)
     upper = _upper(certificate, truth, norm)
     claims = [lower, upper, _status(certificate, truth, lower, upper)]
-    if certificate.status == "inseparable":
+    if certificate.status == "infeasible":
         claims.append(_handed(truth, handed))
         if certificate.proof != "exact":
             said = IMPOSSIBLE in certificate.message
@@ -132,8 +132,8 @@ def _about(truth: Truth) -> str:
 def _status(certificate: Any, truth: Truth, lower: Claim, upper: Claim) -> Claim:
     """The status against the bounds that were shown."""
     status = certificate.status
-    if status == "inseparable":
-        return _inseparable(certificate, truth, lower)
+    if status == "infeasible":
+        return _infeasible(certificate, truth, lower)
     if status != "optimal":
         known = status == "stalled"
         return Claim("status", TRUE if known else FALSE, "" if known else f"status {status!r}")
@@ -148,18 +148,18 @@ def _status(certificate: Any, truth: Truth, lower: Claim, upper: Claim) -> Claim
     return Claim("status", UNPROVEN, "one of the bounds is not shown")
 
 
-def _inseparable(certificate: Any, truth: Truth, lower: Claim) -> Claim:
-    """'inseparable': by a vector, or up to the norm that `lower` names."""
+def _infeasible(certificate: Any, truth: Truth, lower: Claim) -> Claim:
+    """'infeasible': by a vector, or up to the norm that `lower` names."""
     if np.isfinite(certificate.upper) or certificate.W is not None:
-        return Claim("status", FALSE, "called inseparable beside a W")
+        return Claim("status", FALSE, "called infeasible beside a W")
     if certificate.proof == "numerical":
         if lower.verdict == TRUE and certificate.lower > 0:
             return Claim("status", TRUE, "")
         return Claim("status", lower.verdict if certificate.lower > 0 else FALSE, lower.reason)
     if certificate.proof != "exact":
-        return Claim("status", FALSE, f"called inseparable with proof {certificate.proof!r}")
+        return Claim("status", FALSE, f"called infeasible with proof {certificate.proof!r}")
     if truth.feasible:
-        return Claim("status", FALSE, "called inseparable, and a W exists")
+        return Claim("status", FALSE, "called infeasible, and a W exists")
     vector = getattr(certificate, "farkas", None)
     if vector is not None:
         weights = np.array([int(v) for v in vector], dtype=object)
@@ -174,7 +174,7 @@ def _inseparable(certificate: Any, truth: Truth, lower: Claim) -> Claim:
 
 
 def _handed(truth: Truth, W: Any) -> Claim:
-    """Whoever hands over a feasible W is never told that the problem is inseparable."""
+    """Whoever hands over a feasible W is never told that the problem is infeasible."""
     point = point_of(W) if W is not None and np.isfinite(W).all() else None
     wrong = point is not None and meets(truth.rows, point)
     return Claim("handed", FALSE if wrong else TRUE, "a feasible W was handed over" * wrong)

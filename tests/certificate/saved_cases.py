@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Problem, float | None]] = {
         Problem.from_rows([X[0, 0], X[0, 0], -X[0, 0]], [Z[0], Z[1], Z[0] + Z[1]]), None,
     ),
 }  # fmt: skip
-INSEPARABLE = ("a line", "a rough line", "equal tokens", "a rough sum")
+INFEASIBLE = ("a line", "a rough line", "equal tokens", "a rough sum")
 
 
 @cache

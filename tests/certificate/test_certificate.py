@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from attsvm import (
     BadTokens,
     ConvergenceWarning,
-    Inseparable,
+    Infeasible,
     NotConverged,
     Problem,
     Tokens,
@@ -18,7 +18,7 @@ from attsvm import (
 )
 from attsvm.norms import norm_of
 from tests.tolerances import EXACTLY, FORGED, ROUNDING, SLOPE, STEP
-from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, inseparable, known, near
+from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, infeasible, known, near
 
 every = pytest.mark.parametrize("norm", NORMS)
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -110,20 +110,20 @@ def test_a_forged_certificate_is_refused(norm, kind, exact):
     assert not replace(best, W=-best.W).verify(exact=exact).ok
 
 
-def test_a_solvable_problem_is_not_passed_off_as_inseparable():
+def test_a_solvable_problem_is_not_passed_off_as_infeasible():
     zoo = known("frobenius")
     best = of(zoo)
-    lie = replace(best, status="inseparable", W=None, upper=np.inf, proof="numerical")
+    lie = replace(best, status="infeasible", W=None, upper=np.inf, proof="numerical")
     assert not lie.verify().ok and not lie.verify(exact=True).ok
 
 
-@pytest.mark.parametrize("case", inseparable())
+@pytest.mark.parametrize("case", infeasible())
 def test_require_raises_with_the_proof_in_words(case):
-    end = solve(inseparable()[case])
+    end = solve(infeasible()[case])
     # Rounding has broken the dependence of these two: floats of norm 1e14 and more might do.
     broken = case in ("queries", "simplex")
     said = "no W of norm below .* not decided" if broken else "no W meets the rows"
-    with pytest.raises(Inseparable, match=said):
+    with pytest.raises(Infeasible, match=said):
         end.require()
     assert end.gap == np.inf and end.rank is None and end.margins.size == 0
     assert end.proof == ("numerical" if broken else "exact")
@@ -166,7 +166,7 @@ def test_nearly_opposite_rows_are_solved(angle):
 def test_a_token_close_to_the_kept_one_is_separable(eps):
     zoo = near(eps)
     best = of(zoo)
-    assert best.status != "inseparable" and agrees(best, zoo.least)
+    assert best.status != "infeasible" and agrees(best, zoo.least)
     assert solve(zoo.problem, tol=STEP).status == "optimal"
 
 
@@ -190,7 +190,7 @@ def test_rank_and_texts():
     assert best.rank == 3 <= best.rank_bound == 3
     assert "optimal: nuclear norm in [2.5" in repr(best)
     assert "<table" in best._repr_html_() and "optimal" in best._repr_html_()
-    assert "none" in solve(inseparable()["opposite"])._repr_html_()
+    assert "none" in solve(infeasible()["opposite"])._repr_html_()
 
 
 @every
@@ -231,8 +231,8 @@ def test_tokens_that_coincide_are_named(several):
     kept[0, 2] = kept[1, 3] = True
     kept[1, 0] = several
     best = solve(Problem.of(Tokens(X), kept))
-    assert best.status == "inseparable" and best.proof == "exact"
-    with pytest.raises(Inseparable, match=r"the keys of tokens 3 and 7 of input 1 are equal \("):
+    assert best.status == "infeasible" and best.proof == "exact"
+    with pytest.raises(Infeasible, match=r"the keys of tokens 3 and 7 of input 1 are equal \("):
         best.require()
     X[1, 7] += 1e-3
     assert solve(Problem.of(Tokens(X), kept)).status == "optimal"

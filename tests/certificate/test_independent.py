@@ -78,9 +78,9 @@ def test_an_impossible_problem_called_optimal_is_false(norm: str) -> None:
 
 
 @pytest.mark.parametrize("proof", ["exact", "numerical", None])
-def test_a_possible_problem_called_inseparable_is_false(proof: Any) -> None:
+def test_a_possible_problem_called_infeasible_is_false(proof: Any) -> None:
     found = solve(POSSIBLE)
-    forged = replace(found, status="inseparable", proof=proof, W=None, upper=np.inf, lower=1e14)
+    forged = replace(found, status="infeasible", proof=proof, W=None, upper=np.inf, lower=1e14)
     given = verdicts(forged, Truth(POSSIBLE), handed=np.array([[1.0], [1.0]]))
     assert given["lower"] == given["status"] == given["handed"] == FALSE
 
@@ -92,7 +92,7 @@ def test_a_numerical_proof_may_not_say_that_no_w_exists() -> None:
 
         message = "no W meets the rows"
 
-    found = replace(solve(POSSIBLE), status="inseparable", proof="numerical", W=None, upper=np.inf)
+    found = replace(solve(POSSIBLE), status="infeasible", proof="numerical", W=None, upper=np.inf)
     assert verdicts(Loud(), Truth(POSSIBLE))["message"] == FALSE  # type: ignore[arg-type]
 
 
@@ -104,7 +104,7 @@ def test_only_a_vector_that_contradicts_is_a_proof(vector: list[int]) -> None:
 
         farkas = np.array(vector, dtype=object)
 
-    found = replace(solve(IMPOSSIBLE), status="inseparable", proof="exact")
+    found = replace(solve(IMPOSSIBLE), status="infeasible", proof="exact")
     right = len(set(vector)) == 1 and vector[0] > 0 and len(vector) == 2
     given = verdicts(Shown(), Truth(IMPOSSIBLE))["status"]  # type: ignore[arg-type]
     assert given == (TRUE if right else FALSE)

@@ -13,7 +13,7 @@ from attsvm import BadTokens, Certificate, ConvergenceWarning, Problem, Selectio
 from attsvm.certificate.saved import decimal, integer
 from attsvm.norms.frobenius import Frobenius
 from attsvm.problem.tokens import Tokens
-from tests.certificate.saved_cases import CASES, INSEPARABLE, NORMS, TOKENS, solved
+from tests.certificate.saved_cases import CASES, INFEASIBLE, NORMS, TOKENS, solved
 from tests.tolerances import FORGED_SLIGHTLY
 
 EVERY = [
@@ -53,7 +53,7 @@ def test_comes_back(tmp_path, case, norm):
         assert getattr(back, name) == getattr(first, name), name
     for name in ("multipliers", "tie_multipliers"):
         assert np.array_equal(getattr(back, name), getattr(first, name)), name
-    assert (back.W is None) == (first.W is None) == (case in INSEPARABLE)
+    assert (back.W is None) == (first.W is None) == (case in INFEASIBLE)
     if first.W is not None:
         assert np.array_equal(back.W, first.W)
     old, new = first.problem, back.problem
@@ -177,7 +177,7 @@ def nan_at_first(array: Any) -> Any:
         ("norm", lambda a: np.str_("euclid"), "unknown norm 'euclid'"),
         ("norm", lambda a: np.float64(2), "norm has type float64"),
         ("status", lambda a: np.str_("solved"), "unknown status 'solved'"),
-        ("status", lambda a: np.str_("inseparable"), "proof is '' with status inseparable"),
+        ("status", lambda a: np.str_("infeasible"), "proof is '' with status infeasible"),
         ("proof", lambda a: np.str_("exact"), "proof is 'exact' with status optimal"),
         ("farkas", lambda a: np.array(["1"]), "farkas has 1 entries for 9 rows"),
         ("farkas", lambda a: np.array(["1x"] * 9), "farkas holds a word that is no integer"),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.certificate.saved_cases import CASES, INSEPARABLE, NORMS, solved
+from tests.certificate.saved_cases import CASES, INFEASIBLE, NORMS, solved
 from tests.conventions.tree import ROOT
 from tests.tolerances import FORGED_SLIGHTLY
 
@@ -100,7 +100,7 @@ def negative(a: Arrays) -> Arrays:
 def invented(a: Arrays) -> Arrays:
     """The claim that no W exists, by the multipliers of the solution."""
     return {
-        "status": np.str_("inseparable"), "proof": np.str_("numerical"), "W": np.empty((0, 0)),
+        "status": np.str_("infeasible"), "proof": np.str_("numerical"), "W": np.empty((0, 0)),
         "upper": np.float64(np.inf),
     }  # fmt: skip
 
@@ -126,7 +126,7 @@ FORGERIES: dict[str, Forgery] = {
     "less b": (lambda a: {"b": a["b"] * 0.99}, "FALSE, lower is"),
     "keys": (lambda a: {"keys": a["keys"] * 0.99}, "FALSE, upper is"),
     "rows": (shifted, "FALSE, "),
-    "status": (lambda a: {"status": np.str_("inseparable")}, "UNREADABLE, the status is"),
+    "status": (lambda a: {"status": np.str_("infeasible")}, "UNREADABLE, the status is"),
     "no W": (lambda a: {"W": np.empty((0, 0))}, "FALSE, upper is finite without a W"),
     "a proof": (invented, "FALSE, the multipliers do not combine the rows to zero"),
     "a hard proof": (
@@ -185,7 +185,7 @@ def forged(folder: Path, place: Path, *, every: int) -> dict[Path, str]:
         with np.load(file) as archive:
             arrays = {name: archive[name] for name in archive.files}
         kind = FORGERIES
-        if case in INSEPARABLE:
+        if case in INFEASIBLE:
             kind = PROOFS if case == "a rough sum" else EXACT
         for name, (forge, sentence) in kind.items():
             if name not in SAME.get(case, ()):
@@ -298,10 +298,10 @@ def test_an_exact_proof_is_an_exact_one(tmp_path):
     """0.1 w ≥ 1 and −0.3 w ≥ 1: the floats 0.1 and 0.3 are no tenths, and neither is the proof."""
     (up, below), (down, under) = (0.1).as_integer_ratio(), (0.3).as_integer_ratio()
     f = down * below, up * under  # 0.1 f₁ = 0.3 f₂
-    claim = {"status": "inseparable", "proof": "exact", "W": np.empty((0, 0)), "lower": np.inf}
+    claim = {"status": "infeasible", "proof": "exact", "W": np.empty((0, 0)), "lower": np.inf}
     sys.set_int_max_str_digits(6000)
     try:
-        for factor, extra, start in ((1, 0, "OK, inseparable"), (10**5000, 0, "OK, inseparable"),
+        for factor, extra, start in ((1, 0, "OK, infeasible"), (10**5000, 0, "OK, infeasible"),
                                      (1, 1, "FALSE, the multipliers do not"),
                                      (-1, 0, "FALSE, a multiplier is negative")):  # fmt: skip
             words = np.array([str(f[0] * factor + extra), str(f[1] * factor)])

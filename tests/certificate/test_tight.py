@@ -5,7 +5,7 @@ import pytest
 
 from attsvm import Problem, certify, solve
 from tests.tolerances import MET, ORACLE
-from tests.zoo import KINDS, NORMS, UNIQUE, Known, inseparable, known, sphere_tokens
+from tests.zoo import KINDS, NORMS, UNIQUE, Known, infeasible, known, sphere_tokens
 
 
 def judged(zoo):
@@ -120,7 +120,7 @@ def test_a_poor_certificate_decides_less():
 
 def test_without_a_solution_nothing_is_decided():
     for case in ("opposite", "simplex"):
-        verdict = solve(inseparable()[case]).tight
+        verdict = solve(infeasible()[case]).tight
         assert verdict.undecided.all() and verdict.how == "no feasible W"
     problem = Problem.from_rows([[1.0, 0.0], [-1.0, 0.5]])
     assert solve(problem, C=0.1).tight.how == "soft margin"

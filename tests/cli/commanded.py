@@ -18,7 +18,7 @@ explain the words of the reports ([glossary.md](glossary.md)).
   afterwards. `attsvm --show-completion` prints the script instead.
 - **For programs.** With `--json` a command prints one JSON object on standard output, and nothing
   else there.
-- **Exit codes.** 0 done; 2 bad input, one sentence on standard error; 3 inseparable, proved; 4
+- **Exit codes.** 0 done; 2 bad input, one sentence on standard error; 3 infeasible, proved; 4
   stopped before the tolerance; 5 something that was run, or a file that was checked, does not hold.
 
 This page is made from the program by `make docs`.

@@ -95,11 +95,11 @@ def test_no_file(tmp_path, kind):
         load_arrays(path)
 
 
-def test_solution_of_an_inseparable_problem(tmp_path):
+def test_solution_of_an_infeasible_problem(tmp_path):
     archive = saved(tmp_path, X=[[[1.0], [0.0], [2.0]]], alpha=[0])
     arrays = solution_arrays(solve(archive.problem()))
     assert np.isnan(arrays["W"]).all() and arrays["W"].shape == (1, 1)
-    assert arrays["upper"] == np.inf and str(arrays["status"]) == "inseparable"
+    assert arrays["upper"] == np.inf and str(arrays["status"]) == "infeasible"
     write_arrays(tmp_path / "best.npz", arrays)
     assert load_arrays(tmp_path / "best.npz").keys() == arrays.keys()
 

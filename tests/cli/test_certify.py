@@ -33,14 +33,14 @@ PROBLEMS = {
     "a line": ({"X": [[[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]], "alpha": [0]}, "selection"),
     "equal tokens": ({"X": [[[1.0, 0.0], [1.0, 0.0]]], "alpha": [0]}, "selection"),
 }
-INSEPARABLE = ("a line", "equal tokens")
+INFEASIBLE = ("a line", "equal tokens")
 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("case", PROBLEMS)
 def test_accepts_what_solve_wrote(run, tmp_path, case, norm):
     arrays, problem = PROBLEMS[case]
-    code = 3 if case in INSEPARABLE else 0
+    code = 3 if case in INFEASIBLE else 0
     file = save(tmp_path / "tokens.npz", **arrays)
     solved = run("solve", file, "--norm", norm, "--problem", problem, "--out", "best.npz", "--json")
     assert solved.code == code, solved
@@ -122,7 +122,7 @@ def change(path: Path, **changes) -> None:
         ("multipliers", lambda a: a[::-1], "claims lower"),
         ("multipliers", lambda a: a * np.nan, "claims lower"),
         ("tie_multipliers", lambda a: a + 1.0, "claims lower"),
-        ("status", lambda a: np.str_("inseparable"), "claims that no W exists"),
+        ("status", lambda a: np.str_("infeasible"), "claims that no W exists"),
     ],
 )
 def test_forgeries_are_seen(run, tmp_path, norm, name, forge, word):
@@ -157,7 +157,7 @@ def test_another_norm_is_not_proved(run, tmp_path):
 def test_an_invented_proof_is_not_one(run, tmp_path):
     """Multipliers of a separable problem never combine its rows to zero."""
     arrays = solve(run, tmp_path)
-    forged = {"status": np.str_("inseparable"), "W": np.full_like(arrays["W"], np.nan)}
+    forged = {"status": np.str_("infeasible"), "W": np.full_like(arrays["W"], np.nan)}
     change(tmp_path / "best.npz", **forged, upper=np.inf, lower=1e15)
     done = run("certify", "tokens.npz", "best.npz", "--json")
     assert done.code == 5

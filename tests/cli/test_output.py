@@ -26,7 +26,7 @@ def separable(tmp_path):
 
 
 @pytest.fixture
-def inseparable(tmp_path):
+def infeasible(tmp_path):
     """A file that keeps the middle of three points on a line."""
     return save(tmp_path / "line.npz", X=[[[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]], alpha=[0])
 
@@ -64,11 +64,11 @@ def test_a_file_name_is_not_markup(run, tmp_path):
     assert "[bold]x[red].npz" in run("solve", file).out
 
 
-def test_inseparable(run, inseparable):
-    done = run("solve", inseparable, "--json")
+def test_infeasible(run, infeasible):
+    done = run("solve", infeasible, "--json")
     report = done.report
     assert done.code == 3
-    assert report["status"] == "inseparable"
+    assert report["status"] == "infeasible"
     assert report["upper"] is None and report["gap"] is None and report["W"] is None
     assert report["proof"] in ("numerical", "exact")
     # The proof: the rows x₀ − x₁ = (1, 0) and x₀ − x₂ = (−1, 0) with equal multipliers cancel.
@@ -78,10 +78,10 @@ def test_inseparable(run, inseparable):
     assert "no W meets the rows" in done.err and done.err.count("\n") == 1
 
 
-def test_inseparable_table(run, inseparable):
-    done = run("solve", inseparable)
+def test_infeasible_table(run, infeasible):
+    done = run("solve", infeasible)
     assert done.code == 3
-    assert "inseparable" in done.out and "proof" in done.out
+    assert "infeasible" in done.out and "proof" in done.out
     assert done.err.startswith("attsvm: no W meets the rows")
 
 
@@ -108,20 +108,20 @@ def test_stalled(run, separable):
     assert "stalled" in run("solve", separable, "--tol", "1e-17").out
 
 
-def test_relaxed_problem_shows_why_the_decoder_is_inseparable(run, tmp_path):
+def test_relaxed_problem_shows_why_the_decoder_is_infeasible(run, tmp_path):
     """Two inputs keep the same token with opposite labels: no decoder, so no relaxed problem."""
     file = save(tmp_path / "clash.npz", X=[[[1.0, 0.0], [0.0, 0.0]]] * 2, y=[1, -1], alpha=[0, 0])
     done = run("solve", file, "--problem", "relaxed", "--json")
     assert done.code == 3
-    assert done.report["status"] == "inseparable" and done.report["problem"] == "labels"
+    assert done.report["status"] == "infeasible" and done.report["problem"] == "labels"
     first, second = done.report["multipliers"]
     assert first == pytest.approx(second) and first > 0
     assert run("solve", file, "--problem", "relaxed", "--C", "1", "--json").code == 3
 
 
-def test_soft_margin(run, inseparable):
+def test_soft_margin(run, infeasible):
     """½w² + C((1 − w)₊ + (1 + w)₊) is least at w = 0: 2C."""
-    report = run("solve", inseparable, "--C", "3", "--json").report
+    report = run("solve", infeasible, "--C", "3", "--json").report
     assert report["status"] == "optimal"
     assert report["C"] == 3.0
     assert report["upper"] == pytest.approx(6.0)
@@ -197,11 +197,11 @@ def start(*words: object, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
-def test_as_a_module(inseparable):
+def test_as_a_module(infeasible):
     assert start("--version").stdout == f"attsvm {__version__}\n"
-    done = start("solve", inseparable, "--json")
+    done = start("solve", infeasible, "--json")
     assert done.returncode == 3
-    assert json.loads(done.stdout)["status"] == "inseparable"
+    assert json.loads(done.stdout)["status"] == "infeasible"
     assert done.stderr.count("\n") == 1
     done = start("solve", "nowhere.npz")
     assert (done.returncode, done.stdout) == (2, "")

@@ -5,7 +5,7 @@ import pytest
 
 from attsvm import Certificate
 from tests.cli.command import NORMS, refused, save
-from tests.cli.test_certify import INSEPARABLE, PROBLEMS, change
+from tests.cli.test_certify import INFEASIBLE, PROBLEMS, change
 from tests.tolerances import FORGED_SLIGHTLY, ROUNDING
 
 
@@ -13,7 +13,7 @@ from tests.tolerances import FORGED_SLIGHTLY, ROUNDING
 @pytest.mark.parametrize("case", PROBLEMS)
 def test_what_solve_wrote_is_rechecked_alone(run, tmp_path, case, norm):
     arrays, problem = PROBLEMS[case]
-    code = 3 if case in INSEPARABLE else 0
+    code = 3 if case in INFEASIBLE else 0
     file = save(tmp_path / "tokens.npz", **arrays)
     words = ("--norm", norm, "--problem", problem, "--certificate", "best.npz", "--json")
     solved = run("solve", file, *words)

@@ -124,11 +124,11 @@ def test_other_runs(run, text, words, steps):
         assert report["dimension"] == 11 and report["vocabulary"] == 8
 
 
-def test_too_few_dimensions_are_inseparable(run, text):
+def test_too_few_dimensions_are_infeasible(run, text):
     file = text(written(realizable(12, 4, 60, 0)))
     done = run("train", file, "--model", "next-token", *SHORT, "--embedding", "normal",
                "--dimension", 2, "--json")  # fmt: skip
-    assert done.code == 3 and done.report["status"] == "inseparable"
+    assert done.code == 3 and done.report["status"] == "infeasible"
     assert done.err.startswith("attsvm: ") and done.err.count("\n") == 1
     assert done.report["correlation"]["W_kq"] is None
 
@@ -234,7 +234,7 @@ def test_no_floor_is_told_where_no_solution_is(run, text):
         result = run("train", good, "--model", model, "--embedding", "normal", "--dimension", 1,
                      "--steps", 20, "--json")  # fmt: skip
         report = result.report
-        assert (result.code, report["status"]) == (3, "inseparable")
+        assert (result.code, report["status"]) == (3, "infeasible")
         assert report["floor"] is None and report["excess"] is None and report["loss"] > 0
 
 

@@ -57,7 +57,7 @@ def busy() -> attsvm.Outcome:
     return attsvm.outcome(long_path(), tokens, v)
 
 
-def inseparable() -> attsvm.Certificate:
+def infeasible() -> attsvm.Certificate:
     tokens, v = large()
     return attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.best(tokens, v)))
 
@@ -162,7 +162,7 @@ MADE: dict[str, tuple[Callable[[], Any], ...]] = {
     "Answer": (lambda: attsvm.Answer(np.ones((90, 90)), np.ones(9000), np.ones(0)),),
     "Basin": (basin,),
     "Blocked": (lambda: Blocked(LONG + SCRIPT, (3, 4)),),
-    "Certificate": (best, lambda: best("nuclear"), inseparable),
+    "Certificate": (best, lambda: best("nuclear"), infeasible),
     "Check": (lambda: best().verify(), lambda: attsvm.Check(False, LONG, 1.0, 2.0, "exact")),
     "Columns": (lambda: solve_decoder(sentences(), attsvm.embedding_of(3)),),
     "Compared": (lambda: comparison().runs[0], lambda: comparison().runs[-1]),

@@ -17,7 +17,7 @@ from attsvm.solvers.solve_many import solve_all
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.twins import frobenius as twins
-from tests.zoo import KINDS, inseparable, known, sphere_tokens
+from tests.zoo import KINDS, infeasible, known, sphere_tokens
 
 
 def dense(rows):
@@ -59,11 +59,9 @@ def test_gram_and_active_set_equal_their_twins(kind, seed):
     assert_allclose(b @ lam, b @ twin, rtol=EXACTLY)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in inseparable() if c not in ("same token", "zero query")]
-)
+@pytest.mark.parametrize("case", [c for c in infeasible() if c not in ("same token", "zero query")])
 def test_both_find_a_proof(case):
-    rows = RowArrays.of(inseparable()[case])
+    rows = RowArrays.of(infeasible()[case])
     G, b = dense(rows)
     for status, lam in (
         kernel(G, b, rows.free, rows.D.shape[1] * rows.z.shape[1]),

@@ -169,9 +169,9 @@ def test_a_norm_with_a_prox_is_solved_at_many_rows():
 
 
 @each
-def test_inseparable_rows_are_proved_so_in_any_norm(norm):
+def test_infeasible_rows_are_proved_so_in_any_norm(norm):
     rows = Problem.from_rows([[1.0, 0.0], [-1.0, 0.0]])
-    assert attsvm.solve(rows, norm).status == "inseparable"
+    assert attsvm.solve(rows, norm).status == "infeasible"
 
 
 def test_many_problems_and_stacks():

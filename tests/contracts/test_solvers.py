@@ -18,7 +18,7 @@ from tests.tolerances import (
     ORACLE_SOFT,
     PROOF_RESIDUAL,
 )
-from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, inseparable, known, near, sphere_tokens
+from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, infeasible, known, near, sphere_tokens
 
 # cvxpy is held to what it promises, on fewer norms: tests/against compares its values. The general
 # method is held to its own gap, on a norm of each kind: smooth, of singular values, of entries; so
@@ -77,33 +77,33 @@ def test_widths_of_keys_and_queries_may_differ(name, norm, shape):
 
 
 @pytest.mark.parametrize(("name", "norm"), [pair for pair in PAIRS if pair[0] != "cvxpy"])
-@pytest.mark.parametrize("case", inseparable())
-def test_inseparable_is_reported_with_its_proof(name, norm, case):
-    problem = inseparable()[case]
+@pytest.mark.parametrize("case", infeasible())
+def test_infeasible_is_reported_with_its_proof(name, norm, case):
+    problem = infeasible()[case]
     end = solve(problem, norm, solver=name)
-    assert end.status == "inseparable" and end.W is None and end.upper == np.inf
+    assert end.status == "infeasible" and end.W is None and end.upper == np.inf
     lam, mu = end.multipliers, end.tie_multipliers
     assert (lam >= 0).all() and problem.b @ lam + problem.c @ mu > 0
     left = np.linalg.norm(problem.adjoint(lam, mu))
     size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
     assert left <= PROOF_RESIDUAL * size
     assert end.residual <= PROOF_RESIDUAL
-    assert certify(problem, norm, None, lam, mu).status == "inseparable"
+    assert certify(problem, norm, None, lam, mu).status == "infeasible"
     assert end.verify().ok
 
 
-@pytest.mark.parametrize("case", inseparable())
-def test_the_oracle_never_calls_an_inseparable_problem_solved(case):
+@pytest.mark.parametrize("case", infeasible())
+def test_the_oracle_never_calls_an_infeasible_problem_solved(case):
     # the proof of an interior point is not at rounding level, so it may end as stalled
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        end = solve(inseparable()[case], solver="cvxpy", tol=ORACLE)
-    assert end.status in ("inseparable", "stalled") and end.upper == np.inf
+        end = solve(infeasible()[case], solver="cvxpy", tol=ORACLE)
+    assert end.status in ("infeasible", "stalled") and end.upper == np.inf
 
 
 @pytest.mark.parametrize("eps", [1e-4, 1e-8, 1e-11])
 @pytest.mark.parametrize("name", [n for n, s in SOLVERS.items() if n != "cvxpy"])
-def test_a_near_duplicate_is_not_inseparable(name, eps):
+def test_a_near_duplicate_is_not_infeasible(name, eps):
     zoo = near(eps)
     norm = "nuclear" if name in ("interior", "splitting") else "frobenius"
     # at 1e-11 the rounding of the margins, which the bounds carry, is itself beyond GAP

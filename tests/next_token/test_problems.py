@@ -90,7 +90,7 @@ def test_any_embedding(d):
     best = solve_attention(found, E)
     if best.status == "optimal":
         assert attention_problem(found, E).margins(best.W).min() > 1 - 1e-6
-    assert best.status in ("optimal", "inseparable")
+    assert best.status in ("optimal", "infeasible")
     if d >= 9:
         assert best.status == "optimal"
         # More room than orthonormal tokens need, and another geometry: another solution.

@@ -144,7 +144,7 @@ def test_small_shapes(n, T, d, dq):
 def test_zero_rows_are_proofs(arrays):
     tokens = Tokens(**arrays)
     found = solve(Problem.of(tokens, Selection.of(tokens, [0])))
-    assert (found.status, found.proof, found.W) == ("inseparable", "exact", None)
+    assert (found.status, found.proof, found.W) == ("infeasible", "exact", None)
     assert found.verify(exact=True).ok
 
 

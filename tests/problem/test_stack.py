@@ -17,11 +17,11 @@ from attsvm import (
 from attsvm._utils.plugins import load_object
 from attsvm.certificate.stacked import certify_stack
 from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
-from tests.zoo import KINDS, NORMS, chosen, inseparable, known
+from tests.zoo import KINDS, NORMS, chosen, infeasible, known
 
 
 def drawn(B=20, n=3, T=4, d=5, *, seed=0, queries=True):
-    """A stack of unit-sphere tokens, some of them inseparable when d is small."""
+    """A stack of unit-sphere tokens, some of them infeasible when d is small."""
     rng = np.random.default_rng(seed)
     X, z = rng.standard_normal((B, n, T, d)), rng.standard_normal((B, n, d))
     return Stack(X, queries=z if queries else None, alpha=rng.integers(T, size=(B, n)))
@@ -51,7 +51,7 @@ def test_a_stack_equals_its_problems(queries, d):
         assert best.verify().ok
         assert (best.tight.tight == alone.tight.tight).all()
     if d == 2 and not queries:
-        assert {best.status for best in many} == {"optimal", "inseparable"}
+        assert {best.status for best in many} == {"optimal", "infeasible"}
 
 
 def test_the_same_twice_and_whatever_the_company():
@@ -66,7 +66,7 @@ def test_the_same_twice_and_whatever_the_company():
 @pytest.mark.parametrize("norm", ["frobenius", "nuclear", "l1.75", "max"])
 def test_a_list_of_mixed_sizes_keeps_its_order(norm):
     zoo = [known(norm, kind, seed=seed) for seed in range(2) for kind in KINDS]
-    problems = [z.problem for z in zoo] + list(inseparable().values())
+    problems = [z.problem for z in zoo] + list(infeasible().values())
     order = np.random.default_rng(0).permutation(len(problems))
     found = solve_many([problems[k] for k in order], norm)
     for k, best in zip(order, found, strict=True):
@@ -76,7 +76,7 @@ def test_a_list_of_mixed_sizes_keeps_its_order(norm):
             assert best.lower <= zoo[k].least * (1 + ROUNDING)
             assert best.upper >= zoo[k].least * (1 - ROUNDING)
         else:
-            assert best.status == "inseparable" and best.proof
+            assert best.status == "infeasible" and best.proof
     assert solve_many([], norm) == []
 
 
@@ -169,6 +169,6 @@ def test_zero_rows_in_a_stack_are_exact_proofs():
     X = np.array(stack.X)
     X[2, 0] = X[2, 0, :1]  # all tokens of one input alike
     found = solve_many(Stack(X, queries=stack.queries, alpha=stack.alpha))
-    assert [best.status for best in found] == ["optimal", "optimal", "inseparable", "optimal"]
+    assert [best.status for best in found] == ["optimal", "optimal", "infeasible", "optimal"]
     assert found[2].proof == "exact" and found[2].lower == np.inf
     assert found[0].gap <= GAP < FORGED

@@ -77,7 +77,7 @@ def test_a_w_that_selects_others_has_no_upper_bound():
 def test_an_infeasible_problem_is_proved_so():
     tokens = Tokens([[[0.0], [1.0], [-1.0]]])
     found = attsvm.certify(Problem.of(tokens, [0]), "frobenius", [1.0])
-    assert found.status == "inseparable" and found.proof == "exact"
+    assert found.status == "infeasible" and found.proof == "exact"
     twins = Tokens([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
     assert attsvm.certify(Problem.of(twins, [0]), "max", [1.0, 0.0]).proof == "exact"
 

@@ -88,7 +88,7 @@ def test_sets_equal_brute_force(norm, seed):
     found = solve_sets(tokens, sets, norm)
     assert found.total == 12
     if winners is None:
-        assert found.certificate.status == "inseparable"
+        assert found.certificate.status == "infeasible"
         return
     assert abs(found.certificate.upper / least - 1) <= goal
     assert found.lower <= least * (1 + goal) and found.gap <= 3 * goal
@@ -126,11 +126,11 @@ def test_an_input_that_keeps_everything_asks_nothing():
         solve_sets(tokens, Selection.of(tokens, np.ones((2, 3), dtype=bool)))
 
 
-def test_inseparable_sets_carry_a_proof():
+def test_infeasible_sets_carry_a_proof():
     X = np.array([[[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]])
     tokens = Tokens(X)
     found = solve_sets(tokens, Selection.of(tokens, [[0]]))
-    assert found.certificate.status == "inseparable" and found.gap == np.inf
+    assert found.certificate.status == "infeasible" and found.gap == np.inf
     assert found.certificate.proof == "exact" and found.lower == np.inf
 
 

@@ -14,7 +14,7 @@ from attsvm.solvers.cone import nuclear, spectral
 from attsvm.solvers.cone import soft as soft_cone
 from attsvm.solvers.working_set import soft_rows
 from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE, ROUNDING
-from tests.zoo import KINDS, inseparable, known, sphere_tokens
+from tests.zoo import KINDS, infeasible, known, sphere_tokens
 
 NORMS = ("nuclear", "spectral", "max", "l1", "l1.1", "l1.75", "l2", "l3", "l10")
 each = pytest.mark.parametrize("norm", NORMS)
@@ -84,9 +84,9 @@ def test_known_value_is_found_and_certified(norm, kind):
 
 
 @each
-@pytest.mark.parametrize("case", inseparable())
-def test_inseparable_rows_have_an_optimum(norm, case):
-    problem = inseparable()[case]
+@pytest.mark.parametrize("case", infeasible())
+def test_infeasible_rows_have_an_optimum(norm, case):
+    problem = infeasible()[case]
     for C in (0.03, 2.0):
         best = solve(problem, norm, C=C)
         assert best.status == "optimal" and best.gap <= goal(norm)

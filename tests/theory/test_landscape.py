@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm import Inseparable, Problem, Selection, Tokens, solve
+from attsvm import Infeasible, Problem, Selection, Tokens, solve
 from attsvm.datasets import EXAMPLES
 from attsvm.theory.landscape import (
     all_tight,
@@ -116,7 +116,7 @@ def test_where_margins_are_loose_a_witness_is_found():
 def test_descent_needs_a_direction():
     tokens = Tokens([[[1.0], [0.0]], [[1.0], [0.0]]], labels=[1.0, 1.0])
     never = solve(Problem.of(tokens, Selection.of(tokens, [0, 1])))
-    with pytest.raises(Inseparable):
+    with pytest.raises(Infeasible):
         descent_along(tokens, [1.0], [[0.0]], never)
 
 

@@ -165,7 +165,7 @@ def test_equal_best_scores_are_seen():
     assert holds(limit, "some matrix selects")[0] is None
 
 
-def test_an_inseparable_choice_is_seen():
+def test_an_infeasible_choice_is_seen():
     # the best token's key lies between the other two
     X = [[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]]
     tokens = Tokens(X, keys=[[[0.0], [1.0], [-1.0]]])

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from attsvm import (
     BadTokens,
-    Inseparable,
+    Infeasible,
     NotConverged,
     Problem,
     Selection,
@@ -23,7 +23,7 @@ from attsvm.datasets import EXAMPLES
 from attsvm.norms import norm_of
 from attsvm.training.path import Path
 from tests.tolerances import EXACTLY, GAP, ROUNDING
-from tests.zoo import NORMS, inseparable, known
+from tests.zoo import NORMS, infeasible, known
 
 
 @dataclass
@@ -74,8 +74,8 @@ def test_certificates_are_targets():
     twice = np.stack([W, W], axis=1)
     both = measures.correlation(twice, [best, best])
     assert both.shape == (3, 2) and (both[:, 0] == both[:, 1]).all()
-    nothing = inseparable()["opposite"]
-    with pytest.raises(Inseparable):
+    nothing = infeasible()["opposite"]
+    with pytest.raises(Infeasible):
         measures.correlation([1.0, 0.0], solve(nothing))
     with pytest.raises(NotConverged):
         measures.correlation(W, certify(made.problem, "frobenius", None, made.multipliers))
@@ -201,8 +201,8 @@ def _other():
 
 def test_margin_share_is_refused_where_it_has_no_meaning():
     W = np.ones((2, 1))
-    with pytest.raises(Inseparable):
-        measures.margin_share(W, solve(inseparable()["opposite"]))
+    with pytest.raises(Infeasible):
+        measures.margin_share(W, solve(infeasible()["opposite"]))
     with pytest.raises(Unsupported, match="ties"):
         measures.margin_share(W, solve(Problem.from_rows([[1.0, 0.0]], ties=[[0.0, 1.0]])))
     with pytest.raises(Unsupported, match="budget"):

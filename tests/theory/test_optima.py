@@ -31,7 +31,7 @@ def brute(tokens, v, norm="frobenius"):
         if not all(np.isfinite(gamma[i, a]) for i, a in enumerate(alpha)):
             continue
         best = solve(chosen(tokens, alpha), norm)
-        if best.status == "inseparable":
+        if best.status == "infeasible":
             continue
         near = best.margins < 1 + ORACLE
         assert not ((best.margins > 1 + ORACLE / 100) & near).any()
@@ -122,7 +122,7 @@ def test_an_infeasible_selection_is_named():
     tokens = Tokens([[[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]])
     verdict = optimality(tokens, Selection.of(tokens, [0]), [1.0, 0.0])
     assert verdict.kind == "infeasible" and verdict.locally is None
-    assert np.isnan(verdict.score_gap) and verdict.certificate.status == "inseparable"
+    assert np.isnan(verdict.score_gap) and verdict.certificate.status == "infeasible"
     found = local_optima(tokens, [1.0, 0.0])
     assert found.choices.tolist() == [[1], [2]] and found.infeasible == 1
 

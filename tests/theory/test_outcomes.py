@@ -297,7 +297,7 @@ def test_duplicated_tokens_never_decide():
     W = 1e6 * np.random.default_rng(0).standard_normal((4, 4))
     found = attsvm.outcome(W, tokens, V, optimizer="gd")
     assert found.state == "undecided" and found.sureness == pytest.approx(0.5)
-    assert found.certificate.status == "inseparable" and np.isnan(found.correlation)
+    assert found.certificate.status == "infeasible" and np.isnan(found.correlation)
     assert [p.name for p in found.limit.failing] == ["each input has one best token"]
 
 

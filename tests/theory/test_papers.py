@@ -135,7 +135,7 @@ def test_separable_when_wide_enough(n, T, d):
 
 def test_not_always_separable_when_narrow():
     status = [solve(chosen(sphere_tokens(6, 5, 2, seed=s)[0], [0] * 6)).status for s in range(5)]
-    assert "inseparable" in status
+    assert "infeasible" in status
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 5), (5, 5), (4, 3)])
@@ -143,7 +143,7 @@ def test_rows_of_the_solution_lie_in_the_span_of_the_queries(n, d):
     for seed in range(4):
         tokens, v = sphere_tokens(n, 3, d, seed=seed)
         best = solve(Problem.of(tokens, Selection.best(tokens, v)))
-        if best.status == "inseparable":
+        if best.status == "infeasible":
             continue
         Q = np.linalg.qr(tokens.queries.T)[0]
         if n < d:

@@ -32,9 +32,9 @@ def check(
     except Exception:
         return "crash", traceback.format_exc(limit=3)
     status = best.status
-    if status == "inseparable":
+    if status == "infeasible":
         # Exact arithmetic may fail to find the vector; it must not find a solution.
-        return (status if verdict.ok else "inseparable, numerical only"), ""
+        return (status if verdict.ok else "infeasible, numerical only"), ""
     if status == "stalled":
         refuted = verdict.reason.startswith(("lower is", "the multipliers prove that no W"))
         return status, verdict.reason if refuted else ""

@@ -83,13 +83,13 @@ RUN = {
     "seconds": "How long it took.",
 }
 PROVED = {
-    "status": "optimal (the gap is closed), inseparable (proved: no solution), or stalled.",
+    "status": "optimal (the gap is closed), infeasible (proved: no solution), or stalled.",
     "message": "What is proved, in one sentence.",
     "lower": "A proved lower bound of the least norm.",
     "upper": "A proved upper bound: the norm of a matrix that keeps every margin.",
     "gap": "(upper − lower) / upper: how much is not known of the least norm.",
     "rank": "The rank of the solution.",
-    "proof": "How inseparability was proved.",
+    "proof": "How infeasibility was proved.",
     "exact check": "Whether the bounds hold when they are computed again in fractions, without "
     "rounding.",
     "claims": "Whether the file claims no more than was found.",

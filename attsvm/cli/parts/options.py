@@ -190,7 +190,7 @@ def show(report: dict[str, Any], as_json: bool, title: str) -> None:
 
 def leave(best: Certificate) -> None:
     """Leave with the exit code of a certificate, and its sentence where it is not optimal."""
-    code = {"optimal": 0, "inseparable": 3, "stalled": 4}[best.status]
+    code = {"optimal": 0, "infeasible": 3, "stalled": 4}[best.status]
     if code:
         print(f"attsvm: {best.message}", file=sys.stderr)
         raise typer.Exit(code)

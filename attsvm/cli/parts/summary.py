@@ -136,7 +136,7 @@ def claims_beyond(arrays: dict[str, Any], found: Certificate) -> str:
     lower = float(arrays.get("lower", 0.0))
     upper = float(arrays.get("upper", np.inf))
     claimed = str(arrays.get("status", found.status))
-    if claimed == "inseparable" and found.status != "inseparable":
+    if claimed == "infeasible" and found.status != "infeasible":
         return f"it claims that no W exists, the multipliers prove only lower {found.lower!r}"
     # Written so that a claim of NaN is refused.
     if not lower <= found.lower * (1 + slack):

@@ -77,7 +77,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
         save_run(run, asked["out"], force=asked["force"])
     report["unseen"] = None
     if asked["unseen"] is not None:
-        if problems["W_kq"].status == "inseparable":
+        if problems["W_kq"].status == "infeasible":
             raise Unsupported("--unseen compares with the solution, and there is none here")
         report["unseen"] = unseen_report(
             run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
@@ -99,7 +99,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
                 f"{path.config['lr']:g}, and its path ends there; try a smaller step size",
                 file=sys.stderr,
             )
-    code = {"optimal": 0, "inseparable": 3, "stalled": 4}[report["status"]]
+    code = {"optimal": 0, "infeasible": 3, "stalled": 4}[report["status"]]
     if code:
         bad = next(best for best in problems.values() if best.status == report["status"])
         print(f"attsvm: {message(bad)}", file=sys.stderr)

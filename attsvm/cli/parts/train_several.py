@@ -128,7 +128,7 @@ def _status(found: Comparison) -> str:
         for run in found.trained
         if run.outcome is not None and run.outcome.certificate is not None
     }
-    return next((word for word in ("inseparable", "stalled") if word in states), "optimal")
+    return next((word for word in ("infeasible", "stalled") if word in states), "optimal")
 
 
 def _leave(found: Comparison) -> None:

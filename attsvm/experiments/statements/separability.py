@@ -7,7 +7,7 @@ import numpy as np
 from attsvm.experiments.statements.parts.facts import facts_of
 from attsvm.experiments.statements.parts.rationals import (
     exact_rank,
-    inseparable,
+    infeasible,
     matrix_rows,
     written,
 )
@@ -35,9 +35,9 @@ def confirm(one: Instance) -> Confirmation:
     general = exact_rank(matrix_rows(one["z"])) == n and all(
         exact_rank(matrix_rows(x[0] - x[1:])) == len(x) - 1 for x in X
     )
-    found = inseparable(one, [0] * n)
+    found = infeasible(one, [0] * n)
     if not general or found is None:
-        return Confirmation(False, "rationals", "no exact proof that the tokens are inseparable")
+        return Confirmation(False, "rationals", "no exact proof that the tokens are infeasible")
     return Confirmation(
         True,
         "rationals",

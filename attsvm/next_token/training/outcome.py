@@ -84,7 +84,7 @@ class SentenceOutcome(Table):
     def status(self) -> str:
         """The worst status of the certificates."""
         states = {best.status for best in self.certificates.values()}
-        return next((s for s in ("inseparable", "stalled") if s in states), "optimal")
+        return next((s for s in ("infeasible", "stalled") if s in states), "optimal")
 
     @lazy
     def proof(self) -> ConvergenceProof | None:
@@ -156,7 +156,7 @@ def sentence_outcome(
     found = realizability(run.data, every)
     limit = _limit(run, found)
     problems = _solved(run, every, (limit.norm or "frobenius") if norm is None else norm)
-    known = all(best.status != "inseparable" for best in problems.values())
+    known = all(best.status != "infeasible" for best in problems.values())
     finite = _finite(run, every, found)
     with np.errstate(over="ignore", invalid="ignore"):
         loss, floor, above = _losses(run, found, finite, known=known)
@@ -358,7 +358,7 @@ def _decoder_share(run: SentenceRun, problems: Mapping[str, Columns]) -> float |
 
 
 def _share(best: Columns, W: Floats, margins: list[Any]) -> float | None:
-    if best.status == "inseparable" or not best.pieces or not margins or not np.any(W):
+    if best.status == "infeasible" or not best.pieces or not margins or not np.any(W):
         return None
     size = float(best.pieces[0].norm.value(W))
     return float(np.clip(min(margins) * best.lower / size, 0.0, 1.0))

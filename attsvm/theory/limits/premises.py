@@ -15,7 +15,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm._utils.lazy import lazy
 from attsvm.certificate import Certificate
-from attsvm.errors import BadSelection, ConvergenceWarning, Inseparable, NotConverged
+from attsvm.errors import BadSelection, ConvergenceWarning, Infeasible, NotConverged
 from attsvm.next_token.realizable import Realizability, realizability
 from attsvm.next_token.sentences import Sentences
 from attsvm.problem.selection import Kept, Selection
@@ -189,7 +189,7 @@ def _support(case: Case) -> Verdict:
         return None, "give tokens with labels, and a head that names the best tokens"
     try:
         support = supporting(case.certificate(case.best, labels=True))
-    except Inseparable:
+    except Infeasible:
         return False, "no decoder separates the labels at the best tokens"
     except NotConverged as error:
         return None, str(error)

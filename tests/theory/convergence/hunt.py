@@ -76,7 +76,7 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
     tally: Counter[str] = Counter()
     wrong: list[str] = []
     if not np.isfinite(solved.W).all() or (chosen.a @ solved.W).min() < 1 - 1e-6:
-        return family, [], Counter({"inseparable": 1})
+        return family, [], Counter({"infeasible": 1})
     lr = 10.0 ** rng.uniform(-3, 0.5) / np.linalg.norm(chosen.a, axis=1).max()
     judge = prover(tokens, head=v, optimizer=optimizer, lr=lr, loss=loss)
     for _ in range(4):
@@ -162,9 +162,9 @@ def main() -> int:
         family, found, counts = tried(seed)
         tally[family] += counts
         wrong += found
-    print("| family | tube | cone | level | not proved | inseparable |\n|---|---|---|---|---|---|")
+    print("| family | tube | cone | level | not proved | infeasible |\n|---|---|---|---|---|---|")
     for name, counts in tally.items():
-        words = ("tube", "cone", "level", "None", "inseparable")
+        words = ("tube", "cone", "level", "None", "infeasible")
         print(f"| {name} | " + " | ".join(str(counts[word]) for word in words) + " |")
     print(f"\nwrong: {len(wrong)}")
     for line in wrong[:40]:

@@ -24,7 +24,7 @@ def exact_solution(one: Instance, alpha: Iterable[int]) -> ExactSolution | None:
     return None if found.W is None else exact_tight(problem, found.multipliers)
 
 
-def inseparable(one: Instance, alpha: Iterable[int]) -> Infeasibility | None:
+def infeasible(one: Instance, alpha: Iterable[int]) -> Infeasibility | None:
     """A rational proof that no W separates a selection, None where there is none."""
     problem = Problem.of(one.tokens, [int(a) for a in alpha])
     found = solve(problem)

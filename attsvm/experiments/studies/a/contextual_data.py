@@ -114,7 +114,7 @@ def _seen(config: Config, form: str, result: Result) -> dict[str, Floats]:
     standing: whether all best tokens are the relevant ones; separable; led: whether the gradient
     at zero prefers the best tokens; right: whether all best tokens are selected; cosine; clean,
     flipped: shares of the inputs of either kind that select their relevant token (nan: none); gap;
-    unsettled: whether the problem is neither solved nor proved inseparable.
+    unsettled: whether the problem is neither solved nor proved infeasible.
     """
     drawn = instances(config, form)
     problems = [Problem.of(one.tokens, one.best) for one in drawn]
@@ -185,7 +185,7 @@ def check(config: Config, result: Result) -> Finding:
                     ),
                 ]
     tests += [
-        equals("problems neither solved nor proved inseparable", unknown, 0),
+        equals("problems neither solved nor proved infeasible", unknown, 0),
         at_most("largest certified gap", max(gaps), norm_of("frobenius").tolerance),
     ]
     premises = (

@@ -186,7 +186,7 @@ def _certified(
     config: Config, result: Result
 ) -> list[tuple[list[Certificate], Certificate, int, float]]:
     """For each seed: the pieces, the tied one, the best piece, and the second least norm over
-    the least (0 where a piece is neither solved nor proved inseparable, or the ties are not)."""
+    the least (0 where a piece is neither solved nor proved infeasible, or the ties are not)."""
     drawn = [draw(config, seed) for seed in config["seeds"]]
     lists = [pieces(instance) for instance in drawn]
     found = recertified("pieces", [p for part in lists for p in part], "frobenius", result)
@@ -249,7 +249,7 @@ def check(config: Config, result: Result) -> Finding:
             at_most(what, float(np.max(rows[name] or [np.nan])), threshold)
             for name, (what, threshold) in _WORST.items()
         ),
-        equals("problems neither solved nor proved inseparable", unknown, 0),
+        equals("problems neither solved nor proved infeasible", unknown, 0),
         at_most("largest certified gap", max(gaps), 1e-9),
     ]
     premises = (

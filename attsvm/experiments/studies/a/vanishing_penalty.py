@@ -100,7 +100,7 @@ def check(config: Config, result: Result) -> Finding:
     for name, (what, threshold) in _WORST.items():
         tests.append(at_most(what, float(np.max(rows[name] or [np.nan])), threshold))
     tests += [
-        equals("problems neither solved nor proved inseparable", unsettled(best), 0),
+        equals("problems neither solved nor proved infeasible", unsettled(best), 0),
         at_most("largest certified gap", gap, 1e-9),
     ]
     premises = (

@@ -201,7 +201,7 @@ def check(config: Config, result: Result) -> Finding:
         found = recertified(f"{d}.every", problems, "frobenius", result)
         made = _instances(config, d, found)
         inside, without = _inside(made), _without(made)
-        gaps += [worst_gap([c for c in one.found if c.status != "inseparable"]) for one in made]
+        gaps += [worst_gap([c for c in one.found if c.status != "infeasible"]) for one in made]
         judged += len(inside)
         open_ += sum(one.tight is None or one.pulled is None for one in made)
         shares += [

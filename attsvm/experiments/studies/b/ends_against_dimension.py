@@ -201,7 +201,7 @@ def _runs(config: Config, d: int) -> list[str]:
 
 def _average(certificate: Certificate) -> float:
     """The average margin of the tokens that are not selected; infinite without a solution."""
-    if certificate.W is None or certificate.status == "inseparable":
+    if certificate.W is None or certificate.status == "infeasible":
         return np.inf
     return float(np.mean(certificate.problem.margins(certificate.W)))
 
@@ -262,7 +262,7 @@ def check(config: Config, result: Result) -> Finding:
             asked = config["asked"][name.split()[-1]]
             tests.append(at_least(what, float(row[-1].mean()), asked))
     tests += _steps(config, seen)
-    gap = worst_gap([c for s in seen.values() for c in s.certificates if c.status != "inseparable"])
+    gap = worst_gap([c for s in seen.values() for c in s.certificates if c.status != "infeasible"])
     tests += [
         equals(
             "instances with every margin surely tight that end at other tokens than the best",

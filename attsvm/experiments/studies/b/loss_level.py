@@ -177,7 +177,7 @@ def _seen(config: Config, result: Result) -> _Seen:
         for kind in _STARTS:
             W, flow = result[f"{family}.{kind}.W"], result[f"{family}.{kind}.flow"]
             for b, (pair, c) in enumerate(zip(pairs, best, strict=True)):
-                if c.status == "inseparable":
+                if c.status == "infeasible":
                     continue
                 out.gap = max(out.gap, worst_gap([c]))
                 out.add(pair, c, W[:, b], flow[b], lr, edge=kind == "edge")

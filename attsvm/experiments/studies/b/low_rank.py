@@ -75,7 +75,7 @@ def run(config: Config) -> Result:
             warnings.simplefilter("ignore", ConvergenceWarning)
             flat = solve_many(problems)
             short = [
-                c if c.status == "inseparable" else solve(p, "nuclear")
+                c if c.status == "infeasible" else solve(p, "nuclear")
                 for p, c in zip(problems, flat, strict=True)
             ]
         out |= saved_solutions(f"{_name(cell)}.frobenius", flat)
@@ -140,7 +140,7 @@ def check(config: Config, result: Result) -> Finding:
         ),
         noted("so no solution has a larger part off the span, share of ‖W‖", left),
         at_least(
-            "share certified, of those not proved inseparable",
+            "share certified, of those not proved infeasible",
             judged / max(judged + open_, 1),
             0.99,
         ),
@@ -148,7 +148,7 @@ def check(config: Config, result: Result) -> Finding:
     )
     premises = (
         f"{judged} solutions of random selections certified to the gap asked of the solver, "
-        f"{proved} proved inseparable, {open_} neither and not judged; cells (n, T, d, different "
+        f"{proved} proved infeasible, {open_} neither and not judged; cells (n, T, d, different "
         f"queries): {', '.join(str(tuple(cell)) for cell in config['cells'])}"
     )
     return Finding(tests, premises, judged, gap)

@@ -212,7 +212,7 @@ def _descents(config: Config, result: Result) -> _Descents:
         problems = [best_problem(*p) for p in pairs]
         best = recertified(f"{family}.best", problems, "frobenius", result)
         for (tokens, v), c, W in zip(pairs, best, result[f"{family}.W"], strict=True):
-            if c.status != "inseparable":
+            if c.status != "infeasible":
                 out.add(tokens, v, W, c)
     return out
 

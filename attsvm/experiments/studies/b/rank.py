@@ -56,7 +56,7 @@ def run(config: Config) -> Result:
             warnings.simplefilter("ignore", ConvergenceWarning)
             flat = solve_many(problems)
             found = [
-                c if c.status == "inseparable" else solve(p, "nuclear")
+                c if c.status == "infeasible" else solve(p, "nuclear")
                 for p, c in zip(problems, flat, strict=True)
             ]
         out |= saved_solutions(f"{_name(cell)}.frobenius", flat) | saved_solutions(
@@ -159,7 +159,7 @@ def check(config: Config, result: Result) -> Finding:
     far = min((c.lower for c in unsure), default=np.inf)
     reason = (
         f"{len(unsure)} not certified: their least norm is {far:.0f} or more, which is nearly "
-        "inseparable, and the solver stops short of the gap asked"
+        "infeasible, and the solver stops short of the gap asked"
         if unsure
         else ""
     )

@@ -83,7 +83,7 @@ def check(config: Config, result: Result) -> Finding:
     norm = config["norm"]
     pairs = [drawn(config["shape"], seed) for seed in seeds_of(config)]
     best = recertified("best", [best_problem(*p) for p in pairs], norm, result)
-    inside = [b for b, c in enumerate(best) if c.status != "inseparable"]
+    inside = [b for b, c in enumerate(best) if c.status != "infeasible"]
     wrong, stationary, size, excess = 0, 0.0, 0.0, 0.0
     ends, shares, first = [], [], []
     for b in inside:

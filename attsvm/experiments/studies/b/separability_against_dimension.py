@@ -198,11 +198,11 @@ def check(config: Config, result: Result) -> Finding:
                 )
             )
     tests += [
-        equals("inseparable at d ≥ max(T − 1, n)", beyond, 0),
+        equals("infeasible at d ≥ max(T − 1, n)", beyond, 0),
         equals("separable in d coordinates but not in more of them", lost, 0),
         # Independent rows: the proof for every selection of the dataset at once.
         equals("datasets at the bounds whose rows are dependent", tied, 0),
-        equals("inseparable at d ≥ T − 1 with d² ≥ n(T − 1)", sharp, 0),
+        equals("infeasible at d ≥ T − 1 with d² ≥ n(T − 1)", sharp, 0),
         # Random signs of n(T − 1) rows in d² dimensions are separable more often than not as long
         # as n(T − 1) < 2d², which at half the bound holds from n = 9, T = 5 on.
         at_least(
@@ -216,8 +216,8 @@ def check(config: Config, result: Result) -> Finding:
     tests += [
         *more,
         # Next to the edge of separability rounding decides nothing: one in a thousand may be there.
-        # From the bound on such an instance counts as inseparable.
-        at_most("neither solved nor proved inseparable, share", unknown / total, 1e-3),
+        # From the bound on such an instance counts as infeasible.
+        at_most("neither solved nor proved infeasible, share", unknown / total, 1e-3),
         noted("largest certified gap", gap),
     ]
     premises = (
@@ -249,14 +249,14 @@ def _small_tests(config: Config, result: Result) -> tuple[list[Test], int]:
             separable += int((~_can(found)[1]).sum())
             count += len(found)
     return [
-        equals("all selections of small datasets at these bounds: inseparable", inside, 0),
+        equals("all selections of small datasets at these bounds: infeasible", inside, 0),
         # An open set of datasets: T − 1 is needed for almost every dataset.
         equals(
-            "d = T − 2, a token inside the simplex of the others: not proved inseparable",
+            "d = T − 2, a token inside the simplex of the others: not proved infeasible",
             separable,
             0,
         ),
-        noted(f"of {short} small datasets below T − 1, with an inseparable selection", needed),
+        noted(f"of {short} small datasets below T − 1, with an infeasible selection", needed),
     ], count
 
 

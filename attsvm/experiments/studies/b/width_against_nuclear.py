@@ -86,7 +86,7 @@ def _seen(config: Config, result: Result, m: int) -> Seen:
         np.array([share(M, c) for M, c in zip(W, found, strict=True)]),
         np.array(ranks),
         (chosen == drawn.best).all(axis=1).astype(np.int64),
-        worst_gap([c for c in found if c.status != "inseparable"]),
+        worst_gap([c for c in found if c.status != "infeasible"]),
     )
 
 

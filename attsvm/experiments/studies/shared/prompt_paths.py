@@ -43,7 +43,7 @@ def separable(certificate: Certificate) -> bool:
 
 
 def unsettled(certificates: Sequence[Certificate]) -> int:
-    """How many problems are neither solved nor proved inseparable."""
+    """How many problems are neither solved nor proved infeasible."""
     return sum(not separable(c) and c.proof != "exact" for c in certificates)
 
 

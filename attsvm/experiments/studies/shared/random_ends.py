@@ -87,7 +87,7 @@ class RandomEnds:
         problems = [best_problem(t, v) for t, v in zip(stack, heads, strict=True)]
         best = recertified(f"{name}.best", problems, "frobenius", result)
         # Theorem 4 asks that the best tokens can be separated.
-        inside = np.array([c.status != "inseparable" for c in best])
+        inside = np.array([c.status != "infeasible" for c in best])
         W, loss = result[f"{name}.W"][:, inside], result[f"{name}.loss"][:, inside]
         self.best: list[Certificate] = [c for c, i in zip(best, inside, strict=True) if i]
         self.size = _starts(config, shape)[0][inside]
