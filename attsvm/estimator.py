@@ -332,7 +332,7 @@ def _unsettled(found: Outcome, steps: int) -> str | None:
     """A sentence on a run at an undecided or not locally optimal selection; None for others."""
     if found.state == "undecided":
         return (
-            f"after {steps} steps the least sure input has {found.sureness:.3f} of its attention "
+            f"after {steps} steps an input has only {found.top_attention:.3f} of its attention "
             "on one token, so the selection is undecided; try a larger max_iter or lr"
         )
     if found.state == "saturated":

@@ -18,7 +18,7 @@ print(path)
 
 figure, (loss, direction) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 loss.semilogx(path.radii, path.loss, "o-")
-loss.axhline(path.floor, color="grey", linestyle="--", label="loss of the best tokens")
+loss.axhline(path.infimum, color="grey", linestyle="--", label="loss of the best tokens")
 loss.set(xlabel="radius R", ylabel="least loss")
 loss.legend()
 direction.semilogx(path.radii, path.correlation, "o-", label="correlation")

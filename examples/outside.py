@@ -22,7 +22,7 @@ class Rows(Norm):  # ‖W‖ = max_i ‖W_i‖, and its dual Σ_i ‖G_i‖
 
 def move(step):  # steepest descent in that norm: every row moves by the step size
     sizes = {k: step.lr * np.isfinite(log) for k, log in step.gradient.log_scale.items()}
-    ways = {k: ROWS.sharp(G).T * sizes[k] for k, G in step.gradient.direction.items()}
+    ways = {k: ROWS.dual_maximizer(G).T * sizes[k] for k, G in step.gradient.direction.items()}
     return {k: x - ways[k].T for k, x in step.params.items()}, step.state
 
 

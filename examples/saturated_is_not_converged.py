@@ -28,7 +28,7 @@ for step in range(0, 1500, 10):
     chosen.append(weights.argmax(axis=1))
 moves = [k for k in range(1, len(steps)) if (chosen[k] != chosen[k - 1]).any()]
 last = moves[-1]
-print(f"step 300: {before.state}, {before.selection}, sure to {before.sureness:.6f}")
+print(f"step 300: {before.state}, {before.selection}, sure to {before.top_attention:.6f}")
 print(f"step {steps[last]}: {chosen[last - 1]} -> {chosen[last]}, the last change")
 found = attsvm.outcome(path, tokens, arrays["v"])
 print(f"step {steps[-1]}: {found.state}")

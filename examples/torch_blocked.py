@@ -31,7 +31,9 @@ for _ in range(1000):
 
 head = capture(model, (X, z), labels=y)
 found = attsvm.outcome(head.W, head.tokens, head.v, optimizer="ngd", lr=LR)
-print(f"{found.state}: the least attention on a selected token is 1 − {1 - found.sureness:.0e}")
+print(
+    f"{found.state}: the least attention on a selected token is 1 − {1 - found.top_attention:.0e}"
+)
 
 proof = attsvm.proof_of_convergence(head.tokens, head.W, head=head.v, optimizer="ngd", lr=LR)
 print(proof.message)

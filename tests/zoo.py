@@ -89,7 +89,7 @@ def _drawn_pair(norm, d, dq, rng):
         G = np.where(top, sign * rng.uniform(0.5, 1.5, (d, dq)), 0.0)
     else:
         G = rng.choice([-1.0, 1.0], (d, dq)) * rng.uniform(0.5, 1.5, (d, dq))
-        W = geometry.sharp(G)
+        W = geometry.dual_maximizer(G)
     W, G = W / geometry.value(W), G / geometry.dual(G)
     assert abs((W * G).sum() - 1) <= ROUNDING
     return W, G

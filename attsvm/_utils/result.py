@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attsvm._utils.card import Card, as_html, as_text
+from attsvm._utils.summary import Summary, as_html, as_text
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Result(ABC):
     """What is printed within a screen, and shown as a small table in a notebook."""
 
     @abstractmethod
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         """What is shown of it; nothing that takes long to compute."""
 
     def __repr__(self) -> str:

@@ -75,6 +75,6 @@ def expect(kernel: Any, seconds: float) -> None:
     _watch.expected[kernel] = seconds
 
 
-def hush() -> None:
+def silence() -> None:
     """From here on nothing is said in this process."""
     _watch.silent = True

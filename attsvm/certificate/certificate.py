@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.card import Card
 from attsvm._utils.expected import flag
 from attsvm._utils.lazy import lazy
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.errors import Infeasible, NotConverged
 from attsvm.norms import Norm
 from attsvm.norms.matrix import Nuclear
@@ -232,7 +232,7 @@ class Certificate(Table):
         """
         return draw("certificate", self, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         from attsvm.certificate.table import certificate_card
 
         return certificate_card(self)
@@ -250,7 +250,7 @@ class Shown(NamedTuple):
     moved: float = 0.0
 
 
-def seal(
+def make_certificate(
     problem: Problem,
     norm: Norm,
     W: Floats | None,

@@ -20,7 +20,7 @@ from attsvm.certificate.bounds import (
     measure,
     worst_margin,
 )
-from attsvm.certificate.certificate import Certificate, Shown, seal
+from attsvm.certificate.certificate import Certificate, Shown, make_certificate
 from attsvm.certificate.feasibility_repair import Corrected, correct
 from attsvm.certificate.scale import centred, exponent
 from attsvm.certificate.soft import soft_lower, soft_upper
@@ -86,14 +86,14 @@ def certify(
         farkas = _contradiction(problem, *given)
         if farkas is not None:
             shown = Shown(np.inf, np.inf, proof="exact", farkas=farkas)
-            return seal(problem, geometry, None, lam, mu, shown, goal)
+            return make_certificate(problem, geometry, None, lam, mu, shown, goal)
         if low.null:
             shown = Shown(float(low.value), np.inf, float(low.residual), "numerical")
-            return seal(problem, geometry, None, lam, mu, shown, goal)
+            return make_certificate(problem, geometry, None, lam, mu, shown, goal)
     shown = Shown(
         float(low.value), high.norm, float(low.residual), reach=high.reach, moved=high.moved
     )
-    return seal(problem, geometry, high.W, lam * scale, mu * scale, shown, goal)
+    return make_certificate(problem, geometry, high.W, lam * scale, mu * scale, shown, goal)
 
 
 def _finite(multipliers: Any, name: str) -> Floats:
@@ -117,7 +117,9 @@ def _soft(
     """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
     matrix, upper, moved = soft_upper(problem, norm, W, budget)
     lower = soft_lower(problem, norm, lam, mu)
-    return seal(problem, norm, matrix, lam, mu, Shown(lower, upper, moved=moved), tol, budget)
+    return make_certificate(
+        problem, norm, matrix, lam, mu, Shown(lower, upper, moved=moved), tol, budget
+    )
 
 
 def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:

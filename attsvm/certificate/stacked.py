@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate.bounds import LEAST_MARGIN, above, below, margin_error, measure
-from attsvm.certificate.certificate import Certificate, Shown, seal
+from attsvm.certificate.certificate import Certificate, Shown, make_certificate
 from attsvm.certificate.certify import PLAIN, certify
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import SMALLEST_ROW, Problem
@@ -63,7 +63,9 @@ def certify_stack(
         strict=True,
     )
     return [
-        seal(problem, geometry, matrix, share, none, Shown(lower, upper, residual), goal)
+        make_certificate(
+            problem, geometry, matrix, share, none, Shown(lower, upper, residual), goal
+        )
         if good
         else certify(problem, geometry, W[k], lam[k], tol=goal)
         for k, (problem, matrix, share, lower, upper, residual, good) in enumerate(columns)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.card import Card
+from attsvm._utils.summary import Summary
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
 
 
-def certificate_card(certificate: Certificate) -> Card:
+def certificate_card(certificate: Certificate) -> Summary:
     """What is shown of a certificate."""
     p = certificate.problem
     finite = np.isfinite(certificate.upper)
@@ -26,7 +26,7 @@ def certificate_card(certificate: Certificate) -> Card:
         "W": f"{p.shape[0]} × {p.shape[1]}"
         + ("" if certificate.W is None else f", rank {certificate.rank}"),
     }
-    return Card("Certificate", certificate.message, facts, brief=True)
+    return Summary("Certificate", certificate.message, facts, brief=True)
 
 
 def row_columns(certificate: Certificate) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.memory import HEADROOM, available
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.certificate.bounds import margin_error
 from attsvm.certificate.rank import least_singular
 from attsvm.certificate.scale import exponent, length
@@ -68,11 +68,11 @@ class Tight(Result):
         """The indices of the surely tight margins."""
         return self.tight.nonzero()[0]
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         counts = [int(a.sum()) for a in (self.tight, self.loose, self.undecided)]
         said = f"{counts[0]} tight, {counts[1]} loose, {counts[2]} undecided; {self.how}"
         facts = {"tight rows": self.rows, "radius": self.radius, "how": self.how}
-        return Card("Tight", said, facts, brief=True)
+        return Summary("Tight", said, facts, brief=True)
 
 
 def tight_rows(certificate: Certificate) -> Tight:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.certificate.exact.bounds import (
     Upper,
     exact_lower,
@@ -57,10 +57,10 @@ class Check(Result):
     def __bool__(self) -> bool:
         return self.ok
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         said = "holds" if self.ok else f"does not hold: {self.reason}"
         facts = {"lower": self.lower, "upper": self.upper, "arithmetic": self.arithmetic}
-        return Card("Check", f"{said}; {self.arithmetic} arithmetic", facts, brief=True)
+        return Summary("Check", f"{said}; {self.arithmetic} arithmetic", facts, brief=True)
 
 
 def compare(claim: Certificate, again: Certificate) -> Check:

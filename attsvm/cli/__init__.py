@@ -108,9 +108,9 @@ def _open_streams() -> None:
 def _run(words: Sequence[str]) -> NoReturn:
     """Run one command, and leave with its exit code."""
     if "--json" in words:
-        from attsvm._utils.waiting import hush
+        from attsvm._utils.waiting import silence
 
-        hush()
+        silence()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the exit code says it

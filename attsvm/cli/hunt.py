@@ -55,11 +55,11 @@ def hunt_command(
     from attsvm._utils.progress import bar
     from attsvm.experiments.counterexamples import found_statement, hunt
     from attsvm.experiments.executors import engine_of
-    from attsvm.experiments.executors.engine import Asked
+    from attsvm.experiments.executors.engine import ExecutorConfig
 
     made = found_statement(statement)
     alone = engine == "local" and jobs == 1 and address is None
-    asked = Asked(jobs=jobs, address=address, folder=out)
+    asked = ExecutorConfig(jobs=jobs, address=address, folder=out)
     with bar(f"hunting {made.name}") as progress:
         found = hunt(
             statement,

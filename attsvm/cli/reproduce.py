@@ -95,11 +95,11 @@ def reproduce_command(
 
 def _warm(jobs: int) -> None:
     """Compile every kernel before the first claim, so that no claim's seconds include it."""
-    from attsvm._utils.waiting import hush
+    from attsvm._utils.waiting import silence
     from attsvm.cli.parts.warming import warm_up
     from attsvm.experiments.reproduce import workers
 
-    hush()
+    silence()
     start = time.perf_counter()
     if count := warm_up(workers(jobs)):
         seconds = time.perf_counter() - start

@@ -11,7 +11,7 @@ from attsvm.cli.parts.options import FAILED, Json, app, print_json, stop
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.experiments.executors import Asked
+    from attsvm.experiments.executors import ExecutorConfig
     from attsvm.experiments.sweep import Spec, Swept
 
 
@@ -128,8 +128,8 @@ class Wanted(NamedTuple):
         return said
 
 
-def _asked(jobs: int, address: str | None, options: list[str]) -> Asked:
-    from attsvm.experiments.executors import Asked as Those
+def _asked(jobs: int, address: str | None, options: list[str]) -> ExecutorConfig:
+    from attsvm.experiments.executors import ExecutorConfig as Those
 
     pairs = [text.partition("=") for text in options]
     for text, (name, sign, value) in zip(options, pairs, strict=True):
@@ -189,7 +189,7 @@ def _chosen(what: str, out: Path | None, quick: bool) -> tuple[Spec, Path]:
     return shipped_spec(what, quick=quick), out or Path(f"sweep-{what}")
 
 
-def _dry_run(spec: Spec, folder: Path, engine: str, asked: Asked, as_json: bool) -> None:
+def _dry_run(spec: Spec, folder: Path, engine: str, asked: ExecutorConfig, as_json: bool) -> None:
     """Say how much there is to do, and how long a few instances took."""
     from attsvm._utils.progress import working
     from attsvm.cli.parts.sweeping import spell

@@ -18,10 +18,10 @@ def warm_command(
     as_json: Json = False,
 ) -> None:
     """Compile every kernel now, so that no later call waits for it."""
-    from attsvm._utils.waiting import hush
+    from attsvm._utils.waiting import silence
     from attsvm.cli.parts.warming import place, warm_up
 
-    hush()
+    silence()
     start = time.perf_counter()
     count = warm_up(jobs)
     seconds = time.perf_counter() - start

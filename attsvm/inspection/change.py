@@ -19,10 +19,10 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.blas import one_thread
-from attsvm._utils.card import Card
 from attsvm._utils.progress import bar
 from attsvm._utils.records import finite
 from attsvm._utils.result import Table
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.fits import (
@@ -117,7 +117,7 @@ class Change(Table):
         )
         return plain
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         shown = ("layer", "head", "sharpened", "growth_svm", "growth_mean_difference")
         table = {name: [record[name] for record in self.records] for name in shown}
         columns = self.columns()
@@ -126,7 +126,7 @@ class Change(Table):
             "rank correlation of sharpness and cosine": self.correlation(),
         }
         said = f"{self.before} → {self.after}, {len(self.records)} heads"
-        return Card("Change", said, facts, table)
+        return Summary("Change", said, facts, table)
 
 
 def compare(

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.card import Card
 from attsvm._utils.progress import Tell, telling
 from attsvm._utils.records import finite
 from attsvm._utils.result import Table
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.kinds import THRESHOLDS
@@ -99,7 +99,7 @@ class Inspection(Table):
         )
         return plain
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
         shown = ("layer", "head", "kind", "sharpness", "rule_agreement", "svm_agreement", "economy")
         table = {name: [record[name] for record in self.records] for name in shown}
@@ -111,7 +111,7 @@ class Inspection(Table):
             "violations": sum(record["violations"] for record in self.records),
         }
         said = f"{self.model}, {len(self.records)} heads: {kinds}"
-        return Card("Inspection", said, facts, table)
+        return Summary("Inspection", said, facts, table)
 
 
 def _column(values: list[Any]) -> Any:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
 from attsvm.inspection.checkpoints import config_of, folder_of, weights_of
 from attsvm.inspection.families import FAMILIES
@@ -45,7 +45,7 @@ class TrainedModel(Result):
             "causal": body.causal,
         }
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         body = self.transformer
         facts = {
             "width": body.width,
@@ -55,7 +55,7 @@ class TrainedModel(Result):
             "key heads": body.groups,
         }
         what = f"{self.name}: {body.family}, {len(body.layers)} layers × {body.heads} heads"
-        return Card("TrainedModel", what, facts)
+        return Summary("TrainedModel", what, facts)
 
 
 def load(model: str | Path, *, family: Family | None = None) -> TrainedModel:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 
 # Numbers cast to double precision at once.
@@ -221,7 +221,7 @@ class View(Result):
         step = max(1, _BLOCK // (T * max(d, len(self.key_factor))))
         return (slice(start, start + step) for start in range(0, n, step))
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         n, T, d = self.keys.shape
         words = [text[at] for text, at in zip(self.texts[:3], self.positions, strict=False)] + [
             "…"
@@ -233,7 +233,7 @@ class View(Result):
             "queries": " ".join(words),
         }
         what = f"layer {self.layer}, head {self.head}: {n} queries over {T} keys of {d} features"
-        return Card("View", what, facts)
+        return Summary("View", what, facts)
 
 
 def rotated(q: NDArray[Any]) -> NDArray[Any]:

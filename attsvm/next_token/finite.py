@@ -1,4 +1,4 @@
-"""The finite part of training on data with ties: log-odds inside components, and the loss's floor.
+"""The finite part of training on data with ties: log-odds inside components, and the infimum.
 
 Tokens on a common cycle of a query's order stay at finite distances while everything else parts
 without bound. With the readout "mass" these distances maximize the likelihood of the choices that
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.next_token.order import Order, checked_orders
 from attsvm.next_token.realizable import quoted
@@ -38,31 +38,31 @@ _SETTLED = 1e-12
 class FinitePart(Result):
     """W (N, N): θ in the column of each query, 0 outside components of several tokens.
 
-    floor: the infimum of the loss; entropy: that of the label given the context, below it;
+    infimum: the infimum of the loss; entropy: that of the label given the context, below it;
     residual: the largest gradient of what was minimized; components: how many were.
 
     >>> import attsvm
     >>> from attsvm.next_token import orders
     >>> data = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
     >>> found = finite_part(data, orders(data))
-    >>> found.components, round(float(found.floor), 4), round(found.entropy, 4)
+    >>> found.components, round(float(found.infimum), 4), round(found.entropy, 4)
     (1, 0.6365, 0.6365)
     """
 
     W: Floats
-    floor: float
+    infimum: float
     entropy: float
     residual: float
     components: int
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {
-            "infimum of the loss": self.floor,
+            "infimum of the loss": self.infimum,
             "entropy of the label": self.entropy,
             "residual": self.residual,
             "W": str(self.W.shape),
         }
-        return Card("FinitePart", f"{self.components} components of several tokens", facts)
+        return Summary("FinitePart", f"{self.components} components of several tokens", facts)
 
 
 def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart:
@@ -85,7 +85,7 @@ def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart
     kept, component = _kept(sentences, orders, tokens, right)
     group = sentences.queries * (1 + component.max(initial=0)) + component
     W = np.zeros((sentences.vocabulary,) * 2)
-    floor = residual = 0.0
+    infimum = residual = 0.0
     number = 0
     several = kept.sum(axis=1) > 1
     for g in np.unique(group[several]):
@@ -99,8 +99,8 @@ def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart
             place, base, right[rows].argmax(axis=1), sentences.weights[rows], len(inside)
         )
         W[inside, order.query] = theta
-        floor, residual, number = floor + value, max(residual, left), number + 1
-    return FinitePart(W, floor, entropy(sentences), residual, number)
+        infimum, residual, number = infimum + value, max(residual, left), number + 1
+    return FinitePart(W, infimum, entropy(sentences), residual, number)
 
 
 def entropy(sentences: Sentences) -> float:

@@ -20,9 +20,9 @@ from functools import lru_cache
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
-from attsvm._utils.card import Card
 from attsvm._utils.expected import expect, positive
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate, certify
 from attsvm.errors import BadTokens
 from attsvm.next_token.embedding import embedding_of, orthonormal
@@ -101,9 +101,9 @@ class Columns(Result):
         total = float(np.sqrt(np.dot(self.times, np.square(np.divide(values, unit))))) * unit
         return total * (1 - slack if down else 1 + slack)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {"status": self.status, "lower": self.lower, "upper": self.upper, "gap": self.gap}
-        return Card("Columns", self.message, facts | {"W": str(self.W.shape)}, brief=True)
+        return Summary("Columns", self.message, facts | {"W": str(self.W.shape)}, brief=True)
 
 
 def decoder_problem(sentences: Sentences, E: Floats) -> Problem:

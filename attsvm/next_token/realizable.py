@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.next_token.order import KINDS, Order, checked_orders, orders
 from attsvm.next_token.sentences import Sentences, checked_sentences
 
@@ -113,13 +113,13 @@ class Realizability(Result):
         said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
         return f"not: {said}" if said else "realizable"
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         told = {
             "kind": [fault.kind for fault in self.reasons],
             "what is wrong": [fault.message for fault in self.reasons],
         }
         many = sum(self.counts.values())
-        return Card("Realizability", self.headline, {}, told, many, brief=True)
+        return Summary("Realizability", self.headline, {}, told, many, brief=True)
 
 
 def realizability(

@@ -8,7 +8,7 @@ from functools import cache
 
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.norms.entrywise import Largest, Power, Sum
+from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.norms.frobenius import Frobenius
 from attsvm.norms.matrix import Nuclear, Spectral
 from attsvm.norms.norm import Norm, check_norm
@@ -19,9 +19,9 @@ NORMS: dict[str, type[Norm]] = {
     "frobenius": Frobenius,
     "nuclear": Nuclear,
     "spectral": Spectral,
-    "max": Largest,
-    "l1": Sum,
-    "lP": Power,
+    "max": MaxNorm,
+    "l1": L1Norm,
+    "lP": LpNorm,
 }
 
 
@@ -85,7 +85,7 @@ def _named(name: str) -> Norm:
         raise Unsupported(f"norm {name[:16]!r}… has too many digits: {_LONGEST} at most")
     exponent = Fraction(match[1])
     if exponent == 1:
-        return Sum()
+        return L1Norm()
     if exponent < 1:
         raise Unsupported(f"norm {name!r} has P = {match[1]}: lP needs P > 1 (l1 is the limit)")
-    return Power(name, exponent=exponent)
+    return LpNorm(name, exponent=exponent)

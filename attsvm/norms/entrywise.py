@@ -27,7 +27,7 @@ def power_norm(W: Any, p: float) -> Any:
 
 
 @dataclass(frozen=True)
-class Power(Norm):
+class LpNorm(Norm):
     """The ℓp norm of the entries for 1 < p < ∞, p kept as the exact fraction of its name.
 
     Theory: ℓp is 2-uniformly convex with modulus p − 1 for p ≤ 2 [ball1994sharp] and
@@ -63,7 +63,7 @@ class Power(Norm):
         """(Σ |G_ij|^q)^(1/q)."""
         return power_norm(G, self.q)
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """sign(G) |G|^(q−1), scaled to norm 1."""
         G = np.asarray(G, dtype=np.float64)
         top = largest(G)
@@ -124,7 +124,7 @@ def _half_distance(p: float, middle: float) -> float:
 
 
 @dataclass(frozen=True)
-class Sum(Norm):
+class L1Norm(Norm):
     """ℓ1: Σ |W_ij|; dual max |G_ij|. A linear program; solutions need not be unique."""
 
     name: str = "l1"
@@ -141,7 +141,7 @@ class Sum(Norm):
         """max |G_ij|."""
         return largest(np.asarray(G, dtype=np.float64))
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """The sign of one largest entry, alone."""
         G = np.asarray(G, dtype=np.float64)
         flat = G.reshape(*G.shape[:-2], -1)
@@ -180,7 +180,7 @@ class Sum(Norm):
 
 
 @dataclass(frozen=True)
-class Largest(Norm):
+class MaxNorm(Norm):
     """max |W_ij|, the norm of sign descent; dual Σ |G_ij|. Solutions need not be unique."""
 
     name: str = "max"
@@ -197,7 +197,7 @@ class Largest(Norm):
         """Σ |G_ij|."""
         return np.abs(np.asarray(G, dtype=np.float64)).sum(axis=(-2, -1))
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """sign(G): every entry at full size."""
         return np.sign(np.asarray(G, dtype=np.float64))
 

@@ -49,7 +49,7 @@ class Frobenius(Norm):
         """‖G‖_F: the norm is its own dual."""
         return self.value(G)
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """G / ‖G‖_F."""
         G = np.asarray(G, dtype=np.float64)
         size = self.value(G)[..., None, None]

@@ -51,7 +51,7 @@ class Nuclear(Norm):
         """σ_1."""
         return singular(G)[..., 0]
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """u_1 v_1ᵀ of the top singular pair."""
         G = np.asarray(G, dtype=np.float64)
         U, s, Vt = np.linalg.svd(G, full_matrices=False)
@@ -105,7 +105,7 @@ class Spectral(Norm):
         """Σ σ_i."""
         return singular(G).sum(axis=-1)
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """U Vᵀ over the nonzero singular values."""
         G = np.asarray(G, dtype=np.float64)
         U, s, Vt = np.linalg.svd(G, full_matrices=False)

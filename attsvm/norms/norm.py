@@ -1,6 +1,6 @@
 """Norm: the geometry in which a direction is short; and the laws that every norm keeps.
 
-A norm of one's own is a subclass that says its `name` and has `value`, `dual`, `sharp` and
+A norm of one's own is a subclass that says its `name` and has `value`, `dual`, `dual_maximizer` and
 `rounding`. Everything else has a default that is on the safe side, or says what is missing.
 """
 
@@ -42,7 +42,7 @@ class Norm(ABC):
     What a norm may bring, and what happens without it:
 
     - `inner(D, Z, b, free, *, tol, W0, lam0)`: its own method on unit rows, which returns the best
-      (W, λ) it found; without it the general method needs only `dual` and `sharp`.
+      (W, λ) it found; without it the general method needs only `dual` and `dual_maximizer`.
     - `soft(rows, *, tol, W0, lam0)`: the same for soft margins.
     - `prox(V, t)`: the X that minimises t·f(X) + ½‖X − V‖_F² for one V (d, dq), where f is the
       norm, or any growing function of it with slope 1 at norm 1, such as ‖X‖^p/p; without it
@@ -82,7 +82,7 @@ class Norm(ABC):
         """max ⟨G, W⟩ over ‖W‖ ≤ 1."""
 
     @abstractmethod
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         """A W of norm 1 with ⟨G, W⟩ = dual(G); zero for G = 0."""
 
     @abstractmethod
@@ -245,18 +245,21 @@ class _Laws:
         self._most(f"{word}(W + V) ≤ {word}(W) + {word}(V)", size(W + V), side)
 
     def _duality(self) -> None:
-        """⟨G, W⟩ ≤ dual(G) value(W), with equality at sharp(G), which has norm 1."""
+        """⟨G, W⟩ ≤ dual(G) value(W), with equality at dual_maximizer(G), which has norm 1."""
         norm, W, G = self.norm, self.W, self.V
         dual = np.asarray(norm.dual(G))
         self._most("⟨G, W⟩ ≤ dual(G) value(W)", _product(G, W), dual * norm.value(W))
-        S = np.asarray(norm.sharp(G), dtype=np.float64)
+        S = np.asarray(norm.dual_maximizer(G), dtype=np.float64)
         if S.shape != G.shape:
             raise Unsupported(
-                f"norm {norm.name}: sharp of a stack of shape {G.shape} has shape {S.shape}"
+                f"norm {norm.name}: dual_maximizer of a stack of shape {G.shape} has "
+                f"shape {S.shape}"
             )
-        self._near("value(sharp(G)) = 1", norm.value(S), np.ones(len(S)))
-        self._near("⟨G, sharp(G)⟩ = dual(G)", _product(G, S), dual)
-        self._most("sharp(0) is 0", largest(norm.sharp(0.0 * G)), np.zeros(len(G)))
+        self._near("value(dual_maximizer(G)) = 1", norm.value(S), np.ones(len(S)))
+        self._near("⟨G, dual_maximizer(G)⟩ = dual(G)", _product(G, S), dual)
+        self._most(
+            "dual_maximizer(0) is 0", largest(norm.dual_maximizer(0.0 * G)), np.zeros(len(G))
+        )
 
     def _spread(self) -> None:
         """`spread` bounds value and dual by the Frobenius norm; met at single entries and signs."""

@@ -119,7 +119,7 @@ def step_axis(ax: Axes, last: int) -> None:
 
 def _since(path: Path, found: Outcome, b: int) -> int | None:
     """The first record from which on every input is decided and its selection the last one."""
-    held = (path.sureness[:, b] >= DECIDED).all(axis=1)
+    held = (path.top_attention[:, b] >= DECIDED).all(axis=1)
     held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= (found.changed or 0))
     if not held[-1]:
         return None
@@ -195,8 +195,8 @@ def _norms(ax: Axes, path: Path, b: int) -> None:
 
 
 def _attention(ax: Axes, path: Path, changed: int | None, colour: str, b: int) -> None:
-    least = path.sureness[:, b].min(axis=1)
-    ax.plot(path.steps, path.sureness[:, b], color=style.QUIET, linewidth=0.7, alpha=0.7)
+    least = path.top_attention[:, b].min(axis=1)
+    ax.plot(path.steps, path.top_attention[:, b], color=style.QUIET, linewidth=0.7, alpha=0.7)
     ax.plot(path.steps, least, color=style.INK, linewidth=style.LINE * 1.4)
     if changed:
         ax.axvline(changed, color=colour, linewidth=style.LINE, linestyle=":")

@@ -72,8 +72,8 @@ def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure
             apart = np.asarray(bregman(W, found.certificates[name].W, 2.0))
             size = np.linalg.norm(W, axis=(1, 2))
         above, said = path.loss[:, 0], "loss"
-        if name == "W_kq" and found.floor is not None and path is not run.decoder:
-            above, said = excesses(run, path, found.floor), "L − L⋆"
+        if name == "W_kq" and found.infimum is not None and path is not run.decoder:
+            above, said = excesses(run, path, found.infimum), "L − L⋆"
         curves = Curves(path.steps, above[:, None], apart[:, None], size[:, None])
         rows.append(Row(name, said, (curves,)))
     paths = [path for path in (run.decoder, run.attention) if path is not None]

@@ -324,7 +324,7 @@ class Problem:
         return float(self.row_norms.min()) if self.m else np.inf
 
     @lazy
-    def middling(self) -> bool:
+    def well_scaled(self) -> bool:
         """Whether the largest row and right-hand side lie in MIDDLE, or are zero."""
         sizes = [float(self.row_norms.max()), float(self.b.max())] if self.m else []
         if self.ties:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Ints, rectangular, vector, whole
-from attsvm._utils.card import Card
 from attsvm._utils.expected import expect, shown
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.scores import best_tokens
 from attsvm.problem.tokens import Tokens, checked_tokens
@@ -153,12 +153,12 @@ class Selection(Result):
         first: Ints = self.kept.argmax(axis=1)
         return first
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         n, T = self.kept.shape
         said = f"{int(self.kept.sum()):,} of {n:,} × {T:,} tokens kept, by {self.origin}"
         chosen = [row.nonzero()[0].tolist() for row in self.kept[:12]]
         table = {"input": range(len(chosen)), "kept tokens": chosen}
-        return Card("Selection", said, {}, table, rows=n)
+        return Summary("Selection", said, {}, table, rows=n)
 
 
 def _check_rows(kept: Bools) -> None:

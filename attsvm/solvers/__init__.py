@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attsvm.norms import Norm
 from attsvm.solvers.active_set import by_active_set
+from attsvm.solvers.auto import solve_fitting
 from attsvm.solvers.by_size import solve_frobenius
 from attsvm.solvers.cutting_plane import by_cutting_planes
 from attsvm.solvers.cvxpy_oracle import by_cvxpy
-from attsvm.solvers.fitting import solve_fitting
 from attsvm.solvers.general import by_cuts
 from attsvm.solvers.interior import by_interior_point, has_method
 from attsvm.solvers.newton import by_newton_steps

@@ -1,9 +1,9 @@
-"""Any norm, from `value`, `dual` and `sharp` alone: a quasi-Newton start, then cutting planes.
+"""Any norm, by `value`, `dual` and `dual_maximizer` alone: quasi-Newton, then cutting planes.
 
     min ‖W‖  s.t.  A(W) ≥ b        max bᵀλ  s.t.  λ ≥ 0,  ⟨A*λ, S⟩ ≤ 1 for every S of norm 1
 
-`sharp` names the S that a given λ violates most. With the S found so far the right side is a
-linear program; its multipliers w_S give W = Σ w_S S of norm at most Σ w_S. The program is asked
+`dual_maximizer` names the S that a given λ violates most. With the S found so far the right side is
+a linear program; its multipliers w_S give W = Σ w_S S of norm at most Σ w_S. The program is asked
 half-way between its own λ and the best one so far, where a new S cuts deeper. A dual norm without
 kinks would need many S, so ½‖A*λ‖²_dual − bᵀλ is first followed by its gradients, which are the
 same S. With a budget C the square stays: it enters the program by its tangents.
@@ -118,7 +118,7 @@ class _Cuts:
     def ask(self, y: Floats) -> tuple[float, Floats]:
         """‖A*y‖_dual and the S that attains it, which joins the others."""
         G = self.rows.adjoint(y)
-        S = self.unit * np.asarray(self.norm.sharp(G))
+        S = self.unit * np.asarray(self.norm.dual_maximizer(G))
         size = self.unit * float(self.norm.dual(G))
         self.S.append(S)
         self.values.append(self.rows.values(S))

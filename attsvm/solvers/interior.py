@@ -10,7 +10,7 @@ import numpy as np
 
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Largest, Power, Sum
+from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.norms.matrix import Nuclear, Spectral
 from attsvm.problem.problem import Problem
 from attsvm.solvers import general
@@ -33,9 +33,9 @@ def _power(norm: Any) -> Method:
 METHODS: dict[type[Norm], Callable[[Any], Method]] = {
     Nuclear: lambda _: Method(nuclear.inner, partial(soft_cone.inner, side=soft_cone.NUCLEAR)),
     Spectral: lambda _: Method(spectral.inner, partial(soft_cone.inner, side=soft_cone.SPECTRAL)),
-    Sum: lambda _: linear.L1,
-    Largest: lambda _: linear.MAX,
-    Power: _power,
+    L1Norm: lambda _: linear.L1,
+    MaxNorm: lambda _: linear.MAX,
+    LpNorm: _power,
 }
 
 

@@ -117,7 +117,7 @@ def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float
     With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
     solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C.
     """
-    if problem.middling:
+    if problem.well_scaled:
         return _capped(method, problem, norm, tol, budget)
     a, q = exponent(problem.keys), exponent(problem.queries)
     s = exponent(np.concatenate([problem.b, problem.c]))

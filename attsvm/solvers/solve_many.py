@@ -14,8 +14,8 @@ import numpy as np
 
 from attsvm._utils import expected
 from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.chunks import map_chunks
 from attsvm._utils.plugins import load_files, loaded_files
-from attsvm._utils.shares import in_shares
 from attsvm._utils.spawning import guarded, leave_unguarded
 from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
@@ -47,7 +47,7 @@ def solve_all(rows: StackRows) -> tuple[Ints, Floats, Floats]:
         cuts = [slice(k, min(k + _CHUNK, end)) for k in range(begin, end, _CHUNK)]
         return [solve_rows(rows.part(cut), free) for cut in cuts]
 
-    found = [part for share in in_shares(some, B, least=_CHUNK) for part in share]
+    found = [part for share in map_chunks(some, B, least=_CHUNK) for part in share]
     status, lam, W, _ = map(np.concatenate, zip(*found, strict=True))
     return status, lam, W
 

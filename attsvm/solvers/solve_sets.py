@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.expected import function, positive, whole
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, NotConverged
 from attsvm.norms import Norm, norm_of
@@ -86,14 +86,14 @@ class SetChoice(Result):
         """upper/lower − 1 over all choices."""
         return self.certificate.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {
             "winners": self.winners,
             "norm at most": self.certificate.upper,
             "over all choices at least": self.lower,
             "solved": f"{self.solved:,} problems for {self.total:,} choices",
         }
-        return Card("SetChoice", self.certificate.message, facts)
+        return Summary("SetChoice", self.certificate.message, facts)
 
 
 def solve_sets(

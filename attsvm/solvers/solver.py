@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
 from attsvm.problem.problem import SMALLEST_ROW, Problem
@@ -37,10 +37,10 @@ class Answer(Result):
     tie_multipliers: Floats
     proof: bool = False
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         W = "no W" if self.W is None else f"W {self.W.shape}"
         said = f"{W}, {len(self.multipliers):,} multipliers, {len(self.tie_multipliers):,} of ties"
-        return Card("Answer", said, {"said to prove that no W exists": self.proof}, brief=True)
+        return Summary("Answer", said, {"said to prove that no W exists": self.proof}, brief=True)
 
 
 def any_norm(norm: Norm) -> bool:

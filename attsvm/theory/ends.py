@@ -31,7 +31,7 @@ from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
 
 
-class Told(NamedTuple):
+class TrainingInfo(NamedTuple):
     """How a given W was trained; optimizer, lr: None where it is not known."""
 
     optimizer: RuleLike | None = None
@@ -40,20 +40,20 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class End:
+class FinalState:
     """Where one instance stands.
 
-    W (d, dq); selection (n,) and sureness: the most attended token of each input, and the least
-    attention that one has. head: that of the run (None: not given); joint: it was trained as well.
-    changed, log_time: of a run alone, else None and nan. loss, log_gradient: nan without labels.
-    limit: what theory names; norm: the one to compare in unless another is asked for. solved: the
-    certificates that the limit's premises were checked with. prover: what proves that training
-    converges from here, None where no theorem covers it.
+    W (d, dq); selection (n,) and top_attention: the most attended token of each input, and the
+    least attention that one has. head: that of the run (None: not given); joint: it was trained as
+    well. changed, log_time: of a run alone, else None and nan. loss, log_gradient: nan without
+    labels. limit: what theory names; norm: the one to compare in unless another is asked for.
+    solved: the certificates that the limit's premises were checked with. prover: what proves that
+    training converges from here, None where no theorem covers it.
     """
 
     W: Floats
     selection: Ints
-    sureness: float
+    top_attention: float
     head: Head | None
     joint: bool
     changed: int | None
@@ -67,8 +67,8 @@ class End:
 
 
 def end_of_path(
-    path: Path, tokens: Tokens, head: Any, *, instance: int, model: Model | None, told: Told
-) -> End:
+    path: Path, tokens: Tokens, head: Any, *, instance: int, model: Model | None, told: TrainingInfo
+) -> FinalState:
     """The end of one instance of a path."""
     for name in ("optimizer", "lr"):
         if getattr(told, name) is not None:
@@ -100,10 +100,10 @@ def end_of_path(
         decay=pulled_back(path.config),
     )
     limit = _path_limit(path, case)
-    return End(
+    return FinalState(
         W=form.matrix(params)[b],
         selection=path.selection[b],
-        sureness=float(path.sureness[-1, b].min()),
+        top_attention=float(path.top_attention[-1, b].min()),
         head=read,
         joint=form.trains_head,
         changed=int(path.changed[b].max()),
@@ -117,7 +117,9 @@ def end_of_path(
     )
 
 
-def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told: Told) -> End:
+def end_of_weights(
+    given: Any, tokens: Tokens, head: Any, *, instance: int, told: TrainingInfo
+) -> FinalState:
     """A W of one's own as the end of a run of which no more is known than is told."""
     blocks = Weights.of(given, tokens.shape, instance=instance).blocks
     if told.lr is not None:
@@ -135,7 +137,7 @@ def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told
     W = form.matrix(params)[0]
     loss = loss_of(told.loss)
     top = top_tokens(tokens, W)
-    sureness, value, slope = _evaluated(form, params, tokens, read, loss, top)
+    top_attention, value, slope = _evaluated(form, params, tokens, read, loss, top)
     judged = _scaled(read) if form.trains_head else read
     reach = reach_of(blocks["K"], blocks["Q"]) if "K" in blocks else None
     case = Case(tokens, judged, loss, selected=top, reach=reach, trained=form.trains_head)
@@ -145,10 +147,10 @@ def end_of_weights(given: Any, tokens: Tokens, head: Any, *, instance: int, told
     else:
         limit = predict_case(form.name, told.optimizer, case)
     usual = "nuclear" if "K" in blocks else "frobenius"
-    return End(
+    return FinalState(
         W=W,
         selection=top,
-        sureness=sureness,
+        top_attention=top_attention,
         head=judged,
         joint=form.trains_head,
         changed=None,
@@ -170,12 +172,12 @@ def _evaluated(
     batch = Batch.of(labelled)
     arrays = batch.keys, batch.values, batch.queries, batch.present
     logs = attend(*arrays, np.ascontiguousarray(form.matrix(params))).logs[0]
-    sureness = float(np.exp(logs[np.arange(tokens.n), top]).min())
+    top_attention = float(np.exp(logs[np.arange(tokens.n), top]).min())
     if tokens.labels is None:
-        return sureness, float("nan"), float("nan")
+        return top_attention, float("nan"), float("nan")
     fixed = None if form.trains_head else head
     found = evaluate(form, params, batch, fixed, loss)
-    return sureness, float(found.loss[0]), float(log_norm(found.gradient)[0])
+    return top_attention, float(found.loss[0]), float(log_norm(found.gradient)[0])
 
 
 def _labelled(tokens: Tokens) -> Tokens:
@@ -200,7 +202,7 @@ def _path_prover(path: Path, form: Model, tokens: Tokens, head: Head | None) -> 
         return None
 
 
-def _told_prover(form: Model, tokens: Tokens, head: Head, told: Told) -> Prover | None:
+def _told_prover(form: Model, tokens: Tokens, head: Head, told: TrainingInfo) -> Prover | None:
     """The prover of a W of one's own, None unless optimizer and lr are told and have a theorem."""
     if told.optimizer is None or told.lr is None or not form.fused:
         return None
@@ -210,7 +212,7 @@ def _told_prover(form: Model, tokens: Tokens, head: Head, told: Told) -> Prover 
         return None
 
 
-def _path_loss(path: Path, told: Told) -> Loss | None:
+def _path_loss(path: Path, told: TrainingInfo) -> Loss | None:
     """The loss of a run; None where it is an object that is not at hand."""
     name = path.config["loss"]
     if loss_of(told.loss).name not in ("logistic", name):

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, vector
-from attsvm._utils.card import Card
 from attsvm._utils.expected import function, whole
 from attsvm._utils.result import Result, Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.entrywise import Largest, Power, Sum
+from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.problem import scores
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
@@ -60,9 +60,9 @@ class Witness(Result):
     token: int
     score_gap: float
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         said = f"token {self.token} of input {self.input}, score gap {self.score_gap:.6g}"
-        return Card("Witness", said, brief=True)
+        return Summary("Witness", said, brief=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +125,7 @@ class Optimality(Table):
         """
         return draw("optimality", self, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {
             "globally optimal": self.globally,
             "locally optimal": self.locally,
@@ -133,7 +133,7 @@ class Optimality(Table):
             "tight neighbours": len(self.neighbours),
             "certificate": self.certificate.message,
         }
-        return Card("Optimality", f"{self.kind}: {self.message}", facts, self.columns())
+        return Summary("Optimality", f"{self.kind}: {self.message}", facts, self.columns())
 
 
 def optimality(
@@ -201,7 +201,7 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
     instance get one verdict.
     """
     norm, z = certificate.norm, tokens.queries
-    alike = norm.rotational or isinstance(norm, Power | Sum | Largest)
+    alike = norm.rotational or isinstance(norm, LpNorm | L1Norm | MaxNorm)
     if norm.euclidean or not alike or z.shape[1] == 1 or (z != z[0]).any():
         return certificate.tight
     same = Tokens(tokens.X, keys=tokens.keys, mask=tokens.mask, source=tokens.source)
@@ -270,13 +270,13 @@ class Optima(Table):
         """
         return draw("optima", self, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         said = (
             f"{self.total} selections, {len(self.choices)} feasible, "
             f"{sum(bool(o.locally) for _, o in self.local)} locally optimal"
         )
         facts = {"globally optimal": self.best, "problems solved": self.solves}
-        return Card("Optima", said, facts, self._rows(10), rows=len(self.choices), brief=True)
+        return Summary("Optima", said, facts, self._rows(10), rows=len(self.choices), brief=True)
 
 
 def local_optima(

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms import Norm
@@ -31,7 +31,7 @@ from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.ends import End, Told, end_of_path, end_of_weights
+from attsvm.theory.ends import FinalState, TrainingInfo, end_of_path, end_of_weights
 from attsvm.theory.limits.limit import Limit
 from attsvm.theory.optima import Optimality, optimality, verdict_on
 from attsvm.training.models import MODELS, Model
@@ -69,7 +69,7 @@ class Outcome(Table):
 
     selection: Ints
     state: State
-    sureness: float
+    top_attention: float
     changed: int | None
     loss: float
     log10_gradient: float
@@ -117,11 +117,11 @@ class Outcome(Table):
         """
         return draw("outcome", self, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         best = self.certificate
         facts: dict[str, Any] = {
             "selection": self.selection,
-            "least attention": f"{self.sureness:.8f}",
+            "least attention": f"{self.top_attention:.8f}",
             "loss": self.loss,
             "log10 of gradient": self.log10_gradient,
         }
@@ -140,7 +140,7 @@ class Outcome(Table):
             facts["optimality"] = f"{self.optimality.kind}: {self.optimality.message}"
         if self.proof is not None:
             facts["convergence"] = f"this run: {self.proof.message}"
-        return Card("Outcome", self.state, facts)
+        return Summary("Outcome", self.state, facts)
 
 
 def outcome(
@@ -151,7 +151,7 @@ def outcome(
     instance: int = 0,
     norm: str | Norm | None = None,
     model: Model | None = None,
-    told: Told | None = None,
+    told: TrainingInfo | None = None,
 ) -> Outcome:
     """The Outcome of one instance of a path, or of a W of one's own.
 
@@ -161,7 +161,7 @@ def outcome(
     """
     if not isinstance(tokens, Tokens):
         raise BadTokens("an outcome is of Tokens, or of Sentences: give the data of the run")
-    known = Told() if told is None else told
+    known = TrainingInfo() if told is None else told
     if isinstance(run, Path):
         end = end_of_path(run, tokens, head, instance=instance, model=model, told=known)
     elif model is not None:
@@ -171,7 +171,7 @@ def outcome(
     return _judged(end, tokens, end.norm if norm is None else norm)
 
 
-def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
+def _judged(end: FinalState, tokens: Tokens, norm: str | Norm | None) -> Outcome:
     """What is known of an end, compared in this norm."""
     v = None if end.head is None or end.head.vector is None else end.head.vector[0]
     keep = Selection.of(tokens, end.selection)
@@ -192,8 +192,8 @@ def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
         proof = replace(end.prover, solved=end.solved).prove(end.W)
     return Outcome(
         end.selection,
-        _state(end.sureness, verdict, proof),
-        end.sureness,
+        _state(end.top_attention, verdict, proof),
+        end.top_attention,
         end.changed,
         end.loss,
         float(end.log_gradient / np.log(10)),
@@ -208,18 +208,22 @@ def _judged(end: End, tokens: Tokens, norm: str | Norm | None) -> Outcome:
     )
 
 
-def _state(sureness: float, verdict: Optimality | None, proof: ConvergenceProof | None) -> State:
+def _state(
+    top_attention: float, verdict: Optimality | None, proof: ConvergenceProof | None
+) -> State:
     """The state of a run; only a proof that has succeeded makes one that converges."""
     if proof is not None and proof.proved:
         return "converges"
-    if sureness < DECIDED:
+    if top_attention < DECIDED:
         return "undecided"
     if verdict is None or (verdict.locally is None and verdict.kind == "undecided"):
         return "unknown"
     return "at a locally optimal selection" if verdict.locally else "saturated"
 
 
-def _relaxed(end: End, tokens: Tokens, keep: Selection, norm: str | Norm) -> Certificate | None:
+def _relaxed(
+    end: FinalState, tokens: Tokens, keep: Selection, norm: str | Norm
+) -> Certificate | None:
     """That of the relaxed problem, where a trained decoder leaves inputs unsupported; else None."""
     support: Bools | None = None
     if end.joint:

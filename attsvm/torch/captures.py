@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from attsvm._utils.arrays import Floats, Ints, detached, rectangular
-from attsvm._utils.card import Card
 from attsvm._utils.expected import expect, shown, whole
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.view import View
 from attsvm.problem.tokens import Tokens
@@ -150,7 +150,7 @@ class Captured(Result):
             raise BadTokens(f"{name} has shape {array.shape}; it must be ({n}, {T})")
         return array
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         tokens = self.tokens
         facts = {
             "W": f"{self.W.shape[0]} × {self.W.shape[1]}, norm {np.linalg.norm(self.W):.6g}",
@@ -161,7 +161,7 @@ class Captured(Result):
         }
         d = tokens.keys.shape[-1]
         said = f"{tokens.n} queries over {tokens.T} keys of {d} features"
-        return Card("Captured", f"{self.layer}, head {self.head}: {said}", facts)
+        return Summary("Captured", f"{self.layer}, head {self.head}: {said}", facts)
 
 
 def capture(

@@ -28,7 +28,7 @@ def pulled_back(config: Mapping[str, Any]) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class OptimizerConfig:
     """An optimizer with its step size η · schedule(t), its decay, and the seed of the start.
 
     optimizer: as it moves, its decay included. own: the optimizer as it was given, where it is an
@@ -55,7 +55,7 @@ class Descent:
         options: Any = None,
         seed: Any = 0,
         init: Any = "default",
-    ) -> Descent:
+    ) -> OptimizerConfig:
         """The descent of these arguments of `train`, checked."""
         if not isinstance(init, (str, dict)):
             raise Unsupported(
@@ -83,7 +83,7 @@ class Descent:
     @classmethod
     def again(
         cls, words: Mapping[str, Any], optimizer: RuleLike, schedule: str | Callable[[int], float]
-    ) -> Descent:
+    ) -> OptimizerConfig:
         """The descent of a path's config, with its optimizer, and its schedule if a function.
 
         optimizer: the name in the config, or the object of that name.

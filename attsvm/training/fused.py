@@ -67,7 +67,7 @@ class FastSteps:
             marks = np.append(marks, last)
         R = len(marks)
         weights, numbers = np.empty((R, *state.W.shape)), np.empty((R, 3, B))
-        tops, sureness = np.empty((R, B, self.inputs), np.int64), np.empty((R, B, self.inputs))
+        tops, top_attention = np.empty((R, B, self.inputs), np.int64), np.empty((R, B, self.inputs))
         step = first
         while step <= last:
             ahead = range(step, min(step + self.most, last + 1))
@@ -79,7 +79,11 @@ class FastSteps:
                 break
             these = slice(*np.searchsorted(marks, (step, ahead.stop)).tolist())
             now = Log(
-                marks[these] - step, weights[these], numbers[these], tops[these], sureness[these]
+                marks[these] - step,
+                weights[these],
+                numbers[these],
+                tops[these],
+                top_attention[these],
             )
             there = State(
                 state.W.copy(), state.clock.copy(), state.top.copy(), state.changed.copy()
@@ -101,7 +105,7 @@ class FastSteps:
                 "log_gradient": numbers[:done, 1],
                 "clock": numbers[:done, 2],
                 "top": tops[:done],
-                "sureness": sureness[:done],
+                "top_attention": top_attention[:done],
             },
             _parted(weights[:done], params),
         )

@@ -13,7 +13,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, ConvergenceWarning
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.models.model import Evaluation, log_norm
 from attsvm.training.optimizers import Schedule
 from attsvm.training.optimizers.optimizer import Blocks, State
@@ -34,20 +34,20 @@ class Task:
     """What a loop descends on: `size` instances of `inputs` inputs each.
 
     shapes: of each block, without the stack axis. begin(init, seed): the first parameters.
-    look(params): loss and gradient. graded(params): the same with the gradient's graded form, for
-    optimizers that ask for it; None: there is none. floor(): the infimum of the loss (B,), for
-    optimizers that need it. ahead: a kernel that takes the steps it can by itself, or None. facts:
-    model, loss, … as JSON has them. objects: those parts that are objects of one's own. trace:
-    digits that change with the data; None: they are not followed.
+    loss_and_grad(params): loss and gradient. graded(params): the same with the gradient's graded
+    form, for optimizers that ask for it; None: there is none. infimum(): the infimum of the loss
+    (B,), for optimizers that need it. ahead: a kernel that takes the steps it can by itself, or
+    None. facts: model, loss, … as JSON has them. objects: those parts that are objects of one's
+    own. trace: digits that change with the data; None: they are not followed.
     """
 
     size: int
     inputs: int
     shapes: dict[str, tuple[int, ...]]
     begin: Callable[[str | dict[str, Any], int], Blocks]
-    look: Callable[[Blocks], Evaluation]
+    loss_and_grad: Callable[[Blocks], Evaluation]
     graded: Callable[[Blocks], Evaluation] | None
-    floor: Callable[[], Floats]
+    infimum: Callable[[], Floats]
     ahead: Ahead | None
     facts: dict[str, Any]
     objects: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Task:
 
 def run(
     task: Task,
-    descent: Descent,
+    descent: OptimizerConfig,
     params: Blocks,
     steps: int,
     *,
@@ -75,7 +75,9 @@ def run(
     if stop is None:
         _require_room(task, first, steps)
     kept = _kept(task, descent, start)
-    look = task.graded if optimizer.graded and task.graded is not None else task.look
+    loss_and_grad = (
+        task.graded if optimizer.graded and task.graded is not None else task.loss_and_grad
+    )
     reached = first
     if stop is None and task.ahead is not None:
         params, reached = task.ahead(
@@ -84,12 +86,12 @@ def run(
         if reached > first + steps:
             return record.path(*kept, state, -1)
     diverged = -1
-    floor = task.floor() if optimizer.needs_floor else 0.0
+    infimum = task.infimum() if optimizer.needs_infimum else 0.0
     per_decade = task.facts.get("records", PER_DECADE)
     for step in range(reached, first + steps + 1):
         # A diverging step is reported, not warned about.
         with np.errstate(all="ignore"):
-            found = look(params)
+            found = loss_and_grad(params)
             size = log_norm(found.gradient)
         if not bool(np.isfinite(found.loss).all()):
             diverged = step - 1
@@ -106,7 +108,7 @@ def run(
         lr = np.full(task.size, descent.lr * descent.schedule(step))
         with np.errstate(over="ignore", invalid="ignore"):
             moved, state = optimizer.update(
-                params, found.gradient, state, lr, found.loss - floor, step
+                params, found.gradient, state, lr, found.loss - infimum, step
             )
         if not all(bool(np.isfinite(block).all()) for block in moved.values()):
             diverged = step
@@ -137,7 +139,7 @@ def _require_room(task: Task, first: int, steps: int) -> None:
     per_decade, last = task.facts.get("records", PER_DECADE), first + steps
     count = len(grid(first, last, per_decade)) + (not recorded(last, per_decade))
     entries = sum(prod(shape) for shape in task.shapes.values())
-    # A record: the blocks, top and sureness of every input, loss, gradient's norm and clock.
+    # A record: the blocks, top and top_attention of every input, loss, gradient's norm and clock.
     need = 8.0 * task.size * count * (entries + 2 * task.inputs + 3)
     if need > _SMALL:
         told = f"{count} records of {task.size} instances of {entries} parameters"
@@ -145,7 +147,7 @@ def _require_room(task: Task, first: int, steps: int) -> None:
 
 
 def _kept(
-    task: Task, descent: Descent, start: Path | None
+    task: Task, descent: OptimizerConfig, start: Path | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a path keeps of its run: plain values, and the objects that have no name of the house's.
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.expected import expect, file_path, place
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.weights import whole_instance
 from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Records per decade of steps.
 PER_DECADE = 48
 # What a saved path holds besides its promised arrays, with all axes.
-_KEPT = ("log_gradient", "top", "sureness", "clock", "changed")
+_KEPT = ("log_gradient", "top", "top_attention", "clock", "changed")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +33,7 @@ class Path(Table):
     """A run of B instances, recorded at steps (R,).
 
     weights: each block (R, B, ...); loss (R, B); log_gradient (R, B) the log of the gradient's
-    norm; top (R, B, n) the token with the most attention; sureness (R, B, n) its probability;
+    norm; top (R, B, n) the token with the most attention; top_attention (R, B, n) its probability;
     clock (R, B): log of the time at which plain gradient flow is at the same point (nan for
     optimizers that do not follow it); changed (B, n): the last step at which the top token changed.
     config: model, optimizer, loss, lr, … as plain values; state: the optimizer's state at the end.
@@ -53,7 +53,7 @@ class Path(Table):
     loss: Floats
     log_gradient: Floats
     top: Ints
-    sureness: Floats
+    top_attention: Floats
     clock: Floats
     changed: Ints
     config: dict[str, Any]
@@ -211,7 +211,7 @@ class Path(Table):
             "instance": np.tile(np.arange(size), records),
             "loss": self.loss.ravel(),
             "log10_gradient": self.log_gradient.ravel() / np.log(10),
-            "least_attention": self.sureness.min(axis=2).ravel(),
+            "least_attention": self.top_attention.min(axis=2).ravel(),
             "log_flow_time": self.clock.ravel(),
             **norms,
         }
@@ -225,7 +225,7 @@ class Path(Table):
         number = whole_instance(instance, self.size)
         return draw("path", self, found=found, instance=number, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         c = self.config
         said = (
             f"{c['model']}, {c['optimizer']}, {self.size} instances, "
@@ -236,12 +236,12 @@ class Path(Table):
             "lr": c.get("lr"),
             "loss at the end": self.loss[-1],
             "selection": self.selection[0],
-            "least attention": float(self.sureness[-1].min(initial=1.0)),
+            "least attention": float(self.top_attention[-1].min(initial=1.0)),
             "blocks": blocks,
         }
         if self.diverged >= 0:
             said += f"; diverged at step {self.diverged}"
-        return Card("Path", said, facts, brief=True)
+        return Summary("Path", said, facts, brief=True)
 
 
 def _early_blocks(arrays: dict[str, Any]) -> dict[str, Floats]:

@@ -15,7 +15,7 @@ from attsvm.training.optimizers.optimizer import Blocks, Clock
 from attsvm.training.path import PER_DECADE, Path, recorded
 
 # The columns of a Path that have one row per record.
-COLUMNS = ("steps", "loss", "log_gradient", "top", "sureness", "clock")
+COLUMNS = ("steps", "loss", "log_gradient", "top", "top_attention", "clock")
 
 
 def grid(first: int, last: int, per_decade: int = PER_DECADE) -> Ints:
@@ -91,13 +91,13 @@ class Record:
 
     def add(self, step: int, params: Blocks, found: Evaluation, size: Floats) -> None:
         """Keep one record."""
-        sureness = np.exp(np.take_along_axis(found.logs, found.top[:, :, None], 2))[:, :, 0]
+        top_attention = np.exp(np.take_along_axis(found.logs, found.top[:, :, None], 2))[:, :, 0]
         row = {
             "steps": np.int64(step),
             "loss": found.loss,
             "log_gradient": size,
             "top": found.top,
-            "sureness": sureness,
+            "top_attention": top_attention,
             "clock": np.broadcast_to(self.clock, size.shape),
         }
         self.extend(
@@ -131,7 +131,7 @@ class Record:
             column["loss"],
             column["log_gradient"],
             column["top"],
-            column["sureness"],
+            column["top_attention"],
             column["clock"],
             self.changed,
             config,

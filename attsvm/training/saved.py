@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # The axes of each array; equal letters are equal lengths (R records, B instances, n inputs).
 _AXES = {
     "steps": "R", "loss": "RB", "log_gradient": "RB", "clock": "RB", "top": "RBn",
-    "sureness": "RBn", "changed": "Bn",
+    "top_attention": "RBn", "changed": "Bn",
 }  # fmt: skip
 _WHOLE = ("steps", "top", "changed")
 

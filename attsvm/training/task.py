@@ -12,7 +12,7 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.fused import FastSteps, Kernel
 from attsvm.training.heads import Head, head_of
 from attsvm.training.heads.linear import Linear
@@ -41,7 +41,9 @@ class TokenSetting(NamedTuple):
     width: int | None = None
 
 
-def token_task(tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent: Descent) -> Task:
+def token_task(
+    tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent: OptimizerConfig
+) -> Task:
     """The task (1/n) Σ ℓ(y_i h(o_i)) on these instances."""
     model, loss = model_of(setting.model), loss_of(setting.loss)
     width = None if setting.width is None else whole(setting.width, "width", least=1)
@@ -61,7 +63,7 @@ def token_task(tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent
     def begin(init: str | dict[str, Any], seed: int) -> Blocks:
         return initial(model, batch, init, seed=seed, width=width)
 
-    def look(params: Blocks) -> Evaluation:
+    def loss_and_grad(params: Blocks) -> Evaluation:
         return evaluate(model, params, batch, head, loss)
 
     def graded(params: Blocks) -> Evaluation:
@@ -73,9 +75,9 @@ def token_task(tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent
         inputs=int(batch.keys.shape[1]),
         shapes=shapes_of(model, batch, width),
         begin=begin,
-        look=look,
+        loss_and_grad=loss_and_grad,
         graded=graded,
-        floor=lambda: _floor(batch, head, loss),
+        infimum=lambda: _infimum(batch, head, loss),
         ahead=_fused(batch, model, loss, head, descent),
         facts=facts,
         objects={family: part for family, part in given.items() if not isinstance(part, str)},
@@ -98,7 +100,7 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
 
 
 def _fused(
-    batch: Batch, model: Model, loss: Loss, head: Head | None, descent: Descent
+    batch: Batch, model: Model, loss: Loss, head: Head | None, descent: OptimizerConfig
 ) -> Ahead | None:
     """The fused kernel, where model, optimizer, loss and head are ones that it takes."""
     if type(head) is not Linear or not (model.fused or model.paired):
@@ -130,15 +132,15 @@ def _fused(
     )
 
 
-def _floor(batch: Batch, head: Head | None, loss: Loss) -> Floats:
+def _infimum(batch: Batch, head: Head | None, loss: Loss) -> Floats:
     """The infimum of the loss over attention (B,): every input on its best token.
 
-    Known for a fixed linear head, whose margins fill the span of the scores; the loss's own floor
+    Known for a fixed linear head, whose margins fill the span of the scores; the loss's own infimum
     otherwise.
     """
     v = None if head is None else head.vector
     if v is None:
-        return np.full(batch.size, loss.floor)
+        return np.full(batch.size, loss.infimum)
     if loss.from_best is not None:  # as near to its best as attention can get
         short = shortfalls(batch, v, loss.best)
         least = np.where(batch.present, short, np.inf).min(axis=2, keepdims=True)

@@ -9,7 +9,7 @@ from attsvm._utils.expected import function, whole
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
 from attsvm.training.arguments import chosen, instances
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.loop import Progress, Stop, Task, run
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
@@ -46,7 +46,7 @@ def train(
     stop, progress = function(stop, "stop"), function(progress, "progress")
     parts = chosen({"model": model, "optimizer": optimizer, "loss": loss}, start)
     if start is None:
-        descent = Descent.asked(
+        descent = OptimizerConfig.asked(
             parts["optimizer"],
             lr=lr,
             schedule=schedule,
@@ -57,7 +57,7 @@ def train(
         )
         setting = TokenSetting(parts["model"], parts["loss"], head, width)
     else:
-        descent = Descent.again(start.config, parts["optimizer"], schedule)
+        descent = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
         kept = start.config.get("head") if head is None else head
         setting = TokenSetting(parts["model"], parts["loss"], kept, start.config.get("width"))
     task = token_task(instances(tokens), setting, descent)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.norms import norm_of
-from attsvm.norms.entrywise import Power
+from attsvm.norms.entrywise import LpNorm
 from benchmarks.task import Answer, Task
 
 
@@ -44,7 +44,7 @@ def objective(cp: Any, W: Any, name: str) -> Any:
     norm = norm_of(name)
     if W.ndim == 1:
         return cp.norm(W)
-    if isinstance(norm, Power):
+    if isinstance(norm, LpNorm):
         return cp.pnorm(cp.vec(W, order="C"), norm.p)
     return cp.norm(W, {"frobenius": "fro", "nuclear": "nuc"}[norm.name])
 

@@ -125,8 +125,8 @@ def test_the_state_begins_where_every_input_is_decided(runs):
     assert found.state == "at a locally optimal selection"
     since = int(figure.get_suptitle().split("step ")[1].split()[0].replace(",", ""))
     at = path.steps.tolist().index(since)
-    assert (path.sureness[at:, 0] >= DECIDED).all() and (path.top[at:] == path.top[-1]).all()
-    assert not (path.sureness[at - 1, 0] >= DECIDED).all()
+    assert (path.top_attention[at:, 0] >= DECIDED).all() and (path.top[at:] == path.top[-1]).all()
+    assert not (path.top_attention[at - 1, 0] >= DECIDED).all()
 
 
 def test_endings():

@@ -20,7 +20,7 @@ V = RNG.standard_normal((6, 5))
 
 def same(one, other):
     """Two paths agree in every number."""
-    for name in ("steps", "loss", "log_gradient", "top", "sureness", "clock", "changed"):
+    for name in ("steps", "loss", "log_gradient", "top", "top_attention", "clock", "changed"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert one.weights.keys() == other.weights.keys()
     for name, block in one.weights.items():

@@ -45,8 +45,8 @@ def test_published_figures(run, text):
     best = report["certificates"]["W_ov"]
     assert best["lower"] <= np.sqrt(19) <= best["upper"] and best["gap"] < 1e-9
     assert report["decoder_loss"] == pytest.approx(2.3292648e-8, rel=1e-6)
-    assert report["floor"] == pytest.approx(report["decoder_loss"], rel=1e-9)
-    assert report["loss"] == pytest.approx(report["floor"] + report["excess"], rel=1e-9)
+    assert report["infimum"] == pytest.approx(report["decoder_loss"], rel=1e-9)
+    assert report["loss"] == pytest.approx(report["infimum"] + report["excess"], rel=1e-9)
     assert 0 < report["excess"] < 1e-8
     assert report["correlation"]["W_kq"] > 0.98 and report["certificates"]["W_kq"]["gap"] < 1e-9
     assert 0 < report["margin_share"]["W_kq"] < 1
@@ -140,12 +140,12 @@ def test_ties_are_accepted_when_asked(run, text):
     assert done.code == 0
     report = done.report
     assert not report["realizable"] and report["faults"]["cycle"] > 0
-    # The direction is that of the graph problem beside the finite part, the floor its loss.
+    # The direction is that of the graph problem beside the finite part, the infimum its loss.
     assert report["correlation"]["W_kq"] > 0.99
-    assert 0 < report["excess"] < 1e-4 and report["floor"] > 0.1
+    assert 0 < report["excess"] < 1e-4 and report["infimum"] > 0.1
     assert report["margin_share"]["W_kq"] is None
     soft = run("train", file, "--model", "next-token", "--ties", *SHORT, "--json").report
-    assert soft["floor"] is None and soft["excess"] is None and soft["loss"] > 0
+    assert soft["infimum"] is None and soft["excess"] is None and soft["loss"] > 0
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_no_floor_is_told_where_no_solution_is(run, text):
                      "--steps", 20, "--json")  # fmt: skip
         report = result.report
         assert (result.code, report["status"]) == (3, "infeasible")
-        assert report["floor"] is None and report["excess"] is None and report["loss"] > 0
+        assert report["infimum"] is None and report["excess"] is None and report["loss"] > 0
 
 
 def test_the_sentences_are_not_replaced(run, text, tmp_path):

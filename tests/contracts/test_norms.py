@@ -57,7 +57,7 @@ def test_dual_bounds_the_product_and_sharp_attains_it(name, shape):
     norm, W, G = norm_of(name), draws(shape), draws(shape, seed=1)
     product = np.einsum("bij,bij->b", W, G)
     assert (np.abs(product) <= norm.value(W) * norm.dual(G) * (1 + ROUNDING)).all()
-    S = norm.sharp(G)
+    S = norm.dual_maximizer(G)
     assert S.shape == G.shape and not S[0].any()
     assert_allclose(norm.value(S[1:]), 1.0, rtol=ROUNDING)
     assert_allclose(np.einsum("bij,bij->b", S, G), norm.dual(G), rtol=ROUNDING)
@@ -70,8 +70,8 @@ def test_a_stack_is_its_matrices(name, shape):
     stacked = W.reshape(3, 7, *shape)
     assert_allclose(norm.value(stacked).ravel(), [norm.value(w) for w in W], rtol=ROUNDING)
     assert_allclose(norm.dual(stacked).ravel(), [norm.dual(w) for w in W], rtol=ROUNDING)
-    alone = np.stack([norm.sharp(w) for w in W])
-    assert_allclose(norm.sharp(stacked).reshape(W.shape), alone, rtol=0, atol=ROUNDING)
+    alone = np.stack([norm.dual_maximizer(w) for w in W])
+    assert_allclose(norm.dual_maximizer(stacked).reshape(W.shape), alone, rtol=0, atol=ROUNDING)
 
 
 @every
@@ -139,7 +139,9 @@ def test_balls_confine_nearly_optimal_points(name):
         return
     for _ in range(50):
         G = rng.standard_normal((3, 4))
-        best = norm.sharp(G)  # the least norm on the half-space ⟨G, W⟩ ≥ dual(G) is 1, at `best`
+        best = norm.dual_maximizer(
+            G
+        )  # the least norm on the half-space ⟨G, W⟩ ≥ dual(G) is 1, at `best`
         step = rng.standard_normal((3, 4)) * 10.0 ** -rng.integers(1, 5)
         W = best + step - (G * step).sum() / norm.dual(G) * best
         W = W * norm.dual(G) / (G * W).sum()

@@ -291,5 +291,5 @@ def test_polyak_is_capped_only_when_asked():
     )
     assert_array_equal(free, loose)
     assert_array_equal(run(optimizer_of("polyak"), W0, [G], loss=-1e-18), W0)
-    with pytest.raises(Unsupported, match="finite floor"):
+    with pytest.raises(Unsupported, match="finite infimum"):
         run(optimizer_of("polyak"), W0, [G], loss=np.inf)

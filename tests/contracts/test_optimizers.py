@@ -154,7 +154,7 @@ def test_the_others_do_notice_it(name):
 @pytest.mark.parametrize("log_scale", [-900.0, 0.0, 50.0])
 def test_no_step_leaves_the_range_of_floats(name, log_scale):
     gradients = [slope(seed, log_scale=log_scale) for seed in range(20)]
-    # a loss near its floor is about the square of its gradient, so far as floats go
+    # a loss near its infimum is about the square of its gradient, so far as floats go
     loss = np.exp(max(2 * log_scale, -700.0))
     for start in (point(0), point(0, size=0.0), point(0, size=1e-200)):
         for params in run(optimizer_of(name), start, gradients, loss=loss):

@@ -196,7 +196,7 @@ LOSSES = {
     "derivative of value": replace(
         LOSS, name="broken", slope=lambda x: (LOSS.slope(x)[0], LOSS.slope(x)[1] + 0.1)
     ),
-    "below the floor": replace(LOSS, name="broken", floor=1.0),
+    "below the infimum": replace(LOSS, name="broken", infimum=1.0),
     "falls up to the margin": replace(LOSS, name="broken", best=0.0),
     "shape of the margins": replace(LOSS, name="broken", value=lambda x: 1.0),
     "from_best gives": replace(
@@ -221,7 +221,7 @@ def test_a_loss_that_breaks_a_law_is_refused(law):
     ("law", "wrong"),
     [
         ("gradient is the derivative", {"gradient": lambda self, o: 2 * self.v / np.cosh(o) ** 2}),
-        ("is `bend` times", {"bend": 0.0}),
+        ("is `curvature` times", {"curvature": 0.0}),
         ("has its v in `vector`", {"linear": True}),
     ],
 )

@@ -28,7 +28,7 @@ class KyFan(Norm):
         s = np.linalg.svd(G, compute_uv=False)
         return np.maximum(s[..., 0], s.sum(axis=-1) / 2)
 
-    def sharp(self, G):
+    def dual_maximizer(self, G):
         U, s, Vt = np.linalg.svd(G, full_matrices=False)
         one = U[..., :, :1] * Vt[..., :1, :] * (s[..., :1, None] > 0)
         top = s[..., 0] >= s.sum(axis=-1) / 2
@@ -53,7 +53,7 @@ class Weighted(Norm):
     def dual(self, G):
         return np.sqrt(np.square(G / self.scale(G)).sum(axis=(-2, -1)))
 
-    def sharp(self, G):
+    def dual_maximizer(self, G):
         size = np.asarray(self.dual(G))[..., None, None]
         return np.divide(G / self.scale(G) ** 2, size, out=np.zeros(np.shape(G)), where=size > 0)
 
@@ -272,8 +272,10 @@ BROKEN = {
     },
     "value(W) is positive and finite for W ≠ 0": {"value": lambda self, W: 0 * W[..., 0, 0]},
     "⟨G, W⟩ ≤ dual(G) value(W)": {"dual": lambda self, G: Weighted.dual(self, G) / 2},
-    "value(sharp(G)) = 1": {"sharp": lambda self, G: 2 * Weighted.sharp(self, G)},
-    "⟨G, sharp(G)⟩ = dual(G)": {"sharp": lambda self, G: -Weighted.sharp(self, G)},
+    "value(dual_maximizer(G)) = 1": {"dual_maximizer": lambda self, G: 2 * Weighted.dual_maximizer(self, G)},
+    "⟨G, dual_maximizer(G)⟩ = dual(G)": {
+        "dual_maximizer": lambda self, G: -Weighted.dual_maximizer(self, G)
+    },
     "value(E) ≤ spread ‖E‖_F": {"spread": lambda self, shape: (0.1, 1.0)},
     "rounding covers what is seen": {
         "value": lambda self, W: Weighted.value(self, W).astype(np.float32).astype(float),

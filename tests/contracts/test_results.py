@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 import attsvm
 from attsvm import next_token
-from attsvm._utils.card import LINES, WIDTH
 from attsvm._utils.result import Result, Table
+from attsvm._utils.summary import LINES, WIDTH
 from attsvm.errors import Unsupported
 from attsvm.plotting.picture import Picture
 from attsvm.plotting.results import PICTURES
@@ -249,7 +249,7 @@ def test_a_row_of_a_path_is_a_record():
         W = run.weights["W"][r, 0]
         assert table["norm_W"][r] == pytest.approx(sum(float(w) ** 2 for w in W.ravel()) ** 0.5)
         assert table["step"][r] == run.steps[r]
-        assert table["least_attention"][r] == min(run.sureness[r, 0])
+        assert table["least_attention"][r] == min(run.top_attention[r, 0])
 
 
 def test_rows_of_an_outcome_are_its_margins():

@@ -23,7 +23,7 @@ class Weighted(attsvm.Norm):
     def dual(self, G: Any) -> Any:
         return self.value(G)
 
-    def sharp(self, G: Any) -> Floats:
+    def dual_maximizer(self, G: Any) -> Floats:
         return np.asarray(G / self.value(G)[..., None, None])
 
     def rounding(self, shape: tuple[int, int]) -> float:

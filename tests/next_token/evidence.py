@@ -21,7 +21,7 @@ from attsvm.datasets import TEXTS
 from attsvm.datasets.sentences import cyclic, realizable
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.finite import finite_part
-from attsvm.next_token.floor import excess
+from attsvm.next_token.infimum import excess
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
@@ -117,7 +117,7 @@ def unseen(quick: bool) -> Iterator[Finding]:
 
 
 def ties(quick: bool) -> Iterator[Finding]:
-    """Cyclic data: direction, finite part and floor reached by training."""
+    """Cyclic data: direction, finite part and infimum reached by training."""
     ends = []
     for seed in range(1 if quick else 5):
         data = Sentences.of(cyclic(10, 4, 40, seed))
@@ -132,12 +132,12 @@ def ties(quick: bool) -> Iterator[Finding]:
             mean = (np.bincount(order.component, u) / size)[order.component]
             inside[order.tokens, q] = np.where(size[order.component] > 1, u - mean, 0.0)
         ends.append((cosine(W - part.W, best.W), cosine(inside, part.W),
-                     path.loss[-1, 0] - part.floor, part.floor - part.entropy))  # fmt: skip
+                     path.loss[-1, 0] - part.infimum, part.infimum - part.entropy))  # fmt: skip
     direction, finite, over, entropy = np.array(ends).T
     yield above("direction of W − W_fin, least correlation", direction.min(), 0.99)
     yield above("finite part, least correlation", finite.min(), 0.99)
-    yield below("loss above its floor, largest (nats)", over.max(), 1e-4)
-    yield Finding("floor above the entropy of the labels, largest (nats)", f"{entropy.max():.1e}")
+    yield below("loss above its infimum, largest (nats)", over.max(), 1e-4)
+    yield Finding("infimum above the entropy of the labels, largest (nats)", f"{entropy.max():.1e}")
 
 
 def scale(quick: bool) -> Iterator[Finding]:
@@ -205,8 +205,8 @@ def reviews(quick: bool) -> Iterator[Finding]:
         yield below(f"{name}: graph problem of {len(best.pieces)} queries, gap", best.gap, 1e-8)
         yield Finding(f"{name}: its norm", f"{best.upper:.4f}")
         yield Finding(
-            f"{name}: floor of the loss, entropy, largest log-odds",
-            f"{finite.floor:.5f}, {finite.entropy:.5f}, {np.abs(finite.W).max():.3f}",
+            f"{name}: infimum of the loss, entropy, largest log-odds",
+            f"{finite.infimum:.5f}, {finite.entropy:.5f}, {np.abs(finite.W).max():.3f}",
         )
         yield Finding(f"{name}: all of it", f"{time.process_time() - start:.1f} CPU s")
 

@@ -37,13 +37,13 @@ def test_an_outcome_of_every_way_to_train():
     whole = attsvm.outcome(stages, DATA)
     assert whole.status == "optimal" and whole.realizability.realizable
     assert whole.limit.status == "proved" and whole.top_optimal == 1.0
-    assert whole.excess == pytest.approx(whole.loss - whole.floor, abs=1e-9)
+    assert whole.excess == pytest.approx(whole.loss - whole.infimum, abs=1e-9)
     assert min(whole.correlation.values()) > 0.99
     assert 0.9 < min(whole.margin_share.values()) <= 1
     # The second stage with the first one's path, and with its end alone.
     for head in (stages.decoder, stages.W_ov):
         part = attsvm.outcome(stages.attention, DATA, head)
-        assert part.floor == whole.floor and part.excess == whole.excess
+        assert part.infimum == whole.infimum and part.excess == whole.excess
         assert part.correlation["W_kq"] == whole.correlation["W_kq"]
     first = attsvm.outcome(stages.decoder, DATA)
     assert set(first.certificates) == {"W_ov"} and first.decoder_loss is None

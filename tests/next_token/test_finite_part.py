@@ -1,4 +1,4 @@
-"""The finite part: log-odds in closed form, the floor of the loss, and what training reaches."""
+"""The finite part: log-odds in closed form, the infimum of the loss, and what training reaches."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from attsvm import BadTokens, Sentences, train
 from attsvm.datasets.sentences import cyclic, realizable
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.floor import excess, floors
+from attsvm.next_token.infimum import excess, floors
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.training.next_token import attention_look
@@ -28,7 +28,7 @@ def test_two_tokens_have_their_log_odds(a, b):
     np.testing.assert_allclose(part.W[:, 2], [odds / 2, -odds / 2, 0.0], atol=1e-10)
     p = np.array([a, b]) / (a + b)
     np.testing.assert_allclose(part.entropy, -(p * np.log(p)).sum(), rtol=1e-12)
-    np.testing.assert_allclose(part.floor, part.entropy, rtol=1e-10)
+    np.testing.assert_allclose(part.infimum, part.entropy, rtol=1e-10)
     assert part.components == 1 and part.residual < 1e-12
 
 
@@ -45,14 +45,16 @@ def test_the_floor_is_the_least_loss(seed):
     found = orders(data)
     part, best = finite_part(data, found), solve_attention(found, np.eye(8))
     look = attention_look(Contexts.of(data, np.eye(8)), None)
-    at = [look({"W_kq": (part.W + R * best.W)[None]}).loss[0] - part.floor for R in (5, 10, 20, 40)]
+    at = [
+        look({"W_kq": (part.W + R * best.W)[None]}).loss[0] - part.infimum for R in (5, 10, 20, 40)
+    ]
     assert at[-1] == pytest.approx(0.0, abs=1e-12)
     assert at[0] > at[1] > at[2] > 0
-    assert part.floor >= part.entropy - 1e-12
+    assert part.infimum >= part.entropy - 1e-12
     rng = np.random.default_rng(seed)
     for _ in range(50):
         W = part.W + 60 * best.W + 0.1 * rng.standard_normal((8, 8))
-        assert look({"W_kq": W[None]}).loss[0] >= part.floor - 1e-12
+        assert look({"W_kq": W[None]}).loss[0] >= part.infimum - 1e-12
 
 
 def test_training_reaches_both_parts():
@@ -67,13 +69,13 @@ def test_training_reaches_both_parts():
             inside = order.tokens[order.component == c]
             u = path.weights["W_kq"][-1, 0][inside, q]
             np.testing.assert_allclose(u - u.mean(), part.W[inside, q], atol=5e-3)
-    assert 0 < path.loss[-1, 0] - part.floor < 1e-3
+    assert 0 < path.loss[-1, 0] - part.infimum < 1e-3
 
 
 def test_realizable_data_have_none():
     data = Sentences.of(realizable(8, 3, 20, 0))
     part = finite_part(data, orders(data))
-    assert not part.W.any() and part.floor == 0 and part.entropy == 0 and part.components == 0
+    assert not part.W.any() and part.infimum == 0 and part.entropy == 0 and part.components == 0
 
 
 def test_sentences_it_cannot_judge_are_named():
@@ -127,4 +129,4 @@ def test_rare_choices_keep_their_log_odds(times):
 def test_no_sentence_has_no_finite_part():
     data = two_labels(2, 1)
     part = finite_part(data.part([]), orders(data))
-    assert part.components == 0 and part.floor == 0 and not part.W.any()
+    assert part.components == 0 and part.infimum == 0 and not part.W.any()

@@ -51,7 +51,7 @@ def test_the_same_run_gets_the_same_verdict(name, optimizer, query):
     one = attsvm.outcome(attsvm.train(bare, model="prompt", **given), bare, v)
     other = attsvm.outcome(attsvm.train(keyed, model="weight", **given), keyed, v)
     assert verdict(one) == verdict(other)
-    numbers = ["sureness", "loss", "log10_gradient", "margin_share"]
+    numbers = ["top_attention", "loss", "log10_gradient", "margin_share"]
     if optimizer != "sign":  # its solutions are not unique: columns that meet no query are free
         numbers.append("correlation")
     for number in numbers:

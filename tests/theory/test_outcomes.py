@@ -70,7 +70,7 @@ def test_numbers_of_a_bare_matrix(size, masked):
     loss, gradient, least = plain(tokens, V, W, digits=60 if size < 100 else 3000)
     assert found.loss == pytest.approx(loss, rel=1e-13)
     assert found.log10_gradient == pytest.approx(gradient, abs=1e-9 * max(1, abs(gradient)))
-    assert found.sureness == pytest.approx(least, rel=1e-12)
+    assert found.top_attention == pytest.approx(least, rel=1e-12)
     assert found.changed is None and np.isnan(found.log_time)
     assert (found.state == "undecided") == (least < 0.999)
 
@@ -83,7 +83,7 @@ def test_a_matrix_is_judged_as_its_path_is():
     assert one.state == told.state == "converges" and told.proof.verify()
     assert other.state == LOCAL and other.proof is None  # of an unknown step nothing is proved
     assert attsvm.outcome(end, TOKENS, V, optimizer="adam", lr=0.5).proof is None
-    for name in ("sureness", "loss", "log10_gradient", "correlation", "margin_share"):
+    for name in ("top_attention", "loss", "log10_gradient", "correlation", "margin_share"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12), name
     assert np.array_equal(one.selection, other.selection) and np.array_equal(one.W, other.W)
     assert one.limit == other.limit and one.optimality.kind == other.optimality.kind
@@ -102,7 +102,7 @@ def test_the_state_follows_size_and_selection():
     worst = attsvm.outcome(1e6 * other, TOKENS, V)  # every tight neighbour scores higher
     assert worst.state == "saturated" and worst.selection.tolist() == low.tolist()
     zero = attsvm.outcome(0 * W, TOKENS, V)
-    assert zero.state == "undecided" and np.isnan(zero.correlation) and zero.sureness == 0.25
+    assert zero.state == "undecided" and np.isnan(zero.correlation) and zero.top_attention == 0.25
 
 
 def test_every_form_says_the_same():
@@ -287,7 +287,7 @@ def test_one_token_leaves_nothing_to_judge():
         Tokens(a["X"], queries=a["z"], labels=a["y"], mask=[[0, 1, 0, 0]] * 3),
     ):
         found = attsvm.outcome(np.eye(4), tokens, V, optimizer="gd")
-        assert found.state == "unknown" and found.sureness == 1 and found.certificate is None
+        assert found.state == "unknown" and found.top_attention == 1 and found.certificate is None
         assert np.isfinite(found.loss) and found.log10_gradient == -np.inf
 
 
@@ -296,7 +296,7 @@ def test_duplicated_tokens_never_decide():
     tokens = Tokens(X, queries=a["z"], labels=a["y"])
     W = 1e6 * np.random.default_rng(0).standard_normal((4, 4))
     found = attsvm.outcome(W, tokens, V, optimizer="gd")
-    assert found.state == "undecided" and found.sureness == pytest.approx(0.5)
+    assert found.state == "undecided" and found.top_attention == pytest.approx(0.5)
     assert found.certificate.status == "infeasible" and np.isnan(found.correlation)
     assert [p.name for p in found.limit.failing] == ["each input has one best token"]
 

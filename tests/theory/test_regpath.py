@@ -67,7 +67,7 @@ def test_the_path_ends_at_the_certified_direction(norm, seed):
     assert (path.log_excess <= path.certified_log_excess + 1e-9).all()
     assert (path.loss <= path.certified_loss + 1e-15).all()
     assert (np.diff(path.log_excess) < 0).all()
-    assert path.loss[-1] == pytest.approx(path.floor, abs=1e-15)
+    assert path.loss[-1] == pytest.approx(path.infimum, abs=1e-15)
     assert path.matrices().shape == (13, 1, 10, 10)
 
 
@@ -178,7 +178,7 @@ def test_a_nonlinear_head_has_no_floor_and_no_target():
     tokens, a = example("single-input-global")
     head = Quadratic(np.array([a["v"]]), 0.3)
     path = regpath(tokens, model="prompt", head=head, radii=[1, 3, 9], starts=3)
-    assert np.isnan(path.floor) and np.isnan(path.log_excess).all() and path.target is None
+    assert np.isnan(path.infimum) and np.isnan(path.log_excess).all() and path.target is None
     assert (np.diff(path.loss) <= 0).all()
     assert path.residual[0] < 1e-6 and path.origin[0] == "random"
 
@@ -228,7 +228,7 @@ def test_descend_finds_the_sharp_point_of_a_linear_function(norm):
     G = np.random.default_rng(3).standard_normal((4, 3))
     start = np.random.default_rng(4).standard_normal((4, 3))
     end = descend(lambda x: (float(np.vdot(G, x)), G), start, 7.0, geometry)
-    assert_allclose(end, -7 * geometry.sharp(G), atol=1e-4)
+    assert_allclose(end, -7 * geometry.dual_maximizer(G), atol=1e-4)
     assert stationarity(geometry, end, G)[0] < 1e-9
     assert stationarity(geometry, -end, G)[0] == pytest.approx(2.0)
 

@@ -40,14 +40,14 @@ def test_a_locally_optimal_selection_may_still_be_left():
     """Certified, sure to 0.999 in every input, and left forty steps later."""
     early, path = ended((5, 6, 3), 4, 302)
     late, _ = ended((5, 6, 3), 4, 400)
-    assert early.state == late.state == LOCAL and early.sureness > 0.999
+    assert early.state == late.state == LOCAL and early.top_attention > 0.999
     assert early.optimality.locally is True and early.optimality.certificate.verify().ok
     assert early.selection.tolist() != late.selection.tolist() and late.changed > path.steps[-1]
 
 
 def test_a_saturated_run_is_at_a_selection_that_is_not_locally_optimal():
     found, path = ended((5, 6, 3), 33, 4020)
-    assert found.state == SATURATED and path.sureness[-1].min() > 0.999
+    assert found.state == SATURATED and path.top_attention[-1].min() > 0.999
     (bad, *_) = found.optimality.witnesses
     tokens, v = instance((5, 6, 3), 33)
     kept = found.selection[bad.input]
@@ -61,7 +61,7 @@ def test_a_saturated_run_is_at_a_selection_that_is_not_locally_optimal():
 
 def test_an_undecided_run_spreads_its_attention():
     found, path = ended((4, 5, 4), 0, 3)
-    assert found.state == UNDECIDED and path.sureness[-1].min() < 0.999
+    assert found.state == UNDECIDED and path.top_attention[-1].min() < 0.999
 
 
 def test_without_a_head_nothing_is_known():
@@ -70,16 +70,16 @@ def test_without_a_head_nothing_is_known():
     assert attsvm.outcome(path, tokens).state == UNKNOWN
 
 
-@pytest.mark.parametrize("sureness", [0.3, 0.9999, 1.0])
+@pytest.mark.parametrize("top_attention", [0.3, 0.9999, 1.0])
 @pytest.mark.parametrize("locally", [True, False, None])
-def test_only_a_proof_makes_a_run_that_converges(sureness, locally):
+def test_only_a_proof_makes_a_run_that_converges(top_attention, locally):
     verdict = SimpleNamespace(locally=locally, kind="undecided" if locally is None else "local")
     proved, failed = (SimpleNamespace(proved=p, message="…") for p in (True, False))
-    assert _state(sureness, verdict, proved) == CONVERGES
+    assert _state(top_attention, verdict, proved) == CONVERGES
     for proof in (failed, None):
-        said = _state(sureness, verdict, proof)
+        said = _state(top_attention, verdict, proof)
         wanted = {True: LOCAL, False: SATURATED, None: UNKNOWN}[locally]
-        assert said == (UNDECIDED if sureness < 0.999 else wanted)
+        assert said == (UNDECIDED if top_attention < 0.999 else wanted)
 
 
 def test_the_proof_is_the_last_field():

@@ -52,7 +52,7 @@ def prompts(quick: bool) -> Iterator[Finding]:
         p = path.weights["p"][-1, 0]
         yield Finding(
             f"{optimizer}, 200 its: ‖p‖, mean attention on the best token",
-            f"{np.linalg.norm(p):.4f}, {path.sureness[-1].mean():.10f}",
+            f"{np.linalg.norm(p):.4f}, {path.top_attention[-1].mean():.10f}",
         )
         apart = float(np.abs(p - reference_prompt(optimizer)).max())
         yield below(f"{optimizer}, 200 its: distance to gradients of many digits", apart, 1e-12)
@@ -66,7 +66,7 @@ def prompts(quick: bool) -> Iterator[Finding]:
         ends = [cosine(gain_run(loss, g, 4000).weights["p"][-1], (1, 0, 0)) for g in gains]
         yield above(f"gains up to 10, {loss} loss: least cosine to the limit", min(ends), 0.999, 5)
     for loss, first in (("linear", "high"), ("logistic", "low")):
-        early = {gain: gain_run(loss, gain, 50).sureness[-1, 0] for gain in (3.0, 10.0, 100.0)}
+        early = {gain: gain_run(loss, gain, 50).top_attention[-1, 0] for gain in (3.0, 10.0, 100.0)}
         seen = ["high" if high > low else "low" for high, low in early.values()]
         row = ", ".join(f"{g:g}: {a:.3f} {b:.3f}" for g, (a, b) in early.items())
         yield Finding(f"{loss} loss, 50 its, gain: attention on high and low", row,

@@ -15,7 +15,7 @@ from attsvm.training.models import MODELS
 from attsvm.training.optimizers import OPTIMIZERS
 from tests.training.stacks import Stack, stack
 
-COLUMNS = ("steps", "loss", "log_gradient", "top", "sureness", "clock", "changed")
+COLUMNS = ("steps", "loss", "log_gradient", "top", "top_attention", "clock", "changed")
 
 
 def prompt_against_weight(optimizer: str = "gd", steps: int = 300) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from attsvm import Sentences
 from attsvm.datasets.sentences import realizable
 from attsvm.next_token.training.task import Lesson, sentence_task
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import optimizer_of
 from tests.training.beside import OPTIMIZERS, apart, compared, digits_run, found
 from tests.training.finding import Finding
@@ -77,13 +77,13 @@ def without(s: SentenceSetting) -> float:
         readout="mass" if mass else "softmax",
         collocations=s.pairs,
     )
-    task = sentence_task(lesson, Descent.asked(s.optimizer))
+    task = sentence_task(lesson, OptimizerConfig.asked(s.optimizer))
     optimizer = optimizer_of(s.optimizer)
     params = {name: block[None].copy() for name, block in s.start.items()}
     state, worst = optimizer.init(params), 0.0
     for t in range(s.steps):
         with np.errstate(all="ignore"):
-            seen = task.look(params)
+            seen = task.loss_and_grad(params)
         lr = np.full(1, s.lr)
         params, state = optimizer.update(params, seen.gradient, state, lr, seen.loss, t)
         here = {name: rows[t + 1 : t + 2] for name, rows in exact.items()}

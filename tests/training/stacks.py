@@ -22,7 +22,7 @@ def stack(seeds: int, *sizes: int, equal_scores: bool = False) -> Stack:
 
 
 @dataclass(frozen=True)
-class End:
+class FinalState:
     """How B runs end: correlation and certified margin share (B,) to the solution at the tokens
     each one has selected, which of them have the best tokens, which locally optimal ones, and the
     norm and log10 of the gradient (B,)."""
@@ -35,11 +35,11 @@ class End:
     log10_gradient: Floats
 
 
-def end_of(path: Path, tokens: Sequence[Tokens], heads: Floats) -> End:
+def end_of(path: Path, tokens: Sequence[Tokens], heads: Floats) -> FinalState:
     """The End of a path by `outcome`, in the norm its optimizer is predicted to lead to."""
     ends = [outcome(path, t, heads[b], instance=b) for b, t in enumerate(tokens)]
     verdicts = [e.optimality for e in ends]
-    return End(
+    return FinalState(
         np.array([e.correlation for e in ends]),
         np.array([e.margin_share for e in ends]),
         np.array([o is not None and o.globally for o in verdicts]),

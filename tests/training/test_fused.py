@@ -64,7 +64,7 @@ def same(one, two, near=NEAR):
         off = np.abs(one.weights[name] - block).max(axis=inner)
         assert (off <= near * np.abs(block).max(axis=inner)).all()
     assert_allclose(one.loss, two.loss, rtol=near)
-    assert_allclose(one.sureness, two.sureness, rtol=near)
+    assert_allclose(one.top_attention, two.top_attention, rtol=near)
     for name in ("log_gradient", "clock"):
         assert_allclose(getattr(one, name), getattr(two, name), rtol=near, atol=near)
 

@@ -45,7 +45,7 @@ def test_normalized_steps_grow_linearly_and_plain_steps_slowly():
     plain, normalized = (paths[optimizer].weights["p"][-1, 0] for optimizer in ("gd", "ngd"))
     assert np.linalg.norm(normalized) == pytest.approx(0.1 * 200, rel=0.02)
     assert np.linalg.norm(plain) < 0.4 * np.linalg.norm(normalized)
-    assert paths["gd"].sureness[-1].min() < paths["ngd"].sureness[-1].min()
+    assert paths["gd"].top_attention[-1].min() < paths["ngd"].top_attention[-1].min()
 
 
 @pytest.mark.parametrize("optimizer", ["gd", "ngd"])
@@ -75,9 +75,9 @@ def test_both_losses_share_the_limit(loss, gain):
 def test_on_the_way_each_loss_prefers_another_input(gain):
     """The linear loss learns the input with the high gain first, the logistic one the other."""
     first = {loss: gain_run(loss, gain, 50) for loss in ("linear", "logistic")}
-    high, low = first["linear"].sureness[-1, 0]
+    high, low = first["linear"].top_attention[-1, 0]
     assert high > low
-    high, low = first["logistic"].sureness[-1, 0]
+    high, low = first["logistic"].top_attention[-1, 0]
     assert high < low
 
 

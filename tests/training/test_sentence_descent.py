@@ -41,7 +41,7 @@ def same(a, b, tol, *, ties=False):
     if not ties:
         np.testing.assert_array_equal(a.top, b.top)
         np.testing.assert_array_equal(a.changed, b.changed)
-    for name in ("loss", "log_gradient", "sureness", "clock"):
+    for name in ("loss", "log_gradient", "top_attention", "clock"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=tol, atol=tol)
     np.testing.assert_allclose(a.weights["W_kq"], b.weights["W_kq"], rtol=tol, atol=tol)
 
@@ -69,7 +69,7 @@ def test_a_cut_run_is_the_whole_one_bit_for_bit(monkeypatch):
     for cut in (0, 1, 10, 61, 136):
         first = train(data, steps=cut, lr=0.3, **how)
         rest = train(data, steps=137 - cut, start=first, head=how["head"])
-        for name in ("steps", "loss", "log_gradient", "top", "sureness", "clock", "changed"):
+        for name in ("steps", "loss", "log_gradient", "top", "top_attention", "clock", "changed"):
             np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
         np.testing.assert_array_equal(rest.weights["W_kq"], whole.weights["W_kq"])
 

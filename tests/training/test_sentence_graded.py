@@ -12,7 +12,7 @@ from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.training import terms as sentence_terms
 from attsvm.next_token.training.next_token import attention_look
 from attsvm.next_token.training.task import Lesson, sentence_task
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
 from attsvm.training.optimizers import optimizer_of
 from attsvm.training.optimizers.graded import Graded
@@ -121,7 +121,7 @@ def task_of(s):
         weights="uniform",
         collocations=s.pairs,
     )
-    return sentence_task(lesson, Descent.asked(s.optimizer))
+    return sentence_task(lesson, OptimizerConfig.asked(s.optimizer))
 
 
 @pytest.mark.parametrize("form", PASSAGES)

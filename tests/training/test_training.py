@@ -88,7 +88,7 @@ def test_a_continued_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, optimize
     first.save(tmp_path / "half.npz")
     rest = train(tokens, head=heads, steps=77, start=Path.load(tmp_path / "half.npz"))
     assert rest.steps.tolist() == whole.steps.tolist()
-    for name in ("loss", "log_gradient", "top", "sureness", "clock", "changed"):
+    for name in ("loss", "log_gradient", "top", "top_attention", "clock", "changed"):
         np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
     for name, block in whole.weights.items():
         np.testing.assert_array_equal(rest.weights[name], block)

@@ -51,7 +51,7 @@ TEXT = {
     "gap (of a sentence)": "The weight of its top token less that of the next.",
     "finite part": "Inside ties attention settles at finite log-odds between the tokens.",
     "log-odds": "The logarithm of how many times more often one label came than another.",
-    "floor": "The least loss that attention can reach; the loss tends to it from above.",
+    "infimum": "The least loss that attention can reach; the loss tends to it from above.",
     "entropy": "What no model can know of the label given the context, in nats.",
 }
 RUN = {
@@ -59,11 +59,11 @@ RUN = {
     "state": "Where the run is: undecided (attention is spread), saturated (on one token, which "
     "need not last), at a locally optimal selection (it may still leave), converges (proved), or "
     "unknown.",
-    "sureness": "The most attention that the least sure input has on one token.",
+    "top_attention": "The most attention that the least sure input has on one token.",
     "last change": "The step after which the selection stayed the same.",
     "steps": "How many steps were taken.",
     "loss": "The mean loss at the end.",
-    "excess": "The loss above its floor.",
+    "excess": "The loss above its infimum.",
     "decoder loss": "The loss of the first stage at its end.",
     "top optimal": "The share of sentences whose top token is the optimal one.",
     "norm": "The size of the matrix at the end; it grows without end.",

@@ -19,7 +19,7 @@ from attsvm.cli.parts.archive import Archive, read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.arguments import chosen
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.heads import HEADS, Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of
@@ -206,7 +206,7 @@ def read_start(file: FilePath, given: dict[str, Any]) -> tuple[Path, dict[str, A
     parts = chosen({name: given.get(name, "") for name in FAMILIES}, path)
     try:
         whole = set(path.weights) == set(_form(parts["model"], config).shapes(1, 1, 1, 1))
-        optimizer = Descent.again(config, parts["optimizer"], "constant").optimizer
+        optimizer = OptimizerConfig.again(config, parts["optimizer"], "constant").optimizer
         loss_of(parts["loss"])
         fresh = optimizer.init(path.at(-1)) if whole else {}
         kept = {name: np.shape(array) for name, array in path.state.items()}

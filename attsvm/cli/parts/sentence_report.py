@@ -27,7 +27,7 @@ def describe_run(found: SentenceOutcome) -> dict[str, Any]:
         "vocabulary": run.data.vocabulary,
         "dimension": int(run.E.shape[1]),
         "loss": summary.number(found.loss),
-        "floor": _known(found.floor),
+        "infimum": _known(found.infimum),
         "excess": _known(found.excess),
         "decoder_loss": _known(found.decoder_loss),
         "norm": {name: summary.number(size) for name, size in found.norm.items()},
@@ -76,7 +76,7 @@ def run_table(report: dict[str, Any], title: str) -> Table:
     table = Table(title=title, show_header=False)
     faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
     table.add_row("realizable", "yes" if report["realizable"] else f"no: {faults}")
-    for key in ("loss", "floor", "excess", "decoder_loss", "top_optimal"):
+    for key in ("loss", "infimum", "excess", "decoder_loss", "top_optimal"):
         if report[key] is not None:
             table.add_row(key.replace("_", " "), f"{report[key]:.8g}")
     for name, best in report["certificates"].items():

@@ -183,11 +183,11 @@ def _finite(data: Sentences) -> dict[str, Any]:
     part = data.part(np.flatnonzero(one))
     report: dict[str, Any] = {"sentences": int(part.counts.sum()), "components": 0}
     if not part.size:
-        return report | {"floor": None, "entropy": None, "largest": None}
+        return report | {"infimum": None, "entropy": None, "largest": None}
     found = finite_part(part, orders(part))
     return report | {
         "components": found.components,
-        "floor": found.floor,
+        "infimum": found.infimum,
         "entropy": entropy(part),
         "largest": float(np.abs(found.W).max()),
         "residual": found.residual,

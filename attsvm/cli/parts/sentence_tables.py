@@ -123,7 +123,7 @@ def _table(report: dict[str, Any]) -> Table:
             "finite part",
             f"log-odds up to {found['finite']['largest']:.4g} inside ties; the loss of "
             f"{found['finite']['sentences']} sentences with one optimal token tends to "
-            f"{found['finite']['floor']:.6g} (entropy {found['finite']['entropy']:.6g})",
+            f"{found['finite']['infimum']:.6g} (entropy {found['finite']['entropy']:.6g})",
         )
     return table
 

@@ -21,7 +21,7 @@ from attsvm.cli.parts.options import FAILED, leave, print_json
 from attsvm.cli.parts.train_tokens import describe_path, start_in, tell_divergence
 from attsvm.errors import Unsupported
 from attsvm.theory.comparison import Compared, Comparison
-from attsvm.theory.comparison.compare import Asked, check_optimizers, compared
+from attsvm.theory.comparison.compare import RunConfig, check_optimizers, compared
 from attsvm.training.models import model_of
 
 # What belongs to one run: the flag, and what it is.
@@ -85,7 +85,7 @@ def _asked(
     rates: Sequence[float],
     loss: Any,
     options: dict[str, Any],
-) -> tuple[Any, list[Asked]]:
+) -> tuple[Any, list[RunConfig]]:
     """The tokens of the file, and every run to train on them."""
     archive = read_run(
         asked["file"],
@@ -103,7 +103,7 @@ def _asked(
             more["init"] = start_in(archive, model)
         own.append((model, asked["head"] if read is None else read, more))
     return archive.tokens, [
-        Asked(model, optimizer, rate, head, more)
+        RunConfig(model, optimizer, rate, head, more)
         for (model, head, more), optimizer, rate in product(own, optimizers, rates)
     ]
 

@@ -191,7 +191,7 @@ def describe_run(found: Outcome) -> dict[str, Any]:
         "status": "optimal" if best is None else best.status,
         "selection": found.selection.tolist(),
         "state": found.state,
-        "sureness": summary.number(found.sureness),
+        "top_attention": summary.number(found.top_attention),
         "last_change": found.changed,
         "loss": summary.number(found.loss),
         "log10_gradient_norm": summary.number(found.log10_gradient),
@@ -213,7 +213,7 @@ def _table(report: dict[str, Any], title: str) -> Table:
     for key in (
         "selection",
         "state",
-        "sureness",
+        "top_attention",
         "last_change",
         "steps",
         "loss",

@@ -17,7 +17,7 @@ import numpy as np
 
 from attsvm._utils.compiled import KERNELS
 from attsvm._utils.progress import bar
-from attsvm._utils.waiting import hush
+from attsvm._utils.waiting import silence
 from attsvm.errors import AttsvmError
 from attsvm.next_token.embedding import embedding_of
 from attsvm.next_token.order import orders
@@ -118,7 +118,7 @@ def _tell(done: Callable[[int, str, int], None], count: int, name: str, made: in
 
 def _compile(names: list[str], said: Any) -> int:
     """The kernels compiled by the calls of these names; each is put in the queue when it ends."""
-    hush()
+    silence()
     total = 0
     for name, made in _run(names):
         said.put((name, made))

@@ -9,14 +9,14 @@ from typing import Any
 
 from attsvm._utils.spawning import GUARD, leave_unguarded
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.executors.engine import Asked, Engine, extra, only
+from attsvm.experiments.executors.engine import Engine, ExecutorConfig, extra, only
 from attsvm.experiments.executors.local import THREADS, cores
 
 # Seconds in which a scheduler has to answer.
 PATIENCE = 10.0
 
 
-def by_dask(asked: Asked) -> Engine:
+def by_dask(asked: ExecutorConfig) -> Engine:
     """The engine of the scheduler at an address; without one, of a cluster that starts here.
 
     Its workers need this package, and the user's own files at the same paths.
@@ -33,7 +33,7 @@ def by_dask(asked: Asked) -> Engine:
 class Dask(Executor):
     """The executor of a dask client, and of the cluster that was started for it."""
 
-    def __init__(self, distributed: Any, asked: Asked) -> None:
+    def __init__(self, distributed: Any, asked: ExecutorConfig) -> None:
         self.cluster: Any = None
         where = asked.address
         if where is None:

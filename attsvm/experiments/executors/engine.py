@@ -34,7 +34,7 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExecutorConfig:
     """What an engine is asked for.
 
     jobs: workers, 0 for one per core. address: of a dask scheduler. folder: for the files of an
@@ -57,7 +57,7 @@ def extra(module: str, name: str) -> Any:
         ) from error
 
 
-def only(asked: Asked, engine: str, *known: str) -> None:
+def only(asked: ExecutorConfig, engine: str, *known: str) -> None:
     """Raises Unsupported where an address or an option is given that the engine does not take."""
     if asked.address is not None and "address" not in known:
         raise Unsupported(f"--address is of the dask engine: leave it out with --engine {engine}")

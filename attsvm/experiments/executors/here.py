@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from attsvm.experiments.executors.engine import Asked, Engine, only
+from attsvm.experiments.executors.engine import Engine, ExecutorConfig, only
 
 
 class Here(Executor):
@@ -22,7 +22,7 @@ class Here(Executor):
         return future
 
 
-def by_this_process(asked: Asked) -> Engine:
+def by_this_process(asked: ExecutorConfig) -> Engine:
     """The engine of this process alone."""
     only(asked, "here")
     return Engine("here", Here, window=1)

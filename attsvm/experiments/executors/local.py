@@ -17,7 +17,7 @@ from attsvm._utils.memory import share_with
 from attsvm._utils.plugins import load_files, loaded_files
 from attsvm._utils.spawning import GUARD, leave_unguarded, unguarded
 from attsvm.errors import Unsupported
-from attsvm.experiments.executors.engine import Asked, Engine, only
+from attsvm.experiments.executors.engine import Engine, ExecutorConfig, only
 
 # One thread per process when several run at once: read by libraries when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -28,7 +28,7 @@ def cores(jobs: int) -> int:
     return jobs or os.cpu_count() or 1
 
 
-def by_processes(asked: Asked) -> Engine:
+def by_processes(asked: ExecutorConfig) -> Engine:
     """The engine of so many processes of this machine."""
     only(asked, "local")
     jobs = cores(asked.jobs)

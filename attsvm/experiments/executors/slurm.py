@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attsvm.errors import BadTokens
-from attsvm.experiments.executors.engine import Asked, Engine, extra, only
+from attsvm.experiments.executors.engine import Engine, ExecutorConfig, extra, only
 from attsvm.experiments.executors.local import one_thread_each
 
 # Jobs in flight where none are asked for, and seconds between two looks at them.
@@ -19,7 +19,7 @@ _LOOK = 1.0
 _USUAL: dict[str, Any] = {"timeout_min": 60, "cpus_per_task": 1, "name": "attsvm"}
 
 
-def by_jobs(asked: Asked) -> Engine:
+def by_jobs(asked: ExecutorConfig) -> Engine:
     """The engine of a Slurm cluster; its folder must be one that the nodes see.
 
     options: what submitit takes, such as slurm_partition or timeout_min; cluster=local runs the

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from attsvm.errors import BadTokens
-from attsvm.experiments.executors import Asked, Failure, engine_of, run_tasks
+from attsvm.experiments.executors import ExecutorConfig, Failure, engine_of, run_tasks
 
 Watch = Callable[[str, str], None]  # (name, state)
 
@@ -21,7 +21,7 @@ def in_processes(
     work is a function of a module, which the processes import. What it raises is raised here. Where
     a process dies, those that were at work are done again one at a time.
     """
-    engine = replace(engine_of("local", Asked(jobs=jobs)), window=jobs)
+    engine = replace(engine_of("local", ExecutorConfig(jobs=jobs)), window=jobs)
 
     def gave_up(failure: Failure[str]) -> None:
         if not isinstance(failure.cause, BrokenExecutor):

@@ -13,7 +13,7 @@ from typing import Any
 from attsvm._utils.files import beside
 from attsvm._utils.records import Say, write_json
 from attsvm.errors import BadTokens
-from attsvm.experiments.executors import Asked, Engine, Failure, engine_of, run_tasks
+from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, run_tasks
 from attsvm.experiments.sweep.folder import (
     FAILURES,
     SHARDS,
@@ -62,7 +62,7 @@ def run_sweep(
     out: str | Path,
     *,
     engine: str | Engine | Executor = "local",
-    asked: Asked | None = None,
+    asked: ExecutorConfig | None = None,
     retries: int = 2,
     watch: Watch | None = None,
     say: Say | None = None,
@@ -75,7 +75,7 @@ def run_sweep(
     """
     folder, start = Path(out), time.perf_counter()
     speak = say or (lambda sentence: None)
-    chosen = engine_of(engine, replace(asked or Asked(), folder=folder / "jobs"))
+    chosen = engine_of(engine, replace(asked or ExecutorConfig(), folder=folder / "jobs"))
     with locked(folder), writing(folder):
         prepared(folder, spec)
         drawn_at(

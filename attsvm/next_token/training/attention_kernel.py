@@ -44,7 +44,7 @@ class Passage(NamedTuple):
     followers: Followers
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Memory of a run: best (S,): the top tokens; u, G (P,): the entries of W and their gradient;
     logits, logs, gap, x (S, K), loss, slope, height (S,) and own (K,)."""
 
@@ -62,7 +62,7 @@ class Room(NamedTuple):
 
 
 @njit(**ENTRY)
-def _march(given: Passage, room: Room, steps: Steps, state: State, log: Log) -> bool:
+def _march(given: Passage, room: Workspace, steps: Steps, state: State, log: Log) -> bool:
     """Whether all stayed finite; see `Descent.descend`."""
     pair, token, query = given.pair, given.token, given.query
     u, G, x, height, best = room.u, room.G, room.x, room.height, room.best
@@ -120,7 +120,7 @@ def _march(given: Passage, room: Room, steps: Steps, state: State, log: Log) -> 
                 log.weights[written, 0, token[p], query[p]] = u[p]
             for s in range(S):
                 log.tops[written, 0, s] = best[s]
-                log.sureness[written, 0, s] = math.exp(room.logs[s, best[s]])
+                log.top_attention[written, 0, s] = math.exp(room.logs[s, best[s]])
             written += 1
         if not lr[k] >= 0.0:  # a last look without a step
             break
@@ -169,5 +169,5 @@ class AttentionKernel:
         """
         P, (S, K) = len(self.passage.token), self.passage.pair.shape
         sizes = (P,), (P,), (S, K), (S, K), (S, K), (S, K), (S,), (S,), (S,), (K,)
-        room = Room(np.empty(S, np.int64), *(np.empty(size) for size in sizes))
+        room = Workspace(np.empty(S, np.int64), *(np.empty(size) for size in sizes))
         return bool(_march(self.passage, room, steps, state, log))

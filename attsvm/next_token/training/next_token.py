@@ -55,7 +55,7 @@ def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
     rows = np.arange(len(tokens))
     log_weights = np.log(weights)
 
-    def look(params: Blocks) -> Evaluation:
+    def loss_and_grad(params: Blocks) -> Evaluation:
         W = params["W_ov"][0]
         z = W.T[tokens] if plain else X @ W.T
         loss, residual, odds, others = _odds(z, after)
@@ -73,7 +73,7 @@ def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
             float(weights @ loss), {"W_ov": G}, {"W_ov": peak}, logs, logs.argmax(axis=1), odds
         )
 
-    return look
+    return loss_and_grad
 
 
 def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) -> Look:
@@ -96,7 +96,7 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
         strength = strengths(V, c.follows)
     lifts = None if strength is None else lifts_of(c, strength)
 
-    def look(params: Blocks) -> Evaluation:
+    def loss_and_grad(params: Blocks) -> Evaluation:
         logs, top = kernels.attend(c.logits(params["W_kq"][0]))
         if V is None:
             loss, x, slope = kernels.choose(logs, c.right)
@@ -113,7 +113,7 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
         odds = -(slope + loss)
         return _evaluation(float(c.weights @ loss), {"W_kq": G}, {"W_kq": peak}, logs, top, odds)
 
-    return look
+    return loss_and_grad
 
 
 def lifts_of(contexts: Contexts, strength: Floats) -> Floats:
@@ -126,7 +126,7 @@ def joint_look(contexts: Contexts, first: Look | None) -> Look:
     c = contexts
     log_weights = np.log(c.weights)
 
-    def look(params: Blocks) -> Evaluation:
+    def loss_and_grad(params: Blocks) -> Evaluation:
         V = c.E @ params["W_ov"][0].T
         logs, top = choices.attend(c.logits(params["W_kq"][0]))
         loss, gap, slope, r, mass = choices_twin.read_output(logs, top, c.tokens, V, c.labels)
@@ -148,7 +148,7 @@ def joint_look(contexts: Contexts, first: Look | None) -> Look:
             total, {"W_ov": D, "W_kq": G}, {"W_ov": most, "W_kq": peak}, logs, top, -(slope + loss)
         )
 
-    return look
+    return loss_and_grad
 
 
 def _odds(z: Floats, labels: Ints) -> tuple[Floats, Floats, Floats, Floats]:

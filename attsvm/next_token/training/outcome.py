@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.card import Card
 from attsvm._utils.expected import expect
 from attsvm._utils.lazy import lazy
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.embedding import orthonormal
 from attsvm.next_token.finite import FinitePart, finite_part
-from attsvm.next_token.floor import excess, floors
+from attsvm.next_token.infimum import excess, floors
 from attsvm.next_token.order import Order, checked_orders, orders
 from attsvm.next_token.problems import (
     Columns,
@@ -54,8 +54,8 @@ class SentenceOutcome(Table):
     """The end of a run on sentences; what is not known is None.
 
     certificates, norm, correlation, margin_share: of each trained matrix by its name, W_kq and
-    W_ov; margin_share is a share of the best margin that is certified. loss: at the end; floor: its
-    infimum; excess: how far the loss is above it. decoder_loss: that of a first stage.
+    W_ov; margin_share is a share of the best margin that is certified. loss: at the end; infimum:
+    its infimum; excess: how far the loss is above it. decoder_loss: that of a first stage.
     top_optimal: the share of the sentences whose most attended token is optimal; of a decoder
     alone, the share of collocations whose follower has the largest output.
 
@@ -72,7 +72,7 @@ class SentenceOutcome(Table):
     realizability: Realizability
     certificates: dict[str, Columns]
     loss: float
-    floor: float | None
+    infimum: float | None
     excess: float | None
     decoder_loss: float | None
     norm: dict[str, float]
@@ -118,7 +118,7 @@ class SentenceOutcome(Table):
         """
         return draw("sentences", self, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         norm = self.limit.norm or "no known norm"
         facts: dict[str, Any] = {
             "sentences": f"{self.run.data!r}, {self.realizability.headline}",
@@ -132,7 +132,7 @@ class SentenceOutcome(Table):
             facts["most attended is optimal"] = f"{100 * self.top_optimal:.4g} %"
         steps = f"{int(self.run.last.steps[-1]):,} steps"
         said = f"{self.run.model}, {self.run.last.config['optimizer']}, {steps}: {self.status}"
-        return Card("SentenceOutcome", said, facts, self.columns())
+        return Summary("SentenceOutcome", said, facts, self.columns())
 
 
 def sentence_outcome(
@@ -159,7 +159,7 @@ def sentence_outcome(
     known = all(best.status != "infeasible" for best in problems.values())
     finite = _finite(run, every, found)
     with np.errstate(over="ignore", invalid="ignore"):
-        loss, floor, above = _losses(run, found, finite, known=known)
+        loss, infimum, above = _losses(run, found, finite, known=known)
         ends = run.ends
         away = {name: W - finite.W if name == "W_kq" and finite else W for name, W in ends.items()}
         shares = {
@@ -172,7 +172,7 @@ def sentence_outcome(
             found,
             problems,
             loss,
-            floor,
+            infimum,
             above,
             _decoder_loss(run),
             {name: float(length(W[None])[0]) for name, W in ends.items()},
@@ -282,26 +282,26 @@ def _losses(
     if run.attention is None:
         return loss, 0.0, loss  # one follower per token: L_0 goes to 0
     if finite is not None:
-        return loss, finite.floor, loss - finite.floor
+        return loss, finite.infimum, loss - finite.infimum
     if not found.realizable:
         return loss, None, None
     if run.mass or run.joint:
         return loss, 0.0, loss
     V, W = run.V, run.ends["W_kq"]
-    floor, best = 0.0, True
+    infimum, best = 0.0, True
     for part in _parts(run.contexts):
         least, lowest = floors(part, V)
-        floor += float(part.weights @ least)
+        infimum += float(part.weights @ least)
         best = best and bool(lowest.all())
     if not best:  # a decoder that mixes tokens: another attention is better than the optimal token
         return loss, None, None
-    return loss, floor, sum(excess(part, V, W) for part in _parts(run.contexts))
+    return loss, infimum, sum(excess(part, V, W) for part in _parts(run.contexts))
 
 
-def excesses(run: SentenceRun, path: Path, floor: float) -> Floats:
+def excesses(run: SentenceRun, path: Path, infimum: float) -> Floats:
     """L − L⋆ at every record; by subtraction where exact sums would take long."""
-    if floor == 0 or run.mass or run.data.size * run.data.vocabulary > PART:
-        return path.loss[:, 0] - floor
+    if infimum == 0 or run.mass or run.data.size * run.data.vocabulary > PART:
+        return path.loss[:, 0] - infimum
     V, contexts = run.V, run.contexts
     return np.array([excess(contexts, V, one) for one in path.weights["W_kq"][:, 0]])
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.card import Card
 from attsvm._utils.expected import expect
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.embedding import embedding_of
@@ -116,7 +116,7 @@ class SentenceRun(Result):
             raise Unsupported("the readout mass has no decoder")
         return self.E @ W_ov.T
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {
             name: "not trained" if path is None else repr(path)
             for name, path in (("decoder", self.decoder), ("attention", self.attention))
@@ -124,4 +124,4 @@ class SentenceRun(Result):
         readout = "mass" if self.mass else "softmax"
         weights = "uniform" if self.uniform else "empirical"
         facts["readout, weights"] = f"{readout}, {weights}"
-        return Card("SentenceRun", f"{self.model} on {self.data!r}", facts)
+        return Summary("SentenceRun", f"{self.model} on {self.data!r}", facts)

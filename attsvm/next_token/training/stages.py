@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.card import Card
 from attsvm._utils.expected import function, shown, whole
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
 from attsvm.next_token.embedding import embedding_of
 from attsvm.next_token.sentences import Sentences, checked_sentences
@@ -80,7 +80,7 @@ class Stages(Table):
         """
         return draw("stages", self, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         paths = {"decoder": self.decoder, "attention": self.attention}
         facts = {
             name: f"{int(path.steps[-1]):,} steps of {path.config['optimizer']} with lr "
@@ -88,7 +88,7 @@ class Stages(Table):
             for name, path in paths.items()
         }
         facts["W_ov"], facts["W_kq"] = f"{self.W_ov.shape}", f"{self.W_kq.shape}"
-        return Card("Stages", f"both stages on {self.sentences!r}", facts)
+        return Summary("Stages", f"both stages on {self.sentences!r}", facts)
 
 
 def two_stages(

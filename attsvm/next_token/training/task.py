@@ -17,7 +17,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.embedding import embedding_of
 from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.floor import floors
+from attsvm.next_token.infimum import floors
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quoted
 from attsvm.next_token.sentences import Sentences
@@ -38,7 +38,7 @@ from attsvm.next_token.training.next_token import (
     lifts_of,
     strengths,
 )
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.fused import FastSteps
 from attsvm.training.loop import Ahead, Task
 from attsvm.training.models import SentenceModel, sentence_model_of
@@ -161,7 +161,7 @@ class Lesson:
         return found.hexdigest()[:12]
 
 
-def sentence_task(lesson: Lesson, descent: Descent, records: int | None = None) -> Task:
+def sentence_task(lesson: Lesson, descent: OptimizerConfig, records: int | None = None) -> Task:
     """The task of a run on sentences; records: per decade of steps, those of the earlier run."""
     N, d = lesson.E.shape
     shapes = lesson.shapes
@@ -177,9 +177,9 @@ def sentence_task(lesson: Lesson, descent: Descent, records: int | None = None) 
         inputs=s.size if lesson.model.attends else int((s.follows >= 0).sum()),
         shapes=shapes,
         begin=partial(_begin, shapes),
-        look=look,
+        loss_and_grad=look,
         graded=graded_look(look, _terms(lesson)) if descent.optimizer.graded else None,
-        floor=lambda: np.array([_floor(lesson, descent.optimizer.name)]),
+        infimum=lambda: np.array([_infimum(lesson, descent.optimizer.name)]),
         ahead=_ahead(lesson, descent, records),
         facts={
             "model": lesson.model.name,
@@ -201,7 +201,7 @@ def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed:
     return begin(shapes, 1, "zero" if init == "default" else init, seed=seed)
 
 
-def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
+def _ahead(lesson: Lesson, descent: OptimizerConfig, records: int) -> Ahead | None:
     """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
     plain = descent.optimizer.fused is not None and not (descent.decay or descent.optimizer.ridge)
     if not lesson.frozen or not plain or not lesson.contexts.plain:
@@ -224,7 +224,7 @@ def _ahead(lesson: Lesson, descent: Descent, records: int) -> Ahead | None:
     )
 
 
-def _floor(lesson: Lesson, optimizer: str) -> float:
+def _infimum(lesson: Lesson, optimizer: str) -> float:
     """The infimum of the loss of attention over a frozen decoder, or of the readout mass.
 
     Of both matrices together: the entropy of the labels, which no model is below. optimizer: for
@@ -238,7 +238,7 @@ def _floor(lesson: Lesson, optimizer: str) -> float:
     if not lesson.frozen:
         return entropy(sentences)
     if lesson.mass:
-        return finite_part(sentences, orders(sentences)).floor
+        return finite_part(sentences, orders(sentences)).infimum
     contexts = Contexts.of(sentences, lesson.E)
     several = np.flatnonzero(contexts.right.sum(axis=1) != 1)
     if len(several):

@@ -9,7 +9,7 @@ from attsvm._utils.expected import function, whole
 from attsvm.next_token.sentences import Sentences, checked_sentences
 from attsvm.next_token.training.task import Lesson, sentence_task
 from attsvm.training.arguments import chosen
-from attsvm.training.config import Descent
+from attsvm.training.config import OptimizerConfig
 from attsvm.training.loop import Progress, Stop, run
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.path import Path
@@ -61,7 +61,7 @@ def train(
         "collocations": collocations,
     }
     if start is None:
-        descent = Descent.asked(
+        descent = OptimizerConfig.asked(
             parts["optimizer"],
             lr=lr,
             schedule=schedule,
@@ -71,7 +71,7 @@ def train(
             init=init,
         )
     else:
-        descent = Descent.again(start.config, parts["optimizer"], schedule)
+        descent = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
         asked |= {name: start.config[name] for name in asked if name in start.config}
     lesson = Lesson.of(sentences, head=head, embedding=embedding, **asked)
     task = sentence_task(lesson, descent, None if start is None else start.config.get("records"))

@@ -46,10 +46,10 @@ Shared = tuple[Floats, Floats, Ints]
 # row, which scales λ; the worst shortfall; and the largest ‖Δ_k‖‖z_k‖/b_k.
 Found = tuple[Ints, Floats, Floats, Floats]
 # Memory: (2m + 6, m) of floats, (m + 2g, d), (g, g), (2, m) of indices, (m,) of truth values.
-Room = tuple[Floats, Floats, Floats, Ints, Bools]
+Workspace = tuple[Floats, Floats, Floats, Ints, Bools]
 
 
-def room_of(m: int, d: int, g: int) -> Room:
+def room_of(m: int, d: int, g: int) -> Workspace:
     """Memory for problems of m rows of width d, on g queries."""
     return (
         np.empty((2 * m + 6, m)),
@@ -62,7 +62,7 @@ def room_of(m: int, d: int, g: int) -> Room:
 
 @njit(**DOT_ENTRY, seconds=6)
 def solve_stack(
-    stack: StackArrays, free: Bools, shared: Shared, rank: int, room: Room, found: Found
+    stack: StackArrays, free: Bools, shared: Shared, rank: int, room: Workspace, found: Found
 ) -> None:
     """Solves B problems of m rows each; `found` is filled with statuses and multipliers or proofs.
 

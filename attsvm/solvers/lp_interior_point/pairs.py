@@ -19,7 +19,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Largest, Sum
+from attsvm.norms.entrywise import L1Norm, MaxNorm
 
 
 class Weights(NamedTuple):
@@ -130,7 +130,7 @@ class LargestPairs:
 
 
 # Norms stand below solvers, so the pairs of the listed ones are named here, by class.
-PAIRS: dict[type[Norm], Pairs] = {Sum: SumPairs(), Largest: LargestPairs()}
+PAIRS: dict[type[Norm], Pairs] = {L1Norm: SumPairs(), MaxNorm: LargestPairs()}
 
 
 def reach(x: Floats, dx: Floats) -> float:

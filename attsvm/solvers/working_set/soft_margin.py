@@ -14,7 +14,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.certificate.soft import soft_lower, soft_upper
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import Sum
+from attsvm.norms.entrywise import L1Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.by_size import solve_frobenius
 from attsvm.solvers.cone.central_path import UnitRows
@@ -70,7 +70,9 @@ def _solve(method: Method, problem: Problem, norm: Norm, *, tol: float, budget: 
         return best
     if budget > IMMENSE * _natural(problem, 2):
         # ½‖W‖² is all but lost beside C Σ ξ: a linear program serves every norm.
-        more = soft_rounds(linear.L1, problem, Sum(), tol=tol, budget=budget, start=_guess(problem))
+        more = soft_rounds(
+            linear.L1, problem, L1Norm(), tol=tol, budget=budget, start=_guess(problem)
+        )
         best = _merged(problem, norm, [best, more], budget=budget)
         if _settled(problem, norm, best, tol=tol, budget=budget):
             return best

@@ -40,7 +40,7 @@ _PLAIN = tuple(name for name in NORMS if name != "lP")
 _TRAINING = 0.7
 
 
-class Asked(NamedTuple):
+class RunConfig(NamedTuple):
     """One run to train: its model, optimizer, step size and head, and what else `train` takes."""
 
     model: str | Model
@@ -86,7 +86,7 @@ def compare(
     options = plain_options(more.get("options"))
     check_optimizers(families["optimizers"], options)
     asked = [
-        Asked(model, optimizer, positive(lr, "lr"), own_head(head, model), dict(more))
+        RunConfig(model, optimizer, positive(lr, "lr"), own_head(head, model), dict(more))
         for model, optimizer, lr in product(
             families["models"], families["optimizers"], families["lrs"]
         )
@@ -142,7 +142,7 @@ def own_head(head: Any, model: str | Model) -> Any:
 
 def compared(
     tokens: Tokens,
-    asked: Sequence[Asked],
+    asked: Sequence[RunConfig],
     *,
     steps: int,
     norms: Iterable[str] | None = None,
@@ -177,7 +177,7 @@ def compared(
 
 
 def _trained(
-    tokens: Tokens, one: Asked, steps: int, progress: Progress | None
+    tokens: Tokens, one: RunConfig, steps: int, progress: Progress | None
 ) -> Path | AttsvmError:
     """The path of one run, or why there is none."""
     try:
@@ -188,7 +188,7 @@ def _trained(
         return error
 
 
-def _ended(path: Path, tokens: Tokens, one: Asked) -> Outcome:
+def _ended(path: Path, tokens: Tokens, one: RunConfig) -> Outcome:
     """The outcome of one run; what overflows is inf or nan in it."""
     with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says it
@@ -209,7 +209,7 @@ def _norms(tokens: Tokens, ends: Sequence[Outcome]) -> list[str]:
 
 def _measured(
     tokens: Tokens,
-    one: Asked,
+    one: RunConfig,
     path: Path,
     end: Outcome,
     norms: Sequence[str],

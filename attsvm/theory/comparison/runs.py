@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.card import Card
 from attsvm._utils.expected import file_path, flag
 from attsvm._utils.result import Result, Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
 from attsvm.theory.outcome import Outcome
 from attsvm.theory.proofs import Since
@@ -59,9 +59,9 @@ class Compared(Result):
         """The margin share at the end, by norm."""
         return {norm: float(share[-1]) for norm, share in self.shares.items()}
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         if self.path is None or self.outcome is None:
-            return Card("Compared", f"{self.name}: refused, {self.refused}")
+            return Summary("Compared", f"{self.name}: refused, {self.refused}")
         facts = {
             "state": self.outcome.state,
             "limit": self.norm or "no known norm",
@@ -69,7 +69,7 @@ class Compared(Result):
             **{f"share, {norm}": share for norm, share in self.last.items()},
             "proved since step": "not proved" if self.proved is None else self.proved.step,
         }
-        return Card("Compared", self.name, facts)
+        return Summary("Compared", self.name, facts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +167,7 @@ class Comparison(Table):
             for k, (name, run) in enumerate(zip(plain, self.runs, strict=True), start=1)
         )
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         runs, rows = self.runs, self.columns()
         table: dict[str, Any] = {"optimizer": rows["optimizer"]}
         for name in ("model", "lr", "steps"):
@@ -182,7 +182,7 @@ class Comparison(Table):
         note = "*: the norm that theory names; proved: the step since which convergence is"
         if self.refused:
             note = "refused: " + "; ".join(f"{run.name}: {run.refused}" for run in self.refused)
-        return Card("Comparison", said, {}, table, note=note, most=17)
+        return Summary("Comparison", said, {}, table, note=note, most=17)
 
 
 # States in few letters.

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
-from attsvm._utils.card import Card
 from attsvm._utils.expected import positive
 from attsvm._utils.interval import Interval, up
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
@@ -96,7 +96,7 @@ class Basin(Table):
         """
         return draw("basin", self, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         some = np.isfinite(self.norms)
         if some.any():
             widest = np.degrees(self.angles[some].max())
@@ -111,7 +111,7 @@ class Basin(Table):
         widest_of = [k for k in some.nonzero()[0] if k + 1 == len(least) or least[k + 1] > least[k]]
         held = {name: column[widest_of] for name, column in self.columns().items()}
         facts = {"selection": self.selection, "norm of W^mm": self.norm}
-        return Card("Basin", said, facts, held, brief=True)
+        return Summary("Basin", said, facts, held, brief=True)
 
 
 @np.errstate(all="ignore")

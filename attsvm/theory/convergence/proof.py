@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
-from attsvm._utils.card import Card
 from attsvm._utils.expected import whole
 from attsvm._utils.result import Result, Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.losses import LOSSES
@@ -37,9 +37,9 @@ class Blocked(Result):
     row: tuple[int, int] | None = None
     norm: float = float("nan")
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {} if self.row is None else {"input, token": self.row}
-        return Card("Blocked", self.reason, facts | {"norm": self.norm}, brief=True)
+        return Summary("Blocked", self.reason, facts | {"norm": self.norm}, brief=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,7 +200,7 @@ class ConvergenceProof(Table):
         steps = None if steps is None else whole(steps, "steps", least=1)
         return draw("proof", self, steps=steps, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         facts = {
             "theorem": "none" if self.theorem is None else self.theorem,
             "selection": self.selection,
@@ -211,7 +211,7 @@ class ConvergenceProof(Table):
         }
         if self.theorem is None:
             facts = {name: facts[name] for name in ("theorem", "selection", "optimizer")}
-        return Card(type(self).__name__, self.message, facts, self.columns(), brief=True)
+        return Summary(type(self).__name__, self.message, facts, self.columns(), brief=True)
 
 
 def _number(x: Any) -> float | None:

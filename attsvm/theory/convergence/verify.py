@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.card import Card
 from attsvm._utils.result import Result
+from attsvm._utils.summary import Summary
 from attsvm.errors import AttsvmError
 from attsvm.theory.convergence import cone, power, tube
 from attsvm.theory.convergence import decomposition as standing
@@ -48,8 +48,10 @@ class Recheck(Result):
     def __bool__(self) -> bool:
         return self.ok
 
-    def _card(self) -> Card:
-        return Card("Recheck", "holds" if self.ok else f"does not hold: {self.reason}", brief=True)
+    def _card(self) -> Summary:
+        return Summary(
+            "Recheck", "holds" if self.ok else f"does not hold: {self.reason}", brief=True
+        )
 
 
 def verify_proof(proof: ConvergenceProof) -> Recheck:

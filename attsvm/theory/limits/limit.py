@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from attsvm._utils.card import Card
 from attsvm._utils.expected import shown as briefly
 from attsvm._utils.result import Table
+from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
 from attsvm.next_token.sentences import Sentences
 from attsvm.norms import norm_of
@@ -104,7 +104,7 @@ class Limit(Table):
             "detail": [p.detail for p in self.premises],
         }
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         said = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
         facts = {"status": self.status, "statement": self.statement}
         if self.references:
@@ -114,7 +114,7 @@ class Limit(Table):
             "here": [_MARKS[p.holds] for p in self.premises],
             "what the data say": [p.detail for p in self.premises],
         }
-        return Card("Limit", said, facts, shown)
+        return Summary("Limit", said, facts, shown)
 
     def __str__(self) -> str:
         first = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"

@@ -127,7 +127,7 @@ class BallTask:
         return found, flat, float(next(iter(found.gradient.log_scale.values()))[0])
 
     def log_excess(self, x: Floats) -> float:
-        """log(L − floor); nan where no floor is known or the loss is below it."""
+        """log(L − infimum); nan where no infimum is known or the loss is below it."""
         if self.excess is None:
             return np.nan
         above = self.excess(self.at(x)[0].logs[0])
@@ -190,7 +190,7 @@ class BallTask:
         """A point that is stationary where x is so only because its objective is flat in floats."""
 
         def wanted(y: Floats) -> Floats:
-            return radius * self.geometry.sharp(-self.at(y)[1])
+            return radius * self.geometry.dual_maximizer(-self.at(y)[1])
 
         away = self.residual(x)[0]
         for _ in range(PLATEAUS):
@@ -267,7 +267,7 @@ def decoder(task: BallTask, x: Floats, v: Floats, r: float) -> tuple[Floats, flo
     def objective(v: Floats) -> tuple[float, Floats]:
         value = log_loss(task.loss, rows @ v[:, 0])
         G, scale = slope(v)
-        return value, G * np.exp(scale - (value if task.loss.floor == 0.0 else 0.0))
+        return value, G * np.exp(scale - (value if task.loss.infimum == 0.0 else 0.0))
 
     end = descend(objective, v, r, task.norm)
     if float(np.vdot(slope(end)[0], end)) > 0:

@@ -45,15 +45,15 @@ class Signed:
 class Excess:
     """The loss above that of fixed tokens, L(W) − (1/n) Σ ℓ(γ_iα), without cancellation.
 
-    signs, logs (n, T): γ_iα − γ_it; scores (n,): γ_iα; floor: (1/n) Σ ℓ(γ_iα). With the best
-    tokens and a loss that falls all the way to their scores, floor is the infimum of L.
+    signs, logs (n, T): γ_iα − γ_it; scores (n,): γ_iα; infimum: (1/n) Σ ℓ(γ_iα). With the best
+    tokens and a loss that falls all the way to their scores, infimum is the infimum of L.
     """
 
     loss: Loss
     signs: Floats
     logs: Floats
     scores: Floats
-    floor: float
+    infimum: float
 
     @classmethod
     def over(cls, tokens: Tokens, alpha: Ints, v: Any, loss: Loss) -> Excess:
@@ -72,7 +72,7 @@ class Excess:
         return cls(loss, signs, logs, own, float(loss.value(own).mean()))
 
     def __call__(self, attention: Floats) -> Signed:
-        """L − floor at log attention (n, T)."""
+        """L − infimum at log attention (n, T)."""
         terms = np.where(self.signs != 0, attention + self.logs, -np.inf)
         sign, log = _sum(self.signs, terms)
         with np.errstate(under="ignore"):
@@ -90,9 +90,9 @@ class Excess:
 
 def log_loss(loss: Loss, margins: Floats) -> float:
     """log of the mean loss, past underflow (there a loss is as large as its slope); the mean loss
-    itself where its floor is not 0."""
+    itself where its infimum is not 0."""
     values = loss.value(margins)
-    if loss.floor != 0.0:
+    if loss.infimum != 0.0:
         return float(values.mean())
     tail = loss.slope(margins)[1]
     logs = np.log(values, out=tail, where=values > 1e-290)

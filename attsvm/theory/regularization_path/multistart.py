@@ -4,7 +4,7 @@ In a ball too small for the best tokens the least loss leads with other ones: th
 whose own least norm fits. The scouts start at the max-margin directions of the selections of least
 loss and at random, and step towards the point that the slope leads to,
 
-    W ← (1 − η) W + η R sharp(−∇L(W)),   scaled to the sphere,   η falling from ½,
+    W ← (1 − η) W + η R dual_maximizer(−∇L(W)),   scaled to the sphere,   η falling from ½,
 
 which the size of the gradient, tiny on a plateau, does not enter.
 """
@@ -93,7 +93,7 @@ class Scouts:
             at = np.where(lower[:, None, None], W, at)
             eta = 0.5 * (1 - step / (STEPS + 1))
             G = next(iter(found.gradient.direction.values())).reshape(W.shape)
-            moved = (1 - eta) * W + eta * norm.sharp(-G)
+            moved = (1 - eta) * W + eta * norm.dual_maximizer(-G)
             size = np.asarray(norm.value(moved))[:, None, None]
             W = np.where(size > 1e-9, moved / np.maximum(size, 1e-9), W)
         chosen: dict[tuple[int, ...], int] = {}

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, numbers
-from attsvm._utils.card import Card
 from attsvm._utils.expected import function, whole
 from attsvm._utils.result import Table, draw
+from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens
 from attsvm.norms import Norm
@@ -30,7 +30,13 @@ from attsvm.problem.selection import Kept
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.measures import correlation, margin_share
 from attsvm.theory.regularization_path.ball import aimed
-from attsvm.theory.regularization_path.sweep import Asked, Point, Setting, points_along, setting_of
+from attsvm.theory.regularization_path.sweep import (
+    PathConfig,
+    Point,
+    Setting,
+    points_along,
+    setting_of,
+)
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model, model_of
 from attsvm.training.optimizers.optimizer import Blocks
@@ -44,8 +50,8 @@ class RegPath(Table):
     """Minimisers of the loss in balls of radii (R,), first to last.
 
     weights: each block (R, ...); second (R,): the radius of v in joint models (nan otherwise);
-    loss (R,); floor: the loss of the best tokens, its infimum (of the kept ones, in a cone), and
-    log_excess (R,): log(L − floor), both nan where none is known; residual (R,): 0 at a
+    loss (R,); infimum: the loss of the best tokens, its infimum (of the kept ones, in a cone), and
+    log_excess (R,): log(L − infimum), both nan where none is known; residual (R,): 0 at a
     stationary point of the ball; size (R,): ‖W‖, below the radius at an interior minimum, where
     the residual says nothing; log_penalty (R,): log of the λ at which W is stationary for
     L + λ‖W‖²/2; origin: the start that led there. target: the certificate of the max-margin
@@ -56,7 +62,7 @@ class RegPath(Table):
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> path = attsvm.regpath(tokens, model="prompt", head=[0.2, 0.7], radii=[1, 10, 100])
-    >>> path.correlation.round(3), round(path.floor, 4)
+    >>> path.correlation.round(3), round(path.infimum, 4)
     (array([0.959, 0.99 , 1.   ]), 0.4032)
     """
 
@@ -66,7 +72,7 @@ class RegPath(Table):
     second: Floats
     weights: Blocks
     loss: Floats
-    floor: float
+    infimum: float
     log_excess: Floats
     residual: Floats
     size: Floats
@@ -103,14 +109,16 @@ class RegPath(Table):
         """
         return draw("regpath", self, ax=ax, style=style)
 
-    def _card(self) -> Card:
+    def _card(self) -> Summary:
         said = (
             f"{self.model}, {self.norm.name}, radii {self.radii[0]:g} to "
             f"{self.radii[-1]:g}, correlation {self.correlation[-1]:.6f}, "
             f"share {self.share[-1]:.6f}, residual {self.residual.max():.1e}"
         )
         shown = ("radius", "loss", "correlation", "margin_share", "residual")
-        return Card("RegPath", said, {}, {name: self.columns()[name] for name in shown}, brief=True)
+        return Summary(
+            "RegPath", said, {}, {name: self.columns()[name] for name in shown}, brief=True
+        )
 
 
 def regpath(
@@ -155,7 +163,7 @@ def regpath(
     """
     starts, scouts = whole(starts, "starts", least=1), whole(scouts, "scouts", least=0)
     second, progress = function(second, "second"), function(progress, "progress")
-    asked = Asked(model, norm, head, loss, second, keep, local, cone, width, seed)
+    asked = PathConfig(model, norm, head, loss, second, keep, local, cone, width, seed)
     setting = setting_of(tokens, asked)
     grid = _radii(radii, setting.target)
     points = points_along(setting, grid, starts=starts, scouts=scouts, progress=progress)
@@ -203,7 +211,7 @@ def record_of(setting: Setting, grid: Floats, points: list[Point]) -> RegPath:
         np.array([second(float(R)) for R in grid]) if second is not None else nothing,
         weights,
         np.array([t.at(p.x)[0].loss[0] for t, p in zip(tasks, points, strict=True)]),
-        np.nan if excess is None or joint else excess.floor,
+        np.nan if excess is None or joint else excess.infimum,
         np.array([t.log_excess(p.x) for t, p in zip(tasks, points, strict=True)]),
         np.array([p.away for p in points]),
         np.asarray(task.norm.value(W)),

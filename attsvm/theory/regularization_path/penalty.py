@@ -5,7 +5,7 @@ some balls' minimisers belong to no λ: the radius jumps from one branch to anot
 each λ is minimised for directly, from the balls' minimisers on both sides of such jumps. The search
 over radii ends where λR²/2 alone exceeds an objective that is known.
 
-For any λ what is minimised is log(L − floor + λ‖W‖²/2), taken from logarithms.
+For any λ what is minimised is log(L − infimum + λ‖W‖²/2), taken from logarithms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.ball import ROUNDING, BallTask
 from attsvm.theory.regularization_path.descent import Objective, descend, normal_of, settled
 from attsvm.theory.regularization_path.paths import RegPath, record_of
-from attsvm.theory.regularization_path.sweep import Asked, Point, Setting, points_along, setting_of
+from attsvm.theory.regularization_path.sweep import (
+    PathConfig,
+    Point,
+    Setting,
+    points_along,
+    setting_of,
+)
 
 # Ratio of neighbouring radii at which balls are searched, larger where there would be more RADII.
 RATIO = 1.6
@@ -39,7 +45,7 @@ def penalty_path(
     wanted = np.log(numbers(penalties, "penalties").astype(np.float64))
     if wanted.ndim != 1 or not np.isfinite(wanted).all() or not (np.diff(wanted) < 0).all():
         raise BadTokens("penalties must be positive and decreasing")
-    setting = setting_of(tokens, Asked(**options))
+    setting = setting_of(tokens, PathConfig(**options))
     task = setting.task
     balls = points_along(setting, _radii(setting, wanted), starts=starts, scouts=scouts)
     found: list[Point] = []
@@ -56,10 +62,10 @@ def penalty_path(
 
 
 def priced(task: BallTask, log_penalty: float) -> Objective:
-    """The objective at x: log(L − floor + λ‖x‖²/2) and its slope.
+    """The objective at x: log(L − infimum + λ‖x‖²/2) and its slope.
 
     Where the excess may change sign, the task's ± log(1 + |·| e^shift) of it; L + λ‖x‖²/2 itself
-    where no floor is known.
+    where no infimum is known.
     """
 
     def objective(x: Floats) -> tuple[float, Floats]:
@@ -91,7 +97,7 @@ def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
         """Where the slope of λ‖·‖²/2 balances the loss's slope at x."""
         _, G, scale = task.at(x)
         log = scale + np.log(max(float(task.geometry.dual(G)), 1e-300)) - log_penalty
-        return task.geometry.sharp(-G) * np.exp(np.clip(log, -700.0, 700.0))
+        return task.geometry.dual_maximizer(-G) * np.exp(np.clip(log, -700.0, 700.0))
 
     ends: list[tuple[float, float, Floats, Point]] = []
     for start in starts:
@@ -125,7 +131,7 @@ def _starts(task: BallTask, log_penalty: float, balls: list[Point]) -> list[Poin
     size = float(np.exp(scale - log_penalty)) * float(task.geometry.dual(G))
     found = [balls[k] for k in near]
     if 0 < size < float(task.geometry.value(balls[0].x)):
-        found.append(Point(size * task.geometry.sharp(-G), balls[0].v, "slope"))
+        found.append(Point(size * task.geometry.dual_maximizer(-G), balls[0].v, "slope"))
     return found
 
 
@@ -136,12 +142,12 @@ def _radii(setting: Setting, wanted: Floats) -> Floats:
     certified direction.
     """
     task = setting.task
-    floor = task.loss.floor if task.excess is None else task.excess.floor
-    if not np.isfinite(floor):
+    infimum = task.loss.infimum if task.excess is None else task.excess.infimum
+    if not np.isfinite(infimum):
         raise Unsupported("a penalised path needs a loss whose infimum is known")
     first = _reach(task)
     start = float(task.at(np.zeros_like(task.random(np.random.default_rng(0))))[0].loss[0])
-    known = [np.log(max(start - floor, 1e-300))]
+    known = [np.log(max(start - infimum, 1e-300))]
     for p in setting.extra:
         if task.excess is None:
             break

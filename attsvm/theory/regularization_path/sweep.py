@@ -70,7 +70,7 @@ class Setting:
     draw: np.random.Generator
 
 
-class Asked(NamedTuple):
+class PathConfig(NamedTuple):
     """The options of `regpath` that say what is minimised, as they were given."""
 
     model: str | Model = "weight"
@@ -85,7 +85,7 @@ class Asked(NamedTuple):
     seed: int = 0
 
 
-def setting_of(tokens: Tokens, asked: Asked) -> Setting:
+def setting_of(tokens: Tokens, asked: PathConfig) -> Setting:
     """The Setting of these options. Raises Unsupported or BadTokens unless they fit together."""
     model, norm, head, loss, second, keep, local, cone, width, seed = asked
     form = model_of(model)

@@ -14,9 +14,9 @@ class Head(ABC):
     """h(o) and ∇h(o) at pooled outputs o (B, n, d).
 
     Parameters carry the stack axis B, or 1 for one head shared by the stack. linear: h(o) is v·o
-    with v in `vector`. bend: the c of ∇h(o) − ∇h(x) = c (o − x); 0 for a head that is linear near
-    every o, None where no such c exists, and then tokens whose scores tie are told apart to first
-    order only. block: the name under which the parameters are trained, where they are.
+    with v in `vector`. curvature: the c of ∇h(o) − ∇h(x) = c (o − x); 0 for a head that is linear
+    near every o, None where no such c exists, and then tokens whose scores tie are told apart to
+    first order only. block: the name under which the parameters are trained, where they are.
 
     >>> from attsvm.training.heads.linear import Linear
     >>> head = Linear(np.array([[0.2, 0.7]]))
@@ -26,7 +26,7 @@ class Head(ABC):
 
     name: str
     linear: bool = False
-    bend: float | None = None
+    curvature: float | None = None
     block: str = ""
 
     @property
@@ -55,9 +55,9 @@ def check_head(head: Head, d: int, size: int) -> None:
     """Raises Unsupported, with the law and the input, unless the head keeps its contract.
 
     d: the length of pooled outputs; size: the number of instances. The laws: value (B, n) and
-    gradient (B, n, d) are finite; the gradient is the derivative of the value; a number in `bend`
-    is the c of ∇h(o) − ∇h(x) = c (o − x) near every o; a head that says `linear` has its vector,
-    and a head with a vector is linear: h(o) is v·o.
+    gradient (B, n, d) are finite; the gradient is the derivative of the value; a number in
+    `curvature` is the c of ∇h(o) − ∇h(x) = c (o − x) near every o; a head that says `linear` has
+    its vector, and a head with a vector is linear: h(o) is v·o.
     """
     rng = np.random.default_rng(0)
     o, toward = rng.standard_normal((2, size, 3, d))
@@ -76,8 +76,8 @@ def check_head(head: Head, d: int, size: int) -> None:
         and bool(np.isfinite(value).all() and np.isfinite(gradient).all()),
         "gradient is the derivative of value": shaped
         and np.allclose(rise, (gradient * toward).sum(axis=2), rtol=1e-5, atol=1e-6),
-        "∇h(o) − ∇h(x) is `bend` times (o − x), or bend is None": head.bend is None
-        or np.allclose(turn, head.bend * toward, rtol=1e-4, atol=1e-4),
+        "∇h(o) − ∇h(x) is `curvature` times (o − x), or curvature is None": head.curvature is None
+        or np.allclose(turn, head.curvature * toward, rtol=1e-4, atol=1e-4),
         "a linear head has its v in `vector`": not head.linear or head.vector is not None,
         "value is v·o for a head with `vector` v": head.vector is None
         or (shaped and np.allclose(value, (o * head.vector[:, None]).sum(axis=2), 1e-9, 1e-9)),

@@ -19,7 +19,7 @@ class Linear(Head):
     v: Floats
     name = "linear"
     linear = True
-    bend = 0.0
+    curvature = 0.0
     block = "v"
 
     @property

@@ -25,7 +25,7 @@ class Quadratic(Head):
     block = "v"
 
     @property
-    def bend(self) -> float:  # type: ignore[override]
+    def curvature(self) -> float:  # type: ignore[override]
         """−2λ."""
         return -2 * self.penalty
 

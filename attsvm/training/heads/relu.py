@@ -21,7 +21,7 @@ class Relu(Head):
 
     V: Floats
     name = "relu"
-    bend = 0.0
+    curvature = 0.0
     block = "V"
 
     def value(self, o: Floats) -> Floats:

@@ -23,7 +23,7 @@ FromBest = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]
 class Loss:
     """ℓ(x) at margins x of any shape, and its slope as (sign ℓ', log |ℓ'|).
 
-    The slope underflows long before training ends; its logarithm does not. floor: the infimum of
+    The slope underflows long before training ends; its logarithm does not. infimum: the infimum of
     the loss, −inf when there is none. best: the margin at which it is least, inf for a loss that
     falls all the way. code: its number in the fused kernels, None for a loss that they do not know.
     steepness(lo, hi): (least |ℓ'|, most |ℓ'|, most |ℓ''|) on the intervals [lo, hi], rounded
@@ -43,7 +43,7 @@ class Loss:
     name: str
     value: Callable[[Floats], Floats]
     slope: Callable[[Floats], tuple[Floats, Floats]]
-    floor: float
+    infimum: float
     best: float = math.inf
     code: int | None = None
     steepness: Steepness | None = None
@@ -58,7 +58,7 @@ def check_loss(loss: Loss) -> None:
     """Raises Unsupported, with the law and the input, unless the loss keeps its contract.
 
     The laws: value and slope are finite numbers in the shape of the margins (log |ℓ'| may be −inf);
-    the slope is the derivative of the value; the loss is nowhere below its floor; it falls up to
+    the slope is the derivative of the value; the loss is nowhere below its infimum; it falls up to
     `best` and rises beyond it; |ℓ'| and |ℓ''| keep to the bounds of `steepness`, which only a loss
     has that falls everywhere; `from_best`, where it is given, says the same.
     """
@@ -82,7 +82,7 @@ def check_loss(loss: Loss) -> None:
         bool(np.allclose(slope, rise, rtol=1e-6, atol=1e-7)),
         "slope is (sign ℓ', log |ℓ'|), ℓ' the derivative of value",
     )
-    _require(loss, bool((value >= loss.floor - 1e-12).all()), "no value is below the floor")
+    _require(loss, bool((value >= loss.infimum - 1e-12).all()), "no value is below the infimum")
     falls = bool((slope[x < loss.best] <= 0).all() and (slope[x > loss.best] >= 0).all())
     _require(loss, falls, "the loss falls up to the margin `best`, and rises beyond it")
     if loss.steepness is not None:

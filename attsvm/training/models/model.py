@@ -150,8 +150,8 @@ def evaluate(
         short = shortfalls(batch, read.vector, loss.best)
         value, sign, log_slope = loss.from_best(*residual(short, logs))
     slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
-    bend = (read.bend or 0.0) * batch.labels
-    at = Slopes(logs, top, slopes, sign, log_slope, bend)
+    curvature = (read.curvature or 0.0) * batch.labels
+    at = Slopes(logs, top, slopes, sign, log_slope, curvature)
     G, scale = pull(*arrays, at)
     direction = model.chain(params, G)
     log_scale = {name: scale for name in direction}

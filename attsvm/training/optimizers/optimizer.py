@@ -46,7 +46,7 @@ class Step:
     """What an optimizer knows when it moves.
 
     lr (B,) is the step size of this step, loss (B,) the loss (above its infimum for an optimizer
-    that says `needs_floor`), count the number of steps before this one.
+    that says `needs_infimum`), count the number of steps before this one.
     """
 
     params: Blocks
@@ -69,7 +69,7 @@ class Optimizer:
     norm: the name of the norm in which every step has length lr (ngd: frobenius), None otherwise.
     decays: whether decoupled weight decay is defined. graded: it asks for gradients in graded form.
     An optimizer that gives small entries or singular directions the weight of large ones is exact
-    only with it, and must do without where a model has none. needs_floor: `Step.loss` is the loss
+    only with it, and must do without where a model has none. needs_infimum: `Step.loss` is the loss
     above its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow
     moves on in one step; None for an optimizer that does not follow it. fused: which steps the
     fused kernels take for it, None for none. dual: (P, plain) of an optimizer that steps in the
@@ -93,7 +93,7 @@ class Optimizer:
     norm: str | None = None
     decays: bool = True
     graded: bool = False
-    needs_floor: bool = False
+    needs_infimum: bool = False
     clock: Clock | None = None
     fused: Literal["gd", "ngd"] | None = None
     dual: tuple[float, bool] | None = None

@@ -26,12 +26,12 @@ def optimizer(*, longest: float | None = None) -> Optimizer:
     def move(step: Step) -> tuple[Blocks, State]:
         gradient = step.gradient
         if np.isposinf(step.loss).any():
-            raise Unsupported("polyak needs a loss with a finite floor: this one has none")
+            raise Unsupported("polyak needs a loss with a finite infimum: this one has none")
         sizes = [gradient.log_scale[x] + log(length(gradient.direction[x])) for x in step.params]
         log_norm = np.logaddexp.reduce([2 * size for size in sizes], axis=0) / 2
         zero = log_norm == -np.inf
         log_norm = np.where(zero, 0.0, log_norm)
-        # log of the step's length η (L − L*)/‖g‖; rounding may put a loss below its floor.
+        # log of the step's length η (L − L*)/‖g‖; rounding may put a loss below its infimum.
         log_length = log(step.lr) + log(np.maximum(step.loss, 0.0)) - log_norm
         log_length = np.where(zero, -np.inf, log_length)
         if longest is not None:
@@ -42,4 +42,4 @@ def optimizer(*, longest: float | None = None) -> Optimizer:
             new[block] = x - grown(logs, gradient.direction[block])
         return new, step.state
 
-    return Optimizer("polyak", init, move, needs_floor=True, limit="polyak")
+    return Optimizer("polyak", init, move, needs_infimum=True, limit="polyak")

@@ -28,7 +28,7 @@ def exact(G: Floats, log_scale: Floats) -> Floats:
     """
     if G.ndim == 2:
         return ngd.toward(G, log_scale)
-    return norm_of("spectral").sharp(np.where(over(log_scale == -np.inf, G), 0.0, G))
+    return norm_of("spectral").dual_maximizer(np.where(over(log_scale == -np.inf, G), 0.0, G))
 
 
 def approximate(G: Floats, log_scale: Floats) -> Floats:

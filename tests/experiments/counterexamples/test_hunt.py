@@ -203,11 +203,11 @@ def test_without_hypothesis_one_sentence_says_how_to_get_it(monkeypatch):
 @pytest.mark.parametrize("name", ["simplex-projection", "equal-scores"])
 def test_processes_give_what_one_gives(name, tmp_path):
     from attsvm.experiments.executors import engine_of
-    from attsvm.experiments.executors.engine import Asked
+    from attsvm.experiments.executors.engine import ExecutorConfig
 
     alone = hunt(name, seed=2, instances=20_000, seconds=600).to_dict()
     shared = hunt(name, seed=2, instances=20_000, seconds=600,
-                  engine=engine_of("local", Asked(jobs=2))).to_dict()  # fmt: skip
+                  engine=engine_of("local", ExecutorConfig(jobs=2))).to_dict()  # fmt: skip
     assert alone.pop("seconds") > 0
     assert shared.pop("seconds") > 0
     assert alone == shared

@@ -16,8 +16,9 @@ problems = [attsvm.Problem.from_rows(D, np.ones((3, 1))) for D in rows]
 attsvm.solve_many(problems, "nuclear", jobs=2)
 """,
     "an engine": """
-from attsvm.experiments.executors import Asked, engine_of, run_tasks
-run_tasks(abs, [-1, 2, -3], engine_of("local", Asked(jobs=2)), done=lambda task, result: None)
+from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks
+engine = engine_of("local", ExecutorConfig(jobs=2))
+run_tasks(abs, [-1, 2, -3], engine, done=lambda task, result: None)
 """,
 }
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from attsvm.errors import BadTokens
-from attsvm.experiments.executors import Asked, engine_of, run_tasks
+from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks
 from attsvm.experiments.executors.slurm import job_script
 from tests.experiments.executors import jobs
 from tests.experiments.executors.test_run_tasks import ran
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 def test_dask_starts_a_cluster_of_its_own():
     pytest.importorskip("distributed")
-    seen, failures = ran(jobs.odd_fails, range(6), engine_of("dask", Asked(jobs=1)), retries=1)
+    seen, failures = ran(
+        jobs.odd_fails, range(6), engine_of("dask", ExecutorConfig(jobs=1)), retries=1
+    )
     assert sorted(task for task, _ in seen) == [0, 2, 4]
     assert sorted(f.attempts for f in failures) == [2, 2, 2]
 
@@ -28,7 +30,7 @@ def test_dask_workers_that_die_are_replaced():
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
     ) as cluster:
-        engine = engine_of("dask", Asked(jobs=2, address=cluster.scheduler_address))
+        engine = engine_of("dask", ExecutorConfig(jobs=2, address=cluster.scheduler_address))
         killed = []
 
         def done(task, result):
@@ -53,17 +55,17 @@ def test_an_address_where_nobody_answers(monkeypatch):
     with socket.socket() as place:  # bound, and nobody listens
         place.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{place.getsockname()[1]}"
-        engine = engine_of("dask", Asked(address=address))
+        engine = engine_of("dask", ExecutorConfig(address=address))
         with pytest.raises(BadTokens, match=f"no dask scheduler answers at {address}"):
             run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
-    engine = engine_of("dask", Asked(address="nonsense://x"))
+    engine = engine_of("dask", ExecutorConfig(address="nonsense://x"))
     with pytest.raises(BadTokens, match="no dask scheduler answers"):
         run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
 
 
 def test_jobs_are_run_by_the_local_executor(tmp_path):
     pytest.importorskip("submitit")
-    asked = Asked(jobs=2, folder=tmp_path / "jobs", options={"cluster": "local"})
+    asked = ExecutorConfig(jobs=2, folder=tmp_path / "jobs", options={"cluster": "local"})
     seen, failures = ran(jobs.odd_fails, range(3), engine_of("slurm", asked), retries=0)
     assert sorted(seen) == [(0, 0), (2, 2)]
     assert [f.task for f in failures] == [1]
@@ -81,6 +83,6 @@ def test_the_script_of_a_job(tmp_path):
 
 def test_no_cluster_is_one_sentence(tmp_path):
     pytest.importorskip("submitit")
-    engine = engine_of("slurm", Asked(folder=tmp_path))
+    engine = engine_of("slurm", ExecutorConfig(folder=tmp_path))
     with pytest.raises(BadTokens, match="no job can be sent to slurm"):
         run_tasks(jobs.square, [1], engine, done=lambda task, result: None)

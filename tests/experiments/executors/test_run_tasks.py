@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.executors import ENGINES, Asked, engine_of, run_tasks
+from attsvm.experiments.executors import ENGINES, ExecutorConfig, engine_of, run_tasks
 from attsvm.experiments.reproduce.processes import in_processes
 from tests.conventions.tree import ROOT
 from tests.experiments.executors import jobs
 
-TWO = Asked(jobs=2)
+TWO = ExecutorConfig(jobs=2)
 
 
 def ran(work, tasks, engine, **more):
@@ -142,10 +142,11 @@ def heeds_interrupts():
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_that_started_them(tmp_path, how):
     program = (
-        "from attsvm.experiments.executors import Asked, engine_of, run_tasks\n"
+        "from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks\n"
         "from tests.experiments.executors import jobs\n"
         "if __name__ == '__main__':\n"
-        f"    run_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine_of('local', Asked(jobs=2)),"
+        "    engine = engine_of('local', ExecutorConfig(jobs=2))\n"
+        f"    run_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine,"
         " done=print)\n"
     )
     file = tmp_path / "program.py"
@@ -171,9 +172,9 @@ def test_unknown_engines_and_options_are_named():
     with pytest.raises(Unsupported, match=r"'locale'.*local, here, dask, slurm; nearest is local"):
         engine_of("locale")
     with pytest.raises(Unsupported, match="leave it out with --engine local"):
-        engine_of("local", Asked(address="tcp://127.0.0.1:1"))
+        engine_of("local", ExecutorConfig(address="tcp://127.0.0.1:1"))
     with pytest.raises(Unsupported, match="takes no options"):
-        engine_of("here", Asked(options={"a": "1"}))
+        engine_of("here", ExecutorConfig(options={"a": "1"}))
 
 
 @pytest.mark.parametrize("name", ["dask", "slurm"])
@@ -181,7 +182,7 @@ def test_a_missing_package_is_one_sentence(name, monkeypatch, tmp_path):
     for module in ("distributed", "submitit"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Unsupported, match=rf"pip install 'attsvm\[{name}\]'"):
-        ENGINES[name](Asked(folder=tmp_path))
+        ENGINES[name](ExecutorConfig(folder=tmp_path))
 
 
 def named(name, folder):

@@ -41,7 +41,7 @@ def test_runs_and_problems_are_the_same(monkeypatch, shape, family, norm):
         path = train(drawn.stack, lr=0.03, steps=300, **drawn.how(family))
         ends.append((path, path.matrices()[-1]))
     assert_array_equal(ends[0][0].top, ends[1][0].top)
-    assert_allclose(ends[0][0].sureness, ends[1][0].sureness, rtol=1e-9)
+    assert_allclose(ends[0][0].top_attention, ends[1][0].top_attention, rtol=1e-9)
     assert_array_equal(*(picks(d.stack, W) for d, (_, W) in zip((full, small), ends, strict=True)))
     least = [solve(problems(d.stack, d.best)[0], norm).upper for d in (full, small)]
     assert_allclose(*least, rtol=1e-5)

@@ -16,11 +16,12 @@ from tests.experiments.executors.test_run_tasks import alive
 _PROGRAM = """
 import sys
 from pathlib import Path
-from attsvm.experiments.executors import Asked
+from attsvm.experiments.executors import ExecutorConfig
 from attsvm.experiments.sweep import read_spec, run_sweep
 
 if __name__ == "__main__":
-    run_sweep(read_spec(Path(sys.argv[1])), sys.argv[2], asked=Asked(jobs=int(sys.argv[3])))
+    config = ExecutorConfig(jobs=int(sys.argv[3]))
+    run_sweep(read_spec(Path(sys.argv[1])), sys.argv[2], asked=config)
 """
 
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from attsvm.experiments.executors import Asked
+from attsvm.experiments.executors import ExecutorConfig
 from attsvm.experiments.sweep import read_spec, run_sweep, spec_of
 from tests.experiments.sweep.conftest import command
 
@@ -30,7 +30,7 @@ def wanted(tmp_path):
 
 def test_local_processes_train_the_same(wanted, tmp_path):
     spec, table = wanted
-    run_sweep(spec, tmp_path / "local", asked=Asked(jobs=2))
+    run_sweep(spec, tmp_path / "local", asked=ExecutorConfig(jobs=2))
     assert (tmp_path / "local/table.csv").read_bytes() == table
 
 
@@ -50,7 +50,7 @@ def test_a_dask_cluster_that_loses_a_worker(wanted, tmp_path):
 
         found = run_sweep(
             spec, tmp_path / "dask", engine="dask",
-            asked=Asked(address=cluster.scheduler_address), watch=watch,
+            asked=ExecutorConfig(address=cluster.scheduler_address), watch=watch,
         )  # fmt: skip
     assert killed and found.failures == ()
     assert (tmp_path / "dask/table.csv").read_bytes() == table

@@ -23,7 +23,7 @@ from attsvm.experiments.studies.claim import (
     seeds_of,
 )
 from attsvm.experiments.studies.shared.plain_descent import (
-    End,
+    FinalState,
     contradicting_start,
     equal_scored,
     proved_end,
@@ -270,7 +270,7 @@ def _draw_ends(axes: Axes, config: Config, result: Result) -> None:
     )
 
 
-def _shade(end: End, later: End) -> str:
+def _shade(end: FinalState, later: FinalState) -> str:
     if end != "open":
         return end
     return {"best": "led", "elsewhere": "astray", "open": "open"}[later]

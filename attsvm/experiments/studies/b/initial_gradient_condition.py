@@ -21,7 +21,7 @@ from attsvm.experiments.studies.claim import (
     seeds_of,
 )
 from attsvm.experiments.studies.shared.plain_descent import (
-    End,
+    FinalState,
     below_level,
     loss_and_pull,
     proved_end,
@@ -132,7 +132,7 @@ class _Seen:
             (initial_gradient_condition(t, v).least.sign > 0) != m
             for (t, v), m in zip(pairs, self.met, strict=True)
         )
-        self.ends: list[End] = [
+        self.ends: list[FinalState] = [
             proved_end(t, v, W, lr) for (t, v), W in zip(pairs, result[f"{name}.W"], strict=True)
         ]
         self.risen = sum(
@@ -151,7 +151,7 @@ class _Seen:
         )
         self.sizes = np.array([c.upper for c in self.best])
 
-    def count(self, end: End, *, met: bool) -> int:
+    def count(self, end: FinalState, *, met: bool) -> int:
         """Runs with this end, inside or outside the condition."""
         return sum(e == end for e, m in zip(self.ends, self.met, strict=True) if m == met)
 
@@ -214,7 +214,7 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, inside + 1, gap, _reason(config, ends) if wrong else "")
 
 
-def _reason(config: Config, ends: Sequence[End]) -> str:
+def _reason(config: Config, ends: Sequence[FinalState]) -> str:
     steps = [
         eta for eta, end in zip(config["first_steps"], ends, strict=True) if end == "elsewhere"
     ]
@@ -237,12 +237,12 @@ def _rises(result: Result) -> int:
     return int((np.diff(loss, axis=0) > 1e-14).any(axis=0).sum())
 
 
-def _example_ends(config: Config, result: Result) -> list[End]:
+def _example_ends(config: Config, result: Result) -> list[FinalState]:
     tokens, v = three_inputs()
     return [proved_end(tokens, v, W, 1 / smoothness(tokens, v)) for W in result["three.W"][-1]]
 
 
-def _share(seen: _Seen, end: End, *, met: bool) -> float:
+def _share(seen: _Seen, end: FinalState, *, met: bool) -> float:
     total = int((seen.met == met).sum())
     return seen.count(end, met=met) / total if total else float("nan")
 

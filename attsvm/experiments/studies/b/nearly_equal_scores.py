@@ -21,7 +21,7 @@ from attsvm.experiments.studies.claim import (
     seeds_of,
 )
 from attsvm.experiments.studies.shared.plain_descent import (
-    End,
+    FinalState,
     contradicting_start,
     equal_scored,
     proved_end,
@@ -106,7 +106,7 @@ def run(config: Config) -> Result:
     return {**out, "contradict.W": np.nan_to_num(np.stack(found))}
 
 
-def _ends(config: Config, result: Result) -> list[list[End]]:
+def _ends(config: Config, result: Result) -> list[list[FinalState]]:
     """Where the runs are proved to end, by tilt: at the best tokens of equal scores, or not."""
     pairs, lr = _pairs(config, config["shape"]), _step(config)
     best = [Selection.best(t, v).indices for t, v in pairs]

@@ -27,7 +27,7 @@ from attsvm.experiments.studies.shared.saturation import (
     first_saturated,
     least_steps,
     needed_lead,
-    sureness,
+    top_attention,
 )
 from attsvm.experiments.studies.shared.spaced_instances import picks, problems
 from attsvm.norms import norm_of
@@ -100,7 +100,7 @@ def _seen(config: Config, result: Result, place: Place) -> Seen:
     most = (1 - left) / decay if decay else lr * ends
     size = np.linalg.norm(W, axis=(2, 3))
     return Seen(
-        sureness(stack, W[0]) >= DECIDED,
+        top_attention(stack, W[0]) >= DECIDED,
         at,
         np.array([least_steps(N, lr=lr, decay=decay) for N in norms]),
         int((size > most * (1 + 1e-9)).sum()),

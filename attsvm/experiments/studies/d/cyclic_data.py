@@ -94,7 +94,7 @@ def _compared(config: Config, result: Result) -> list[_Seed]:
             inside = np.stack([_inside(found, w) for w in W])
             finite[name] = np.array([_alike(w, part.W) for w in inside])
             excess[name] = np.array(
-                [float(look({"W_kq": w[None]}).loss[0]) - part.floor for w in W]
+                [float(look({"W_kq": w[None]}).loss[0]) - part.infimum for w in W]
             )
         tied = sum(not order.acyclic for order in found.values())
         out.append(_Seed(best, part, tied, direction, finite, excess))
@@ -139,7 +139,7 @@ def check(config: Config, result: Result) -> Finding:
         ),
         noted(
             "floor of the loss less the entropy of the labels (largest)",
-            max(one.part.floor - one.part.entropy for one in found),
+            max(one.part.infimum - one.part.entropy for one in found),
         ),
         noted(
             "entropy of the labels (mean, nats)",

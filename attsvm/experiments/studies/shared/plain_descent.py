@@ -20,7 +20,7 @@ from attsvm.solvers.solve import solve
 from attsvm.theory.convergence.prove import prover
 
 # best, elsewhere: proved to keep the best tokens for ever, or other ones; open: not proved.
-End = Literal["best", "elsewhere", "open"]
+FinalState = Literal["best", "elsewhere", "open"]
 # A start that contradicts is sought at these multiples of its direction.
 _MULTIPLES = 2.0 ** np.arange(20)
 # Proofs asked for before, by a digest of the instance, W and the step.
@@ -151,7 +151,9 @@ def contradicting_start(tokens: Tokens, v: Floats) -> tuple[bool, Floats]:
     return bool(found), start
 
 
-def proved_end(tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None) -> End:
+def proved_end(
+    tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None
+) -> FinalState:
     """Where plain descent with steps up to lr is proved to end from W on.
 
     best: the tokens (n,) that count as the best ones, unless those of highest score do.
@@ -183,7 +185,7 @@ def _proved_selection(tokens: Tokens, v: Floats, W: Floats, lr: float) -> Ints |
     return _PROVED[key]
 
 
-def proved_ends(tokens: Iterable[Tokens], heads: Floats, W: Floats, lr: float) -> list[End]:
+def proved_ends(tokens: Iterable[Tokens], heads: Floats, W: Floats, lr: float) -> list[FinalState]:
     """The same for each instance of a stack, W (B, d, dq)."""
     return [proved_end(t, v, M, lr) for t, v, M in zip(tokens, heads, W, strict=True)]
 

@@ -11,7 +11,7 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.studies.claim import Config, Result, seeds_of
 from attsvm.experiments.studies.shared.plain_descent import (
-    End,
+    FinalState,
     equal_scored,
     proved_ends,
     safe_step,
@@ -93,10 +93,10 @@ class RandomEnds:
         self.size = _starts(config, shape)[0][inside]
         places = np.flatnonzero(inside)
         stack, heads = [stack[b] for b in places], heads[places]
-        self.ends: list[End] = proved_ends(stack, heads, W[-1], lr)
+        self.ends: list[FinalState] = proved_ends(stack, heads, W[-1], lr)
         flow = proved_ends(stack, heads, result[f"{name}.flow"][places], lr)
         # What is proved of the descent itself stays; the flow tells of the rest.
-        self.later: list[End] = [
+        self.later: list[FinalState] = [
             a if a != "open" else b for a, b in zip(self.ends, flow, strict=True)
         ]
         top = [Selection.best(t, v).indices for t, v in zip(stack, heads, strict=True)]
@@ -108,7 +108,7 @@ class RandomEnds:
         self.rises = int((np.diff(loss, axis=0) > 1e-15).any(axis=0).sum())
         self.shrinks = sum(_shrinks(W[:, b], c) for b, c in enumerate(self.best))
 
-    def share(self, ends: Sequence[End], what: End) -> float:
+    def share(self, ends: Sequence[FinalState], what: FinalState) -> float:
         """The share of runs with this end; nan without runs."""
         return ends.count(what) / len(ends) if ends else float("nan")
 

@@ -52,14 +52,14 @@ class Saturated(NamedTuple):
 
 def first_saturated(path: Path, sure: float = DECIDED) -> Saturated:
     """The first saturated records of a run of B instances."""
-    least = path.sureness.min(axis=2) >= sure
+    least = path.top_attention.min(axis=2) >= sure
     yes = least.any(axis=0)
     place = np.where(yes, least.argmax(axis=0), len(path.steps) - 1)
     W = path.matrices()[place, np.arange(len(place))]
     return Saturated(path.steps[place], W, yes.astype(np.int64))
 
 
-def sureness(stack: Sequence[Tokens], W: Floats) -> Floats:
+def top_attention(stack: Sequence[Tokens], W: Floats) -> Floats:
     """The least, over inputs, attention (B,) on the top token."""
     out = []
     for t, M in zip(stack, W, strict=True):

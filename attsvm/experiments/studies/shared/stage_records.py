@@ -19,7 +19,7 @@ from attsvm.experiments.studies.claim import Config, Result
 from attsvm.experiments.studies.shared.proof import recertified, saved_solutions
 from attsvm.experiments.studies.shared.sentence_runs import columns_again, saved_columns
 from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.floor import excess
+from attsvm.next_token.infimum import excess
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability

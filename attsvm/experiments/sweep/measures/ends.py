@@ -30,7 +30,7 @@ def last_selection(group: Group, norm: str = "frobenius") -> dict[str, Any]:
         "global_end": (group.selected == group.best).all(axis=1),
         "local_end": np.isin(kinds, ("global", "local")),
         "kind": np.array(kinds),
-        "decided": group.path.sureness[-1].min(axis=1) >= DECIDED,
+        "decided": group.path.top_attention[-1].min(axis=1) >= DECIDED,
         "correlation": np.array([cosine(W, c) for W, c in zip(group.ends, found, strict=True)]),
         "least_norm": norms_of(found),
         "gap": gaps_of(found),

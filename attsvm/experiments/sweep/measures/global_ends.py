@@ -12,5 +12,5 @@ def selects_the_best(group: Group) -> dict[str, Any]:
     """Whether the selected tokens are the best ones, and attention has decided."""
     return {
         "global_end": (group.selected == group.best).all(axis=1),
-        "decided": group.path.sureness[-1].min(axis=1) >= DECIDED,
+        "decided": group.path.top_attention[-1].min(axis=1) >= DECIDED,
     }

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit, plain
-from attsvm._utils.shares import in_shares, memory
 from attsvm.training.models.gradient.one_input import (
     LEAST,
     combine,
@@ -134,14 +134,14 @@ class Attention(NamedTuple):
 class Slopes(NamedTuple):
     """The loss behind attention, near where it stands: logs (B, n, T) and top (B, n) as in
     `Attention`; slopes (B, n, e): y ∇h(o); sign, log_slope (B, n): the loss's slope at the margin;
-    bend (B, n): c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o."""
+    curvature (B, n): c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o."""
 
     logs: Floats
     top: Ints
     slopes: Floats
     sign: Floats
     log_slope: Floats
-    bend: Floats
+    curvature: Floats
 
     def plain(self) -> Slopes:
         """The same arrays, as kernels take them."""
@@ -151,11 +151,11 @@ class Slopes(NamedTuple):
             plain(self.slopes),
             plain(self.sign),
             plain(self.log_slope),
-            plain(self.bend),
+            plain(self.curvature),
         )
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Memory of one thread: w (d,), D (T, d), gap, order, mass, rises (T,), near (e,),
     part (n, d), height, shares (n,), G (dq, d)."""
 
@@ -172,19 +172,21 @@ class Room(NamedTuple):
     G: Floats
 
     @classmethod
-    def of(cls, inputs: Inputs) -> Room:
+    def of(cls, inputs: Inputs) -> Workspace:
         """The memory of this thread for these inputs."""
         _, n, T, d = inputs.keys.shape
         return memory(_room, n, T, d, inputs.values.shape[3], inputs.queries.shape[2])
 
 
-def _room(n: int, T: int, d: int, e: int, dq: int) -> Room:
+def _room(n: int, T: int, d: int, e: int, dq: int) -> Workspace:
     sizes = (d,), (T, d), (T,), (T,), (T,), (T,), (e,), (n, d), (n,), (n,), (dq, d)
-    return Room(*(np.empty(size) for size in sizes))
+    return Workspace(*(np.empty(size) for size in sizes))
 
 
 @njit(**ENTRY)
-def _attend(inputs: Inputs, W: Floats, room: Room, found: Attention, begin: int, end: int) -> None:
+def _attend(
+    inputs: Inputs, W: Floats, room: Workspace, found: Attention, begin: int, end: int
+) -> None:
     """Writes what is found for the instances from begin to end; pooled holds zeros before."""
     n, T, d = inputs.keys.shape[1:]
     e = inputs.values.shape[3]
@@ -228,15 +230,15 @@ def attend(keys: Floats, values: Floats, queries: Floats, present: Bools, W: Flo
     )
 
     def some(begin: int, end: int) -> None:
-        _attend(inputs, W, Room.of(inputs), found, begin, end)
+        _attend(inputs, W, Workspace.of(inputs), found, begin, end)
 
-    in_shares(some, B, SHARE)
+    map_chunks(some, B, SHARE)
     return found
 
 
 @njit(**ENTRY)
 def _pull(
-    inputs: Inputs, at: Slopes, room: Room, out: Floats, scale: Floats, begin: int, end: int
+    inputs: Inputs, at: Slopes, room: Workspace, out: Floats, scale: Floats, begin: int, end: int
 ) -> None:
     """Writes out and scale as in `pull` for the instances from begin to end."""
     n, T, d = inputs.keys.shape[1:]
@@ -263,10 +265,10 @@ def _pull(
             line, values, present = at.logs[b, i], inputs.values[b, i], inputs.present[b, i]
             differences(inputs.keys[b, i], present, a, D)
             first = -np.inf
-            if at.bend[b, i] != 0.0:
+            if at.curvature[b, i] != 0.0:
                 first = to_pooled(values, present, a, line, near)
             apart = gaps(
-                values, present, a, at.slopes[b, i], (at.bend[b, i], first), near, gap, order
+                values, present, a, at.slopes[b, i], (at.curvature[b, i], first), near, gap, order
             )
             lead, _ = soften(line, a, mass)
             delta = 0.0
@@ -312,7 +314,7 @@ def pull(
     out, scale = np.empty((B, d, queries.shape[2])), np.empty(B)
 
     def some(begin: int, end: int) -> None:
-        _pull(inputs, at, Room.of(inputs), out, scale, begin, end)
+        _pull(inputs, at, Workspace.of(inputs), out, scale, begin, end)
 
-    in_shares(some, B, SHARE)
+    map_chunks(some, B, SHARE)
     return out, scale

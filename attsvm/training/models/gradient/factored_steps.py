@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats
+from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
-from attsvm._utils.shares import in_shares
 from attsvm.training.models.gradient.attention import gather, weigh
 from attsvm.training.models.gradient.fused import (
     FAR,
@@ -35,7 +35,7 @@ from attsvm.training.models.gradient.one_input import combine
 from attsvm.training.models.gradient.steps import Log, State, Steps, log_add
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Memory of one thread: that of a look, the factors K (d, m), turned (m, d) = Kᵀ, Q (dq, m),
     their gradients, and ahead, back (n, m): Qᵀz_i and Kᵀp_i."""
 
@@ -115,7 +115,7 @@ def _inside(size: float) -> bool:
 @njit(**ENTRY)
 def _march(
     given: Instances,
-    room: Room,
+    room: Workspace,
     ridge: float,
     steps: Steps,
     state: State,
@@ -201,12 +201,12 @@ def _march(
     return True
 
 
-def _memory(given: Instances, m: int) -> Room:
+def _memory(given: Instances, m: int) -> Workspace:
     """Room for one thread, for factors with m columns."""
     _, n, _, d = given.keys.shape
     dq = given.queries.shape[2]
     sizes = (d, m), (m, d), (dq, m), (d, m), (dq, m), (n, m), (n, m)
-    return Room(*room_of(given), *(np.zeros(size) for size in sizes))
+    return Workspace(*room_of(given), *(np.zeros(size) for size in sizes))
 
 
 def descend(given: Instances, ridge: float, steps: Steps, state: State, log: Log) -> bool:
@@ -219,4 +219,4 @@ def descend(given: Instances, ridge: float, steps: Steps, state: State, log: Log
         room = _memory(given, state.W.shape[2])
         return bool(_march(given, room, ridge, steps, state, log, begin, end))
 
-    return all(in_shares(some, len(given.keys)))
+    return all(map_chunks(some, len(given.keys)))

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
-from attsvm._utils.shares import in_shares
 from attsvm.training.models.gradient.attention import assemble
 from attsvm.training.models.gradient.one_input import (
     against,
@@ -247,7 +247,7 @@ def note(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int)
     for i in range(n):
         loss += value_of(given.code, seen.margin[i])
         log.tops[row, b, i] = state.top[b, i]
-        log.sureness[row, b, i] = seen.sure[i]
+        log.top_attention[row, b, i] = seen.sure[i]
     log.columns[row, 0, b] = loss / n
     log.columns[row, 2, b] = state.clock[b]
 
@@ -374,4 +374,4 @@ def descend(given: Instances, steps: Steps, state: State, log: Log) -> bool:
     def some(begin: int, end: int) -> bool:
         return bool(_march(given, *room_of(given), steps, state, log, begin, end))
 
-    return all(in_shares(some, len(given.keys)))
+    return all(map_chunks(some, len(given.keys)))

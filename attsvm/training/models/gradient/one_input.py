@@ -168,7 +168,7 @@ def gaps(
     o − x_a = e^first near, which a linear one does not need.
     """
     T, e = values.shape
-    bend, first = bent
+    curvature, first = bent
     length = 0.0
     for r in range(e):
         length += slope[r] * slope[r]
@@ -186,10 +186,10 @@ def gaps(
             g += u * slope[r]
             far += u * u
         tie = TIED * math.sqrt(far * length)
-        if bend != 0.0:
+        if curvature != 0.0:
             for r in range(e):
                 turn += (values[a, r] - values[t, r]) * near[r]
-            turn *= bend
+            turn *= curvature
             if abs(g - math.exp(first) * turn) <= tie:
                 g = turn
                 tie = 0.0

@@ -38,14 +38,14 @@ class State(NamedTuple):
 
 class Log(NamedTuple):
     """The records of a run, written: weights (R, B, d, dq), columns (R, 3, B) with loss, log ‖g‖
-    and clock, tops and sureness (R, B, n). at (R,): which steps they are of, counted from the first
-    one of the call."""
+    and clock, tops and top_attention (R, B, n). at (R,): which steps they are of, counted from the
+    first one of the call."""
 
     at: Ints
     weights: Floats
     columns: Floats
     tops: Ints
-    sureness: Floats
+    top_attention: Floats
 
 
 @njit(**INNER, forceinline=True)

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, njit, plain
-from attsvm._utils.shares import in_shares
-from attsvm.training.models.gradient.attention import SHARE, Inputs, Room, Slopes
+from attsvm.training.models.gradient.attention import SHARE, Inputs, Slopes, Workspace
 from attsvm.training.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.training.optimizers.graded.wide import of_log
 
@@ -22,7 +22,7 @@ from attsvm.training.optimizers.graded.wide import of_log
 def _terms(
     inputs: Inputs,
     at: Slopes,
-    room: Room,
+    room: Workspace,
     D: Floats,
     share: Floats,
     power: Ints,
@@ -40,9 +40,18 @@ def _terms(
             if at.log_slope[b, i] == -np.inf:
                 continue
             first = -np.inf
-            if at.bend[b, i] != 0.0:
+            if at.curvature[b, i] != 0.0:
                 first = to_pooled(values, present, a, line, room.near)
-            gaps(values, present, a, at.slopes[b, i], (at.bend[b, i], first), room.near, gap, order)
+            gaps(
+                values,
+                present,
+                a,
+                at.slopes[b, i],
+                (at.curvature[b, i], first),
+                room.near,
+                gap,
+                order,
+            )
             grade(D[b, i], gap, order, line, 0.0, f, height)
             common = at.log_slope[b, i] - math.log(n)
             for t in range(T):
@@ -66,7 +75,7 @@ def terms(
     power = np.zeros(present.shape, np.int64)
 
     def some(begin: int, end: int) -> None:
-        _terms(inputs, at, Room.of(inputs), D, share, power, begin, end)
+        _terms(inputs, at, Workspace.of(inputs), D, share, power, begin, end)
 
-    in_shares(some, len(keys), SHARE)
+    map_chunks(some, len(keys), SHARE)
     return D, share, power

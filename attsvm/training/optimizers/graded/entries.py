@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, njit, plain
-from attsvm._utils.shares import in_shares, memory
 from attsvm.training.optimizers.graded.wide import NONE, level, shifted
 
 
@@ -39,7 +39,7 @@ class Sum(NamedTuple):
         )
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Memory of one thread: A (p, d), Z (q, c), heights (K,), by (max(p, q),): see `level`;
     sums, tops (q, d)."""
 
@@ -51,8 +51,8 @@ class Room(NamedTuple):
     tops: Ints
 
 
-def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
-    return Room(
+def _room(p: int, d: int, q: int, c: int, K: int) -> Workspace:
+    return Workspace(
         np.empty((p, d)),
         np.empty((q, c)),
         np.empty(K, np.int64),
@@ -63,7 +63,7 @@ def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
 
 
 @njit(**ENTRY)
-def _entries(given: Sum, room: Room, out: Floats, powers: Ints, begin: int, end: int) -> None:
+def _entries(given: Sum, room: Workspace, out: Floats, powers: Ints, begin: int, end: int) -> None:
     """Writes out and powers as in `entries` for the instances from begin to end."""
     at, into = given.at, given.into
     A, Z, heights, sums, tops = room.A, room.Z, room.heights, room.sums, room.tops
@@ -129,5 +129,5 @@ def entries(given: Sum) -> tuple[Floats, Ints]:
         room = memory(_room, p, d, q, c, len(given.at))
         _entries(given, room, out, powers, begin, end)
 
-    in_shares(some, B)
+    map_chunks(some, B)
     return out, powers

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit
-from attsvm._utils.shares import in_shares, memory
 from attsvm.training.optimizers.graded.elimination import Diagonal, Noisy, eliminate, gather, spread
 from attsvm.training.optimizers.graded.entries import Sum
 from attsvm.training.optimizers.graded.span import Basis, span
@@ -40,7 +40,7 @@ class Columns(NamedTuple):
     V: Floats
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Memory of one thread: bases of both sides, heights (K,), the coefficients on the way."""
 
     left: Basis
@@ -52,16 +52,16 @@ class Room(NamedTuple):
     columns: Columns
 
     @classmethod
-    def of(cls, given: Sum) -> Room:
+    def of(cls, given: Sum) -> Workspace:
         """The memory of this thread for this sum."""
         return memory(_room, *given.left.shape[1:], *given.right.shape[1:], len(given.at))
 
 
-def _room(p: int, d: int, q: int, c: int, K: int) -> Room:
+def _room(p: int, d: int, q: int, c: int, K: int) -> Workspace:
     r, s = min(p, d), min(q, c)
     k = min(r, s)
     columns = Columns(*(np.empty(size) for size in ((k, d), (k, c), (k, k), (k, d), (k, k))))
-    return Room(
+    return Workspace(
         Basis.of(p, d),
         Basis.of(q, c),
         np.empty(K, np.int64),
@@ -212,7 +212,7 @@ def _keep(basis: Basis, rank: int, out: Floats) -> None:
 
 
 @njit(**ENTRY)
-def _resolve(given: Sum, room: Room, found: Resolved, begin: int, end: int) -> None:
+def _resolve(given: Sum, room: Workspace, found: Resolved, begin: int, end: int) -> None:
     """Writes what is found for the instances from begin to end; out holds zeros before."""
     at, into = given.at, given.into
     left, right, heights, core = room.left, room.right, room.heights, room.core
@@ -254,7 +254,7 @@ def resolve(given: Sum) -> Resolved:
     )
 
     def some(begin: int, end: int) -> None:
-        _resolve(given, Room.of(given), found, begin, end)
+        _resolve(given, Workspace.of(given), found, begin, end)
 
-    in_shares(some, B)
+    map_chunks(some, B)
     return found

@@ -29,7 +29,7 @@ def optimal_places(contexts: Contexts) -> Ints:
     if (count != 1).any():
         s = int(np.flatnonzero(count != 1)[0])
         raise BadTokens(
-            f"sentence {s} has {int(count[s])} tokens that its label follows: the floor of the "
+            f"sentence {s} has {int(count[s])} tokens that its label follows: the infimum of the "
             "loss is known where there is exactly one"
         )
     return contexts.right.argmax(axis=1)
@@ -67,7 +67,7 @@ def excess(contexts: Contexts, V: Floats, W: Floats) -> float:
         terms = np.where(rise > 1, np.exp(log_q + rise) - q, q * np.expm1(np.minimum(rise, 1)))
     terms[rows, y] = 0.0
     total = terms.sum(axis=1)
-    # Far from the floor 1 + Σ may cancel or overflow, and its log is a sum of all v without harm.
+    # Far from the infimum 1 + Σ may cancel or overflow, and its log is a sum of all v without harm.
     near = np.abs(total) < 0.5
     far = np.logaddexp.reduce(log_q + rise, axis=1)
     return float(contexts.weights @ np.where(near, np.log1p(np.where(near, total, 0.0)), far))

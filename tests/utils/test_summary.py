@@ -2,7 +2,7 @@
 
 import pytest
 
-from attsvm._utils.card import LINES, WIDTH, Card, as_html, as_text, said
+from attsvm._utils.summary import LINES, WIDTH, Summary, as_html, as_text, said
 
 WILD = [
     "",
@@ -20,7 +20,7 @@ WILD = [
 @pytest.mark.parametrize("facts", [0, 1, 60])
 def test_text_stays_within_a_screen(word, rows, facts):
     table = {f"{word}{k}": [word] * rows for k in range(40)} if rows else {}
-    card = Card(
+    card = Summary(
         "Wild", word, {f"fact {k} {word[:20]}": word for k in range(facts)}, table, note=word
     )
     lines = as_text(card).split("\n")
@@ -30,7 +30,7 @@ def test_text_stays_within_a_screen(word, rows, facts):
 
 @pytest.mark.parametrize("word", WILD)
 def test_no_word_becomes_a_tag(word):
-    page = as_html(Card(word, word, {word: word}, {word: [word, word]}, note=word))
+    page = as_html(Summary(word, word, {word: word}, {word: [word, word]}, note=word))
     for tag in ("<b>&'", "<script", "\x00", "\x1b"):
         assert tag not in page
 

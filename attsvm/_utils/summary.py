@@ -21,7 +21,7 @@ _NAME = 40
 
 
 @dataclass(frozen=True)
-class Card:
+class Summary:
     """A name, one sentence, facts by name, and the first rows of a table, if it has one.
 
     table: columns by name, of one length; rows: how many rows there are in all, where more than
@@ -82,7 +82,7 @@ def _line(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
 
 
-def as_text(card: Card) -> str:
+def as_text(card: Summary) -> str:
     """The card within one screen.
 
     >>> print(as_text(Card("Sum", "done", {"steps": 2000, "share": 0.99})))
@@ -119,7 +119,7 @@ def _wrapped(text: str, first: str, later: str, most: int) -> list[str]:
     ) or [first.rstrip()]
 
 
-def _text_table(card: Card) -> list[str]:
+def _text_table(card: Summary) -> list[str]:
     """The first rows as lines; long cells are cut, columns that have no room left out."""
     rows = card.shown
     if not rows:
@@ -157,7 +157,7 @@ _STYLE = {
 }
 
 
-def as_html(card: Card) -> str:
+def as_html(card: Summary) -> str:
     """The card as HTML that stands alone; every word of it is escaped.
 
     >>> "<script>" in as_html(Card("Sum", "<script>"))

@@ -19,7 +19,7 @@ from numba import config
 T = TypeVar("T")
 
 
-def in_shares(work: Callable[[int, int], T], size: int, least: int = 1) -> list[T]:
+def map_chunks(work: Callable[[int, int], T], size: int, least: int = 1) -> list[T]:
     """What work(begin, end) gives on each share of range(size), none smaller than `least`.
 
     As many shares as NUMBA_NUM_THREADS says, or cores.
