@@ -272,7 +272,9 @@ BROKEN = {
     },
     "value(W) is positive and finite for W ≠ 0": {"value": lambda self, W: 0 * W[..., 0, 0]},
     "⟨G, W⟩ ≤ dual(G) value(W)": {"dual": lambda self, G: Weighted.dual(self, G) / 2},
-    "value(dual_maximizer(G)) = 1": {"dual_maximizer": lambda self, G: 2 * Weighted.dual_maximizer(self, G)},
+    "value(dual_maximizer(G)) = 1": {
+        "dual_maximizer": lambda self, G: 2 * Weighted.dual_maximizer(self, G)
+    },
     "⟨G, dual_maximizer(G)⟩ = dual(G)": {
         "dual_maximizer": lambda self, G: -Weighted.dual_maximizer(self, G)
     },

@@ -18,7 +18,7 @@ pytest.importorskip("safetensors")
 
 # Blocks that are no copies of sources, with or without an output.
 BLOCK = re.compile(r"(<!-- source: [^\n]+ -->\n)?^```py(?:thon)?\n(.*?)^```$", re.S | re.M)
-NEEDS = re.compile(r"\b(torch|lens|transformers)\b|\bat\.")
+NEEDS = re.compile(r"\b(torch|inspection|transformers)\b|\bat\.")
 # Run here, by tests/site/test_pages.py, and by tests/contracts/test_adding_pages.py.
 HERE = ("torch.md", "heads.md", "models.md")
 ELSEWHERE = ("howto-text-or-model.md", "adding-a-family.md")
