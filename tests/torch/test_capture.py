@@ -135,8 +135,8 @@ def test_one_layer_models_go_on_as_arrays_do(prompt):
     for one in ("X", "keys", "queries", "labels", "mask"):
         np.testing.assert_array_equal(getattr(found.tokens, one), getattr(given, one))
     np.testing.assert_array_equal(found.W[:, 0] if prompt else found.W, W)
-    mine = attsvm.outcome(found.W, found.tokens, found.v, rule="ngd", lr=0.1)
-    theirs = attsvm.outcome(W, given, a["v"], rule="ngd", lr=0.1)
+    mine = attsvm.outcome(found.W, found.tokens, found.v, optimizer="ngd", lr=0.1)
+    theirs = attsvm.outcome(W, given, a["v"], optimizer="ngd", lr=0.1)
     assert mine.loss == theirs.loss and mine.state == theirs.state
     f = (attention_of(found)[:, :, None] * a["X"]).sum(axis=1) @ a["v"]
     np.testing.assert_allclose(model(**batch).detach().numpy(), f, atol=1e-12)

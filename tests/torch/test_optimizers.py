@@ -10,7 +10,7 @@ import torch
 
 import attsvm.torch as at
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers import rule_of
+from attsvm.training.optimizers import optimizer_of
 from attsvm.training.optimizers.optimizer import Gradient
 from tests.torch.small import made, moved, quadratic, trained
 
@@ -46,7 +46,7 @@ every = pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("name", RULES)
 def test_steps_are_those_of_the_rule(name):
     rng = np.random.default_rng(3)
-    rule = rule_of(name, momentum=0.9) if name == "signum" else rule_of(name)
+    rule = optimizer_of(name, momentum=0.9) if name == "signum" else optimizer_of(name)
     blocks = {"W": rng.standard_normal((1, 5, 4)), "v": rng.standard_normal((1, 6))}
     params = {x: torch.nn.Parameter(torch.tensor(a[0])) for x, a in blocks.items()}
     optimizer, state = RULES[name](params.values()), rule.init(blocks)

@@ -176,7 +176,7 @@ def _bounds(best: Columns) -> dict[str, Any]:
 
 
 def _finite(data: Sentences) -> dict[str, Any]:
-    """The log-odds inside ties and the infimum of the loss, over sentences with one optimal token."""
+    """The log-odds inside ties and the infimum of the loss, of sentences with one best token."""
     tokens, _ = data.distinct
     right = (tokens >= 0) & (data.follows[tokens] == data.labels[:, None])
     one = right.sum(axis=1) == 1
