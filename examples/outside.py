@@ -1,4 +1,4 @@
-"""A norm, an optimizer and a claim of one's own: descent by rows, and the longest row as its norm.
+"""A norm, an optimizer and a claim in a file: steepest descent in the norm of the longest row.
 
 solve FILE --norm outside.py:ROWS; train FILE --optimizer outside.py:BY_ROWS; reproduce --from
 outside.py
@@ -16,7 +16,7 @@ class Rows(Norm):  # ‖W‖ = max_i ‖W_i‖, and its dual Σ_i ‖G_i‖
     name = "longest-row"
     value = staticmethod(lambda W: np.linalg.norm(W, axis=-1).max(axis=-1))
     dual = staticmethod(lambda G: np.linalg.norm(G, axis=-1).sum(axis=-1))
-    sharp = staticmethod(lambda G: G / np.maximum(np.linalg.norm(G, axis=-1)[..., None], 1e-300))
+    dual_maximizer = staticmethod(lambda G: G / (np.linalg.norm(G, axis=-1)[..., None] + 1e-300))
     rounding = staticmethod(lambda shape: 1e-13)
 
 

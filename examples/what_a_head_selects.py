@@ -3,7 +3,7 @@ What does this head select?
 ===========================
 
 Three heads built to be known: one attends to the first token whatever is asked, one to the token
-before the query, one to the token whose word goes with the query's. An optimizer of one line tells
+before the query, one to the token whose word goes with the query's. A rule of one line tells
 the choices of the first two on held-out queries, and only a matrix that looks at the words those of
 the third. A trained model is inspected in the same way: ``attsvm inspect minilm --out heads``.
 """
@@ -42,7 +42,7 @@ heads = enumerate((first, before, partner))
 views = [View(layer=0, head=k, query_factor=W, **same) for k, W in heads]
 found = inspect_views(views, plan=Plan(fit=80, test=160, draws=3, nuclear_draws=-1))
 for row, record in enumerate(found.records):
-    print(f"{record['kind']}: best optimizer {record['optimizer']!r}; {found.sentence(row)}")
+    print(f"{record['kind']}: best rule {record['rule']!r}; {found.sentence(row)}")
 
 fields = {
     "best one-line rule": "rule_agreement",

@@ -24,7 +24,7 @@ def map_chunks(work: Callable[[int, int], T], size: int, least: int = 1) -> list
 
     As many shares as NUMBA_NUM_THREADS says, or cores.
 
-    >>> in_shares(lambda begin, end: list(range(begin, end)), 2, least=2)
+    >>> map_chunks(lambda begin, end: list(range(begin, end)), 2, least=2)
     [[0, 1]]
     """
     most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]

@@ -83,9 +83,9 @@ def _line(text: str) -> str:
 
 
 def as_text(card: Summary) -> str:
-    """The card within one screen.
+    """The summary within one screen.
 
-    >>> print(as_text(Card("Sum", "done", {"steps": 2000, "share": 0.99})))
+    >>> print(as_text(Summary("Sum", "done", {"steps": 2000, "share": 0.99})))
     Sum(done)
       steps  2,000
       share  0.99
@@ -158,9 +158,9 @@ _STYLE = {
 
 
 def as_html(card: Summary) -> str:
-    """The card as HTML that stands alone; every word of it is escaped.
+    """The summary as HTML that stands alone; every word of it is escaped.
 
-    >>> "<script>" in as_html(Card("Sum", "<script>"))
+    >>> "<script>" in as_html(Summary("Sum", "<script>"))
     False
     """
     parts = [f"<b>{_escaped(card.name)}</b> {_escaped(_line(card.headline))}"]

@@ -3,7 +3,7 @@
 Kernels are compiled at their first call on a machine, which takes seconds; without a word it looks
 like a program that hangs. A kernel that is known to take long says so when it starts, others when
 two seconds have gone by. Nothing is said in worker processes, nor when `ATTSVM_QUIET` is set or
-`hush` was called.
+`silence` was called.
 """
 
 from __future__ import annotations

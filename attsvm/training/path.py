@@ -162,24 +162,18 @@ class Path(Table):
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, Any], file: str = "the file") -> Path:
-        """The path of these arrays, as `arrays` gives them; `file` is for the error.
-
-        Earlier files have config, top, … without path. in front, and weights.NAME with the axis B
-        always there.
-        """
+        """The path of these arrays, as `arrays` gives them; `file` is for the error."""
         expect(arrays, dict, "arrays")
-        early = "config" in arrays
-        front = "" if early else "path."
-        needed = ["steps", "loss", *(f"{front}{name}" for name in (*_KEPT, "config", "diverged"))]
+        needed = ["steps", "loss", *(f"path.{name}" for name in (*_KEPT, "config", "diverged"))]
         missing = [name for name in needed if name not in arrays]
         if missing:
             raise BadTokens(f"{file} is not a saved path: it has no array {missing[0]}")
-        config = saved_config(str(arrays[f"{front}config"]), file)
-        part = {name: arrays[f"{front}{name}"] for name in _KEPT}
+        config = saved_config(str(arrays["path.config"]), file)
+        part = {name: arrays[f"path.{name}"] for name in _KEPT}
         loss = arrays["loss"]
-        one = not early and loss.ndim == 1
-        weights = _early_blocks(arrays) if early else _blocks(arrays, config, file, one=one)
-        diverged = arrays[f"{front}diverged"]
+        one = loss.ndim == 1
+        weights = _blocks(arrays, config, file, one=one)
+        diverged = arrays["path.diverged"]
         if diverged.ndim or diverged.dtype.kind != "i":
             raise BadTokens(f"{file} is not a whole saved path: diverged is no step")
         path = cls(
@@ -242,11 +236,6 @@ class Path(Table):
         if self.diverged >= 0:
             said += f"; diverged at step {self.diverged}"
         return Summary("Path", said, facts, brief=True)
-
-
-def _early_blocks(arrays: dict[str, Any]) -> dict[str, Floats]:
-    """The blocks of an earlier file."""
-    return {k.split(".", 1)[1]: a for k, a in arrays.items() if k.startswith("weights.")}
 
 
 def _blocks(

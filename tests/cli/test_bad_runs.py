@@ -35,7 +35,7 @@ def leaves_nothing(run, folder, *words, said):
         ("--optimizer mirror --model prompt", ["mirror:P"]),
         ("--optimizer mirror:-2 --model prompt", ["needs a number P above 1"]),
         ("--optimizer mirror:3 --decay 0.1 --model prompt", ["decay is not defined for mirror:3"]),
-        ("--optimizer polyak --loss linear --model joint-prompt", ["finite floor"]),
+        ("--optimizer polyak --loss linear --model joint-prompt", ["finite infimum"]),
         ("--loss hinge --model prompt", ["unknown loss", "logistic"]),
         ("--schedule cosine --model prompt", ["unknown schedule", "sqrt"]),
         ("--decay -1 --model prompt", ["weight decay is -1"]),

@@ -72,4 +72,4 @@ def test_compiling_is_announced_once_and_only_for_our_kernels():
 
 def test_the_word_can_be_silenced():
     assert said("", ATTSVM_QUIET="1") == ["theirs"]
-    assert said("waiting.hush()") == ["theirs"]
+    assert said("waiting.silence()") == ["theirs"]

@@ -115,7 +115,7 @@ def test_predict_says_what_is_not_known():
     like = replace(OPTIMIZER, limit="ngd")
     limit = predict("weight", like)
     assert (limit.norm, limit.status) == ("frobenius", "conjectured")
-    assert "Optimizer slow says that it stands for ngd" in limit.statement
+    assert "Optimizer slow declares the geometry of ngd" in limit.statement
 
 
 def test_a_path_of_least_losses_takes_a_loss_and_a_head():

@@ -108,7 +108,7 @@ class Twice(Norm):
     def dual(self, G):
         return np.linalg.norm(G, axis=(-2, -1)) / 2
 
-    def sharp(self, G):
+    def dual_maximizer(self, G):
         size = np.linalg.norm(G, axis=(-2, -1), keepdims=True)
         return np.asarray(G) / np.where(size > 0, 2 * size, 1.0)
 

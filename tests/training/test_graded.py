@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.training.optimizers.graded import Graded
-from attsvm.training.optimizers.graded.entries import L1Norm, entries
+from attsvm.training.optimizers.graded.entries import Sum, entries
 from attsvm.training.optimizers.graded.polar import resolve
 from attsvm.training.optimizers.graded.wide import logs_of, of_logs
 from tests.tolerances import GRADED, ROUNDING
@@ -37,7 +37,7 @@ def graded(d, c, n, T, depth, *, B=1, seed=0):
 
 
 def parts(g):
-    return L1Norm(g.left, g.right, g.at, g.into, g.share, g.power)
+    return Sum(g.left, g.right, g.at, g.into, g.share, g.power)
 
 
 def dense(g, b=0):

@@ -1,6 +1,4 @@
-"""Saved runs: the arrays a file promises, and files of earlier versions."""
-
-from pathlib import Path as FilePath
+"""Saved runs: the arrays a file promises."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from attsvm.training.record import COLUMNS
 from tests.cli.command import refused, runner
 from tests.training.damage import damaged
 
-EARLY = FilePath(__file__).parent / "saved"
 LINES = [[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]]
 
 
@@ -71,26 +68,6 @@ def test_runs_on_sentences_know_their_matrices(model, tmp_path):
     block = "W_ov" if model == "decoder" else "W_kq"
     for one in (path, loaded):
         np.testing.assert_array_equal(one.matrices(), path.weights[block])
-
-
-def test_an_early_file_of_one_instance_goes_on(tmp_path):
-    tokens, v = instance()
-    given = {"model": "factored", "optimizer": "muon", "head": v, "lr": 0.1, "seed": 2}
-    early = Path.load(EARLY / "early_one.npz")
-    same(early, train(tokens, steps=6, **given))
-    on = train(tokens, start=early, head=v, steps=9)
-    same(on, train(tokens, steps=15, **given))
-    on.save(tmp_path / "new.npz")
-    assert arrays_of(tmp_path / "new.npz")["K"].shape == (len(on.steps), 3, 3)
-
-
-def test_an_early_file_of_a_stack_goes_on():
-    (one, v), (two, u) = instance(3), instance(4)
-    heads = np.stack([v, u])
-    early = Path.load(EARLY / "early_stack.npz")
-    assert early.size == 2
-    on = train([one, two], start=early, head=heads, steps=9)
-    same(on, train([one, two], head=heads, lr=0.1, steps=15))
 
 
 def test_a_file_that_is_no_path_is_refused(tmp_path):

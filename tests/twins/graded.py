@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.training.optimizers.graded.entries import L1Norm
+from attsvm.training.optimizers.graded.entries import Sum
 from attsvm.training.optimizers.graded.polar import SQUARE, SWEEPS, Resolved
 from attsvm.training.optimizers.graded.span import ROUNDING
 from attsvm.training.optimizers.graded.wide import APART, NONE, Wide, normal
@@ -53,7 +53,7 @@ def _leveled(
     return np.ldexp(left, -for_left[..., None]), np.ldexp(right, -for_right[..., None]), power
 
 
-def entries(given: L1Norm) -> Wide:
+def entries(given: Sum) -> Wide:
     """Every entry of the sum as a wide number (B, d, c)."""
     left, right, at, into, share, power = given
     left, right, power = _leveled(left, right, at, into, power)
@@ -149,7 +149,7 @@ def rotate(columns: Floats, heights: Ints) -> tuple[Floats, Floats]:
     return columns, V
 
 
-def resolve(given: L1Norm) -> Resolved:
+def resolve(given: Sum) -> Resolved:
     """U Vᵀ (B, d, c) of the sum, and the sum in two bases out of its vectors."""
     left, right, at, into, share, power = given
     left, right, power = _leveled(left, right, at, into, power)

@@ -59,7 +59,7 @@ RUN = {
     "state": "Where the run is: undecided (attention is spread), saturated (on one token, which "
     "need not last), at a locally optimal selection (it may still leave), converges (proved), or "
     "unknown.",
-    "top_attention": "The most attention that the least sure input has on one token.",
+    "top attention": "The most attention that the least sure input has on one token.",
     "last change": "The step after which the selection stayed the same.",
     "steps": "How many steps were taken.",
     "loss": "The mean loss at the end.",

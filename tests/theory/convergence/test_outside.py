@@ -74,7 +74,7 @@ def test_names_of_listed_rules_and_losses_are_taken():
     with pytest.raises(Unsupported, match="named 'ngd', as a listed one"):
         attsvm.predict("next-token", Optimizer("ngd", NGD.init, up, limit="ngd"))
     with pytest.raises(Unsupported, match="named 'logistic', as a listed one"):
-        attsvm.train(TOKENS, head=HEAD, loss=replace(LOSSES["logistic"], floor=-1.0))
+        attsvm.train(TOKENS, head=HEAD, loss=replace(LOSSES["logistic"], infimum=-1.0))
 
 
 def test_a_replaced_chain_is_called_and_not_proved():
