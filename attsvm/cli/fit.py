@@ -166,8 +166,7 @@ def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
 
 def _write_heads(monitor: Any, out: Path) -> None:
     """attention.csv, and the figure in SVG and PNG."""
-    from attsvm.plotting.run import write_figure
-    from attsvm.plotting.style import styled
+    from attsvm.plotting.style import styled, write_figure
 
     monitor.to_csv(out / "attention.csv")
     with styled():
@@ -179,7 +178,7 @@ def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
     from attsvm._utils.files import beside
     from attsvm.cli.parts.summary import finite
-    from attsvm.plotting.fit import draw_fit
+    from attsvm.plotting.networks import draw_fit
 
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}

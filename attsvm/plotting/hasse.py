@@ -20,7 +20,7 @@ from attsvm.errors import BadTokens
 from attsvm.next_token.order import Order
 from attsvm.next_token.sentences import Sentences
 from attsvm.plotting import style
-from attsvm.plotting.run import check_format, write_figure
+from attsvm.plotting.style import check_format, write_figure
 
 # Artists with the origin at top left, (width, height), and what the legend must explain.
 Diagram = tuple[list[Any], tuple[float, float], set[str]]

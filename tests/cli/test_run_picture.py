@@ -10,7 +10,8 @@ from attsvm import Tokens, train
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.plotting import style
-from attsvm.plotting.run import check_format, picture
+from attsvm.plotting.style import check_format
+from attsvm.plotting.training import run_figure
 from attsvm.theory.outcome import DECIDED, outcome
 from attsvm.theory.proofs import proved_since
 
@@ -29,7 +30,7 @@ def trained(name, head=True, **options):
     if found.state == "converges":
         proved = proved_since(path, tokens, v)
     with style.styled():
-        figure = picture(path, found, proved=proved)
+        figure = run_figure(path, found, proved=proved)
         FigureCanvasAgg(figure).draw()
     return path, found, figure
 

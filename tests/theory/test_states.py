@@ -8,7 +8,7 @@ import pytest
 
 import attsvm
 from attsvm.datasets.sphere import sphere_arrays
-from attsvm.plotting.run import _STATE
+from attsvm.plotting.training import _STATE
 from attsvm.theory.outcome import Outcome, State, _state
 
 UNDECIDED, SATURATED, LOCAL, CONVERGES, UNKNOWN = get_args(State)

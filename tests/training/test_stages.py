@@ -13,7 +13,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import task as sentence_task
 from attsvm.next_token.training.stages import Stages
-from attsvm.plotting.stages import Curves, Row, picture
+from attsvm.plotting.training import Curves, Row, _rows_figure
 from attsvm.theory.measures import correlation
 
 
@@ -119,7 +119,7 @@ def test_six_panels(stages):
         size = np.linalg.norm(path.weights[name], axis=(2, 3))
         apart = size * 0 if name == "W_ov" else 1 / (1 + size)
         rows.append(Row(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
-    figure = picture(rows, "both")
+    figure = _rows_figure(rows, "both")
     assert len(figure.axes) == 6
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
         f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")

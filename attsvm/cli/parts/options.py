@@ -164,7 +164,7 @@ def check_figure(figure: Path | None, style: str, *, force: bool) -> None:
             raise Unsupported("--style is that of a figure: give --figure FILE as well")
         return
     check_out(figure, force=force)
-    from attsvm.plotting.run import check_format
+    from attsvm.plotting.style import check_format
 
     check_format(figure)
 

@@ -83,7 +83,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
         )
     if asked["figure"] is not None:
-        from attsvm.plotting.stages import draw_stages
+        from attsvm.plotting.training import draw_stages
 
         with np.errstate(over="ignore", invalid="ignore"):
             draw_stages(end, asked["figure"], look=asked["style"])

@@ -57,7 +57,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     if asked["out"] is not None:
         found.save(asked["out"], force=asked["force"])
     if asked["figure"] is not None:
-        from attsvm.plotting.comparison import draw_comparison
+        from attsvm.plotting.training import draw_comparison
 
         draw_comparison(found, asked["figure"], look=asked["style"])
     report = {

@@ -86,7 +86,7 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     if asked["proof"] is not None:
         _save_proof(found, asked["proof"], force=force)
     if asked["figure"] is not None:
-        from attsvm.plotting.run import draw_run
+        from attsvm.plotting.training import draw_run
 
         draw_run(path, found, asked["figure"], proved=proved, look=asked["style"])
     report = {

@@ -72,7 +72,7 @@ class Folder:
 
     def write(self, hunt: Hunt, statement: Statement) -> None:
         """Write the record, and what was found as arrays, as Python and as a picture."""
-        from attsvm.plotting.counterexample import draw_hunt
+        from attsvm.plotting.studies import draw_hunt
 
         if hunt.found is not None:
             write_arrays(self.place / "instance.npz", file_arrays(hunt.found), force=True)

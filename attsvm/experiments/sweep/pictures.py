@@ -104,7 +104,7 @@ def _panels(cells: list[Cell], about: dict[str, Any]) -> list[tuple[str, list[Ce
 
 
 def _phase(folder: Path, spec: Spec) -> Figure:
-    from attsvm.plotting.swept import Map, Words, phase_figure
+    from attsvm.plotting.studies import Map, Words, phase_figure
 
     about = spec.figure
     cells = _cells(folder, spec, about["value"])
@@ -129,7 +129,7 @@ def _phase(folder: Path, spec: Spec) -> Figure:
 
 
 def _curves(folder: Path, spec: Spec) -> Figure:
-    from attsvm.plotting.swept import Curve, Panel, Words, curve_figure
+    from attsvm.plotting.studies import Curve, Panel, Words, curve_figure
 
     about = spec.figure
     columns = [about["value"]] if isinstance(about["value"], str) else list(about["value"])

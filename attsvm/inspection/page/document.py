@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attsvm._utils.version import __version__
 from attsvm.inspection.page.change import change_section
 from attsvm.inspection.page.head import KINDS, article, badge, head_name, number, share
-from attsvm.plotting.html.inlined import Letters, inline
-from attsvm.plotting.html.shell import Parts, script_json, text, whole_page
+from attsvm.plotting.html.shell import Parts, script_json, svg_image, text, whole_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +38,6 @@ _HERE = "attsvm.inspection.page"
 def render(report: Mapping[str, Any]) -> str:
     """The whole page of a report, as `results.json` has it."""
     records: Sequence[Mapping[str, Any]] = report["heads"]
-    letters = Letters()
     pairs = zip(records, report["details"], strict=True)
     heads = "\n".join(article(record, details) for record, details in pairs)
     counts = Counter(str(r["kind"]) for r in records)
@@ -48,7 +46,7 @@ def render(report: Mapping[str, Any]) -> str:
         [
             _summary(report, counts),
             _map(records),
-            _pictures(report, letters),
+            _pictures(report),
             change_section(report["change"]) if report.get("change") else "",
             _table(records),
             f'<section aria-labelledby="each"><h2 id="each">Each head</h2>\n'
@@ -71,7 +69,6 @@ def render(report: Mapping[str, Any]) -> str:
             f"max-margin solution. Written by attsvm {text(__version__)}: <code>attsvm "
             f"inspect {text(name)}</code></p>",
             skip=("each", "the heads"),
-            letters=letters.markup(),
             assets=[(_HERE, "style.css"), (_HERE, "map.js")],
         )
     )
@@ -131,8 +128,8 @@ def _map(records: Sequence[Mapping[str, Any]]) -> str:
 </section>"""
 
 
-def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
-    from attsvm.plotting.heads import agreement_figure, economy_figure, gaps_figure
+def _pictures(report: Mapping[str, Any]) -> str:
+    from attsvm.plotting.networks import agreement_figure, economy_figure, gaps_figure
 
     records = report["heads"]
     fitted = any(record["soft_cross_entropy_agreement"] is not None for record in records)
@@ -164,10 +161,12 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
             ),
         )
     figures = []
-    for k, (title, made, caption) in enumerate(drawn):
+    for title, made, caption in drawn:
+        file = StringIO()
+        made.savefig(file, format="svg", metadata={"Date": None})
         figures.append(
             f'<figure class="figure"><h3>{text(title)}</h3>'
-            f'<div class="scroll">{_inlined(made, f"f{k}-", title, letters)}</div>'
+            f'<div class="scroll">{svg_image(file.getvalue(), title)}</div>'
             f"<figcaption>{text(caption)}</figcaption></figure>"
         )
     return (
@@ -194,13 +193,6 @@ def _shown_head(report: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
     ]
     content = [pair for pair in pairs if pair[0]["kind"] == "content"]
     return max(content or pairs, key=lambda pair: pair[0]["sharpness"], default=None)
-
-
-def _inlined(made: Figure, prefix: str, described: str, letters: Letters) -> str:
-    """The picture as a part of the page."""
-    file = StringIO()
-    made.savefig(file, format="svg", metadata={"Date": None})
-    return inline(file.getvalue(), prefix=prefix, described=described, letters=letters)
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:

@@ -37,7 +37,7 @@ from attsvm.next_token.order import orders
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attsvm.plotting.stages import Row
+    from attsvm.plotting.training import Row
 
 
 def run(config: Config) -> Result:
@@ -174,7 +174,7 @@ def check(config: Config, result: Result) -> Finding:
 def rows(config: Config, result: Result) -> list[Row]:
     """The curves of both stages."""
     from attsvm.experiments.studies.shared.drawing import CYCLE
-    from attsvm.plotting.stages import Curves, Row
+    from attsvm.plotting.training import Curves, Row
 
     data = [drawn(config, seed) for seed in config["seeds"]]
     first, second = targets(data, result)
@@ -196,7 +196,7 @@ def rows(config: Config, result: Result) -> list[Row]:
 def plot(config: Config, result: Result) -> Figure:
     """Six panels: loss, direction and norm of both stages."""
     from attsvm.experiments.studies.shared.drawing import panels
-    from attsvm.plotting.stages import draw_row
+    from attsvm.plotting.training import draw_row
 
     figure, axes = panels(3, rows=2)
     for k, row in enumerate(rows(config, result)):
