@@ -101,19 +101,15 @@ def place(value: Any, size: int, name: str) -> int:
     return index
 
 
-class places:
+@contextmanager
+def places(name: str, size: int) -> Iterator[None]:
     """Around an indexing of `size` rows by what a user gave: raises BadTokens where it fails."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name, self.size = name, size
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
-        if isinstance(error, IndexError | TypeError | ValueError | OverflowError | MemoryError):
-            said = f"{self.name} must be whole numbers below {self.size}, a slice or booleans"
-            raise BadTokens(said) from error
+    try:
+        yield
+    except (IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise BadTokens(
+            f"{name} must be whole numbers below {size}, a slice or booleans"
+        ) from error
 
 
 def number(value: Any) -> float:

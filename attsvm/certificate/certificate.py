@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import flag
-from attsvm._utils.lazy import lazy
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.objects import lazy
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import Infeasible, NotConverged
 from attsvm.norms import Norm
 from attsvm.norms.matrix import Nuclear

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate

@@ -40,7 +40,7 @@ def certify_command(
     """
     import numpy as np
 
-    from attsvm._utils.plugins import is_outside
+    from attsvm._utils.objects import is_outside
     from attsvm.certificate import certify
     from attsvm.cli.parts.archive import read_problem
 

@@ -55,7 +55,7 @@ def solve_command(
     """Solve a max-margin problem and certify the answer."""
     import numpy as np
 
-    from attsvm._utils.plugins import is_outside, load_object
+    from attsvm._utils.objects import is_outside, load_object
     from attsvm.cli.parts.archive import read_problem, solution_arrays
     from attsvm.solvers.solve import solve
     from attsvm.solvers.solve_sets import solve_sets

@@ -18,7 +18,7 @@ def warm_command(
     as_json: Json = False,
 ) -> None:
     """Compile every kernel now, so that no later call waits for it."""
-    from attsvm._utils.waiting import silence
+    from attsvm._utils.compiled import silence
     from attsvm.cli.parts.warming import place, warm_up
 
     silence()

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.blas import one_thread
 from attsvm._utils.files import finite
+from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import bar
-from attsvm._utils.result import Table
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table
 from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.fits import (

@@ -11,8 +11,7 @@ import numpy as np
 
 from attsvm._utils.files import finite
 from attsvm._utils.progress import Tell, telling
-from attsvm._utils.result import Table
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table
 from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.kinds import THRESHOLDS

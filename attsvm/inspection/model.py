@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import Unsupported
 from attsvm.inspection.checkpoints import config_of, folder_of, weights_of
 from attsvm.inspection.families import FAMILIES

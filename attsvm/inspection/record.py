@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.blas import one_thread
 from attsvm._utils.memory import require
+from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import Tell
 from attsvm.errors import TooLarge
 from attsvm.inspection.details import head_details

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.next_token.order import Order, checked_orders
 from attsvm.next_token.realizable import quoted

@@ -21,8 +21,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm._utils.expected import expect, positive
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.certificate import Certificate, certify
 from attsvm.errors import BadTokens
 from attsvm.next_token.embedding import embedding_of, orthonormal

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.next_token.order import KINDS, Order, checked_orders, orders
 from attsvm.next_token.sentences import Sentences, checked_sentences
 

@@ -18,8 +18,8 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.expected import expect, listed, places, shown, whole
 from attsvm._utils.expected import place as index
-from attsvm._utils.lazy import lazy
 from attsvm._utils.memory import require
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens
 from attsvm.next_token.numbering import Followers, numbered, pairs_of
 

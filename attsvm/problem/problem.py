@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import place, places
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.rows import (
     StackRows,

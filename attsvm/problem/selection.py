@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Ints, rectangular, vector, whole
 from attsvm._utils.expected import expect, shown
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.scores import best_tokens
 from attsvm.problem.tokens import Tokens, checked_tokens

@@ -14,9 +14,8 @@ import numpy as np
 
 from attsvm._utils import expected
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.chunks import map_chunks
-from attsvm._utils.plugins import load_files, loaded_files
-from attsvm._utils.spawning import guarded, leave_unguarded
+from attsvm._utils.objects import load_files, loaded_files
+from attsvm._utils.parallel import guarded, leave_unguarded, map_chunks
 from attsvm.certificate import Certificate
 from attsvm.certificate.stacked import certify_stack
 from attsvm.errors import ConvergenceWarning

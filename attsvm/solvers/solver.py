@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
 from attsvm.problem.problem import SMALLEST_ROW, Problem

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from attsvm._utils.arrays import Floats, Ints, detached, rectangular
 from attsvm._utils.expected import expect, shown, whole
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.view import View
 from attsvm.problem.tokens import Tokens

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 import attsvm
 from attsvm import next_token
-from attsvm._utils.result import Result, Table
-from attsvm._utils.summary import LINES, WIDTH
+from attsvm._utils.result import LINES, WIDTH, Result, Table
 from attsvm.errors import Unsupported
 from attsvm.plotting.results import PICTURES
 from attsvm.plotting.style import Picture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attsvm._utils.summary import LINES, WIDTH, Summary, as_html, as_text, said
+from attsvm._utils.result import LINES, WIDTH, Summary, as_html, as_text, said
 
 WILD = [
     "",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, floats
-from attsvm._utils.plugins import is_outside, load_object
+from attsvm._utils.objects import is_outside, load_object
 from attsvm.cli.parts.archive import Archive, read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens

@@ -146,7 +146,7 @@ FAILED = 5
 
 def read_norm(text: str) -> Norm:
     """The norm of this name, or the one that `FILE.py:NAME` names: an object, or its class."""
-    from attsvm._utils.plugins import is_outside, load_object
+    from attsvm._utils.objects import is_outside, load_object
     from attsvm.norms import norm_of
 
     if not is_outside(text):

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.compiled import KERNELS
+from attsvm._utils.compiled import KERNELS, silence
 from attsvm._utils.progress import bar
-from attsvm._utils.waiting import silence
 from attsvm.errors import AttsvmError
 from attsvm.next_token.embedding import embedding_of
 from attsvm.next_token.order import orders

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.plugins import is_outside, load_object
+from attsvm._utils.objects import is_outside, load_object
 from attsvm.errors import ConvergenceWarning
 from attsvm.experiments.counterexamples.plan import (
     Block,

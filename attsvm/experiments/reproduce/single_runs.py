@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attsvm._utils.files import Say, disk_is_full, load_arrays
-from attsvm._utils.sources import code_digest
+from attsvm.experiments.code_digest import code_digest
 from attsvm.experiments.reproduce.processes import Watch, in_processes
 from attsvm.experiments.studies.claim import Claim, Config
 from attsvm.experiments.studies.shared.stored import SECONDS, Run, Store, done, on_file, storing

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.files import parse_toml
-from attsvm._utils.plugins import is_outside
+from attsvm._utils.objects import is_outside
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep.nearest import unknown
 from attsvm.experiments.sweep.task import Task, Work, task_name

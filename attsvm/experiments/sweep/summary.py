@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import bdtr
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.binomial import interval
 from attsvm.errors import BadTokens
+from attsvm.experiments.binomial import interval
 from attsvm.experiments.sweep.folder import kept_tasks, read_shard
 from attsvm.experiments.sweep.nearest import unknown
 from attsvm.experiments.sweep.spec import Spec

@@ -16,11 +16,11 @@ import numba
 import numpy as np
 import scipy
 
-from attsvm._utils.blas import one_thread
-from attsvm._utils.meter import timed
-from attsvm._utils.plugins import is_outside, load_object
-from attsvm._utils.sources import code_digest
+from attsvm._utils.compiled import timed
+from attsvm._utils.objects import is_outside, load_object
+from attsvm._utils.parallel import one_thread
 from attsvm.errors import ConvergenceWarning, Unsupported
+from attsvm.experiments.code_digest import code_digest
 from attsvm.experiments.sweep.families import FAMILIES
 from attsvm.experiments.sweep.group import RUN, Drawn, Group
 from attsvm.experiments.sweep.measures import MEASURES

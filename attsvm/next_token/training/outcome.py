@@ -14,9 +14,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect
-from attsvm._utils.lazy import lazy
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.objects import lazy
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.embedding import orthonormal
 from attsvm.next_token.finite import FinitePart, finite_part

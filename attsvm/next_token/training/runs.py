@@ -9,8 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.contexts import Contexts
 from attsvm.next_token.embedding import embedding_of

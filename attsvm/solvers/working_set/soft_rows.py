@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.norms import Norm
 from attsvm.solvers.cone.central_path import UnitRows
 

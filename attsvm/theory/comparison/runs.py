@@ -11,8 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import file_path, flag
-from attsvm._utils.result import Result, Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.theory.outcome import Outcome
 from attsvm.theory.proofs import Since

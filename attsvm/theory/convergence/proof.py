@@ -11,8 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import whole
-from attsvm._utils.result import Result, Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.losses import LOSSES

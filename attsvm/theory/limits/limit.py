@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from attsvm._utils.expected import shown as briefly
-from attsvm._utils.result import Table
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table
 from attsvm.errors import Unsupported
 from attsvm.next_token.sentences import Sentences
 from attsvm.norms import norm_of

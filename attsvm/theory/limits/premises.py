@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, ConvergenceWarning, Infeasible, NotConverged
 from attsvm.next_token.realizable import Realizability, realizability

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.blas import one_thread
+from attsvm._utils.parallel import one_thread
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
 

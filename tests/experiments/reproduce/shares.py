@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.binomial import most_spread, spread
+from attsvm.experiments.binomial import most_spread, spread
 from attsvm.experiments.studies.b import ends_against_dimension as figure_5
 from attsvm.experiments.studies.b import global_share_against_dimension as figure_6
 from attsvm.experiments.studies.shared.published_shares import (

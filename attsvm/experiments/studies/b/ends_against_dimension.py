@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.binomial import interval
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.experiments.binomial import interval
 from attsvm.experiments.studies.claim import (
     Claim,
     Config,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.binomial import interval, most_spread, spread
 from attsvm.api import train
+from attsvm.experiments.binomial import interval, most_spread, spread
 from attsvm.experiments.studies.claim import (
     Claim,
     Config,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools
-from attsvm._utils.binomial import beyond_chance, chance, interval
+from attsvm.experiments.binomial import beyond_chance, chance, interval
 
 INSTANCES = 500
 # Chance finds a difference anywhere in a figure with at most this probability.

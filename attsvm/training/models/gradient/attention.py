@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit, plain
+from attsvm._utils.parallel import map_chunks, memory
 from attsvm.training.models.gradient.one_input import (
     LEAST,
     combine,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
+from attsvm._utils.parallel import map_chunks
 from attsvm.training.models.gradient.attention import gather, weigh
 from attsvm.training.models.gradient.fused import (
     FAR,

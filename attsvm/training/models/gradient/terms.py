@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, njit, plain
+from attsvm._utils.parallel import map_chunks
 from attsvm.training.models.gradient.attention import SHARE, Inputs, Slopes, Workspace
 from attsvm.training.models.gradient.one_input import differences, gaps, grade, to_pooled
 from attsvm.training.optimizers.graded.wide import of_log

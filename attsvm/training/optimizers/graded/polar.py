@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit
+from attsvm._utils.parallel import map_chunks, memory
 from attsvm.training.optimizers.graded.elimination import Diagonal, Noisy, eliminate, gather, spread
 from attsvm.training.optimizers.graded.entries import Sum
 from attsvm.training.optimizers.graded.span import Basis, span

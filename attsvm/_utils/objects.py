@@ -1,15 +1,73 @@
-"""Objects from a file of one's own: `FILE.py:NAME`, as the command line takes them."""
+"""Objects: from a user's file, the declarations of plug-ins, and `lazy` properties."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Generic, TypeVar, overload
 
 from attsvm.errors import BadTokens, Unsupported
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):
+    """The value of a method, kept in the instance after the first use.
+
+    Unlike functools.cached_property before Python 3.12 it takes no lock.
+
+    >>> class Square:
+    ...     side = 3
+    ...
+    ...     @lazy
+    ...     def area(self) -> int:
+    ...         return self.side**2
+    >>> Square().area
+    9
+    """
+
+    def __init__(self, method: Callable[[Any], T]) -> None:
+        self._method = method
+        self._name = method.__name__
+        self.__doc__ = method.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
+        if instance is None:
+            return self
+        value = self._method(instance)
+        instance.__dict__[self._name] = value
+        return value
+
+
+def keep_declared(thing: Any, functions: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    """Sets inherited declarations back to their defaults where a function has been replaced.
+
+    For `__post_init__` of a frozen dataclass with a field `about`, empty by default, which
+    `dataclasses.replace` hands on. names: the fields that speak of these functions. A declaration
+    that was given anew is kept; `replace(…, about=())` keeps them all.
+    """
+    about = thing.about
+    pair = isinstance(about, tuple) and len(about) == 2 and isinstance(about[1], tuple)
+    fits = len(about[1]) == len(names) if pair else isinstance(about, tuple) and not about
+    if not fits:
+        raise Unsupported("about is set by the library: leave it out")
+    if about and about[0] != functions:
+        for field, before in zip(names, about[1], strict=True):
+            if getattr(thing, field) == before:
+                default = next(f.default for f in fields(thing) if f.name == field)
+                object.__setattr__(thing, field, default)
+    declared = tuple(getattr(thing, field) for field in names)
+    object.__setattr__(thing, "about", (functions, declared))
+
 
 # How the names of modules from outside begin.
 _PREFIX = "attsvm_outside_"

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from attsvm._utils.binomial import beyond_chance, chance, interval, most_spread, spread
+from attsvm.experiments.binomial import beyond_chance, chance, interval, most_spread, spread
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from attsvm._utils import sources
-from attsvm._utils.plugins import load_module
-from attsvm._utils.sources import bare_code, code_digest
+from attsvm._utils.objects import load_module
+from attsvm.experiments import code_digest as sources
+from attsvm.experiments.code_digest import bare_code, code_digest
 from attsvm.experiments.reproduce import digest
 from attsvm.experiments.studies import CLAIMS
 
