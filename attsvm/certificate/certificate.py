@@ -27,8 +27,7 @@ from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import Infeasible, NotConverged
 from attsvm.norms import Norm
-from attsvm.norms.matrix import Nuclear
-from attsvm.norms.norm import UNIT
+from attsvm.norms.norm import RANK, UNIT
 from attsvm.problem.problem import Problem
 from attsvm.problem.rows import equal_tokens
 
@@ -44,8 +43,6 @@ Proof = Literal["numerical", "exact"]
 
 # No bound is smaller: limits on keys, queries and right-hand sides keep norms above 1e-230.
 _LEAST = 1e-305
-# A singular value below this share of the largest does not count for the rank.
-_RANK = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,34 +111,24 @@ class Certificate(Table):
         if self.W is None:
             return None
         s = np.linalg.svd(self.W, compute_uv=False)
-        return int((s > _RANK * s[0]).sum()) if s[0] > 0 else 0
+        return int((s > RANK * s[0]).sum()) if s[0] > 0 else 0
 
     @lazy
     def rank_bound(self) -> int:
         """No nuclear solution has more singular values above 1e-4 of its largest than this.
 
-        With G = A*λ of spectral norm at most 1, a solution W has Σ σ_i(W)(1 − σ_i(G)) ≤ upper −
-        lower, so each σ_j(W) is at most (upper − lower)/Σ_{i≤j} (1 − σ_i(G)). A smaller singular
-        value cannot be told from zero at any positive gap: the rank itself has no such bound. It
-        is min(d, dq) in another norm, with a budget, and without a feasible W.
+        A smaller singular value cannot be told from zero at any positive gap: the rank itself has
+        no such bound. It is min(d, dq) in another norm, with a budget, and without a feasible W.
         """
-        p = min(self.problem.shape)
-        if not isinstance(self.norm, Nuclear) or self.budget < np.inf or self.upper == np.inf:
-            return p
+        if self.budget < np.inf or self.upper == np.inf:
+            return min(self.problem.shape)
         G = self.problem.adjoint(self.multipliers, self.tie_multipliers)
         size = self.problem.row_norms @ self.multipliers
         size += self.problem.tie_norms @ np.abs(self.tie_multipliers)
         # What rounding of G and of its singular values may add to each of these.
         error = (self.problem.m + self.problem.ties + 16) * UNIT * size
         error += self.norm.rounding(self.problem.shape)
-        short = np.maximum(1 - error - np.linalg.svd(G, compute_uv=False), 0.0)
-        slack = self.upper - self.lower
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.minimum(slack / np.cumsum(short), self.upper)
-            rest = np.append(slack / short[1:], 0.0)  # of Σ_{i>k} σ_i(W), at most
-        most[short == 0] = self.upper
-        largest = float(np.nanmax((self.lower - rest) / np.arange(1, p + 1), initial=0.0))
-        return int((most > _RANK * largest).sum())
+        return self.norm.rank_bound(G, error, self.lower, self.upper)
 
     @property
     def message(self) -> str:

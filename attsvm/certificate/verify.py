@@ -20,8 +20,8 @@ from attsvm.certificate.exact.bounds import (
 from attsvm.certificate.exact.farkas import exact_infeasibility, proves, residual
 from attsvm.certificate.table import number
 from attsvm.errors import Unsupported
-from attsvm.norms.exact.rational import float_above, float_below
 from attsvm.norms.norm import UNIT
+from attsvm.norms.rational import float_above, float_below
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate

@@ -26,7 +26,6 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.problem import scores
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
@@ -201,7 +200,7 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
     instance get one verdict.
     """
     norm, z = certificate.norm, tokens.queries
-    alike = norm.rotational or isinstance(norm, LpNorm | L1Norm | MaxNorm)
+    alike = norm.rotational or norm.entrywise
     if norm.euclidean or not alike or z.shape[1] == 1 or (z != z[0]).any():
         return certificate.tight
     same = Tokens(tokens.X, keys=tokens.keys, mask=tokens.mask, source=tokens.source)

@@ -13,7 +13,7 @@ from attsvm.certificate.exact.farkas import exact_infeasibility
 from attsvm.certificate.exact.rows import IntegerRows
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
-from attsvm.norms.exact.rational import Exact
+from attsvm.norms.rational import Exact
 from attsvm.problem.problem import Problem
 from tests.plain_fractions import (
     NORMS,

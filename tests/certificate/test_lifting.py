@@ -12,7 +12,7 @@ import pytest
 from attsvm.certificate.exact.bounds import exact_lower
 from attsvm.certificate.exact.lifting import PRIMES, independent, modulo, solve_lifted
 from attsvm.certificate.exact.rows import IntegerRows
-from attsvm.norms.exact.rational import Exact
+from attsvm.norms.rational import Exact
 from attsvm.problem.problem import Problem
 from tests.plain_fractions import (
     rows_of,

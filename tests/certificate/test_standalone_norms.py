@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from attsvm.norms.exact.rational import Exact
+from attsvm.norms.rational import Exact
 from tests.certificate.saved_cases import NORMS
 from tests.conventions.tree import ROOT
 from tests.plain_fractions import REFERENCE, TIGHTNESS, reference

@@ -12,12 +12,11 @@ import pytest
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import norm_of
-from attsvm.norms.exact.rational import (
+from attsvm.norms.entrywise import _power, power_above
+from attsvm.norms.rational import (
     Exact,
-    _power,
     float_above,
     float_below,
-    power_above,
     sqrt_above,
 )
 from tests.plain_fractions import (

@@ -22,7 +22,7 @@ from attsvm.certificate.exact.lifting import PRIMES, independent, solve_lifted
 from attsvm.certificate.exact.rows import Index, IntegerRows
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
-from attsvm.norms.exact.rational import Exact, float_above, frobenius_above
+from attsvm.norms.rational import Exact, float_above, frobenius_above
 
 if TYPE_CHECKING:
     from attsvm.norms.norm import Norm

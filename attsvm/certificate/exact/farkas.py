@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from attsvm.certificate.exact.lifting import PRIMES, independent, solve_lifted
 from attsvm.certificate.exact.rows import Index, IntegerRows
-from attsvm.norms.exact.rational import Exact, float_above, frobenius_above
+from attsvm.norms.rational import Exact, float_above, frobenius_above
 
 if TYPE_CHECKING:
     from attsvm.problem.problem import Problem

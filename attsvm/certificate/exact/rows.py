@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attsvm.certificate.exact.lifting import modulo
 from attsvm.errors import BadTokens
-from attsvm.norms.exact.rational import Exact, Integers
+from attsvm.norms.rational import Exact, Integers
 
 if TYPE_CHECKING:
     from attsvm.problem.problem import Problem
