@@ -23,9 +23,8 @@ from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
 from attsvm._utils.result import Result
 from attsvm._utils.summary import Summary
-from attsvm.certificate.bounds import margin_error
-from attsvm.certificate.rank import least_singular
-from attsvm.certificate.scale import exponent, length
+from attsvm.certificate.bounds import exponent, length, margin_error
+from attsvm.certificate.feasibility_repair import least_singular
 from attsvm.norms.norm import UNIT
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def tight_rows(certificate: Certificate) -> Tight:
     undecided = ~(loose | tight)
     how = "the gap"
     if undecided.any() and certificate.norm.euclidean and m <= _EXACT:
-        from attsvm.certificate.exact.bounds import exact_tight
+        from attsvm.certificate.exact import exact_tight
 
         settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)
         if settled is not None:

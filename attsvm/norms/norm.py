@@ -134,7 +134,7 @@ class Norm(ABC):
         G = A*λ (d, dq) of dual norm at most 1, up to `error`, proves `lower`; some feasible W has
         norm `upper`.
         """
-        return min(G.shape)
+        return int(min(G.shape))
 
 
 def _inexact(norm: Norm, method: str) -> str:

@@ -8,9 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attsvm.certificate.exact.bounds import exact_lower, exact_tight, exact_upper
-from attsvm.certificate.exact.farkas import exact_infeasibility
-from attsvm.certificate.exact.rows import IntegerRows
+from attsvm.certificate.exact import (
+    IntegerRows,
+    exact_infeasibility,
+    exact_lower,
+    exact_tight,
+    exact_upper,
+)
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
 from attsvm.norms.rational import Exact

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attsvm.certificate.exact.bounds import exact_lower, exact_upper
-from attsvm.certificate.exact.farkas import exact_infeasibility
-from attsvm.certificate.exact.lifting import PRIMES
+from attsvm.certificate.exact import exact_infeasibility, exact_lower, exact_upper
+from attsvm.certificate.lifting import PRIMES
 from attsvm.problem.problem import Problem
 from tests.plain_fractions import (
     drawn,

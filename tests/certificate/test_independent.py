@@ -90,7 +90,7 @@ def test_a_numerical_proof_may_not_say_that_no_w_exists() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(found, name)
 
-        message = "no W meets the rows"
+        message = "no W satisfies these constraints"
 
     found = replace(solve(POSSIBLE), status="infeasible", proof="numerical", W=None, upper=np.inf)
     assert verdicts(Loud(), Truth(POSSIBLE))["message"] == FALSE  # type: ignore[arg-type]

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attsvm.certificate.exact.bounds import exact_lower
-from attsvm.certificate.exact.lifting import PRIMES, independent, modulo, solve_lifted
-from attsvm.certificate.exact.rows import IntegerRows
+from attsvm.certificate.exact import IntegerRows, exact_lower
+from attsvm.certificate.lifting import PRIMES, independent, modulo, solve_lifted
 from attsvm.norms.rational import Exact
 from attsvm.problem.problem import Problem
 from tests.plain_fractions import (

@@ -7,7 +7,7 @@ import pytest
 
 import attsvm
 from attsvm import BadSelection, Selection, Tokens
-from attsvm.problem.scores import exact_gaps
+from attsvm.problem.selection import exact_gaps
 from attsvm.theory.optima import score_gaps
 
 

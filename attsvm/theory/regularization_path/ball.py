@@ -17,7 +17,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.frobenius import FrobeniusNorm
-from attsvm.problem.scores import best_tokens
+from attsvm.problem.selection import best_tokens
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.descent import descend, settled
 from attsvm.theory.regularization_path.excess import Excess, log_loss
