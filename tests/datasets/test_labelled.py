@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from attsvm.datasets import LABELLED
-from attsvm.datasets.fashion import FILES
-from attsvm.datasets.labelled import Labelled, Part, Vocabulary
-from attsvm.datasets.labelled.parts import by_hash
-from attsvm.datasets.labelled.words import CLS, PAD, UNKNOWN, words_of
-from attsvm.datasets.reviews import FILE
+from attsvm.datasets.labelled import (
+    CLS,
+    PAD,
+    UNKNOWN,
+    Labelled,
+    Part,
+    Vocabulary,
+    by_hash,
+    words_of,
+)
+from attsvm.datasets.real import FASHION_FILES, REVIEW_FILE
 from attsvm.errors import AttsvmError
 
 
@@ -26,7 +32,7 @@ def reviews(folder, count=60):
         f"a film number {k} of its kind,{k % 2},{'imdb' if k % 3 else 'rotten_tomatoes'}"
         for k in range(count)
     ]
-    return csv_file(folder, lines, FILE, head="text,label,source")
+    return csv_file(folder, lines, REVIEW_FILE, head="text,label,source")
 
 
 def texts_of(found):
@@ -101,14 +107,14 @@ def test_reviews_by_source_and_count(tmp_path, monkeypatch):
 )
 def test_reviews_that_cannot_be(tmp_path, monkeypatch, options, said):
     monkeypatch.delenv("ATTSVM_DATA", raising=False)
-    monkeypatch.setattr("attsvm.datasets.reviews.package_folders", lambda *_: [])
+    monkeypatch.setattr("attsvm.datasets.real.package_folders", lambda *_: [])
     reviews(tmp_path)
     with pytest.raises(AttsvmError, match=said):
         LABELLED["reviews"](**{"data_dir": tmp_path} | options)
 
 
 def test_a_review_without_a_label(tmp_path):
-    csv_file(tmp_path, ["good,1,imdb", "odd,maybe,imdb"], FILE, head="text,label,source")
+    csv_file(tmp_path, ["good,1,imdb", "odd,maybe,imdb"], REVIEW_FILE, head="text,label,source")
     with pytest.raises(AttsvmError, match="review 2: the label is 'maybe'"):
         LABELLED["reviews"](source="imdb", data_dir=tmp_path)
 
@@ -166,8 +172,8 @@ def fashion(folder, train=10_020, test=30):
     for k, count in enumerate((train, test)):
         X = draw.integers(0, 256, (count, 28, 28), dtype=np.uint8)
         y = (np.arange(count) % 10).astype(np.uint8)
-        (folder / FILES[2 * k]).write_bytes(gzip.compress(idx(X), 0))
-        (folder / FILES[2 * k + 1]).write_bytes(gzip.compress(idx(y), 0))
+        (folder / FASHION_FILES[2 * k]).write_bytes(gzip.compress(idx(X), 0))
+        (folder / FASHION_FILES[2 * k + 1]).write_bytes(gzip.compress(idx(y), 0))
 
 
 def test_fashion(tmp_path):
@@ -192,7 +198,7 @@ def test_fashion(tmp_path):
 )
 def test_a_spoiled_fashion_file(tmp_path, file, spoil, said):
     fashion(tmp_path)
-    place = tmp_path / FILES[file]
+    place = tmp_path / FASHION_FILES[file]
     place.write_bytes(spoil(place.read_bytes()))
     with pytest.raises(AttsvmError, match=said) as caught:
         LABELLED["fashion"](data_dir=tmp_path)
@@ -200,7 +206,7 @@ def test_a_spoiled_fashion_file(tmp_path, file, spoil, said):
 
 
 def test_fashion_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("attsvm.datasets.fashion.DEBIAN", tmp_path)
+    monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     monkeypatch.delenv("ATTSVM_DATA", raising=False)
     with pytest.raises(AttsvmError, match="apt install dataset-fashion-mnist"):
         LABELLED["fashion"]()
