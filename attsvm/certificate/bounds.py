@@ -224,23 +224,23 @@ def measure(rows: StackRows, lam: Floats, W: Floats, share: float) -> Measured:
     """The measures of W (B, d, dq) and λ ≥ 0 (B, m); share of ‖Δ‖‖z‖‖W‖ is taken off a margin."""
     (B, _, d), g = rows.D.shape, rows.z.shape[1]
     found = Measured(np.empty((B, 4)), np.empty((B, d, rows.z.shape[2])))
-    room = np.empty((2 * g, d))
-    measure_stack(rows.arrays(), plain(lam), plain(W), share, room, found.G, found.sums)
+    work = np.empty((2 * g, d))
+    measure_stack(rows.arrays(), plain(lam), plain(W), share, work, found.G, found.sums)
     return found
 
 
 @njit(**DOT_ENTRY)
 def measure_stack(
-    rows: StackArrays, lam: Floats, W: Floats, share: float, room: Floats, G: Floats, out: Floats
+    rows: StackArrays, lam: Floats, W: Floats, share: float, work: Floats, G: Floats, out: Floats
 ) -> None:
-    """`Measured` into G (B, d, dq) and out (B, 4), in one pass; room (2g, d)."""
+    """`Measured` into G (B, d, dq) and out (B, 4), in one pass; work (2g, d)."""
     stack_D, stack_z, stack_query, stack_norms, stack_b = rows
     B, m, d = stack_D.shape
     g = stack_z.shape[1]
-    V = room[:g]
+    V = work[:g]
     for s in range(B):
         D, z, query, norms, b = stack_D[s], stack_z[s], stack_query[s], stack_norms[s], stack_b[s]
-        combine(D, z, query, lam[s], room[g:], G[s])
+        combine(D, z, query, lam[s], work[g:], G[s])
         worth = 0.0
         size = 0.0
         used = 0.0

@@ -8,7 +8,8 @@ value σ, so a λ_k beyond it is positive in every optimum: surely tight. What r
 exact arithmetic on small Frobenius problems, or stays undecided.
 
 Elsewhere (nuclear, spectral, max, l1) solutions need not be unique and tight rows depend on the
-solution: these are of the one at hand, tight when λ_k forces every solution's slack to be small.
+solution: a verdict is about this solution, tight when λ_k forces the slack of every one to be
+small.
 """
 
 from __future__ import annotations

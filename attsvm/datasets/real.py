@@ -171,7 +171,7 @@ def _read_texts(file: Path) -> tuple[list[list[str]], list[str]]:
                     raise BadTokens(f"{file}, line {table.line_num}: the label is missing")
                 found = words_of(text)
                 if not found:
-                    raise BadTokens(f"{file}, line {table.line_num}: the text has no word")
+                    raise BadTokens(f"{file}, line {table.line_num}: the text has no words")
                 texts.append(found)
                 labels.append(label.strip())
     except (UnicodeDecodeError, csv.Error) as error:

@@ -236,29 +236,29 @@ class _Contract:
         """Each condition in turn."""
         if not 0 < self.rounding < 0.01:
             self._break("rounding is a small positive share", self.rounding, 0.01)
-        for word, size in (("value", self.norm.value), ("dual", self.norm.dual)):
-            self._sizes(word, size)
+        for name, size in (("value", self.norm.value), ("dual", self.norm.dual)):
+            self._sizes(name, size)
         self._duality()
         self._spread()
         self._claims()
 
-    def _sizes(self, word: str, size: Callable[[Any], Any]) -> None:
+    def _sizes(self, name: str, size: Callable[[Any], Any]) -> None:
         """Each of value and dual is a norm, as exact as `rounding` says, on stacks as on one."""
         W, V, at = self.W, self.V, np.asarray(size(self.W), dtype=np.float64)
         if at.shape != W.shape[:1] or np.ndim(size(W[0])):
             raise Unsupported(
-                f"norm {self.norm.name}: {word} of a stack of shape {W.shape} has shape "
+                f"norm {self.norm.name}: {name} of a stack of shape {W.shape} has shape "
                 f"{at.shape}; it must be one number per matrix, {W.shape[:1]}"
             )
-        self._most(f"{word}(0) is 0", abs(float(size(0.0 * W[0]))), 0.0)
+        self._most(f"{name}(0) is 0", abs(float(size(0.0 * W[0]))), 0.0)
         for k in range(len(W)):
             if not 0 < at[k] < np.inf:
-                self._break(f"{word}(W) is positive and finite for W ≠ 0", at[k], 0.0, k)
-        self._same(f"{word} of a stack is that of its matrices", [size(w) for w in W], at)
+                self._break(f"{name}(W) is positive and finite for W ≠ 0", at[k], 0.0, k)
+        self._same(f"{name} of a stack is that of its matrices", [size(w) for w in W], at)
         for factor in _FACTORS:
-            self._same(f"{word}(tW) = |t| {word}(W)", size(factor * W), abs(factor) * at)
+            self._same(f"{name}(tW) = |t| {name}(W)", size(factor * W), abs(factor) * at)
         side = at + np.asarray(size(V))
-        self._most(f"{word}(W + V) ≤ {word}(W) + {word}(V)", size(W + V), side)
+        self._most(f"{name}(W + V) ≤ {name}(W) + {name}(V)", size(W + V), side)
 
     def _duality(self) -> None:
         """⟨G, W⟩ ≤ dual(G) value(W), with equality at dual_maximizer(G), which has norm 1."""
@@ -283,8 +283,8 @@ class _Contract:
         length = np.sqrt(_product(E, E))
         bounds = self.norm.spread((self.d, self.dq))
         sizes = (self.norm.value, self.norm.dual)
-        for word, size, bound in zip(("value", "dual"), sizes, bounds, strict=True):
-            self._most(f"{word}(E) ≤ spread ‖E‖_F", size(E), bound * length)
+        for name, size, bound in zip(("value", "dual"), sizes, bounds, strict=True):
+            self._most(f"{name}(E) ≤ spread ‖E‖_F", size(E), bound * length)
 
     def _claims(self) -> None:
         """What the norm says of itself: rotational, euclidean, and its normal."""

@@ -44,6 +44,10 @@ _NONE = np.empty(0, np.int64)
 _NO_LEVELS = np.empty(0)
 
 
+def _no_rows() -> Ints:
+    return _NONE
+
+
 def _no_levels() -> Floats:
     return _NO_LEVELS
 
@@ -70,10 +74,10 @@ class Problem:
     lo: Ints
     query: Ints
     b: Floats
-    tie_hi: Ints
-    tie_lo: Ints
-    tie_query: Ints
-    c: Floats
+    tie_hi: Ints = field(default_factory=_no_rows)
+    tie_lo: Ints = field(default_factory=_no_rows)
+    tie_query: Ints = field(default_factory=_no_rows)
+    c: Floats = field(default_factory=_no_levels)
     width: int = 0
     c_error: Floats = field(default_factory=_no_levels)
 
@@ -101,9 +105,7 @@ class Problem:
         right = np.ones(len(rows)) if b is None else right_sides(b, n, T)[rows, place % T]
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
         if tokens.mask is None and len(place) == n * (T - 1):  # one kept token each: no tie
-            return cls(
-                flat, tokens.queries, hi, lo, rows, right, _NONE, _NONE, _NONE, _NO_LEVELS, T
-            )
+            return cls(flat, tokens.queries, hi, lo, rows, right, width=T)
         ties = tie_chains(keep, base)
         return cls(flat, tokens.queries, hi, lo, rows, right, *ties, np.zeros(len(ties[0])), T)
 
@@ -118,20 +120,8 @@ class Problem:
         keep = Selection.of(tokens, keep)
         flat = tokens.keys.reshape(-1, tokens.keys.shape[-1])
         hi, lo, query, c, error = log_ratio_ties(tokens, keep, attention)
-        return cls(
-            flat,
-            tokens.queries,
-            _NONE,
-            _NONE,
-            _NONE,
-            np.empty(0),
-            hi,
-            lo,
-            query,
-            c,
-            tokens.T,
-            error,
-        )
+        none = (_NONE, _NONE, _NONE, _NO_LEVELS)
+        return cls(flat, tokens.queries, *none, hi, lo, query, c, tokens.T, error)
 
     @classmethod
     def any_of(cls, tokens: Tokens, keep: Kept, winners: Any) -> Problem:
@@ -158,20 +148,8 @@ class Problem:
         hi = tokens.offsets() + keep.indices
         sign = np.where(tokens.labels > 0, 0, 1)
         flat = tokens.X.reshape(-1, tokens.d)
-        none = np.full(len(hi), -1)
-        return cls(
-            flat,
-            np.array([[1.0], [-1.0]]),
-            hi,
-            none,
-            sign,
-            np.ones(len(hi)),
-            _NONE,
-            _NONE,
-            _NONE,
-            np.empty(0),
-            tokens.T,
-        )
+        none, signs = np.full(len(hi), -1), np.array([[1.0], [-1.0]])
+        return cls(flat, signs, hi, none, sign, np.ones(len(hi)), width=tokens.T)
 
     @classmethod
     def from_rows(
@@ -194,20 +172,9 @@ class Problem:
         error = tie_errors(c_error, len(E))
         m, place = len(D), np.arange(len(D) + len(E))
         none = np.full(len(place), -1)
-        return cls(
-            np.concatenate([D, E]),
-            np.concatenate([Z, Y]),
-            place[:m],
-            none[:m],
-            place[:m],
-            right,
-            place[m:],
-            none[m:],
-            place[m:],
-            level,
-            0,
-            error,
-        )
+        margins, ties = (place[:m], none[:m], place[:m]), (place[m:], none[m:], place[m:])
+        keys, queries = np.concatenate([D, E]), np.concatenate([Z, Y])
+        return cls(keys, queries, *margins, right, *ties, level, 0, error)
 
     @property
     def m(self) -> int:

@@ -80,7 +80,7 @@ class Selection(Result):
         first, second = best_tokens(tokens, head)
         for i in (second >= 0).nonzero()[0].tolist():
             one, other = sorted((int(first[i]), int(second[i])))
-            score = float(tokens.scores_of(head)[i, one])
+            score = float(tokens.scores(head)[i, one])
             raise BadSelection(
                 f"tokens {one} and {other} of input {i} share the highest score {score:.6g}; "
                 "choose one with Selection.of"
@@ -125,7 +125,7 @@ class Selection(Result):
     def attended(cls, path: Attended | Tokens, W: Any = None, *, instance: int = 0) -> Selection:
         """The token that each input attends to most: `attended(path)`, or `attended(tokens, W)`.
 
-        Of a path it is the end of one instance. W: a matrix of one's own (d, dq), a prompt (d,),
+        Of a path it is the end of one instance. W: a custom matrix (d, dq), a prompt (d,),
         a pair or dict of factors K and Q, or a stack of these of which `instance` is taken.
 
         >>> import attsvm
@@ -280,7 +280,7 @@ def best_tokens(tokens: Tokens, head: Floats) -> tuple[Ints, Ints]:
 
     Exact arithmetic is for inputs whose highest scores are within rounding of each other.
     """
-    scores = tokens.scores_of(head)
+    scores = tokens.scores(head)
     first: Ints = scores.argmax(axis=1)
     second = np.full(tokens.n, -1)
     most = max(float(tokens.X.max(initial=0.0)), -float(tokens.X.min(initial=0.0)))

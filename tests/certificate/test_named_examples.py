@@ -10,8 +10,7 @@ import pytest
 from attsvm import Problem, Selection, Tokens, certify, solve
 from attsvm.errors import ConvergenceWarning
 from tests.certificate.attack import NORMS
-from tests.certificate.independent import judge
-from tests.certificate.truth import FALSE, Truth
+from tests.certificate.independent import FALSE, Truth, judge
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__name__}"

@@ -180,7 +180,7 @@ def nan_at_first(array: Any) -> Any:
         ("status", lambda a: np.str_("infeasible"), "proof is '' with status infeasible"),
         ("proof", lambda a: np.str_("exact"), "proof is 'exact' with status optimal"),
         ("farkas", lambda a: np.array(["1"]), "farkas has 1 entries for 9 rows"),
-        ("farkas", lambda a: np.array(["1x"] * 9), "farkas holds a word that is no integer"),
+        ("farkas", lambda a: np.array(["1x"] * 9), "farkas has an entry that is not an integer"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(file, name, forge, sentence):
