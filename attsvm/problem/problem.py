@@ -172,9 +172,9 @@ class Problem:
         error = tie_errors(c_error, len(E))
         m, place = len(D), np.arange(len(D) + len(E))
         none = np.full(len(place), -1)
-        margins, ties = (place[:m], none[:m], place[:m]), (place[m:], none[m:], place[m:])
-        keys, queries = np.concatenate([D, E]), np.concatenate([Z, Y])
-        return cls(keys, queries, *margins, right, *ties, level, 0, error)
+        rows, tied = (place[:m], none[:m], place[:m]), (place[m:], none[m:], place[m:])
+        pools = np.concatenate([D, E]), np.concatenate([Z, Y])
+        return cls(*pools, *rows, right, *tied, level, 0, error)
 
     @property
     def m(self) -> int:
