@@ -252,9 +252,7 @@ def digit_images(counts: Counts = ALL) -> Labelled:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise BadTokens(
-            "the digits come with scikit-learn: pip install 'attsvm[sklearn]'"
-        ) from error
+        raise BadTokens("the digits come with scikit-learn: pip install scikit-learn") from error
     found = load_digits()
     X, y = (found.images / 16).astype(np.float32), found.target.astype(np.int64)
     places = taken(by_hash(X, y, key=lambda image: image.tobytes()), counts, "digits")
