@@ -6,8 +6,9 @@ without a home) `numba.njit(cache=True)` refuses to define the function at all; 
 then compiled in memory, once per process.
 
 Compiling takes seconds. A kernel that is known to take long says so on standard error when it
-starts, others when two seconds have passed, once per process; nothing is said in worker processes,
-nor when `ATTSVM_QUIET` is set or `silence` was called. `timed` measures work without this time.
+starts, others when two seconds have passed, once per process; worker processes give no notice, nor
+does any when `ATTSVM_QUIET` is set or `silence` was called. `timed` measures work without this
+time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ import numba
 from numba.core import event
 from numpy.typing import NDArray
 
-# Seconds of compiling that pass without a word.
+# Seconds of compiling that pass without a notice.
 PATIENCE = 2.0
 
 
 class CompileWatch(event.Listener):
-    """Listens to numba compiling this package's kernels, and speaks at most once."""
+    """Listens to numba compiling this package's kernels, and gives at most one notice."""
 
     def __init__(self) -> None:
         self.silent = False
@@ -81,7 +82,7 @@ event.register("numba:compile", _watch)
 
 
 def silence() -> None:
-    """From here on nothing is said in this process."""
+    """No notice is given in this process from here on."""
     _watch.silent = True
 
 
@@ -107,7 +108,7 @@ def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callabl
 
     Args:
         cache: keep the compiled kernel on disk when a folder for it can be written.
-        seconds: about how long it takes to compile, where that is worth a word beforehand.
+        seconds: about how long it takes to compile, where a notice should come first.
         options: what `numba.njit` takes, such as `parallel=True`.
 
     >>> from attsvm._utils.compiled import njit
@@ -204,7 +205,7 @@ class Stopwatch:
 
 @contextmanager
 def timed() -> Iterator[Stopwatch]:
-    """A context whose Stopwatch tells, once it is left, what the work inside took.
+    """A context whose Stopwatch holds, once it is left, what the work inside took.
 
     >>> with timed() as took:
     ...     total = sum(range(1000))

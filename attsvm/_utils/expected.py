@@ -58,10 +58,10 @@ def expect(value: Any, kind: type[T], name: str, *, make: str = "") -> T:
 
 def _one(kind: type) -> str:
     """The name of a class with its article."""
-    word = kind.__name__
-    if word in ("Tokens", "Sentences", "Stages"):
-        return word
-    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+    name = kind.__name__
+    if name in ("Tokens", "Sentences", "Stages"):
+        return name
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def listed(values: Any, name: str, *, of: str) -> list[Any]:
@@ -172,7 +172,7 @@ def file_path(value: Any, name: str, kind: type[AttsvmError] = BadTokens) -> Pat
 
 @contextmanager
 def checked_by(kind: type[AttsvmError]) -> Iterator[None]:
-    """Around checks of another library: its errors, in its own words, as errors of this one."""
+    """Around checks of another library: its errors, with their messages, as errors of this one."""
     try:
         yield
     except AttsvmError:

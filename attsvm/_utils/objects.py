@@ -86,7 +86,7 @@ def load_object(text: str, what: str) -> object:
     module = load_module(Path(file))
     found = vars(module)
     if name not in found:
-        known = [word for word in found if not word.startswith("_")]
+        known = [other for other in found if not other.startswith("_")]
         raise Unsupported(f"{file} has no {name}; it has {', '.join(known) or 'nothing'}")
     return found[name]
 

@@ -29,7 +29,7 @@ _DRAWING = "attsvm.plotting.results"
 LINES, WIDTH = 24, 100
 # Lines of a headline and of one fact, and values of a list, that are shown.
 _HEAD, _FACT, _VALUES = 5, 2, 12
-# Characters that a cell of a table in a terminal keeps when others need room.
+# Characters that a cell of a table in a terminal keeps when others need space.
 _CELL = 16
 # Characters of the name of a fact.
 _NAME = 40
@@ -63,14 +63,22 @@ class Summary:
     @property
     def shown(self) -> list[list[str]]:
         """The first rows, each cell as text."""
-        cells = [[said(value) for value in column[: self.most]] for column in self.table.values()]
+        cells = [
+            [format_value(value) for value in column[: self.most]] for column in self.table.values()
+        ]
         return [list(row) for row in zip(*cells, strict=True)]
 
 
-def said(value: Any) -> str:
-    """A value as a reader wants it: six digits, a long list cut, on one line.
+def format_value(value: Any) -> str:
+    """A value as a reader expects it: six digits, a long list cut, on one line.
 
-    >>> said(0.123456789), said([1, 2, 3]), said(None), said(True), said(range(1000))
+    >>> (
+    ...     format_value(0.123456789),
+    ...     format_value([1, 2, 3]),
+    ...     format_value(None),
+    ...     format_value(True),
+    ...     format_value(range(1000)),
+    ... )
     ('0.123457', '1, 2, 3', 'not known', 'yes', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … (1,000)')
     """
     if value is None:
@@ -86,7 +94,7 @@ def said(value: Any) -> str:
     if isinstance(value, np.ndarray):
         value = value.ravel()
     if isinstance(value, Sequence | np.ndarray):
-        words = ", ".join(said(one).replace(",", "") for one in value[:_VALUES])
+        words = ", ".join(format_value(one).replace(",", "") for one in value[:_VALUES])
         return words if len(value) <= _VALUES else f"{words}, … ({len(value):,})"
     return _line(str(value))
 
@@ -97,7 +105,7 @@ def _line(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
 
 
-def as_text(card: Summary) -> str:
+def as_text(summary: Summary) -> str:
     """The summary within one screen.
 
     >>> print(as_text(Summary("Sum", "done", {"steps": 2000, "share": 0.99})))
@@ -105,20 +113,20 @@ def as_text(card: Summary) -> str:
       steps  2,000
       share  0.99
     """
-    head = f"{_line(card.name)}({_line(card.headline)})"
+    head = f"{_line(summary.name)}({_line(summary.headline)})"
     lines = _wrapped(head, "", "  ", _HEAD)
-    if card.brief:
+    if summary.brief:
         return "\n".join(lines)
-    names = [_line(name)[:_NAME] for name in card.facts]
+    names = [_line(name)[:_NAME] for name in summary.facts]
     wide = max(map(len, names), default=0)
-    for name, value in zip(names, card.facts.values(), strict=True):
+    for name, value in zip(names, summary.facts.values(), strict=True):
         start = f"  {name:<{wide}}  "
-        lines += _wrapped(said(value), start, " " * len(start), _FACT)
-    table = _text_table(card)
-    note = _wrapped(_line(card.note), "  ", "  ", _FACT) if card.note else []
-    room = LINES - len(table) - len(note)
-    if len(lines) > room:
-        lines = [*lines[: room - 1], "  …"]
+        lines += _wrapped(format_value(value), start, " " * len(start), _FACT)
+    table = _text_table(summary)
+    note = _wrapped(_line(summary.note), "  ", "  ", _FACT) if summary.note else []
+    space = LINES - len(table) - len(note)
+    if len(lines) > space:
+        lines = [*lines[: space - 1], "  …"]
     return "\n".join([*lines, *table, *note])
 
 
@@ -134,25 +142,25 @@ def _wrapped(text: str, first: str, later: str, most: int) -> list[str]:
     ) or [first.rstrip()]
 
 
-def _text_table(card: Summary) -> list[str]:
-    """The first rows as lines; long cells are cut, columns that have no room left out."""
-    rows = card.shown
+def _text_table(summary: Summary) -> list[str]:
+    """The first rows as lines; long cells are cut, columns that do not fit left out."""
+    rows = summary.shown
     if not rows:
         return []
-    cells = [[_line(name) for name in card.table], *rows]
+    cells = [[_line(name) for name in summary.table], *rows]
     widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
-    room = WIDTH - 2
-    while sum(widths) + 2 * len(widths) > room and max(widths) > _CELL:
+    space = WIDTH - 2
+    while sum(widths) + 2 * len(widths) > space and max(widths) > _CELL:
         widths[widths.index(max(widths))] -= 1
     fit = len(widths)
-    while fit > 1 and sum(widths[:fit]) + 2 * fit > room - 2:
+    while fit > 1 and sum(widths[:fit]) + 2 * fit > space - 2:
         fit -= 1
     lines = []
     for row in cells:
         words = [_cut(word, wide) for word, wide in zip(row[:fit], widths, strict=False)]
         more = ["…"] if fit < len(widths) else []
         lines.append("  " + "  ".join([*words, *more]).rstrip())
-    left = card.length - len(rows)
+    left = summary.length - len(rows)
     return [*lines, f"  … {left:,} more rows"] if left > 0 else lines
 
 
@@ -170,19 +178,21 @@ _FIELD = (
 )
 
 
-def as_html(card: Summary) -> str:
+def as_html(summary: Summary) -> str:
     """The summary as HTML that stands alone; every text in it is escaped.
 
     >>> "<script>" in as_html(Summary("Sum", "<script>"))
     False
     """
-    parts = [f"<b>{_escaped(card.name)}</b> {_escaped(card.headline)}"]
-    if card.facts:
-        parts.append(_html_table([[name, said(value)] for name, value in card.facts.items()]))
-    if shown := card.shown:
-        parts.append(_html_table([list(card.table), *shown], head=True))
-    notes = [f"… {left:,} more rows"] if shown and (left := card.length - len(shown)) else []
-    notes += [card.note] if card.note else []
+    parts = [f"<b>{_escaped(summary.name)}</b> {_escaped(summary.headline)}"]
+    if summary.facts:
+        parts.append(
+            _html_table([[name, format_value(value)] for name, value in summary.facts.items()])
+        )
+    if shown := summary.shown:
+        parts.append(_html_table([list(summary.table), *shown], head=True))
+    notes = [f"… {left:,} more rows"] if shown and (left := summary.length - len(shown)) else []
+    notes += [summary.note] if summary.note else []
     parts += [f'<div style="opacity: 0.75;">{_escaped(note)}</div>' for note in notes]
     return f'<div style="{_BOX}">{"".join(parts)}</div>'
 
@@ -214,8 +224,8 @@ class Result(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """What is shown of it as plain data that JSON can hold; infinities and NaN are None."""
-        card = self._card()
-        found: dict[str, Any] = finite({**card.facts, **card.table})
+        summary = self._card()
+        found: dict[str, Any] = finite({**summary.facts, **summary.table})
         return found
 
     def __repr__(self) -> str:

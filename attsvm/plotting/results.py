@@ -64,8 +64,8 @@ def outcome_picture(found: Outcome, *, ax: Any = None, look: str = "screen") -> 
     """The run's margins beside the best possible, each over the norm of its W."""
     best = found.certificate
     if best is None or best.W is None:
-        said = "no norm is predicted" if best is None else best.message
-        raise Unsupported(f"there is no solution to draw the run beside: {said}")
+        reason = "no norm is predicted" if best is None else best.message
+        raise Unsupported(f"there is no solution to draw the run beside: {reason}")
     return one_panel(lambda one: _outcome(one, found), ax, look)
 
 
@@ -121,13 +121,13 @@ def _neighbours(ax: Axes, found: Optimality) -> None:
     table = found.columns()
     gaps, against = np.array(table["score_gap"]), np.array(table["decides"])
     x = np.arange(len(gaps))
-    for here, colour, mark, said in (
+    for here, colour, mark, label in (
         (~against, _GOOD, "o", "scores lower than the kept token"),
         (against, _BAD, "X", "forbids, or leaves it open"),
     ):
         if here.any():
             ax.vlines(x[here], 0.0, gaps[here], color=colour, linewidth=style.LINE)
-            ax.plot(x[here], gaps[here], mark, color=colour, markersize=6, label=said)
+            ax.plot(x[here], gaps[here], mark, color=colour, markersize=6, label=label)
     ax.axhline(0.0, color=style.INK, linewidth=style.LINE)
     ax.set_xlim(-0.7, len(x) - 0.3)
     if len(x) <= _NAMED:
@@ -156,13 +156,13 @@ def _selections(ax: Axes, found: Optima) -> None:
     open_ = np.array([verdict is None for verdict in table["local"]])
     best = np.array(table["global"])
     ax.plot(x, norms, color=style.QUIET, linewidth=style.LINE, label=f"feasible: {len(x):,}")
-    for here, mark, colour, size, said in (
+    for here, mark, colour, size, label in (
         (local, "o", style.MARGIN, 6, f"locally optimal: {int(local.sum()):,}"),
         (open_, "D", _BAD, 5, f"not decided: {int(open_.sum()):,}"),
         (best, "*", style.INK, 12, "globally optimal"),
     ):
         if here.any():
-            ax.plot(x[here], norms[here], mark, color=colour, markersize=size, label=said)
+            ax.plot(x[here], norms[here], mark, color=colour, markersize=size, label=label)
     if norms.max() > 20 * norms[norms > 0].min(initial=norms.max()):
         ax.set_yscale("log")
     ax.set(xlabel="feasible selections, least norm first", ylabel="least norm")
@@ -182,12 +182,12 @@ def regpath_picture(path: RegPath, *, ax: Any = None, look: str = "screen") -> F
 
 
 def _regpath(ax: Axes, path: RegPath) -> None:
-    for values, dashes, colour, said in (
+    for values, dashes, colour, label in (
         (path.correlation, "solid", style.colour(path.norm.name), "1 − correlation"),
         (path.share, "dashed", style.INK, "1 − certified margin share"),
     ):
         ax.plot(path.radii, np.maximum(1 - values, _FLOOR), marker="o", markersize=3,
-                color=colour, linestyle=dashes, linewidth=style.LINE * 1.3, label=said)  # fmt: skip
+                color=colour, ls=dashes, linewidth=style.LINE * 1.3, label=label)  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel="radius of the ball", ylabel="distance")
     ax.set_title(f"{path.model}: least loss in {path.norm.name} balls")
     ax.legend(frameon=False, loc="lower left")

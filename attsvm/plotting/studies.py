@@ -56,8 +56,8 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Words:
-    """What a picture says: along x, along y, for the colour or the line, and above it all."""
+class Labels:
+    """The texts of a picture: along x, along y, for the colour or the line, and above it all."""
 
     x: str
     y: str
@@ -78,7 +78,7 @@ def _grid(count: int) -> tuple[Figure, list[Axes]]:
     return figure, listed[:count]
 
 
-def phase_figure(maps: Sequence[Map], words: Words) -> Figure:
+def phase_figure(maps: Sequence[Map], labels: Labels) -> Figure:
     """Shares as colours over two parameters, one panel for each value of a third."""
     figure, axes = _grid(len(maps))
     values = np.concatenate([np.ravel(m.values) for m in maps])
@@ -93,17 +93,17 @@ def phase_figure(maps: Sequence[Map], words: Words) -> Figure:
         )  # fmt: skip
         ax.set_xticks(*_ticks(one.x))
         ax.set_yticks(*_ticks(one.y))
-        ax.set(xlabel=words.x, ylabel=words.y, title=one.title)
+        ax.set(xlabel=labels.x, ylabel=labels.y, title=one.title)
         if one.line:
             # Formulas are in the values of y, and places count them.
             places = np.interp(one.line, one.y, np.arange(len(one.y)), left=np.nan, right=np.nan)
             ax.plot(
                 np.arange(len(one.x)), places, color="#d55e00", linewidth=1.8, marker=".",
-                label=words.title,
+                label=labels.title,
             )  # fmt: skip
             ax.legend(loc="lower right", fontsize=7.5, framealpha=0.9)
     if image is not None:
-        figure.colorbar(image, ax=axes).ax.set_ylabel(words.value)
+        figure.colorbar(image, ax=axes).ax.set_ylabel(labels.value)
     return figure
 
 
@@ -114,7 +114,7 @@ def _ticks(values: Sequence[Any]) -> tuple[list[int], list[str]]:
     return places, [str(values[k]) for k in places]
 
 
-def curve_figure(panels: Sequence[Panel], words: Words, *, log: bool = False) -> Figure:
+def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool = False) -> Figure:
     """Lines with bands over one parameter, one panel for each value of another."""
     figure, axes = _grid(len(panels))
     marked = False
@@ -135,7 +135,7 @@ def curve_figure(panels: Sequence[Panel], words: Words, *, log: bool = False) ->
             ax.set_xscale("log")
             ax.set_xticks(places, [f"{x:g}" for x in places])
             ax.minorticks_off()
-        ax.set(xlabel=words.x, ylabel=words.y, title=panel.title)
+        ax.set(xlabel=labels.x, ylabel=labels.y, title=panel.title)
     if marked:
         axes[0].plot([], [], "x", color=INK, markersize=6, markeredgewidth=1.6, label="published")
     named = axes[0].get_legend_handles_labels()
@@ -191,8 +191,10 @@ def _draw_instance(axes: Axes, arrays: Mapping[str, Any]) -> None:
         axes.plot(*tokens.T, mark, color=colour, markersize=6, label=name, alpha=0.8)
         axes.plot(*tokens[best], mark, color=colour, markersize=13, fillstyle="none")
         for t, x in enumerate(tokens):
-            said = f"{i}.{t}" + ("" if scores is None else f" ({scores[i, t]:g})".replace("-", "−"))
-            places.setdefault((float(x[0]), float(x[1])), []).append(said)
+            label = f"{i}.{t}" + (
+                "" if scores is None else f" ({scores[i, t]:g})".replace("-", "−")
+            )
+            places.setdefault((float(x[0]), float(x[1])), []).append(label)
     for place, words in places.items():
         axes.annotate("\n".join(words), place, xytext=(7, 6), textcoords="offset points",
                       fontsize=7)  # fmt: skip
@@ -218,8 +220,8 @@ def _draw_start(axes: Axes, arrays: Mapping[str, Any], X: Any) -> None:
     reach = (float(x), float(y))
     axes.plot(*reach, alpha=0.0)  # so that the arrow is inside the frame
     axes.annotate("", reach, (0, 0), arrowprops={"arrowstyle": "->", "color": style.INK})
-    said = f"p₀ = ({p[0]:g}, {p[1]:g})".replace("-", "−")
-    axes.annotate(said, reach, xytext=(6, -10), textcoords="offset points", fontsize=7.5)
+    label = f"p₀ = ({p[0]:g}, {p[1]:g})".replace("-", "−")
+    axes.annotate(label, reach, xytext=(6, -10), textcoords="offset points", fontsize=7.5)
 
 
 def _draw_order(axes: Axes, arrays: Mapping[str, Any]) -> None:

@@ -288,8 +288,8 @@ def write_figure(figure: Figure, file: Path, *, title: str = "", about: str = ""
     Title and Description of a PNG, Title and Subject of a PDF.
     """
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    said = {"Title": title, "Subject" if file.suffix == ".pdf" else "Description": about}
-    kept = {name: words for name, words in said.items() if words}
+    texts = {"Title": title, "Subject" if file.suffix == ".pdf" else "Description": about}
+    kept = {name: words for name, words in texts.items() if words}
     drawn = BytesIO()  # drawing takes a second or two, writing does not
     figure.savefig(
         drawn, format=file.suffix[1:], dpi=DPI, metadata=undated.get(file.suffix, {}) | kept

@@ -161,7 +161,7 @@ def _attention(ax: Axes, path: Path, changed: int | None, colour: str, b: int) -
     ax.plot(path.steps, least, color=style.INK, linewidth=style.LINE * 1.4)
     if changed:
         ax.axvline(changed, color=colour, linewidth=style.LINE, linestyle=":")
-        # The word stands on the side of the line that has more room.
+        # The text is on the side of the line that has more space.
         late = np.log1p(changed) > 0.5 * np.log1p(path.steps[-1])
         ax.annotate(
             "last change",
@@ -180,8 +180,8 @@ def _attention(ax: Axes, path: Path, changed: int | None, colour: str, b: int) -
 def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -> None:
     best = found.certificate
     if best is None or best.W is None:
-        said = "no norm is predicted" if best is None else f"no limit here: {best.status}"
-        ax.text(0.5, 0.5, said, transform=ax.transAxes, ha="center")
+        label = "no norm is predicted" if best is None else f"no limit here: {best.status}"
+        ax.text(0.5, 0.5, label, transform=ax.transAxes, ha="center")
         ax.set_title("Way to the limit")
         ax.set_yticks([])
         return
@@ -291,7 +291,7 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
 
 
 def _panels(count: int, look: str, curves: int) -> tuple[Picture, list[Axes]]:
-    """A sheet with so many panels, and room for a legend below."""
+    """A sheet with so many panels, and space for a legend below."""
     across = _ACROSS[look]
     rows = -(-count // across)
     if look == "paper":
@@ -324,7 +324,7 @@ def _shares(ax: Axes, shown: list[tuple[int, Compared]], norm: str) -> None:
 
 
 def _direction(ax: Axes, shown: list[tuple[int, Compared]]) -> None:
-    """Distance from the direction of one's own limit, where that is unique."""
+    """Distance from the direction of the run's own limit, where that is unique."""
     lowest, left_out = 1.0, False
     for k, run in shown:
         best = None if run.outcome is None else run.outcome.certificate
@@ -353,8 +353,8 @@ def _proofs(ax: Axes, shown: list[tuple[int, Compared]], names: list[str], last:
             ax.plot([run.proved.step], [row], "|", color=style.INK, markersize=8)
         else:
             proof = None if run.outcome is None else run.outcome.proof
-            said = "no theorem" if proof is None else "not proved"
-            ax.text(0.04, row, said, transform=ax.get_yaxis_transform(), va="center",
+            label = "no theorem" if proof is None else "not proved"
+            ax.text(0.04, row, label, transform=ax.get_yaxis_transform(), va="center",
                     color=style.QUIET, fontsize="small")  # fmt: skip
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
@@ -442,11 +442,11 @@ def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure
         with np.errstate(all="ignore"):
             apart = np.asarray(bregman(W, found.certificates[name].W, 2.0))
             size = np.linalg.norm(W, axis=(1, 2))
-        above, said = path.loss[:, 0], "loss"
+        above, label = path.loss[:, 0], "loss"
         if name == "W_kq" and found.infimum is not None and path is not run.decoder:
-            above, said = excesses(run, path, found.infimum), "L − L⋆"
+            above, label = excesses(run, path, found.infimum), "L − L⋆"
         curves = Curves(path.steps, above[:, None], apart[:, None], size[:, None])
-        rows.append(Row(name, said, (curves,)))
+        rows.append(Row(name, label, (curves,)))
     paths = [path for path in (run.decoder, run.attention) if path is not None]
     steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for path in paths))
     headline = f"{run.model}, {paths[-1].config['optimizer']}: {steps} steps"
@@ -489,11 +489,11 @@ def draw_row(axes: Sequence[Axes], row: Row) -> None:
         direction.set_yscale("log")
     for k, curves in enumerate(exact):
         known = bool(np.isfinite(curves.apart).any())
-        said = f"exact (below {_EXACT:g})" if known else "not known"
+        label = f"exact (below {_EXACT:g})" if known else "not known"
         direction.text(
             0.5,
             (0.5 if alone else 0.04) + 0.08 * k,
-            f"{curves.name}: {said}" if curves.name else said,
+            f"{curves.name}: {label}" if curves.name else label,
             transform=direction.transAxes,
             color=curves.colour,
             ha="center",

@@ -104,7 +104,7 @@ def _panels(cells: list[Cell], about: dict[str, Any]) -> list[tuple[str, list[Ce
 
 
 def _phase(folder: Path, spec: Spec) -> Figure:
-    from attsvm.plotting.studies import Map, Words, phase_figure
+    from attsvm.plotting.studies import Labels, Map, phase_figure
 
     about = spec.figure
     cells = _cells(folder, spec, about["value"])
@@ -122,14 +122,14 @@ def _phase(folder: Path, spec: Spec) -> Figure:
         maps.append(Map(title, xs, ys, shown, line))
     label = about.get("vlabel", f"{about['value']} (share or median)")
     line_name = f"{about['y']} = {about['line']}" if "line" in about else ""
-    words = Words(
+    words = Labels(
         about.get("xlabel", about["x"]), about.get("ylabel", about["y"]), label, line_name
     )
     return phase_figure(maps, words)
 
 
 def _curves(folder: Path, spec: Spec) -> Figure:
-    from attsvm.plotting.studies import Curve, Panel, Words, curve_figure
+    from attsvm.plotting.studies import Curve, Labels, Panel, curve_figure
 
     about = spec.figure
     columns = [about["value"]] if isinstance(about["value"], str) else list(about["value"])
@@ -158,7 +158,7 @@ def _curves(folder: Path, spec: Spec) -> Figure:
                 )
     panels = [Panel(title, curves) for title, curves in by_title.items()]
     y = about.get("ylabel", ", ".join(columns))
-    words = Words(about.get("xlabel", about["x"]), y)
+    words = Labels(about.get("xlabel", about["x"]), y)
     return curve_figure(panels, words, log=bool(about.get("log", False)))
 
 
