@@ -158,7 +158,7 @@ def _now() -> Spent:
     return Spent(time.perf_counter(), time.process_time())
 
 
-class Meter(event.Listener):
+class CompileMeter(event.Listener):
     """Adds up the times in which some thread holds numba's lock, or waits for it.
 
     The lock is taken to compile a kernel and to load a compiled one, and for nothing else.
@@ -192,7 +192,7 @@ class Meter(event.Listener):
             return self._spent
 
 
-_meter = Meter()
+_meter = CompileMeter()
 event.register("numba:compiler_lock", _meter)
 
 

@@ -411,7 +411,7 @@ class Curves:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class StageRow:
     """A row of three panels: what is trained (W), what its loss is called, and the curves."""
 
     matrix: str
@@ -446,7 +446,7 @@ def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure
         if name == "W_kq" and found.infimum is not None and path is not run.decoder:
             above, label = excesses(run, path, found.infimum), "L − L⋆"
         curves = Curves(path.steps, above[:, None], apart[:, None], size[:, None])
-        rows.append(Row(name, label, (curves,)))
+        rows.append(StageRow(name, label, (curves,)))
     paths = [path for path in (run.decoder, run.attention) if path is not None]
     steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for path in paths))
     headline = f"{run.model}, {paths[-1].config['optimizer']}: {steps} steps"
@@ -454,7 +454,7 @@ def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure
         return _rows_figure(rows, headline, look=look)
 
 
-def _rows_figure(rows: Sequence[Row], headline: str, *, look: str = "screen") -> Figure:
+def _rows_figure(rows: Sequence[StageRow], headline: str, *, look: str = "screen") -> Figure:
     """Three panels per row, per column in print, where the headline is left to the caption."""
     size = (10.0, 0.6 + 2.9 * len(rows))
     figure, grid = sheet(look, rows=len(rows), columns=3, size=size, across=len(rows))
@@ -466,7 +466,7 @@ def _rows_figure(rows: Sequence[Row], headline: str, *, look: str = "screen") ->
     return figure
 
 
-def draw_row(axes: Sequence[Axes], row: Row) -> None:
+def draw_row(axes: Sequence[Axes], row: StageRow) -> None:
     """Draw three panels: the median of the runs, the range of all of them shaded.
 
     An exponential law is straight in the first, a power of the step in the second.

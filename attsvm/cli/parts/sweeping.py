@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from attsvm.experiments.sweep.runs import State
+    from attsvm.experiments.sweep.runs import SweepState
 
 # Seconds between two lines where nobody watches.
 _QUIET = 60.0
@@ -24,7 +24,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.start = time.monotonic()
-        self.state: State | None = None
+        self.state: SweepState | None = None
 
     @property
     def rate(self) -> float:
@@ -79,13 +79,13 @@ def spell(seconds: float) -> str:
 
 
 @contextmanager
-def followed() -> Iterator[tuple[Callable[[State], None], Callable[[str], None]]]:
+def followed() -> Iterator[tuple[Callable[[SweepState], None], Callable[[str], None]]]:
     """What to tell of the state and what to say sentences with, on standard error."""
     meter = Meter()
     if not sys.stderr.isatty():
         last = time.monotonic()
 
-        def line(state: State) -> None:
+        def line(state: SweepState) -> None:
             nonlocal last
             meter.state = state
             if time.monotonic() - last >= _QUIET:
@@ -96,7 +96,7 @@ def followed() -> Iterator[tuple[Callable[[State], None], Callable[[str], None]]
         return
     console = Console(stderr=True, highlight=False)
 
-    def keep(state: State) -> None:
+    def keep(state: SweepState) -> None:
         meter.state = state
 
     with Live(meter, console=console, refresh_per_second=4, transient=True):
