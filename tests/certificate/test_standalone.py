@@ -121,6 +121,7 @@ def shifted(a: Arrays) -> Arrays:
 
 # Each forgery: what it changes, and what the checker says of it.
 Forgery = tuple[Callable[[Arrays], Arrays], str]
+NO_PROOF = "FALSE, the Farkas certificate, farkas, is missing"
 NO_FARKAS = "FALSE, not a Farkas certificate: the constraints do not add up to zero"
 FORGERIES: dict[str, Forgery] = {
     "lower": (lambda a: {"lower": a["lower"] * (1 + FORGED_SLIGHTLY)}, "FALSE, lower is"),
@@ -159,19 +160,19 @@ PROOFS: dict[str, Forgery] = {
     "keys": (lambda a: {"keys": a["keys"] ** 2 + 1}, NO_FARKAS),
     "zero b": (lambda a: {"b": 0 * a["b"]}, NO_FARKAS),
     "exact": (
-        lambda a: {"proof": np.str_("exact")}, "FALSE, the Farkas certificate, farkas, is missing"
+        lambda a: {"proof": np.str_("exact")}, NO_PROOF
     ),
     "upper": (lambda a: {"upper": np.float64(9.0)}, "FALSE, no W is claimed, yet one is bounded"),
 }  # fmt: skip
 EXACT: dict[str, Forgery] = {
-    "no proof": (lambda a: {"farkas": a["farkas"][:0]}, "FALSE, the Farkas certificate, farkas, is missing"),
+    "no proof": (lambda a: {"farkas": a["farkas"][:0]}, NO_PROOF),
     "a negative proof": (lambda a: told(a, "-1"), "FALSE, a multiplier is negative"),
     "an empty proof": (lambda a: told(a, "0"), NO_FARKAS),
     "words": (lambda a: told(a, "one"), "UNREADABLE, invalid literal"),
     "optimal": (lambda a: {"status": np.str_("optimal"), "proof": np.str_("")}, "FALSE, "),
     "keys": (
         lambda a: {"keys": a["keys"] * np.arange(2, len(a["keys"]) + 2)[:, None] ** 2},
-        "FALSE, the multipliers",
+        NO_FARKAS,
     ),
 }  # fmt: skip
 # Where W is zero, or any W is as good, or there is no margin, these change nothing that is claimed.
