@@ -229,6 +229,14 @@ def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
     return scores.score_gaps(tokens, alpha, vector(v, tokens.d))
 
 
+def unequal_scores(tokens: Tokens, best: Selection, v: Any) -> tuple[Ints, Bools]:
+    """The first other token of each input (n,), and the others (n, T) whose scores differ from its
+    score by more than rounding."""
+    others = tokens.present() & ~best.kept
+    first = np.where(others.any(axis=1), others.argmax(axis=1), best.indices)
+    return first, others & ~score_gaps(tokens, first, v)[1]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Optima(Table):
     """Every feasible selection of a small problem and the locally optimal ones among them.

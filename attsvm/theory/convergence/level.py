@@ -31,7 +31,7 @@ _GROW = 1 + 2.0**-46
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class LevelConstants:
     """e at most `excess`; the level that it must stay below; the longest step 2/Λ(e)."""
 
     excess: float
@@ -41,7 +41,9 @@ class Level:
     fits: bool
 
 
-def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float) -> Level | None:
+def measure_level(
+    tokens: Tokens, pull: TokenPull, margins: Interval, lr: float
+) -> LevelConstants | None:
     """The level of W, whose single rows have these margins (k,); None unless every gap is positive,
     so that the selected token is the one of highest score in every input."""
     if not (pull.gap.lo > 0).all():
@@ -80,7 +82,7 @@ def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float)
         log_curvature = float(np.where(told, logs, -np.inf).max()) + 1e-9
         curvature = float(np.exp(log_curvature))
         longest = min(float(np.exp(np.log(2.0) - log_curvature) * (1 - 1e-9)), 1e300)
-    return Level(excess, allowed, longest, curvature, excess < allowed and lr < longest)
+    return LevelConstants(excess, allowed, longest, curvature, excess < allowed and lr < longest)
 
 
 def _reach(tokens: Tokens) -> Floats:
