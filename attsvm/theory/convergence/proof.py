@@ -11,8 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import file_path, whole
-from attsvm._utils.files import load_arrays, write_arrays
-from attsvm._utils.records import finite
+from attsvm._utils.files import finite, load_arrays, write_arrays
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
