@@ -1,4 +1,4 @@
-"""Rates: which law a decaying measure follows, how surely, and whether it is too early to say.
+"""Rates: which shape a decaying measure follows, with errors, and whether the run is long enough.
 
 A shape is a family of functions of time, linear in its parameters once logs are taken:
 
@@ -35,11 +35,11 @@ _BLOCKS = 8
 _LEAST = 8
 # Halves of the window whose fits differ by more than this share show that the constant drifts.
 DRIFT = 0.05
-# Beyond this log t the exponential of t overflows, and no exponential law could be seen.
+# Beyond this log t the exponential of t overflows, and no exponential could be seen.
 _LATEST = 700.0
 # How many times worse than the best the runner-up must predict the late half.
 CLEAR = 2.0
-# Predictions are not told apart below this (in log units).
+# Predictions are not distinguished below this (in log units).
 _EXACT = 1e-10
 
 
@@ -67,7 +67,7 @@ SHAPES: dict[str, Shape] = {
     "exponential": Shape(lambda l: np.exp(np.minimum(l, _LATEST)), True),  # e^(−a t)
     "log t": Shape(np.log, False),  # growth; growth like t^a is t^-a with a negative exponent
 }
-# The shapes that `compare` tells apart unless told otherwise.
+# The shapes that `compare` ranks by default.
 COMPARED = ("1/log t", "log log t/log t", "log t/t", "t^-a", "exponential")
 
 
@@ -110,7 +110,7 @@ class RateFit:
     def settled(self) -> bool:
         """Whether the two halves of the window agree within the share DRIFT.
 
-        Noise that hides this counts as drift: a wrong law is worse than none.
+        Noise that hides this counts as drift: a wrong shape is worse than none.
         """
         return self.drift <= float(np.log1p(DRIFT))
 

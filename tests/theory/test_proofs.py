@@ -96,7 +96,7 @@ def test_a_falling_schedule_is_covered_without_a_rate_in_steps():
         ({"optimizer": "spectral"}, "no theorem"),
         ({"model": "factored"}, "model 'factored'"),
         ({"decay": 0.01}, "weight decay"),
-        ({"schedule": lambda t: 1.0}, "schedule of one's own"),
+        ({"schedule": lambda t: 1.0}, "custom schedule"),
         ({"loss": "squared"}, "squared"),
     ],
 )

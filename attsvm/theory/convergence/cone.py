@@ -230,8 +230,8 @@ def stretch(found: ConeConstants, j: int, R: float, axis: ConeAxis) -> float:
     h, turn = float(found.h[j]), float(found.turn[j])
     if h == 0 or turn == 0:
         return 1.0
-    room = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
-    return min(float(found.slope[j]) / turn, room) * (1 - 1e-9)
+    most = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
+    return min(float(found.slope[j]) / turn, most) * (1 - 1e-9)
 
 
 def longest(

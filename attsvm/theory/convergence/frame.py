@@ -1,4 +1,4 @@
-"""The active set of the max-margin problem, verified, and with it the exact solution Ŵ.
+"""The frame of the tube: the active set, verified, the exact solution Ŵ, and where W is over it.
 
 For a set C of rows with a nonsingular Gram matrix G, λ = G⁻¹1 > 0 and slack_k = ⟨a_k, Ŵ⟩ − 1 > 0 on
 all other rows, Ŵ = Σ_C λ_k a_k is the solution, by its KKT conditions, and the rows of C are
@@ -7,6 +7,10 @@ G x = r lies within ‖M(r − G x°)‖_∞ / (1 − δ) of any x°: so λ, Ŵ 
 the set is proved to be the active one although it was found in floats.
 
 A row outside C may be tight only where its limit q̂_k is exactly zero.
+
+W = ρŴ + P with P ⟂ Ŵ. Across Ŵ the gradient is that of a convex log-sum-exp over the good rows; on
+the tight rows alone its minimiser P⋆ has a closed form, and the rest of P⋆ is free.
+docs/convergence.md has the names.
 """
 
 from __future__ import annotations
@@ -116,7 +120,7 @@ def named(rows: Rows, k: int) -> str:
 
 
 def not_good(rows: Rows, k: int) -> str:
-    """Why a tight row whose pull is not known to be positive stands in the way."""
+    """Why a tight row whose pull is not known to be positive blocks a proof."""
     if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
         return f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
     what = "as much as" if rows.zero[k] else "more than"
@@ -196,7 +200,7 @@ class TubeFrame:
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """Where W stands: ρ, and P⋆ as ⟨a_k, P⋆⟩ (K,), ‖P⋆‖ and ‖P − P⋆‖.
+    """The position of W: ρ, and P⋆ as ⟨a_k, P⋆⟩ (K,), ‖P⋆‖ and ‖P − P⋆‖.
 
     shift (K,): the coefficients κ by which P⋆ is moved off the span of the tight rows.
     """
@@ -212,7 +216,7 @@ class Position:
 def locate(
     frame: TubeFrame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None = None
 ) -> Position:
-    """Where W (d, dq) stands.
+    """The position of W (d, dq).
 
     h: the longest step, for the choice of P⋆ outside the tight rows; chosen: rows and coefficients
     of that choice, where it has been made before.

@@ -1,12 +1,17 @@
-"""The geometry of the power cone: how far a direction may lie from W̃ when its cosine is 1 − u.
+"""The power cone: mirror descent under ‖W‖_p^p/p keeps to a cone round the ℓp max-margin W̃.
 
-With w = W̃/‖W̃‖_p and x = W/‖W‖_p, 1 − c_p(W) = Σ_j d(w_j, x_j), where
+With the dual variable Y = sign(W)|W|^(p−1) and 1/p + 1/q = 1, the cosine is
+
+    c_p(W) = ⟨Y, W̃⟩ / (‖Y‖_q ‖W̃‖_p),
+
+and K = {c_p ≥ 1 − u, ‖W‖_p ≥ R} is kept by all steps of dual length at most h along the gradient
+if `slope` ≥ `turn` below; then c_p tends to 1. With w = W̃/‖W̃‖_p and x = W/‖W‖_p, 1 − c_p(W) = Σ_j d(w_j, x_j), where
 
     d(w, x) = |w|^p/p + |x|^p/q − w sign(x)|x|^(p−1)        ≥ 0 (Young),
 
 so that every entry's distance is bounded by itself, and ⟨a, x − w⟩ by a sum over entries.
 
-docs/convergence-power.md has the inequalities with their proofs.
+docs/convergence-power.md has the theorem with its proof. Arrays (g, K): g values of u, K rows.
 """
 
 from __future__ import annotations

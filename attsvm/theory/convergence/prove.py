@@ -1,4 +1,9 @@
-"""proof_of_convergence(): from a W and a way of training to a proof, or to what blocks it."""
+"""proof_of_convergence(): from a W and a way of training to a proof, or to what blocks it.
+
+And proofs along runs: the first record that has one, and a stop. A run is covered where its model
+has W as its one block (weight, prompt), its optimizer and loss have a theorem, its head is linear
+and fixed, and it has no weight decay and no custom schedule.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +140,7 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
     if head is None:
         raise BadTokens("a proof of convergence needs the head: give head=v")
     if isinstance(head, Head):
-        if type(head) is not Linear:  # one's own is linear by its own word alone
+        if type(head) is not Linear:  # a custom head only claims to be linear
             raise unsupported(f"head {head.name!r}")
         head = head.v
     v = numbers(detached(head), "head").astype(np.float64)
@@ -181,11 +186,11 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
     schedule = config.get("schedule", "constant")
     if schedule not in SCHEDULES:
         raise Unsupported(
-            "no theorem of convergence covers a schedule of one's own, whose steps are not known: "
+            "no theorem of convergence covers a custom schedule, whose steps are not known: "
             f"it covers {', '.join(SCHEDULES)}"
         )
     if "optimizer" in config.get("outside", ()) or "loss" in config.get("outside", ()):
-        raise Unsupported("no theorem of convergence covers an optimizer or a loss of one's own")
+        raise Unsupported("no theorem of convergence covers a custom optimizer or a custom loss")
     return float(config["lr"]) * SCHEDULES[schedule](step), schedule == "constant"
 
 
@@ -210,7 +215,7 @@ def proved_since(
 ) -> Since | None:
     """The first record from which the run is proved to converge, None where its end is not.
 
-    Finding by halving, as if records with a proof came last; the one named has a proof in any case.
+    Found by halving, as if records with a proof came last; the one named has a proof in any case.
     """
     form: Any = path.form(model)
     one = one_head(head, instance)
@@ -276,7 +281,7 @@ def until_proved(
 
 def one_head(head: Any, instance: int) -> Floats | None:
     """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
-    if isinstance(head, Head):  # one's own is linear by its own word alone
+    if isinstance(head, Head):  # a custom head only claims to be linear
         head = head.v if type(head) is Linear else None
     if head is None:
         return None

@@ -1,7 +1,10 @@
 """Prover: what is common to all W of one instance and one way of training, and a proof for each W.
 
 Rows and active sets depend on the selection alone and are kept; a proof for another W of the same
-run costs a few milliseconds.
+run costs a few milliseconds. `Prover` has the tube, the cone and the loss level of gradient
+descent, `PowerProver` the power cone of mirror descent; `prover_for` chooses between them. Where
+there is no proof, `Blocked` says what blocks it: a row without margin, a row that pulls the wrong
+way, the step, or an inequality, and about which norm of W would do.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from attsvm.theory.convergence.tube import StepBound, drift_of, float_steps
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import Optimizer, is_listed
 
-# Rounding errors of this many steps are asked to be covered where the proof has room for them.
+# Rounding errors of this many steps are covered where the inequalities allow it.
 COVERED = 1e6
 # Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
 LARGEST = 8e6
@@ -168,7 +171,7 @@ class Prover:
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
+        """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
         alpha = self.selected(W)
         at = self.geometry(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
@@ -201,7 +204,7 @@ class Prover:
         if best is None:
             return None
         found, j = best
-        # The same with the rounding errors of many steps, where there is room for them.
+        # The same with the rounding errors of many steps, where the inequality still holds.
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (float(np.linalg.norm(W)) + COVERED * float(found.h[j]) / 2)
         covered = StepBound(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
@@ -308,7 +311,7 @@ def whole_log2(unit: float) -> int:
 
 
 def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
-    """What the direction stands on: the rows with multipliers, and the axis unless it is exact."""
+    """The rows with multipliers that give the direction, and the axis unless it is exact."""
     axis = at.axis
     if axis is None:
         return {}
@@ -483,7 +486,7 @@ class PowerProver(Prover):
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
+        """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
         alpha = self.selected(W)
         at = self.geometry(alpha)
         if at.rows is None or at.axis is None:
@@ -579,7 +582,7 @@ def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
     gradient (plain) or of dual length lr, in the dual variable of ‖x‖_P^P/P.
 
     Raises Unsupported for every other optimizer: a ridge or decay changes the steps, and what an
-    optimizer of one's own declares of its steps is not proved.
+    custom optimizer declares of its steps is not proved.
     """
     declared = optimizer.dual if optimizer.fused is None else (2.0, optimizer.fused == "gd")
     if declared is None or optimizer.ridge or not is_listed(optimizer):

@@ -291,10 +291,10 @@ class TokenPull:
         out = []
         low = self.gap.lo - below[..., self.owner]
         high = self.gap.hi + over[..., self.owner]
-        for room, sign in ((low, -1.0), (high, 1.0)):
+        for bound, sign in ((low, -1.0), (high, 1.0)):
             far, near = most[..., self.owner], least[..., self.owner]
             near = near / (1 + o[..., self.owner])
-            value = room * np.where((room > 0) == (sign > 0), far, near)
+            value = bound * np.where((bound > 0) == (sign > 0), far, near)
             value = value + sign * (32 + len(self.owner)) * _U * np.abs(value)
             out.append(added(value / n, self.group, e.shape))
         return out[0], out[1]

@@ -99,7 +99,7 @@ def measure(
     length = (tail + (h / float(N.lo))[:, None]) * _GROW
     Pi = (total(b * across * length) + drift * (1 + h / float(N.lo))) * _GROW
     Theta = total(theta * length)
-    room = down(1 - beta)
+    left = down(1 - beta)
     smooth = np.full(len(D), frame.smooth)
     times = 1.0
     if mode == "B":
@@ -108,24 +108,24 @@ def measure(
         Theta = np.zeros(len(D))
         # L_D takes longest: only where the rest of the inequality can hold.
         with np.errstate(divide="ignore", invalid="ignore"):
-            least = up(here.distance.hi**2) + float(square.hi) / room * 2 * D * Pi
+            least = up(here.distance.hi**2) + float(square.hi) / left * 2 * D * Pi
             can = (beta < 1) & (least <= D * D) & (margin.lo > 0).all(axis=1)
         smooth[can] = np.minimum(smooth[can], _local(frame, D[can], theta))
         times = 2.0
     stiff = up(h * float(N.hi) * smooth * _GROW)
     with np.errstate(divide="ignore", invalid="ignore"):
-        omega = np.where(stiff > 0, times * room / np.where(stiff > 0, stiff, 1.0) - 1, 1e6)
+        omega = np.where(stiff > 0, times * left / np.where(stiff > 0, stiff, 1.0) - 1, 1e6)
         omega = np.minimum(omega * (1 - 1e-12), 1e6)
-        shaken = h * float(N.hi) / room * (1 + 1 / omega) * pi * Pi
+        shaken = h * float(N.hi) / left * (1 + 1 / omega) * pi * Pi
         need = (
             up(here.distance.hi**2)
-            + float(square.hi) / room * (2 * Theta + 2 * D * Pi + shaken) * _GROW
+            + float(square.hi) / left * (2 * Theta + 2 * D * Pi + shaken) * _GROW
         )
         need = up((need + 2 * D * steps.errors + steps.errors**2) * _GROW)
         fits = (
             (beta < 1)
             & (omega > 0)
-            & ((1 + omega) * stiff * _GROW <= times * room)
+            & ((1 + omega) * stiff * _GROW <= times * left)
             & (need <= down(D * D))
             & (margin.lo > 0).all(axis=1)
             & good[active.C].all()
@@ -138,12 +138,12 @@ def measure(
 def widest(
     frame: TubeFrame, here: Position, steps: StepBound, D: Floats
 ) -> tuple[TubeConstants, int] | None:
-    """The tube with the most room among the radii, in mode A if one fits, else in mode B."""
+    """The tube whose inequality holds by most among the radii, in mode A if one fits, else in mode B."""
     for mode in "AB":
         found = measure(frame, here, steps, D, mode)
         if found.fits.any():
-            room = np.where(found.fits, found.need / found.D**2, np.inf)
-            j = int(found.fits.argmax()) if room[found.fits.argmax()] < 0.9 else int(room.argmin())
+            ratio = np.where(found.fits, found.need / found.D**2, np.inf)
+            j = int(found.fits.argmax()) if ratio[found.fits.argmax()] < 0.9 else int(ratio.argmin())
             return found, j
     return None
 
@@ -193,8 +193,8 @@ def radii(frame: TubeFrame, here: Position) -> Floats:
     least = float(here.distance.hi)
     if not most > least:
         return np.empty(0)
-    room = (most - least) * 0.98
-    return up(least + np.geomspace(min(1e-3 * (0.1 + least), 0.1 * room), room, _RADII))
+    width = (most - least) * 0.98
+    return up(least + np.geomspace(min(1e-3 * (0.1 + least), 0.1 * width), width, _RADII))
 
 
 def _local(frame: TubeFrame, D: Floats, theta: Floats) -> Floats:
@@ -269,6 +269,6 @@ def float_steps(tokens: Tokens, frame: TubeFrame, W: Floats, h: float, errors: f
     drift, R = drift_of(tokens, frame, W, h), float(np.linalg.norm(W))
     if errors <= 0:
         return 0
-    room = errors / drift
-    steps = room / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * room)) / h
+    allowed = errors / drift
+    steps = allowed / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * allowed)) / h
     return int(min(max(steps * (1 - 2.0**-40), 0.0), 1e15))
