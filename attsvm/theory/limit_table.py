@@ -190,38 +190,38 @@ _TWO_ADAM = LimitRow(
 )
 
 # fmt: off
-TABLE: dict[tuple[str, str], LimitRow] = {
-    ("prompt", "gd"): _GD, ("prompt", "ngd"): _NGD_PROMPT, ("prompt", "polyak"): _NGD_PROMPT,
-    ("prompt", "mirror"): _LP, ("prompt", "nmirror"): _LP_NORMALIZED, ("prompt", "sign"): _SIGN,
-    ("prompt", "signum"): _SIGN, ("prompt", "spectral"): _SPECTRAL, ("prompt", "muon"): _SPECTRAL,
-    ("prompt", "adam"): _ADAM_MAX, ("prompt", "path"): _BALL,
-    ("weight", "gd"): _GD, ("weight", "ngd"): _NGD, ("weight", "polyak"): _NGD,
-    ("weight", "mirror"): _LP, ("weight", "nmirror"): _LP_NORMALIZED, ("weight", "sign"): _SIGN,
-    ("weight", "signum"): _SIGN, ("weight", "spectral"): _SPECTRAL, ("weight", "muon"): _SPECTRAL,
-    ("weight", "adam"): _ADAM_MAX, ("weight", "path"): _BALL,
-    ("factored", "gd"): _NUCLEAR, ("factored", "ngd"): _NUCLEAR_NORMALIZED,
-    ("factored", "polyak"): _NUCLEAR_NORMALIZED, ("factored", "mirror"): _FACTORED_OPEN,
-    ("factored", "nmirror"): _FACTORED_OPEN, ("factored", "sign"): _FACTORED_SIGN,
-    ("factored", "signum"): _FACTORED_SIGN, ("factored", "spectral"): _FACTORED_SPECTRAL,
-    ("factored", "muon"): _FACTORED_SPECTRAL, ("factored", "adam"): _FACTORED_OPEN,
-    ("factored", "path"): _NUCLEAR_PATH,
-    ("joint-prompt", "gd"): _JOINT_GD, ("joint-prompt", "ngd"): _JOINT_GD,
-    ("joint-prompt", "polyak"): _JOINT_GD, ("joint-prompt", "mirror"): _JOINT_LP,
-    ("joint-prompt", "nmirror"): _JOINT_LP, ("joint-prompt", "sign"): _JOINT_SIGN,
-    ("joint-prompt", "signum"): _JOINT_SIGN, ("joint-prompt", "spectral"): _JOINT_SPECTRAL,
-    ("joint-prompt", "muon"): _JOINT_SPECTRAL, ("joint-prompt", "adam"): _JOINT_ADAM,
-    ("joint-prompt", "path"): _JOINT_GD,
-    ("joint-weight", "gd"): _JOINT_LP_2, ("joint-weight", "ngd"): _JOINT_NGD,
-    ("joint-weight", "polyak"): _JOINT_LP_2, ("joint-weight", "mirror"): _JOINT_LP,
-    ("joint-weight", "nmirror"): _JOINT_LP, ("joint-weight", "sign"): _JOINT_SIGN,
-    ("joint-weight", "signum"): _JOINT_SIGN, ("joint-weight", "spectral"): _JOINT_SPECTRAL,
-    ("joint-weight", "muon"): _JOINT_SPECTRAL, ("joint-weight", "adam"): _JOINT_ADAM,
-    ("joint-weight", "path"): _JOINT_LP_2,
-    ("next-token", "gd"): _TWO_PLAIN, ("next-token", "ngd"): _TWO_STAGES,
-    ("next-token", "polyak"): _TWO_PLAIN, ("next-token", "mirror"): _TWO_LP,
-    ("next-token", "nmirror"): _TWO_LP, ("next-token", "sign"): _TWO_SIGN,
-    ("next-token", "signum"): _TWO_SIGN, ("next-token", "spectral"): _TWO_SPECTRAL,
-    ("next-token", "muon"): _TWO_SPECTRAL, ("next-token", "adam"): _TWO_ADAM,
-    ("next-token", "path"): _TWO_PLAIN,
+# The families of one row are named together: signum as sign, muon as spectral descent.
+_ROWS: dict[str, dict[str, LimitRow]] = {
+    "prompt": {
+        "gd": _GD, "ngd polyak": _NGD_PROMPT, "mirror": _LP, "nmirror": _LP_NORMALIZED,
+        "sign signum": _SIGN, "spectral muon": _SPECTRAL, "adam": _ADAM_MAX, "path": _BALL,
+    },
+    "weight": {
+        "gd": _GD, "ngd polyak": _NGD, "mirror": _LP, "nmirror": _LP_NORMALIZED,
+        "sign signum": _SIGN, "spectral muon": _SPECTRAL, "adam": _ADAM_MAX, "path": _BALL,
+    },
+    "factored": {
+        "gd": _NUCLEAR, "ngd polyak": _NUCLEAR_NORMALIZED, "mirror nmirror": _FACTORED_OPEN,
+        "sign signum": _FACTORED_SIGN, "spectral muon": _FACTORED_SPECTRAL,
+        "adam": _FACTORED_OPEN, "path": _NUCLEAR_PATH,
+    },
+    "joint-prompt": {
+        "gd ngd polyak path": _JOINT_GD, "mirror nmirror": _JOINT_LP, "sign signum": _JOINT_SIGN,
+        "spectral muon": _JOINT_SPECTRAL, "adam": _JOINT_ADAM,
+    },
+    "joint-weight": {
+        "ngd": _JOINT_NGD, "gd polyak path": _JOINT_LP_2, "mirror nmirror": _JOINT_LP,
+        "sign signum": _JOINT_SIGN, "spectral muon": _JOINT_SPECTRAL, "adam": _JOINT_ADAM,
+    },
+    "next-token": {
+        "ngd": _TWO_STAGES, "gd polyak path": _TWO_PLAIN, "mirror nmirror": _TWO_LP,
+        "sign signum": _TWO_SIGN, "spectral muon": _TWO_SPECTRAL, "adam": _TWO_ADAM,
+    },
 }
 # fmt: on
+TABLE: dict[tuple[str, str], LimitRow] = {
+    (model, family): row
+    for model, rows in _ROWS.items()
+    for families, row in rows.items()
+    for family in families.split()
+}

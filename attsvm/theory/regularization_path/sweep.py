@@ -53,11 +53,11 @@ STEPS = 40
 # Selections that one radius hands over to the minimiser.
 ENDS = 3
 # The numbers that a batch of scouts may hold in its keys; larger data get fewer scouts.
-ROOM = 4_000_000
+LARGEST = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Scouts:
+class Multistart:
     """Where scouts start: directions (B, d, dq) of low selections, and how many random ones.
 
     sure: a log of the excess loss; every W below it leads with the best token of each input, so
@@ -69,9 +69,9 @@ class Scouts:
     sure: float
 
     @classmethod
-    def of(cls, tokens: Tokens, task: BallTask, count: int) -> Scouts:
+    def of(cls, tokens: Tokens, task: BallTask, count: int) -> Multistart:
         """Up to `count` directions of selections of least loss, and as many random ones."""
-        fit = min(count, ROOM // max(task.batch.keys.size, 1) // 2)
+        fit = min(count, LARGEST // max(task.batch.keys.size, 1) // 2)
         none = np.zeros((0, *task.batch.shape))
         held = task.factored or task.cone is not None
         if fit < 1 or held or not isinstance(task.head, Linear) or not task.head.v.any():
@@ -272,16 +272,16 @@ def points_along(
     ]
     if not first and not extra:
         raise BadTokens("there is no start: no certified direction, and starts is 0")
-    scouting = Scouts.of(setting.tokens, task, 0 if second is not None else scouts)
+    multistart = Multistart.of(setting.tokens, task, 0 if second is not None else scouts)
     points: list[Point] = []
     for k, R in enumerate(grid):
         r = np.nan if second is None else float(second(float(R)))
         ends = [_solve(setting, p, float(R), r) for p in first + extra]
         best = lowest(task, ends)
         # Then the best tokens lead in every ball from here on, and one start is enough.
-        sure = task.excess is not None and best.value < scouting.sure
+        sure = task.excess is not None and best.value < multistart.sure
         if not sure:
-            for x in scouting.ends(task, float(R), [p.x for p in ends], draw):
+            for x in multistart.ends(task, float(R), [p.x for p in ends], draw):
                 if _is_new(task, x, ends):
                     ends.append(_solve(setting, Point(x, best.v, "scout"), float(R), r))
         if points and task.cone is None and second is None:
