@@ -267,7 +267,7 @@ def test_mirror_descent_on_sentences():
     data = attsvm.Sentences.of(realizable(6, 3, 6, 0, query_count=2))
     lesson = lesson_of(data, "mass")
     made = _prover(lesson, "nmirror:1.75", 0.1)
-    direction = made.power_ground(optimal(lesson)).direction
+    direction = made.geometry(optimal(lesson)).direction
     proof = attsvm.proof_of_convergence(
         data, 3e3 * direction, readout="mass", optimizer="nmirror:1.75", lr=0.1
     )
