@@ -240,13 +240,34 @@ def compare(
     progress: Progress | None = None,
     **more: Any,
 ) -> Comparison:
-    """The Comparison of every model trained by every optimizer with every step size.
+    """Train every model by every optimizer with every step size, and compare the runs.
 
-    head: as in `train`; models that train their own are not given it. norms: those to compare in;
-    all without an exponent, and those that theory names for a run, unless given. more: what else
-    `train` takes (loss, seed, init, width, schedule, decay, options), the same for all runs. An
-    optimizer that cannot train a model is named in the result, and the others go on.
+    An optimizer that cannot train a model is named in the result, and the others go on.
 
+    Parameters
+    ----------
+    tokens : Tokens
+        One instance with labels.
+    optimizers, lrs, models : list
+        All combinations are trained.
+    head : array (d,) or Head, optional
+        As in `train`; models that train their own are not given it.
+    steps : int, default: 1000
+    norms : list of str, optional
+        Norms to compare in; by default all without an exponent, and those that theory names for a
+        run.
+    progress : function, optional
+        Called with the share done.
+    **more
+        What else `train` takes (loss, seed, init, width, schedule, decay, options), the same for
+        all runs.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> both = attsvm.compare(

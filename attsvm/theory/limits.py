@@ -452,16 +452,29 @@ def predict(
     head: Any = None,
     loss: str | Loss = "logistic",
 ) -> Limit:
-    """The Limit of training this model by this optimizer.
+    """Predict the limit of training a model by an optimizer.
 
-    model: prompt, weight, factored, joint-prompt, joint-weight or next-token. optimizer: gd, ngd,
-    polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
-    regularization path. Of a custom model or optimizer nothing is known, unless the
-    optimizer names in `limit` one that it stands for; then that is a conjecture at best.
+    Parameters
+    ----------
+    model : str or Model
+        prompt, weight, factored, joint-prompt, joint-weight or next-token.
+    optimizer : str or Optimizer
+        gd, ngd, polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
+        regularization path. Nothing is known of a custom model or optimizer, unless the optimizer
+        names in `limit` a listed one that it stands for; then the limit is a conjecture at best.
+    tokens : Tokens or Sentences, optional
+        With tokens and head the premises that the data decide are checked. next-token takes
+        Sentences.
+    head : array (d,) or Head, optional
+        The prediction head; for the joint models it only names the best tokens.
+    loss : str or Loss, default: "logistic"
 
-    With tokens and head (a vector or a Head) the premises that the data decide are checked; for
-    the joint models the head only names the best tokens. next-token takes Sentences.
+    Returns
+    -------
+    Limit
 
+    Examples
+    --------
     >>> limit = predict("weight", "mirror:1.75")
     >>> limit.norm, limit.status
     ('l1.75', 'proved')

@@ -336,14 +336,30 @@ def local_optima(
     most: int = MOST,
     progress: Callable[[float], None] | None = None,
 ) -> Optima:
-    """All locally optimal selections of a small problem, each certified.
+    """Find all locally optimal selections of a small problem, each certified.
 
     Selections are walked input by input and a prefix for which the kernel finds no solution is cut:
     that is found in floats and not proved, unlike the verdicts on what is left. In Frobenius
     norm every feasible selection is solved by one kernel and only those without a clearly tight
     better neighbour are certified; in other norms every feasible selection is solved in turn.
-    `progress` is called with the share done. More than `most` selections are refused.
 
+    Parameters
+    ----------
+    tokens : Tokens
+    v : array (d,)
+        The prediction head.
+    norm : str or Norm, default: "frobenius"
+    most : int, default: 10,000,000
+        More selections than this are refused.
+    progress : function, optional
+        Called with the share done.
+
+    Returns
+    -------
+    Optima
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> [(alpha, verdict.kind) for alpha, verdict in attsvm.local_optima(tokens, [0.2, 0.7]).local]

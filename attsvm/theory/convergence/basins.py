@@ -126,11 +126,33 @@ def basin(
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> Basin:
-    """The certified basin of a selection: from which norm and angle on every start is held.
+    """Certify the basin of a selection: from which norm and angle on every start is held.
 
-    Raises NotConverged where nothing is: the selection is not locally optimal, or its tight rows
-    cannot be verified.
+    Parameters
+    ----------
+    tokens : Tokens
+    selection : Selection or array (n,)
+        The kept token of each input.
+    head : array (d,) or Head
+        The linear prediction head.
+    optimizer : str or Optimizer, default: "ngd"
+        gd or ngd.
+    lr : float, default: 0.1
+        The longest step.
+    loss : str or Loss, default: "logistic"
 
+    Returns
+    -------
+    Basin
+
+    Raises
+    ------
+    NotConverged
+        Where no start is held: the selection is not locally optimal, or its tight rows cannot be
+        verified.
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
