@@ -17,7 +17,7 @@ import pytest
 
 import attsvm
 from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.plotting.run import _STATE
 from attsvm.solvers import solve as front
 from attsvm.theory.outcome import State, _state

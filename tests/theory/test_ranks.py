@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attsvm import Certificate, Problem, Selection, Tokens, certify, solve
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.norms import norm_of
 from attsvm.solvers import cvxpy_oracle as oracle
 

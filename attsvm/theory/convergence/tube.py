@@ -143,7 +143,11 @@ def widest(
         found = measure(frame, here, steps, D, mode)
         if found.fits.any():
             ratio = np.where(found.fits, found.need / found.D**2, np.inf)
-            j = int(found.fits.argmax()) if ratio[found.fits.argmax()] < 0.9 else int(ratio.argmin())
+            j = (
+                int(found.fits.argmax())
+                if ratio[found.fits.argmax()] < 0.9
+                else int(ratio.argmin())
+            )
             return found, j
     return None
 
