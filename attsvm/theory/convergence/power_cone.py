@@ -5,7 +5,8 @@ With the dual variable Y = sign(W)|W|^(p−1) and 1/p + 1/q = 1, the cosine is
     c_p(W) = ⟨Y, W̃⟩ / (‖Y‖_q ‖W̃‖_p),
 
 and K = {c_p ≥ 1 − u, ‖W‖_p ≥ R} is kept by all steps of dual length at most h along the gradient
-if `slope` ≥ `turn` below; then c_p tends to 1. With w = W̃/‖W̃‖_p and x = W/‖W‖_p, 1 − c_p(W) = Σ_j d(w_j, x_j), where
+if `slope` ≥ `turn` below; then c_p tends to 1. With w = W̃/‖W̃‖_p and x = W/‖W‖_p,
+1 − c_p(W) = Σ_j d(w_j, x_j), where
 
     d(w, x) = |w|^p/p + |x|^p/q − w sign(x)|x|^(p−1)        ≥ 0 (Young),
 

@@ -138,17 +138,13 @@ def measure(
 def widest(
     frame: TubeFrame, here: Position, steps: StepBound, D: Floats
 ) -> tuple[TubeConstants, int] | None:
-    """The tube whose inequality holds by most among the radii, in mode A if one fits, else in mode B."""
+    """The radius whose inequality holds by most, in mode A if one fits, else in mode B."""
     for mode in "AB":
         found = measure(frame, here, steps, D, mode)
         if found.fits.any():
             ratio = np.where(found.fits, found.need / found.D**2, np.inf)
-            j = (
-                int(found.fits.argmax())
-                if ratio[found.fits.argmax()] < 0.9
-                else int(ratio.argmin())
-            )
-            return found, j
+            first = int(found.fits.argmax())
+            return found, first if ratio[first] < 0.9 else int(ratio.argmin())
     return None
 
 
