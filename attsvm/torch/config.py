@@ -104,11 +104,10 @@ class TrainConfig:
                 raise Unsupported(
                     f"{name} is {shown(getattr(self, name))}: it is {' or '.join(known)}"
                 )
-        limits = [(name, 1, math.inf, "at least 1") for name in _AT_LEAST_ONE]
-        limits += [("seed", 0, 2**31 - 1, "at least 0 and below 2³¹")]
-        least = math.ulp(0.0)
+        least, limits = math.ulp(0.0), [("seed", 0.0, 2.0**31 - 1, "at least 0 and below 2³¹")]
+        limits += [(name, 1.0, math.inf, "at least 1") for name in _AT_LEAST_ONE]
         limits += [(name, least, math.inf, "above 0") for name in ("lr", "spread", "embedding_lr")]
-        limits += [("stop_accuracy", least, 1, "above 0 and at most 1")]
+        limits += [("stop_accuracy", least, 1.0, "above 0 and at most 1")]
         for name, low, high, said in limits:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -138,10 +137,11 @@ def _check_kind(name: str, annotation: str, value: Any) -> None:
     kind, _, optional = annotation.partition(" | ")
     if value is None and optional:
         return
+    types: tuple[type, ...]
     types, said = {
-        "str": (str, "a string"),
-        "bool": (bool, "true or false"),
-        "int": (int, "a whole number"),
+        "str": ((str,), "a string"),
+        "bool": ((bool,), "true or false"),
+        "int": ((int,), "a whole number"),
         "float": ((int, float), "a finite number"),
     }[kind]
     right = isinstance(value, types) and (kind == "bool" or not isinstance(value, bool))
