@@ -19,10 +19,10 @@ from attsvm.next_token.training.stages import Stages
 from attsvm.plotting import style
 from attsvm.plotting.style import Picture, check_format, finish, sheet, step_axis, write_figure
 from attsvm.theory import measures
-from attsvm.theory.comparison import Compared, Comparison
+from attsvm.theory.comparison import ComparedRun, Comparison
+from attsvm.theory.convergence.prove import Since
 from attsvm.theory.measures import bregman
 from attsvm.theory.outcome import DECIDED, Outcome
-from attsvm.theory.proofs import Since
 from attsvm.training.path import Path
 
 # Distances below this are rounding.
@@ -307,7 +307,7 @@ def _panels(count: int, look: str, curves: int) -> tuple[Picture, list[Axes]]:
     return figure, axes[:count]
 
 
-def _shares(ax: Axes, shown: list[tuple[int, Compared]], norm: str) -> None:
+def _shares(ax: Axes, shown: list[tuple[int, ComparedRun]], norm: str) -> None:
     lowest = 1.0
     for k, run in shown:
         if run.path is None:
@@ -323,7 +323,7 @@ def _shares(ax: Axes, shown: list[tuple[int, Compared]], norm: str) -> None:
     ax.set_ylabel("1 − margin share")
 
 
-def _direction(ax: Axes, shown: list[tuple[int, Compared]]) -> None:
+def _direction(ax: Axes, shown: list[tuple[int, ComparedRun]]) -> None:
     """Distance from the direction of the run's own limit, where that is unique."""
     lowest, left_out = 1.0, False
     for k, run in shown:
@@ -343,7 +343,7 @@ def _direction(ax: Axes, shown: list[tuple[int, Compared]]) -> None:
                 color=style.QUIET, fontsize="small")  # fmt: skip
 
 
-def _proofs(ax: Axes, shown: list[tuple[int, Compared]], names: list[str], last: int) -> None:
+def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], last: int) -> None:
     """A bar for each run from the step on from which it is proved to converge."""
     for row, (k, run) in enumerate(shown):
         end = None if run.path is None else int(run.path.steps[-1])
@@ -363,7 +363,7 @@ def _proofs(ax: Axes, shown: list[tuple[int, Compared]], names: list[str], last:
 
 
 def _legend(
-    figure: Figure, ax: Axes, shown: list[tuple[int, Compared]], names: list[str], look: str
+    figure: Figure, ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], look: str
 ) -> None:
     lines = [ax.plot([], [], linewidth=style.LINE * 1.6, **style.curve(k))[0] for k, _ in shown]
     labels = []

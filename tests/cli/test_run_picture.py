@@ -12,8 +12,8 @@ from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.plotting import style
 from attsvm.plotting.style import check_format
 from attsvm.plotting.training import run_figure
+from attsvm.theory.convergence.prove import proved_since
 from attsvm.theory.outcome import DECIDED, outcome
-from attsvm.theory.proofs import proved_since
 
 
 def tokens_of(arrays):
