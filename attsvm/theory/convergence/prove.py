@@ -55,7 +55,7 @@ def proof_of_convergence(
     True
     """
     return prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss).prove(
-        checked_W(tokens, W)
+        check_W(tokens, W)
     )
 
 
@@ -123,7 +123,7 @@ def _size(lr: Any) -> float:
     return 0.0
 
 
-def checked_W(tokens: Tokens, W: Any) -> Floats:
+def check_W(tokens: Tokens, W: Any) -> Floats:
     """W as a finite float64 matrix (d, dq)."""
     shape = (int(tokens.keys.shape[2]), int(tokens.queries.shape[1]))
     array = numbers(detached(W), "W").astype(np.float64)

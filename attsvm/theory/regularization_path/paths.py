@@ -33,7 +33,7 @@ from attsvm.theory.regularization_path.ball import (
     ROUNDING,
     BallTask,
     Objective,
-    aimed,
+    aim,
     descend,
     normal_of,
     polish,
@@ -205,7 +205,7 @@ def record_of(setting: Setting, grid: Floats, points: list[Point]) -> RegPath:
     tokens, task, target = setting.tokens, setting.task, setting.target
     extra, second = setting.extra, setting.second
     joint = second is not None
-    tasks = [aimed(tokens, task, p.v) if joint else task for p in points]
+    tasks = [aim(tokens, task, p.v) if joint else task for p in points]
     W = np.stack([task.matrix(p.x) for p in points])
     blocks = [task.blocks(p.x) for p in points]
     weights = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
@@ -282,7 +282,7 @@ def penalty_path(
     return record_of(setting, np.array([_radius(task, p.x) for p in found]), found)
 
 
-def priced(task: BallTask, log_penalty: float) -> Objective:
+def penalize(task: BallTask, log_penalty: float) -> Objective:
     """The objective at x: log(L − infimum + λ‖x‖²/2) and its slope.
 
     Where the excess may change sign, the task's ± log(1 + |·| e^shift) of it; L + λ‖x‖²/2 itself
@@ -312,7 +312,7 @@ def priced(task: BallTask, log_penalty: float) -> Objective:
 
 def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
     """The lowest of the penalised minimisers that the starts lead to."""
-    objective = priced(task, log_penalty)
+    objective = penalize(task, log_penalty)
 
     def wanted(x: Floats) -> Floats:
         """Where the slope of λ‖·‖²/2 balances the loss's slope at x."""
@@ -343,7 +343,7 @@ def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
 def _starts(task: BallTask, log_penalty: float, balls: list[Point]) -> list[Point]:
     """The balls' minimisers at each local minimum over the radii and next to it, where another
     branch may begin; and the point that the slope at 0 leads to, if it is smaller than all."""
-    objective = priced(task, log_penalty)
+    objective = penalize(task, log_penalty)
     values = np.array([objective(p.x)[0] for p in balls])
     left, right = np.append(np.inf, values[:-1]), np.append(values[1:], np.inf)
     low = np.flatnonzero((values <= left) & (values <= right)).tolist()
