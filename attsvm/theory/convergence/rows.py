@@ -76,6 +76,10 @@ class Rows:
         """(input, token) of row k."""
         return int(self.inputs[k]), int(self.places[k])
 
+    def describe(self, k: int) -> str:
+        """Row k in words."""
+        return f"token {int(self.places[k])} of input {int(self.inputs[k])}"
+
     def names(self, index: Ints) -> Ints:
         """(input, token) of rows (j, 2)."""
         return np.stack([self.inputs[index], self.places[index]], axis=1).astype(np.int64)
