@@ -68,10 +68,24 @@ def proofs_of_convergence(
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> list[ConvergenceProof]:
-    """The proof of each of B instances, as in `proof_of_convergence`.
+    """Prove convergence for each of B instances, as `proof_of_convergence` does for one.
 
-    W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
+    Parameters
+    ----------
+    tokens : sequence of Tokens
+    W : array (B, d, dq)
+        Or prompts (B, d).
+    head : array (d,) or (B, d)
+        One linear prediction head for all instances, or one each.
+    optimizer, lr, loss
+        As in `proof_of_convergence`.
 
+    Returns
+    -------
+    list of ConvergenceProof
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> W = [[0.0, 30.0], [30.0, 0.0]]  # two prompts

@@ -146,20 +146,47 @@ def regpath(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> RegPath:
-    """The RegPath of least losses in balls of the given radii, smallest first.
+    """Minimise the loss in balls of growing radii, smallest first.
 
-    norm: "frobenius" (default) or "lP"; "nuclear" (the only one) for the factored model. radii:
-    increasing; 13 from the least norm of the target to 10⁴ times it unless given. second: r(R) of
-    the joint models, which need it: the limit of W depends on it. keep: the tokens of the target;
-    the best ones under a linear head unless given, needed by joint models. starts: random starts
-    at the first radius, each followed to the last one. scouts: under a linear head, so many
-    selections of least loss, and as many random directions, are tried at each radius in one batch,
-    and the best three minimised from. local: a Certificate or matrix; then W
-    stays in the cone of cosine at least 1 − `cone` with it, on the sphere of radius R; a path that
-    ends at that cosine is held by the cone, and the residual says nothing. The theorems hold for
-    a small enough cone: margins of better tokens must stay above the tight ones inside it. width:
-    columns of the factors.
+    Parameters
+    ----------
+    tokens : Tokens
+    model : str or Model, default: "weight"
+    norm : str or Norm, optional
+        "frobenius" (default) or "lP"; "nuclear" (the only one) for the factored model.
+    head : array (d,) or Head, optional
+        The prediction head; joint models train it.
+    loss : str or Loss, default: "logistic"
+    radii : array (R,), optional
+        Increasing; by default 13 from the least norm of the target to 10⁴ times it.
+    second : function, optional
+        r(R) of the joint models, which need it: the limit of W depends on it.
+    keep : Selection or array, optional
+        The tokens of the target: by default the best ones under a linear head; joint models need
+        it.
+    starts : int, default: 4
+        Random starts at the first radius, each followed to the last one.
+    scouts : int, default: 32
+        Under a linear head, so many selections of least loss, and as many random directions, are
+        tried at each radius in one batch; the best three are minimised from.
+    local : Certificate or array, optional
+        W stays in the cone of cosine at least 1 − `cone` with this matrix, on the sphere of radius
+        R. A path that ends at that cosine is held by the cone, and the residual says nothing. The
+        theorems hold for a small enough cone: margins of better tokens must stay above the tight
+        ones inside it.
+    cone : float, default: 1e-3
+    width : int, optional
+        Columns of the factors.
+    seed : int, default: 0
+    progress : function, optional
+        Called with the share done.
 
+    Returns
+    -------
+    RegPath
+
+    Examples
+    --------
     >>> import attsvm
     >>> from attsvm.datasets import EXAMPLES
     >>> a = EXAMPLES["single-input-global"]()
