@@ -41,19 +41,7 @@ def proof_of_convergence(
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> ConvergenceProof:
-    """A proof that training from W never changes its selection and tends to the max-margin
-    direction, or what blocks it.
-
-    W: (d, dq), or a prompt (d,). head: the linear head v. optimizer: "ngd" (any steps along the
-    gradient of length at most lr whose lengths add up to infinity), "gd", "nmirror:P" (likewise, in
-    the dual norm) or "mirror:P". The proof is of the exact iteration; `float_steps` says how far it
-    covers one in floats. Every inequality is checked in interval arithmetic.
-
-    >>> import numpy as np, attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
-    True
-    """
+    """The proof for one W, or what blocks it; `attsvm.proof_of_convergence` takes sentences too."""
     return prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss).prove(
         check_W(tokens, W)
     )
