@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.sentences import Sentences
 from attsvm.norms import Norm
 from attsvm.problem.tokens import Tokens
-from attsvm.training.loop import Progress, Stop
+from attsvm.training.loop import Stop
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike

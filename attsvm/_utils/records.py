@@ -6,7 +6,7 @@ import errno
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from attsvm._utils.files import beside
 from attsvm.errors import BadTokens
 
-Say = Callable[[str], None]
 # Digits of a whole number in a file, and how deep its tables may lie inside each other.
 _DIGITS, _DEPTH = 40, 40
 

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.training.loop import Progress, check_moving
+from attsvm._utils.progress import Progress
+from attsvm.training.loop import check_moving
 from attsvm.training.models.gradient.steps import Log, State, Steps
 from attsvm.training.optimizers import Schedule
 from attsvm.training.optimizers.optimizer import Blocks

@@ -12,6 +12,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
+from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.models.model import Evaluation, log_norm
@@ -24,9 +25,8 @@ from attsvm.training.record import Record, grid
 _SMALL = 1e8
 
 Stop = Callable[[int, Blocks, Evaluation], bool]
-Progress = Callable[[float], None]
 # (parameters, schedule, record, first step, last step, progress) -> (parameters, step reached).
-Ahead = Callable[[Blocks, Schedule, Record, int, int, "Progress | None"], tuple[Blocks, int]]
+Ahead = Callable[[Blocks, Schedule, Record, int, int, Progress | None], tuple[Blocks, int]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attsvm._utils.expected import function, whole
+from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
 from attsvm.training.arguments import chosen, instances
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.loop import Progress, Stop, Task, run
+from attsvm.training.loop import Stop, Task, run
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike

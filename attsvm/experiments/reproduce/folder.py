@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.records import Say, disk_space, parsed_json, write_json
+from attsvm._utils.progress import Progress
+from attsvm._utils.records import disk_space, parsed_json, write_json
 from attsvm.errors import BadTokens
 
 # The layout of the folder; a folder of another layout is not touched.
@@ -77,7 +78,7 @@ def opened(folder: Path) -> Path:
     return folder
 
 
-def read_record(file: Path, say: Say) -> Record | None:
+def read_record(file: Path, say: Progress) -> Record | None:
     """The record in this file; None when there is none. A broken one is kept aside and named."""
     if not file.exists():
         return None
@@ -91,7 +92,7 @@ def read_record(file: Path, say: Say) -> Record | None:
     return None
 
 
-def gather(folder: Path, ids: Iterable[str], say: Say) -> list[Record]:
+def gather(folder: Path, ids: Iterable[str], say: Progress) -> list[Record]:
     """The records on file in the order of the ids, then those of claims from outside the package.
 
     results.json is written from them.
@@ -153,7 +154,7 @@ def _whole(record: Any) -> bool:
     return isinstance(numbers, list) and all(isinstance(row, dict) for row in numbers)
 
 
-def set_aside(file: Path, say: Say) -> None:
+def set_aside(file: Path, say: Progress) -> None:
     """Move a broken file out of the way, its content kept, and say so."""
     if file.exists():
         kept = file.with_name(f"{file.name}.broken")

@@ -16,6 +16,7 @@ import numpy as np
 
 from attsvm._utils.expected import function, positive, shown
 from attsvm._utils.expected import listed as items
+from attsvm._utils.progress import Progress
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import NORMS, norm_of
@@ -28,7 +29,6 @@ from attsvm.theory.comparison.runs import Compared, Comparison
 from attsvm.theory.outcome import Outcome, outcome
 from attsvm.theory.proofs import proved_since
 from attsvm.training.arguments import plain_options
-from attsvm.training.loop import Progress
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
 from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path

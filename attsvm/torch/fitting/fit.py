@@ -41,9 +41,6 @@ class Moment(NamedTuple):
     record: Record | None
 
 
-Watch = Callable[[Moment], None]
-
-
 def data_of(
     plan: Plan, *, file: str | Path | None = None, data_dir: str | Path | None = None
 ) -> Labelled:
@@ -83,7 +80,7 @@ def fitted(
     *,
     folder: str | Path | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    watch: Callable[[Moment], None] | None = None,
 ) -> Fit:
     """A network trained by the plan; the same bits for the same plan and data, on one thread.
 
@@ -162,7 +159,9 @@ def network_of(plan: Plan, data: Labelled, given: Encoded) -> Network:
 class _Run:
     """A state that is carried on stretch by stretch; an epoch has as many as it has records."""
 
-    def __init__(self, plan: Plan, given: Encoded, state: State, watch: Watch | None) -> None:
+    def __init__(
+        self, plan: Plan, given: Encoded, state: State, watch: Callable[[Moment], None] | None
+    ) -> None:
         self.plan, self.given, self.state, self.watch = plan, given, state, watch
         self.per_epoch = math.ceil(len(given.train) / plan.batch)
         if plan.records > self.per_epoch:
