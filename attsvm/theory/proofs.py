@@ -23,7 +23,7 @@ from attsvm.training.heads import Head, Linear
 from attsvm.training.models import MODELS
 from attsvm.training.models.model import Evaluation, Model
 from attsvm.training.optimizers.optimizer import Blocks
-from attsvm.training.optimizers.steps.schedules import SCHEDULES
+from attsvm.training.optimizers.steps import SCHEDULES
 from attsvm.training.path import Path, recorded
 
 # Attention below this on some top token: no proof is tried, none of the theorems reaches so far.

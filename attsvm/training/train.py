@@ -9,9 +9,8 @@ from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
-from attsvm.training.arguments import chosen, instances
-from attsvm.training.config import OptimizerConfig
-from attsvm.training.loop import Stop, Task, run
+from attsvm.training.config import OptimizerConfig, chosen, instances
+from attsvm.training.loop import Stop, TrainingTask, run
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike
@@ -66,7 +65,7 @@ def train(
     return run(task, descent, first, steps, start=start, stop=stop, progress=progress)
 
 
-def ending(start: Path, task: Task) -> Blocks:
+def ending(start: Path, task: TrainingTask) -> Blocks:
     """The parameters at the end of a path; raises BadTokens unless they fit the task."""
     if task.trace is not None and start.config.get("data", task.trace) != task.trace:
         raise BadTokens(

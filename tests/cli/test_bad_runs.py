@@ -10,8 +10,8 @@ import pytest
 from attsvm import train
 from attsvm.datasets import EXAMPLES
 from attsvm.problem.tokens import Tokens
+from attsvm.training.loop import COLUMNS
 from attsvm.training.path import Path
-from attsvm.training.record import COLUMNS
 from tests.cli.command import problem, refused, save
 
 PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()

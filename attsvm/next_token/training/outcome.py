@@ -39,7 +39,7 @@ from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.limits.premises import Case
 from attsvm.theory.measures import correlation
 from attsvm.training.config import pulled_back
-from attsvm.training.optimizers.steps.scaled import length
+from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path
 
 if TYPE_CHECKING:

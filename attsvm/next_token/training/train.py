@@ -9,8 +9,7 @@ from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
 from attsvm.next_token.sentences import Sentences, checked_sentences
 from attsvm.next_token.training.task import Lesson, sentence_task
-from attsvm.training.arguments import chosen
-from attsvm.training.config import OptimizerConfig
+from attsvm.training.config import OptimizerConfig, chosen
 from attsvm.training.loop import Stop, run
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.path import Path

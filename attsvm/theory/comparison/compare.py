@@ -28,7 +28,7 @@ from attsvm.theory import measures
 from attsvm.theory.comparison.runs import Compared, Comparison
 from attsvm.theory.outcome import Outcome, outcome
 from attsvm.theory.proofs import proved_since
-from attsvm.training.arguments import plain_options
+from attsvm.training.config import plain_options
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
 from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path

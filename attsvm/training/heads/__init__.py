@@ -11,8 +11,7 @@ from attsvm._utils.expected import shown
 from attsvm.errors import BadTokens
 from attsvm.training.heads.head import Head, check_head
 from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.quadratic import Quadratic
-from attsvm.training.heads.relu import Relu
+from attsvm.training.heads.nonlinear import Quadratic, Relu
 
 HEADS: dict[str, type[Head]] = {"linear": Linear, "relu": Relu, "quadratic": Quadratic}
 

@@ -6,15 +6,10 @@ from weakref import WeakSet
 
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.training.losses import exponential, linear, logistic, squared
 from attsvm.training.losses.loss import Loss, check_loss
+from attsvm.training.losses.margin import EXPONENTIAL, LINEAR, LOGISTIC, SQUARED
 
-LOSSES: dict[str, Loss] = {
-    "logistic": logistic.LOSS,
-    "exponential": exponential.LOSS,
-    "linear": linear.LOSS,
-    "squared": squared.LOSS,
-}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (LOGISTIC, EXPONENTIAL, LINEAR, SQUARED)}
 # Losses that are known to keep the contract.
 _FINE: WeakSet[Loss] = WeakSet(LOSSES.values())
 

@@ -14,10 +14,8 @@ from attsvm.errors import Unsupported
 from attsvm.training.heads import Head
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import Loss
-from attsvm.training.models.gradient.attention import Slopes, attend, pull
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.gradient.shortfall import residual, shortfalls
-from attsvm.training.models.gradient.terms import terms
+from attsvm.training.models.gradient.attention import Slopes, attend, pull, terms
+from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.wide import of_logs
 from attsvm.training.optimizers.optimizer import Blocks, Gradient

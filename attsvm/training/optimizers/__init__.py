@@ -11,33 +11,25 @@ from weakref import WeakSet
 
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers import (
-    adam,
-    gd,
-    mirror,
-    muon,
-    ngd,
-    nmirror,
-    polyak,
-    sign,
-    signum,
-    spectral,
-)
+from attsvm.training.optimizers.adam import adam
+from attsvm.training.optimizers.gradient_descent import gd, ngd, polyak
+from attsvm.training.optimizers.mirror import mirror, nmirror
 from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, Step, check_optimizer
-from attsvm.training.optimizers.steps.decay import with_decay
-from attsvm.training.optimizers.steps.schedules import Schedule, schedule_of
+from attsvm.training.optimizers.sign import sign, signum
+from attsvm.training.optimizers.spectral import muon, spectral
+from attsvm.training.optimizers.steps import Schedule, schedule_of, with_decay
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
-    "gd": gd.optimizer,
-    "ngd": ngd.optimizer,
-    "polyak": polyak.optimizer,
-    "mirror:P": mirror.optimizer,
-    "nmirror:P": nmirror.optimizer,
-    "sign": sign.optimizer,
-    "spectral": spectral.optimizer,
-    "signum": signum.optimizer,
-    "muon": muon.optimizer,
-    "adam": adam.optimizer,
+    "gd": gd,
+    "ngd": ngd,
+    "polyak": polyak,
+    "mirror:P": mirror,
+    "nmirror:P": nmirror,
+    "sign": sign,
+    "spectral": spectral,
+    "signum": signum,
+    "muon": muon,
+    "adam": adam,
 }
 
 

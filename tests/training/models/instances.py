@@ -4,8 +4,7 @@ import numpy as np
 
 from attsvm.training.heads import Head
 from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.quadratic import Quadratic
-from attsvm.training.heads.relu import Relu
+from attsvm.training.heads.nonlinear import Quadratic, Relu
 from attsvm.training.models import Model
 from attsvm.training.models.gradient.batch import Batch
 

@@ -3,8 +3,7 @@
 import mpmath as mp
 import numpy as np
 
-from attsvm.training.heads.quadratic import Quadratic
-from attsvm.training.heads.relu import Relu
+from attsvm.training.heads.nonlinear import Quadratic, Relu
 
 SLOPES = {
     "logistic": lambda x: -1 / (1 + mp.exp(x)),

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.quadratic import Quadratic
+from attsvm.training.heads.nonlinear import Quadratic
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient import attention, terms
