@@ -1,7 +1,6 @@
-"""train(), outcome() and proof_of_convergence(): tokens and sentences come in by the same door.
+"""train(), outcome() and proof_of_convergence(), each for Tokens and for Sentences.
 
-Each hands over to the room of its data, and refuses by name what belongs to the other. Rooms are
-loaded when they are entered.
+One check refuses the options of the other kind of data. What a call does not need is not imported.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.path import Path
-from attsvm.training.train import train as train_tokens
+from attsvm.training.train import train_tokens
 
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceOutcome
@@ -77,38 +76,37 @@ def train(
     >>> path.selection
     array([[0]])
     """
-    both: dict[str, Any] = {
-        "model": model,
-        "optimizer": optimizer,
-        "head": head,
-        "lr": lr,
-        "steps": steps,
-        "seed": seed,
-        "init": init,
-        "schedule": schedule,
-        "decay": decay,
-        "options": options,
-        "start": start,
-        "stop": stop,
-        "progress": progress,
-    }
-    of_sentences = {
-        "embedding": embedding,
-        "readout": readout,
-        "weights": weights,
-        "collocations": collocations,
-    }
-    given = {name: value for name, value in of_sentences.items() if value is not None}
+    own = _options_for(
+        tokens,
+        {"loss": loss, "width": width},
+        {
+            "embedding": embedding,
+            "readout": readout,
+            "weights": weights,
+            "collocations": collocations,
+        },
+    )
     if isinstance(tokens, Sentences):
-        if loss != "logistic" or width is not None:
-            name = "loss" if loss != "logistic" else "width"
-            raise Unsupported(f"{name} is for tokens: models of sentences have their own")
-        from attsvm.next_token.training.train import train as train_sentences
-
-        return train_sentences(tokens, **both, **given)
-    if given:
-        raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
-    return train_tokens(tokens, **both, loss=loss, width=width)
+        from attsvm.next_token.training.train import train as of_data
+    else:
+        of_data = train_tokens
+    return of_data(
+        tokens,
+        model=model,
+        optimizer=optimizer,
+        head=head,
+        lr=lr,
+        steps=steps,
+        seed=seed,
+        init=init,
+        schedule=schedule,
+        decay=decay,
+        options=options,
+        start=start,
+        stop=stop,
+        progress=progress,
+        **own,
+    )
 
 
 @overload
@@ -172,43 +170,29 @@ def outcome(
     >>> found.status, found.top_optimal
     ('optimal', 1.0)
     """
+    own = _options_for(
+        tokens,
+        {"instance": instance, "model": model, "optimizer": optimizer, "lr": lr, "loss": loss},
+        {"embedding": embedding},
+    )
+    from attsvm.next_token.training.stages import Stages as BothStages
+
     if isinstance(tokens, Sentences):
-        of_tokens: dict[str, Any] = {
-            "instance": instance or None,
-            "model": model,
-            "optimizer": optimizer,
-            "lr": lr,
-            "loss": None if loss == "logistic" else loss,
-        }
-        for name, given in of_tokens.items():
-            if given is not None:
-                raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
         from attsvm.next_token.training.outcome import sentence_outcome
         from attsvm.next_token.training.runs import SentenceRun
-        from attsvm.next_token.training.stages import Stages as BothStages
 
         if not isinstance(run, Path | BothStages):
-            raise BadTokens("of sentences an outcome is of a Path, or of both stages: give these")
-        read = SentenceRun.of(run, tokens, head, "orthonormal" if embedding is None else embedding)
+            raise BadTokens("run must be a Path of training on Sentences, or both stages")
+        read = SentenceRun.of(run, tokens, head, own.get("embedding", "orthonormal"))
         return sentence_outcome(read, norm=norm)
-    if embedding is not None:
-        raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
     from attsvm.theory import outcome as token_outcomes
     from attsvm.theory.ends import TrainingInfo
 
-    if not isinstance(run, Path):
-        from attsvm.next_token.training.stages import Stages as BothStages
-
-        if isinstance(run, BothStages):
-            raise BadTokens("two stages are compared with the Sentences they were trained on")
+    if isinstance(run, BothStages):
+        raise BadTokens("two stages are compared with the Sentences they were trained on")
+    info = TrainingInfo(optimizer, lr, loss)
     return token_outcomes.outcome(
-        run,
-        tokens,
-        head,
-        instance=instance,
-        norm=norm,
-        model=model,
-        told=TrainingInfo(optimizer, lr, loss),
+        run, tokens, head, instance=instance, norm=norm, model=model, told=info
     )
 
 
@@ -238,18 +222,37 @@ def proof_of_convergence(
     >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
     True
     """
-    of_sentences = {"embedding": embedding, "readout": readout, "weights": weights}
-    given = {name: value for name, value in of_sentences.items() if value is not None}
+    own = _options_for(
+        tokens,
+        {"loss": loss},
+        {"embedding": embedding, "readout": readout, "weights": weights},
+    )
     if isinstance(tokens, Sentences):
-        if loss != "logistic":
-            raise Unsupported("loss is for tokens: models of sentences have their own")
-        from attsvm.next_token.training import proofs
+        from attsvm.next_token.training.proofs import proof_of_convergence as of_data
+    else:
+        from attsvm.theory.convergence.prove import proof_of_convergence as of_data
+    return of_data(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
 
-        return proofs.proof_of_convergence(
-            tokens, W, head=head, optimizer=optimizer, lr=lr, **given
-        )
-    if given:
-        raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
-    from attsvm.theory.convergence import prove as front
 
-    return front.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, loss=loss)
+def _options_for(
+    data: Any, of_tokens: dict[str, Any], of_sentences: dict[str, Any]
+) -> dict[str, Any]:
+    """The options of this kind of data that differ from their defaults.
+
+    Raises Unsupported where an option of the other kind is given.
+    """
+    defaults = {"loss": "logistic", "instance": 0}
+
+    def given(options: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in options.items()
+            if not (value is None or (isinstance(value, str | int) and value == defaults.get(name)))
+        }
+
+    own, other, kind = given(of_tokens), given(of_sentences), "Sentences"
+    if isinstance(data, Sentences):
+        own, other, kind = other, own, "Tokens"
+    for name in other:
+        raise Unsupported(f"{name} is an option for {kind} only: leave it out")
+    return own

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.expected import expect, positive, shown, whole
-from attsvm.errors import BadTokens, Unsupported
-from attsvm.problem.tokens import Tokens
+from attsvm.errors import Unsupported
 from attsvm.training.optimizers import RuleLike, optimizer_of
 from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps import Schedule, schedule_of, with_decay
 from attsvm.training.path import Path
-
-
-def instances(tokens: Any) -> Tokens | Sequence[Tokens]:
-    """The tokens as they are; raises BadTokens unless they are one instance or several."""
-    if isinstance(tokens, Tokens):
-        return tokens
-    listed = list(tokens) if isinstance(tokens, (list, tuple)) else None
-    if listed is None or not all(isinstance(t, Tokens) for t in listed):
-        raise BadTokens("train needs Tokens, or a list of Tokens of one size: build Tokens(X, …)")
-    return listed
 
 
 def plain_options(options: Any) -> dict[str, Any]:
@@ -39,11 +28,11 @@ def plain_options(options: Any) -> dict[str, Any]:
     }
 
 
-def chosen(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
-    """The optimizer, the model and the loss of a run by family: names, or objects of one's own.
+def choose_parts(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
+    """The optimizer, the model and the loss of a run by family: names, or custom objects.
 
-    A run that goes on keeps its own. Of what was an object its path holds the name alone once it
-    has been saved, so the object is asked for again.
+    A continued run keeps its own. Of a custom object a saved path holds the name alone, so the
+    object must be given again.
     """
     if start is None:
         return dict(given)
@@ -58,19 +47,15 @@ def chosen(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
             out[family] = start.objects[family] if own is None else own
         else:
             raise Unsupported(
-                f"this run's {family} {name!r} is not at hand: give {family}=… "
-                f"(--{family} FILE.py:NAME)"
+                f"this run's {family} {name!r} is a custom object, which is not saved: give "
+                f"{family}=… (--{family} FILE.py:NAME)"
             )
-        if own is not None and (called := name_of(own)) not in (name, None):
+        called = getattr(own, "name", None)  # a function that makes an optimizer has none
+        if called not in (name, None):
             raise Unsupported(
                 f"this run's {family} is {name!r}, not {called!r}: give the one it was trained with"
             )
     return out
-
-
-def name_of(thing: Any) -> str | None:
-    """The name of an object of one's own; None for a function that makes one."""
-    return getattr(thing, "name", None)
 
 
 # What `words` says of every descent.
@@ -104,7 +89,7 @@ class OptimizerConfig:
     words: dict[str, Any]
 
     @classmethod
-    def asked(
+    def of(
         cls,
         optimizer: RuleLike,
         *,
@@ -115,7 +100,7 @@ class OptimizerConfig:
         seed: Any = 0,
         init: Any = "default",
     ) -> OptimizerConfig:
-        """The descent of these arguments of `train`, checked."""
+        """The configuration from these arguments of `train`, checked."""
         if not isinstance(init, (str, dict)):
             raise Unsupported(
                 f"init is {shown(init)}: give zero, normal:STD, uniform, or arrays by name"
@@ -125,9 +110,7 @@ class OptimizerConfig:
                 f"schedule is {shown(schedule)}: give a name or a function of the step"
             )
         if isinstance(optimizer, Optimizer):
-            optimizer_of(
-                optimizer, **plain_options(options)
-            )  # an optimizer that is made takes none
+            optimizer_of(optimizer, **plain_options(options))  # refuses options
         words = {
             "optimizer": optimizer,
             "lr": positive(lr, "lr"),
@@ -143,7 +126,7 @@ class OptimizerConfig:
     def again(
         cls, words: Mapping[str, Any], optimizer: RuleLike, schedule: str | Callable[[int], float]
     ) -> OptimizerConfig:
-        """The descent of a path's config, with its optimizer, and its schedule if a function.
+        """The configuration of a path, with its optimizer, and its schedule if a function.
 
         optimizer: the name in the config, or the object of that name.
         """

@@ -1,4 +1,4 @@
-"""The one training loop: evaluate, record, step; and the steps that a fused kernel takes ahead of it."""
+"""The training loop: evaluate, record, step; and the steps that a fused kernel takes before it."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Path(Table):
             return form
         found = self.objects.get("model") if model is None else model
         if found is None:
-            raise Unsupported(f"this run's model {name!r} is not at hand: give model=…")
+            raise Unsupported(f"this run's model {name!r} is a custom object, which is not saved: give model=…")
         if expect(found, Model, "model").name != name:
             raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
         return model_of(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -121,24 +121,20 @@ def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) 
 _CALL = 5e8
 
 
-class TokenSetting(NamedTuple):
-    """What is trained on tokens: names or objects; head: fixed, or the name of one to train."""
-
-    model: str | Model
-    loss: str | Loss
-    head: Any = None
-    width: int | None = None
-
-
 def token_task(
-    tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent: OptimizerConfig
+    tokens: Tokens | Sequence[Tokens],
+    given_model: str | Model,
+    given_loss: str | Loss,
+    given_head: Any,
+    width: int | None,
+    config: OptimizerConfig,
 ) -> TrainingTask:
-    """The task (1/n) Σ ℓ(y_i h(o_i)) on these instances."""
-    model, loss = model_of(setting.model), loss_of(setting.loss)
-    width = None if setting.width is None else whole(setting.width, "width", least=1)
+    """The task (1/n) Σ ℓ(y_i h(o_i)); given_head: a fixed one, or the name of one to train."""
+    model, loss = model_of(given_model), loss_of(given_loss)
+    width = None if width is None else whole(width, "width", least=1)
     batch = Batch.of(tokens)
-    head = _head(setting.head, model, batch)
-    named = setting.head if isinstance(setting.head, str) else None
+    head = _head(given_head, model, batch)
+    named = given_head if isinstance(given_head, str) else None
     facts = {
         "model": model.name,
         "loss": loss.name,
@@ -149,25 +145,19 @@ def token_task(
     if model.trains_head:
         model = with_head(model, named or "linear")
 
-    def begin(init: str | dict[str, Any], seed: int) -> Blocks:
-        return initial(model, batch, init, seed=seed, width=width)
+    def evaluate_at(params: Blocks, *, graded: bool = False) -> Evaluation:
+        return evaluate(model, params, batch, head, loss, graded=graded)
 
-    def loss_and_grad(params: Blocks) -> Evaluation:
-        return evaluate(model, params, batch, head, loss)
-
-    def graded(params: Blocks) -> Evaluation:
-        return evaluate(model, params, batch, head, loss, graded=True)
-
-    given = {"model": setting.model, "loss": setting.loss}
+    given = {"model": given_model, "loss": given_loss}
     return TrainingTask(
         size=batch.size,
         inputs=int(batch.keys.shape[1]),
         shapes=shapes_of(model, batch, width),
-        begin=begin,
-        loss_and_grad=loss_and_grad,
-        graded=graded,
+        begin=lambda init, seed: initial(model, batch, init, seed=seed, width=width),
+        loss_and_grad=evaluate_at,
+        graded=partial(evaluate_at, graded=True),
         infimum=lambda: _infimum(batch, head, loss),
-        ahead=_fused(batch, model, loss, head, descent),
+        ahead=_fused(batch, model, loss, head, config),
         facts=facts,
         objects={family: part for family, part in given.items() if not isinstance(part, str)},
     )
@@ -189,14 +179,14 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
 
 
 def _fused(
-    batch: Batch, model: Model, loss: Loss, head: Head | None, descent: OptimizerConfig
+    batch: Batch, model: Model, loss: Loss, head: Head | None, config: OptimizerConfig
 ) -> Ahead | None:
     """The fused kernel, where model, optimizer, loss and head are ones that it takes."""
     if type(head) is not Linear or not (model.fused or model.paired):
         return None
-    if descent.optimizer.fused is None or loss.code is None:
+    if config.optimizer.fused is None or loss.code is None:
         return None
-    if descent.optimizer.ridge and not model.paired:
+    if config.optimizer.ridge and not model.paired:
         return None
     B, n, T, d = batch.keys.shape
     dq = batch.queries.shape[2]
@@ -207,7 +197,7 @@ def _fused(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
     if model.paired:
-        kernel: Kernel = partial(factored_steps.descend, given, descent.optimizer.ridge)
+        kernel: Kernel = partial(factored_steps.descend, given, config.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
     else:
         kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
@@ -215,9 +205,9 @@ def _fused(
         kernel,
         max(1, int(_CALL / (B * n * work))),
         n,
-        lr=descent.lr,
-        normalized=descent.optimizer.fused == "ngd",
-        decay=descent.decay,
+        lr=config.lr,
+        normalized=config.optimizer.fused == "ngd",
+        decay=config.decay,
     )
 
 

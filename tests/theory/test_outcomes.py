@@ -327,7 +327,7 @@ def test_float32_tokens_and_no_labels():
         (Unsupported, {"loss": 3}, "a loss is given by name"),
         (Unsupported, {"loss": "hinge"}, "unknown loss 'hinge'"),
         (Unsupported, {"norm": "l0"}, "l0"),
-        (Unsupported, {"embedding": "normal"}, "embedding is for runs on sentences"),
+        (Unsupported, {"embedding": "normal"}, "embedding is an option for Sentences"),
         (Unsupported, {"model": "weight"}, "model is"),
     ],
 )  # fmt: skip
@@ -352,7 +352,7 @@ def test_sentences_refuse_what_is_of_tokens():
     data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
     run = attsvm.two_stages(data, steps=(20, 20))
     for name, value in (("optimizer", "gd"), ("lr", 0.1), ("loss", "squared")):
-        with pytest.raises(Unsupported, match=f"{name} is for runs on tokens"):
+        with pytest.raises(Unsupported, match=f"{name} is an option for Tokens"):
             attsvm.outcome(run, data, **{name: value})
     with pytest.raises(BadTokens, match="of sentences an outcome is of a Path"):
         attsvm.outcome(np.eye(3), data)

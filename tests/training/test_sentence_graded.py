@@ -121,7 +121,7 @@ def task_of(s):
         weights="uniform",
         collocations=s.pairs,
     )
-    return sentence_task(lesson, OptimizerConfig.asked(s.optimizer))
+    return sentence_task(lesson, OptimizerConfig.of(s.optimizer))
 
 
 @pytest.mark.parametrize("form", PASSAGES)

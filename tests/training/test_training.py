@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
+from attsvm.api import train
 from attsvm.datasets.sphere import sphere_arrays
 from attsvm.training.path import Path, recorded
-from attsvm.training.train import train
 
 
 def stack(count, **sizes):

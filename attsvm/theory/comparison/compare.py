@@ -32,7 +32,7 @@ from attsvm.training.config import plain_options
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
 from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path
-from attsvm.training.train import train as train_tokens
+from attsvm.training.train import train_tokens
 
 # The norms without an exponent. A single column has one norm less often: see `_norms`.
 _PLAIN = tuple(name for name in NORMS if name != "lP")

@@ -1,4 +1,4 @@
-"""Nonlinear prediction heads: a quadratic one, for which averaging tokens can pay, and a ReLU network."""
+"""Nonlinear prediction heads: quadratic, for which averaging tokens can pay, and a ReLU network."""
 
 from __future__ import annotations
 

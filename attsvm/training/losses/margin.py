@@ -1,8 +1,8 @@
 """The losses of the papers' experiments, functions of the margin x = y·f.
 
-logistic: log(1 + e^−x). exponential: e^−x. linear: −x, whose slope does not vanish, so that only the
-softmax decides how fast training goes. squared: ½(1 − x)², not monotone: a margin beyond 1 is pulled
-back.
+logistic: log(1 + e^−x). exponential: e^−x. linear: −x, whose slope does not vanish, so that only
+the softmax decides how fast training goes. squared: ½(1 − x)², not monotone: a margin beyond 1 is
+pulled back.
 """
 
 from __future__ import annotations

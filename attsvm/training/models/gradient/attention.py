@@ -15,10 +15,10 @@ and scaled likewise. The gradient in W is Σ_i (Σ_t C_it (k_t − k_a)) z_iᵀ;
 the top one and inputs with a zero query add nothing to it, so they have no say in M.
 
 All arrays carry a stack axis: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq). The
-functions for one input are shared with the kernel that takes many steps at once: they take the
-arrays of one input, keys (T, d), values (T, e), present (T,), which tokens are there. Key differences
-D_t = k_t − k_a from the top token a are in an array (T, d) of their own, because a run of many
-steps keeps them while the top token stays.
+functions for one input are shared with the kernel that takes many steps at once: they take keys
+(T, d), values (T, e) and present (T,), which tokens are there. Key differences D_t = k_t − k_a from
+the top token a are in an array (T, d) of their own, because a run of many steps keeps them while
+the top token stays.
 
 The graded form of the gradient is Σ_i Σ_t x_it (k_t − k_a) z_iᵀ, in which each x_it keeps its own
 exponent (`terms`).
@@ -424,8 +424,8 @@ class AttentionOutput(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """The loss behind attention, near where it stands: logs (B, n, T) and top (B, n) as in
-    `AttentionOutput`; slopes (B, n, e): y ∇h(o); sign, log_slope (B, n): the loss's slope at the margin;
+    """The loss behind attention, near its output: logs (B, n, T) and top (B, n) as in
+    `AttentionOutput`; slopes (B, n, e): y ∇h(o); sign, log_slope (B, n): the slope of the loss;
     curvature (B, n): c with y ∇h(o) = y ∇h(x) + c (o − x), 0 for a head that is linear near o."""
 
     logs: Floats

@@ -9,8 +9,8 @@ two steps nothing leaves the processor's cache. Its twin is `train`'s own loop, 
 steps with whole arrays.
 
 B instances of n inputs; W (B, d, dq) is the one block of parameters, or several with one number
-of columns, the rows of one below those of another. `StepSizes`, `RunState` and `Log` are what every kernel
-of many steps takes: these, `factored_steps`, and that for sentences.
+of columns, the rows of one below those of another. Every kernel of many steps, that for sentences
+as well, takes `StepSizes`, `RunState` and `Log`.
 """
 
 from __future__ import annotations

@@ -10,16 +10,16 @@ The error is that of X L and Y U: rounding times their condition.
 
 Theory: the singular values of X D Yᵀ with well-conditioned X and Y [demmel1999svd].
 
-The bases: column-pivoted Gram–Schmidt: the next member is the vector with the largest weight × distance from
-the span of those before. Members are kept as they were given, not as combinations, so that a basis
-made again and again from its own members does not drift.
+The bases come from column-pivoted Gram–Schmidt: the next member is the vector with the largest
+weight × distance from the span of those before. Members are kept as they were given, not as
+combinations, so that a basis made again and again from its own members does not drift.
 
-The coefficients: the sum is Σ_k x_k a_k b_kᵀ with wide numbers x_k. In bases X of the a and Y of the b it is X C Yᵀ
-with a small matrix C of wide numbers, and elimination with complete pivoting makes C = L D Uᵀ with
-entries of L and U at most 1. No number meets one of another size unless the formula adds them, so
-every digit lost is lost to a cancellation that the terms themselves have. `noise` keeps for each
-entry the power of the largest part that went into it: an entry that cancels to the rounding of its
-parts is zero, because its sign is not known.
+The coefficients: the sum is Σ_k x_k a_k b_kᵀ with wide numbers x_k. In bases X of the a and Y of
+the b it is X C Yᵀ with a small matrix C of wide numbers, and elimination with complete pivoting
+makes C = L D Uᵀ with entries of L and U at most 1. No number meets one of another size unless the
+formula adds them, so every digit lost is lost to a cancellation that the terms themselves have.
+`noise` keeps for each entry the power of the largest part that went into it: an entry that cancels
+to the rounding of its parts is zero, because its sign is not known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Wide numbers: share × 2^power with an integer power, so that no product or sum leaves the range.
 
 Share and power are arrays of one shape, float64 and int64. A number keeps its sixteen digits at
-any size, which a logarithm does not: one near −900 rounds by 1e-13. Zero is the share 0. `entries` gives
-every entry of a sum of rank-one terms at its own scale.
+any size, which a logarithm does not: one near −900 rounds by 1e-13. Zero is the share 0.
+`entries` gives every entry of a sum of rank-one terms at its own scale.
 """
 
 from __future__ import annotations
