@@ -16,7 +16,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.expected import expect, file_path, place
-from attsvm._utils.records import parsed_json
+from attsvm._utils.files import parse_json
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
@@ -91,7 +91,7 @@ _MAY: dict[str, Callable[[Any], bool]] = {
 def saved_config(text: str, file: str) -> dict[str, Any]:
     """The config of a saved path; raises BadTokens unless it is one."""
     try:
-        config = parsed_json(text)
+        config = parse_json(text)
     except ValueError as error:
         raise BadTokens(f"{file} is not a saved path: its config is no JSON ({error})") from error
     if not isinstance(config, dict):
@@ -203,7 +203,9 @@ class Path(Table):
             return form
         found = self.objects.get("model") if model is None else model
         if found is None:
-            raise Unsupported(f"this run's model {name!r} is a custom object, which is not saved: give model=…")
+            raise Unsupported(
+                f"this run's model {name!r} is a custom object, which is not saved: give model=…"
+            )
         if expect(found, Model, "model").name != name:
             raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
         return model_of(found)

@@ -58,7 +58,10 @@ def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
     train(TOKENS, steps=5, **PARTS[part]).save(tmp_path / "run.npz")
     loaded = Path.load(tmp_path / "run.npz")
     name = PARTS[part][part].name
-    with pytest.raises(Unsupported, match=f"run's {part} '{name}' is a custom object, which is not saved: give {part}="):
+    with pytest.raises(
+        Unsupported,
+        match=f"run's {part} '{name}' is a custom object, which is not saved: give {part}=",
+    ):
         train(TOKENS, steps=5, start=loaded, head=V)
     other = replace(PARTS[part][part], name="other")
     with pytest.raises(Unsupported, match=f"this run's {part} is '{name}', not 'other'"):
@@ -255,7 +258,11 @@ def test_what_is_no_part_is_refused(given, said):
         (TOKENS, {"embedding": "normal"}, "embedding is an option for Sentences"),
         (TOKENS, {"weights": "uniform"}, "weights is an option for Sentences"),
         (Sentences.of(LINES), {"width": 2, "model": "decoder"}, "width is an option for Tokens"),
-        (Sentences.of(LINES), {"loss": "linear", "model": "decoder"}, "loss is an option for Tokens"),
+        (
+            Sentences.of(LINES),
+            {"loss": "linear", "model": "decoder"},
+            "loss is an option for Tokens",
+        ),
     ],
 )
 def test_options_of_the_other_kind_of_data_are_refused(data, given, said):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.files import parse_json
 from attsvm._utils.progress import Progress
-from attsvm._utils.records import parsed_json
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.experiments.reproduce.draws import config_on_file
 from attsvm.experiments.reproduce.folder import Record, opened, rerun_command
@@ -137,7 +137,7 @@ def _on_file(claim: Claim, folder: Path) -> tuple[Record, Config]:
     """The record on file and the config it was run with."""
     file = folder / "claims" / f"{claim.id}.json"
     try:
-        record = parsed_json(file.read_text("utf-8"))
+        record = parse_json(file.read_text("utf-8"))
         config = config_on_file(claim, record)
         list(differences(record, record))
     except (ValueError, KeyError, AttributeError, TypeError) as error:

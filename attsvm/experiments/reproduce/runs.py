@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import write_arrays
+from attsvm._utils.files import full, no_space, write_arrays, write_json
 from attsvm._utils.meter import timed
 from attsvm._utils.progress import Progress
-from attsvm._utils.records import full, no_space, write_json
 from attsvm._utils.sources import code_digest
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce.draws import Draws, as_json, asked_configs

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attsvm._utils.files import load_arrays
+from attsvm._utils.files import full, load_arrays
 from attsvm._utils.progress import Progress
-from attsvm._utils.records import full
 from attsvm._utils.sources import code_digest
 from attsvm.experiments.reproduce.processes import in_processes
 from attsvm.experiments.studies.claim import Claim, Config
