@@ -86,11 +86,10 @@ def train(
             "collocations": collocations,
         },
     )
+    train_on: Callable[..., Path] = train_tokens
     if isinstance(tokens, Sentences):
-        from attsvm.next_token.training.train import train as of_data
-    else:
-        of_data = train_tokens
-    return of_data(
+        from attsvm.next_token.training.train import train as train_on
+    return train_on(
         tokens,
         model=model,
         optimizer=optimizer,
@@ -228,10 +227,12 @@ def proof_of_convergence(
         {"embedding": embedding, "readout": readout, "weights": weights},
     )
     if isinstance(tokens, Sentences):
-        from attsvm.next_token.training.proofs import proof_of_convergence as of_data
-    else:
-        from attsvm.theory.convergence.prove import proof_of_convergence as of_data
-    return of_data(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
+        from attsvm.next_token.training import proofs
+
+        return proofs.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
+    from attsvm.theory.convergence import prove
+
+    return prove.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
 
 
 def _options_for(

@@ -27,8 +27,6 @@ from attsvm.training.models.joint import with_head
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attsvm.training.path import Path
-
 
 # The axes of each array; equal letters are equal lengths (R records, B instances, n inputs).
 _AXES = {

@@ -60,7 +60,7 @@ def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
     name = PARTS[part][part].name
     with pytest.raises(
         Unsupported,
-        match=f"run's {part} '{name}' is a custom object, which is not saved: give {part}=",
+        match=f"{part} '{name}' is a custom object, which is not saved: give {part}=",
     ):
         train(TOKENS, steps=5, start=loaded, head=V)
     other = replace(PARTS[part][part], name="other")
@@ -261,7 +261,7 @@ def test_what_is_no_part_is_refused(given, said):
         (
             Sentences.of(LINES),
             {"loss": "linear", "model": "decoder"},
-            "loss is an option for Tokens",
+            "loss is an option for",
         ),
     ],
 )
