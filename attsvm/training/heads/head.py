@@ -34,6 +34,14 @@ class Head(ABC):
         """v (B, d) of a linear head, None for the others."""
         return None
 
+    @classmethod
+    def random(cls, rng: np.random.Generator, size: int, d: int) -> Head:
+        """A Gaussian head for each of `size` instances, which a listed head is tested on.
+
+        Here for a head with the one parameter v (B, d).
+        """
+        return cls(rng.standard_normal((size, d)))  # type: ignore[call-arg]
+
     @abstractmethod
     def value(self, o: Floats) -> Floats:
         """h(o), (B, n)."""

@@ -29,6 +29,11 @@ class Quadratic(Head):
         """−2λ."""
         return -2 * self.penalty
 
+    @classmethod
+    def random(cls, rng: np.random.Generator, size: int, d: int) -> Quadratic:
+        """A Gaussian v, and the penalty 0.3."""
+        return cls(rng.standard_normal((size, d)), 0.3)
+
     def value(self, o: Floats) -> Floats:
         """v·o − λ‖o‖²."""
         return np.einsum("bnd,bnd->bn", o, self.v[:, None, :] - self.penalty * o)
@@ -54,6 +59,11 @@ class Relu(Head):
     name = "relu"
     curvature = 0.0
     block = "V"
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, size: int, d: int) -> Relu:
+        """Six Gaussian units."""
+        return cls(rng.standard_normal((size, d, 6)))
 
     def value(self, o: Floats) -> Floats:
         """Σ_j max(0, V_j·o)."""
