@@ -28,6 +28,8 @@ REGISTRIES = {
 # The functions users call, parts shared by the plug-ins, and base classes of other names.
 OTHERS = {
     "training.optimizers": {"steps"},
+    "norms": {"rational"},
+    "datasets": {"labelled"},
     "solvers": {"solve", "given", "solve_many", "solve_sets"},
     "experiments.executors": {"run_tasks", "engine"},
 }

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import BadTokens, ConvergenceWarning, Tokens
 from attsvm.api import train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training import task as token_task
 from attsvm.training.loop import COLUMNS, grid
 from attsvm.training.losses import LOSSES

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, outcome, train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.training.loop import COLUMNS
 from attsvm.training.models import MODELS, SENTENCE_MODELS

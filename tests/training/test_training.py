@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
 from attsvm.api import train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.path import Path, recorded
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attsvm._utils.files import full, load_arrays
+from attsvm._utils.files import disk_is_full, load_arrays
 from attsvm._utils.progress import Progress
 from attsvm._utils.sources import code_digest
 from attsvm.experiments.reproduce.processes import in_processes
@@ -110,7 +110,7 @@ def do_one(name: str, runs: dict[str, Run], folder: str) -> str:
             store.file(runs[name]).unlink(missing_ok=True)
             done(runs[name])
     except Exception as error:  # whatever one run does, the others go on
-        if full(error):
+        if disk_is_full(error):
             raise
         return f"{type(error).__name__}: {error}"
     return ""
