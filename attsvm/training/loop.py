@@ -132,7 +132,9 @@ class Recorder:
             rows.insert(0, {name: getattr(before, name)[keep] for name in COLUMNS})
             weights.insert(0, {name: block[keep] for name, block in before.weights.items()})
         if not rows or self.changed is None:
-            raise BadTokens("the loss is not a finite number at the start: scale tokens or head")
+            raise BadTokens(
+                "the loss is not finite at the start: scale the tokens or the prediction head"
+            )
         column = {name: _concatenated([row[name] for row in rows]) for name in COLUMNS}
         return Path(
             column["steps"],
@@ -383,14 +385,14 @@ def _require_room(task: TrainingTask, first: int, steps: int) -> None:
     # A record: the blocks, top and top_attention of every input, loss, gradient's norm and clock.
     need = 8.0 * task.size * count * (entries + 2 * task.inputs + 3)
     if need > _SMALL:
-        told = f"{count} records of {task.size} instances of {entries} parameters"
-        require(need, told, use="fewer instances or steps")
+        what = f"{count} records of {task.size} instances of {entries} parameters"
+        require(need, what, use="fewer instances or steps")
 
 
 def _kept(
     task: TrainingTask, descent: OptimizerConfig, start: Path | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a path keeps of its run: plain values, and the objects that have no name of the house's.
+    """What a path keeps of its run: plain values, and the custom objects.
 
     The values say which objects there were, so that they are asked for when the run goes on.
     """
@@ -413,7 +415,7 @@ def check_moving(size: Floats) -> None:
         raise BadTokens(
             f"the gradient of instance {b} is exactly zero at the start: a stationary point; "
             "start from init normal:0.1 or give another starting point (unless nothing can be "
-            "learned: one token per input, equal tokens, or a head of zeros)"
+            "learned: one token per input, equal tokens, or a prediction head of zeros)"
         )
 
 

@@ -187,13 +187,13 @@ class Path(Table):
     def matrices(self, model: Model | None = None) -> Floats:
         """The effective W of every record (R, B, d, dq).
 
-        model: that of the run, for a saved run whose model was an object of one's own.
+        model: that of the run, needed for a saved run whose model was a custom object.
         """
         form = self.form(model)
         return np.stack([form.matrix(self.at(r)) for r in range(len(self.steps))])
 
     def form(self, model: Model | None = None) -> Model | SentenceModel:
-        """The model of the run; raises Unsupported where it is an object that is not at hand."""
+        """The model of the run; raises Unsupported where it is an unknown custom object."""
         name = self.config["model"]
         if "model" not in self.config.get("outside", ()):
             form = SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)

@@ -60,8 +60,8 @@ def _check_width(model: Model, batch: Batch, init: dict[str, Any], width: int | 
     for name, shape in given.items():
         if not fits(shapes_of(model, batch, width)) and fits(shapes_of(model, batch, shape[-1])):
             raise BadTokens(
-                f"the starting {name} has shape {shape}, that of width {shape[-1]}: give "
-                f"width={shape[-1]}, on the command line --width {shape[-1]}"
+                f"start {name} has shape {shape}: pass width={shape[-1]} "
+                f"(on the command line --width {shape[-1]})"
             )
 
 
@@ -101,17 +101,17 @@ def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) 
     out: Blocks = {}
     for name, shape in shapes.items():
         if name not in init:
-            raise BadTokens(f"the starting point has no {name}; it needs {', '.join(shapes)}")
+            raise BadTokens(f"the start has no array {name}; it needs {', '.join(shapes)}")
         try:
             block = np.asarray(init[name], dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise BadTokens(f"the starting {name} is no array of numbers") from error
+            raise BadTokens(f"start {name} is not an array of numbers") from error
         if block.shape == shape:
             block = np.broadcast_to(block, (size, *shape))
         if block.shape != (size, *shape):
-            raise BadTokens(f"the starting {name} has shape {block.shape}; it must be {shape}")
+            raise BadTokens(f"start {name} has shape {block.shape}; it must be {shape}")
         if not np.isfinite(block).all():
-            raise BadTokens(f"the starting {name} holds a number that is not finite")
+            raise BadTokens(f"start {name} has an entry that is not finite")
         out[name] = block.copy()
     return out
 
@@ -164,17 +164,18 @@ def token_task(
 
 
 def _head(head: Any, model: Model, batch: Batch) -> Head | None:
-    """The fixed head, None for models that train their own; raises BadTokens without one."""
+    """The fixed prediction head, None for models that train their own; BadTokens without one."""
     if model.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use a weight model")
     if model.trains_head:
         if head is not None and not isinstance(head, str):
             raise Unsupported(
-                f"model {model.name!r} trains its own head: leave head out, or name it (relu)"
+                f"model {model.name!r} trains its own prediction head: leave head out, or name it "
+                "(relu)"
             )
         return None
     if head is None:
-        raise BadTokens(f"model {model.name!r} needs a head: give the vector v")
+        raise BadTokens(f"model {model.name!r} needs a prediction head: pass head=v, a vector")
     return head_of(head, batch.values.shape[3], size=batch.size)
 
 

@@ -114,7 +114,7 @@ def test_words(run, tmp_path, words, said):
         (
             {"K0": np.ones((10, 3)), "Q0": np.ones((10, 4))},
             "--model factored --init file",
-            ["the starting K has shape (10, 3); it must be"],
+            ["start K has shape (10, 3); it must be"],
         ),
         ({}, "--model prompt", ["prompt model needs tokens without queries"]),
         ({}, "--queries last", ["holds an array z", "--queries"]),

@@ -17,13 +17,12 @@ __all__ = ["LOSSES", "Loss", "check_loss", "loss_of"]
 
 
 def loss_of(loss: str | Loss) -> Loss:
-    """The loss of this name; a Loss of one's own is checked once and handed back."""
+    """The loss of this name; a custom Loss is checked once and returned."""
     if isinstance(loss, Loss):
         if loss not in _FINE:
             if loss.name in LOSSES:
                 raise Unsupported(
-                    f"the loss of one's own is named {loss.name!r}, as a listed one: give it "
-                    "another name"
+                    f"the custom loss is named {loss.name!r}, as a listed one: give it another name"
                 )
             kernels = {known.code: (known.value, known.slope) for known in LOSSES.values()}
             if loss.code is not None and kernels.get(loss.code) != (loss.value, loss.slope):

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def model_of(model: str | Model) -> Model:
-    """The model of this name; a Model of one's own is checked once and handed back."""
+    """The model of this name; a custom Model is checked once and returned."""
     if isinstance(model, Model):
         if model not in _FINE:
             check_model(model)

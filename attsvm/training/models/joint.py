@@ -44,9 +44,11 @@ TRAINED: dict[str, Trained] = {
 def with_head(model: Model, head: str) -> Model:
     """The joint model that trains this head: "linear" (block v) or "relu" (block V, d × width)."""
     if not model.trains_head:
-        raise Unsupported(f"model {model.name!r} trains no head: hand it one")
+        raise Unsupported(f"model {model.name!r} trains no prediction head: pass head=v")
     if head not in TRAINED:
-        raise Unsupported(f"head {head!r} cannot be trained: known are {', '.join(TRAINED)}")
+        raise Unsupported(
+            f"prediction head {head!r} cannot be trained: known are {', '.join(TRAINED)}"
+        )
     shape, made = TRAINED[head]
     if made is Linear:  # the model as it stands
         return model

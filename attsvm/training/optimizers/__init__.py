@@ -136,14 +136,14 @@ def _key(name: str) -> str:
 
 
 def _known(optimizer: Optimizer) -> Optimizer:
-    """An optimizer of the house's own, which tests hold to the contract."""
+    """A listed optimizer, which tests hold to the contract."""
     _FINE.add(optimizer)
     _LISTED.add(optimizer)
     return optimizer
 
 
 def _checked(optimizer: Optimizer) -> Optimizer:
-    """An optimizer of one's own, held to the contract the first time it is met."""
+    """A custom optimizer, held to the contract the first time it is met."""
     if optimizer not in _FINE:
         if _key(optimizer.name) in OPTIMIZERS:
             raise Unsupported(
@@ -155,7 +155,7 @@ def _checked(optimizer: Optimizer) -> Optimizer:
 
 
 def _made(factory: Callable[..., Optimizer], options: dict[str, Any]) -> Optimizer:
-    """The optimizer that a function of one's own makes with these options."""
+    """The optimizer that a custom function makes with these options."""
     try:
         made = factory(**options)
     except TypeError as error:

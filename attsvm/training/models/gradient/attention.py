@@ -397,7 +397,7 @@ def assemble(
     """The exponent of the sum −Σ_i slope_i e^height_i part_i z_iᵀ over inputs; writes G (dq, d).
 
     The sum is Gᵀ e^exponent. part (n, d), height, slope (n,), queries (n, dq): see `weigh` and
-    `gather`; shares (n,) is room.
+    `gather`; shares (n,) is workspace.
     """
     peak = weigh(height, slope, shares)
     gather(part, queries, shares, G)
@@ -437,14 +437,7 @@ class Slopes(NamedTuple):
 
     def plain(self) -> Slopes:
         """The same arrays, as kernels take them."""
-        return Slopes(
-            plain(self.logs),
-            plain(self.top),
-            plain(self.slopes),
-            plain(self.sign),
-            plain(self.log_slope),
-            plain(self.curvature),
-        )
+        return Slopes(*map(plain, self))
 
 
 class AttentionWorkspace(NamedTuple):
@@ -467,10 +460,10 @@ class AttentionWorkspace(NamedTuple):
     def of(cls, inputs: AttentionInputs) -> AttentionWorkspace:
         """The memory of this thread for these inputs."""
         _, n, T, d = inputs.keys.shape
-        return memory(_room, n, T, d, inputs.values.shape[3], inputs.queries.shape[2])
+        return memory(_allocate, n, T, d, inputs.values.shape[3], inputs.queries.shape[2])
 
 
-def _room(n: int, T: int, d: int, e: int, dq: int) -> AttentionWorkspace:
+def _allocate(n: int, T: int, d: int, e: int, dq: int) -> AttentionWorkspace:
     sizes = (d,), (T, d), (T,), (T,), (T,), (T,), (e,), (n, d), (n,), (n,), (dq, d)
     return AttentionWorkspace(*(np.empty(size) for size in sizes))
 
@@ -479,7 +472,7 @@ def _room(n: int, T: int, d: int, e: int, dq: int) -> AttentionWorkspace:
 def _attend(
     inputs: AttentionInputs,
     W: Floats,
-    room: AttentionWorkspace,
+    work: AttentionWorkspace,
     found: AttentionOutput,
     begin: int,
     end: int,
@@ -488,7 +481,7 @@ def _attend(
     n, T, d = inputs.keys.shape[1:]
     e = inputs.values.shape[3]
     dq = inputs.queries.shape[2]
-    w, mass = room.w, room.mass
+    w, mass = work.w, work.mass
     for b in range(begin, end):
         for i in range(n):
             for r in range(d):
@@ -497,7 +490,7 @@ def _attend(
                     s += W[b, r, c] * inputs.queries[b, i, c]
                 w[r] = s
             line, pooled = found.logs[b, i], found.pooled[b, i]
-            a = top_token(inputs.keys[b, i], inputs.present[b, i], w, room.D, line)
+            a = top_token(inputs.keys[b, i], inputs.present[b, i], w, work.D, line)
             lead, total = soften(line, a, mass)
             front = math.exp(lead)
             rest = front * total
@@ -539,7 +532,7 @@ def attend(
 def _pull(
     inputs: AttentionInputs,
     at: Slopes,
-    room: AttentionWorkspace,
+    work: AttentionWorkspace,
     out: Floats,
     scale: Floats,
     begin: int,
@@ -549,18 +542,18 @@ def _pull(
     n, T, d = inputs.keys.shape[1:]
     dq = inputs.queries.shape[2]
     D, gap, order, mass, rises, near = (
-        room.D,
-        room.gap,
-        room.order,
-        room.mass,
-        room.rises,
-        room.near,
+        work.D,
+        work.gap,
+        work.order,
+        work.mass,
+        work.rises,
+        work.near,
     )
     for b in range(begin, end):
         for i in range(n):
-            room.height[i] = -np.inf
+            work.height[i] = -np.inf
             for r in range(d):
-                room.part[i, r] = 0.0
+                work.part[i, r] = 0.0
             live = False
             for c in range(dq):
                 live = live or inputs.queries[b, i, c] != 0.0
@@ -587,15 +580,15 @@ def _pull(
                 rise = grade(D, gap, order, line, 0.0, mass, rises)
                 untie(mass, rises, rise)
             if rise > -np.inf:
-                combine(mass, D, room.part[i])
-            room.height[i] = rise + at.log_slope[b, i]
-        peak = assemble(room.part, room.height, at.sign[b], inputs.queries[b], room.shares, room.G)
+                combine(mass, D, work.part[i])
+            work.height[i] = rise + at.log_slope[b, i]
+        peak = assemble(work.part, work.height, at.sign[b], inputs.queries[b], work.shares, work.G)
         scale[b] = -np.inf
         most = 0.0
         if peak > -np.inf:
             for c in range(dq):
                 for r in range(d):
-                    most = max(most, abs(room.G[c, r]))
+                    most = max(most, abs(work.G[c, r]))
         shrink = 0.0
         if most > 0.0:
             power = math.frexp(most)[1]
@@ -603,7 +596,7 @@ def _pull(
             scale[b] = peak + power * math.log(2.0) - math.log(n)
         for r in range(d):
             for c in range(dq):
-                out[b, r, c] = room.G[c, r] * shrink if most > 0.0 else 0.0
+                out[b, r, c] = work.G[c, r] * shrink if most > 0.0 else 0.0
 
 
 def pull(
@@ -629,7 +622,7 @@ def pull(
 def _terms(
     inputs: AttentionInputs,
     at: Slopes,
-    room: AttentionWorkspace,
+    work: AttentionWorkspace,
     D: Floats,
     share: Floats,
     power: Ints,
@@ -638,7 +631,7 @@ def _terms(
 ) -> None:
     """Writes D, share and power as in `terms` for the instances from begin to end."""
     n, T = inputs.present.shape[1:]
-    gap, order, f, height = room.gap, room.order, room.mass, room.rises
+    gap, order, f, height = work.gap, work.order, work.mass, work.rises
     for b in range(begin, end):
         for i in range(n):
             a = at.top[b, i]
@@ -648,14 +641,14 @@ def _terms(
                 continue
             first = -np.inf
             if at.curvature[b, i] != 0.0:
-                first = to_pooled(values, present, a, line, room.near)
+                first = to_pooled(values, present, a, line, work.near)
             gaps(
                 values,
                 present,
                 a,
                 at.slopes[b, i],
                 (at.curvature[b, i], first),
-                room.near,
+                work.near,
                 gap,
                 order,
             )

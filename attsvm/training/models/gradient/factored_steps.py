@@ -29,11 +29,11 @@ from attsvm.training.models.gradient.fused import (
     Looked,
     RunState,
     StepSizes,
+    allocate,
     log_add,
     look,
     note,
     prepare,
-    room_of,
 )
 
 
@@ -117,7 +117,7 @@ def _inside(size: float) -> bool:
 @njit(**ENTRY)
 def _march(
     given: Instances,
-    room: FactoredWorkspace,
+    work: FactoredWorkspace,
     ridge: float,
     steps: StepSizes,
     state: RunState,
@@ -126,7 +126,7 @@ def _march(
     end: int,
 ) -> bool:
     """The steps of the instances from begin to end, as far as they stay inside the floats."""
-    known, seen, K, turned, Q, slope_K, slope_Q, ahead, back = room
+    known, seen, K, turned, Q, slope_K, slope_Q, ahead, back = work
     n = given.keys.shape[1]
     lr, normalized, decay = steps.lr, steps.normalized, steps.decay
     d, m = K.shape
@@ -204,11 +204,11 @@ def _march(
 
 
 def _memory(given: Instances, m: int) -> FactoredWorkspace:
-    """Room for one thread, for factors with m columns."""
+    """The memory of one thread, for factors with m columns."""
     _, n, _, d = given.keys.shape
     dq = given.queries.shape[2]
     sizes = (d, m), (m, d), (dq, m), (d, m), (dq, m), (n, m), (n, m)
-    return FactoredWorkspace(*room_of(given), *(np.zeros(size) for size in sizes))
+    return FactoredWorkspace(*allocate(given), *(np.zeros(size) for size in sizes))
 
 
 def descend(given: Instances, ridge: float, steps: StepSizes, state: RunState, log: Log) -> bool:
@@ -218,7 +218,7 @@ def descend(given: Instances, ridge: float, steps: StepSizes, state: RunState, l
     """
 
     def some(begin: int, end: int) -> bool:
-        room = _memory(given, state.W.shape[2])
-        return bool(_march(given, room, ridge, steps, state, log, begin, end))
+        work = _memory(given, state.W.shape[2])
+        return bool(_march(given, work, ridge, steps, state, log, begin, end))
 
     return all(map_chunks(some, len(given.keys)))

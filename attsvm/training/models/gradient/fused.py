@@ -131,8 +131,8 @@ class Known(NamedTuple):
 class Looked(NamedTuple):
     """What one look at W gives: part (n, d), height, slope (n,): the gradient, see `assemble`;
     margin, sure (n,): y v·o, less 1 for the squared loss, and the attention of the top token. The
-    others are room: U (dq, d) for Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass, rises (T,),
-    shares (n,), line (e,)."""
+    others are workspace: U (dq, d) for Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass and
+    rises (T,), shares (n,), line (e,)."""
 
     part: Floats
     height: Floats
@@ -381,43 +381,29 @@ def _march(
     return True
 
 
-def room_of(given: Instances) -> tuple[Known, Looked]:
-    """Room for one thread."""
+def allocate(given: Instances) -> tuple[Known, Looked]:
+    """The memory of one thread."""
     _, n, T, d = given.keys.shape
     dq, e = given.queries.shape[2], given.values.shape[3]
     known = Known(
-        np.empty(n, np.int64),
-        np.empty((n, T, d)),
-        np.empty((n, T)),
-        np.empty((n, T)),
-        np.empty(n, np.bool_),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n, np.bool_),
-        np.empty(n, np.bool_),
+        held=np.empty(n, np.int64),
+        D=np.empty((n, T, d)),
+        gap=np.empty((n, T)),
+        order=np.empty((n, T)),
+        simple=np.empty(n, np.bool_),
+        score=np.empty(n),
+        rounding=np.empty(n),
+        whole=np.empty(n, np.bool_),
+        live=np.empty(n, np.bool_),
     )
-    seen = Looked(
-        np.empty((n, d)),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty((dq, d)),
-        np.empty((dq, d)),
-        np.empty(d),
-        np.empty(T),
-        np.empty(T),
-        np.empty(T),
-        np.empty(n),
-        np.empty(e),
-    )
-    return known, seen
+    sizes = ((n, d), n, n, n, n, (dq, d), (dq, d), d, T, T, T, n, e)
+    return known, Looked(*map(np.empty, sizes))
 
 
 def descend(given: Instances, steps: StepSizes, state: RunState, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void."""
 
     def some(begin: int, end: int) -> bool:
-        return bool(_march(given, *room_of(given), steps, state, log, begin, end))
+        return bool(_march(given, *allocate(given), steps, state, log, begin, end))
 
     return all(map_chunks(some, len(given.keys)))

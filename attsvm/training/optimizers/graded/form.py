@@ -38,7 +38,7 @@ def _heaviest(
     parent: Ints,
     depth: Ints,
 ) -> None:
-    """Writes parent and depth as in `heaviest`; weight (N, N), near and done (N,) are room."""
+    """Writes parent and depth as in `heaviest`; weight (N, N), near and done (N,) are workspace."""
     share, power = x
     rows = len(parent)
     for i in range(rows):

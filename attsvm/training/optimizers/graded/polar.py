@@ -44,7 +44,7 @@ class Basis(NamedTuple):
     `span` writes: members (m,), m = min(p, d): the numbers of the chosen vectors, and
     parts (m, p): vectors_k = Σ_j parts_jk vectors_members_j.
 
-    The others are room: rest (p, d), size, left (p,), R (m, p), live (p,), by (p,).
+    The others are workspace: rest (p, d), size, left (p,), R (m, p), live (p,), by (p,).
     """
 
     vectors: Floats
@@ -138,7 +138,7 @@ def span(basis: Basis) -> int:
 
 
 class Noisy(NamedTuple):
-    """A matrix of wide numbers, and the power of the largest part of each; most is room."""
+    """A matrix of wide numbers, and the power of the largest part of each; most is workspace."""
 
     share: Floats
     power: Ints
@@ -335,10 +335,10 @@ class PolarWorkspace(NamedTuple):
     @classmethod
     def of(cls, given: Sum) -> PolarWorkspace:
         """The memory of this thread for this sum."""
-        return memory(_room, *given.left.shape[1:], *given.right.shape[1:], len(given.at))
+        return memory(_allocate, *given.left.shape[1:], *given.right.shape[1:], len(given.at))
 
 
-def _room(p: int, d: int, q: int, c: int, K: int) -> PolarWorkspace:
+def _allocate(p: int, d: int, q: int, c: int, K: int) -> PolarWorkspace:
     r, s = min(p, d), min(q, c)
     k = min(r, s)
     columns = PolarColumns(*(np.empty(size) for size in ((k, d), (k, c), (k, k), (k, d), (k, k))))
@@ -453,9 +453,9 @@ def _rotate(columns: Floats, heights: Ints, k: int, V: Floats) -> None:
 
 
 @njit(**INNER)
-def _polar(room: PolarColumns, diagonal: Diagonal, k: int, out: Floats) -> None:
+def _polar(work: PolarColumns, diagonal: Diagonal, k: int, out: Floats) -> None:
     """Adds U Vᵀ of Σ_i pivots_i 2^heights_i X_i Y_iᵀ, i < k, to out (d, c); uses up Y."""
-    X, Y, R, columns, V = room.X, room.Y, room.R, room.columns, room.V
+    X, Y, R, columns, V = work.X, work.Y, work.R, work.columns, work.V
     pivots, heights = diagonal.pivots, diagonal.heights
     d, c = out.shape
     _orthonormal(Y, k, R)
@@ -493,10 +493,10 @@ def _keep(basis: Basis, rank: int, out: Floats) -> None:
 
 
 @njit(**ENTRY)
-def _resolve(given: Sum, room: PolarWorkspace, found: Resolved, begin: int, end: int) -> None:
+def _resolve(given: Sum, work: PolarWorkspace, found: Resolved, begin: int, end: int) -> None:
     """Writes what is found for the instances from begin to end; out holds zeros before."""
     at, into = given.at, given.into
-    left, right, heights, core = room.left, room.right, room.heights, room.core
+    left, right, heights, core = work.left, work.right, work.heights, work.core
     for b in range(begin, end):
         share = given.share[b]
         for k in range(len(at)):
@@ -506,8 +506,8 @@ def _resolve(given: Sum, room: PolarWorkspace, found: Resolved, begin: int, end:
         _weigh(at, share, heights, left.weight)
         _weigh(into, share, heights, right.weight)
         r, s = span(left), span(right)
-        gather(left.parts, r, at, into, share, heights, room.rows)
-        spread(room.rows, right.parts, r, s, core)
+        gather(left.parts, r, at, into, share, heights, work.rows)
+        spread(work.rows, right.parts, r, s, core)
         _keep(left, r, found.X[b])
         _keep(right, s, found.Y[b])
         for i in range(found.share.shape[1]):
@@ -515,10 +515,10 @@ def _resolve(given: Sum, room: PolarWorkspace, found: Resolved, begin: int, end:
                 live = i < r and j < s and core.share[i, j] != 0.0
                 found.share[b, i, j] = core.share[i, j] if live else 0.0
                 found.power[b, i, j] = core.power[i, j] if live else 0
-        rank = eliminate(core, r, s, room.diagonal)
-        _combine(left, r, room.diagonal.L, rank, room.columns.X)
-        _combine(right, s, room.diagonal.U, rank, room.columns.Y)
-        _polar(room.columns, room.diagonal, rank, found.out[b])
+        rank = eliminate(core, r, s, work.diagonal)
+        _combine(left, r, work.diagonal.L, rank, work.columns.X)
+        _combine(right, s, work.diagonal.U, rank, work.columns.Y)
+        _polar(work.columns, work.diagonal, rank, found.out[b])
 
 
 def resolve(given: Sum) -> Resolved:

@@ -62,7 +62,7 @@ def level(given: Floats, vectors: Floats, by: Ints, at: Ints, power: Ints) -> No
     """Writes the given vectors (p, d), brought to largest entries in [½, 1) by powers of two.
 
     That is exact. The powers are given to the numbers that multiply them: power (K,), number k has
-    vector at_k; by (p,) is room.
+    vector at_k; by (p,) is workspace.
     """
     p, d = vectors.shape
     for i in range(p):
@@ -98,14 +98,7 @@ class Sum(NamedTuple):
 
     def plain(self) -> Sum:
         """The same arrays, as kernels take them."""
-        return Sum(
-            plain(self.left),
-            plain(self.right),
-            plain(self.at),
-            plain(self.into),
-            plain(self.share),
-            plain(self.power),
-        )
+        return Sum(*map(plain, self))
 
 
 class EntriesWorkspace(NamedTuple):
@@ -120,7 +113,7 @@ class EntriesWorkspace(NamedTuple):
     tops: Ints
 
 
-def _room(p: int, d: int, q: int, c: int, K: int) -> EntriesWorkspace:
+def _allocate(p: int, d: int, q: int, c: int, K: int) -> EntriesWorkspace:
     return EntriesWorkspace(
         np.empty((p, d)),
         np.empty((q, c)),
@@ -133,18 +126,18 @@ def _room(p: int, d: int, q: int, c: int, K: int) -> EntriesWorkspace:
 
 @njit(**ENTRY)
 def _entries(
-    given: Sum, room: EntriesWorkspace, out: Floats, powers: Ints, begin: int, end: int
+    given: Sum, work: EntriesWorkspace, out: Floats, powers: Ints, begin: int, end: int
 ) -> None:
     """Writes out and powers as in `entries` for the instances from begin to end."""
     at, into = given.at, given.into
-    A, Z, heights, sums, tops = room.A, room.Z, room.heights, room.sums, room.tops
+    A, Z, heights, sums, tops = work.A, work.Z, work.heights, work.sums, work.tops
     q, d = sums.shape
     for b in range(begin, end):
         share = given.share[b]
         for k in range(len(at)):
             heights[k] = given.power[b, k]
-        level(given.left[b], A, room.by, at, heights)
-        level(given.right[b], Z, room.by, into, heights)
+        level(given.left[b], A, work.by, at, heights)
+        level(given.right[b], Z, work.by, into, heights)
         # The sums Σ_k x_k left_at_k over the terms of each right vector.
         for i in range(q):
             for r in range(d):
@@ -197,8 +190,8 @@ def entries(given: Sum) -> tuple[Floats, Ints]:
     out, powers = np.empty((B, d, c)), np.empty((B, d, c), np.int64)
 
     def some(begin: int, end: int) -> None:
-        room = memory(_room, p, d, q, c, len(given.at))
-        _entries(given, room, out, powers, begin, end)
+        work = memory(_allocate, p, d, q, c, len(given.at))
+        _entries(given, work, out, powers, begin, end)
 
     map_chunks(some, B)
     return out, powers
