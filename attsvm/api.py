@@ -210,24 +210,31 @@ def outcome(
         {"instance": instance, "model": model, "optimizer": optimizer, "lr": lr, "loss": loss},
         {"embedding": embedding},
     )
-    from attsvm.next_token.training.stages import Stages as BothStages
+    if not isinstance(run, Path):
+        from attsvm.next_token.training.stages import Stages
 
+        if isinstance(run, Stages) and not isinstance(tokens, Sentences):
+            raise BadTokens("two stages are compared with the Sentences they were trained on")
+        if isinstance(tokens, Sentences) and not isinstance(run, Stages):
+            raise BadTokens("run must be a Path of training on Sentences, or both stages")
     if isinstance(tokens, Sentences):
         from attsvm.next_token.training.outcome import sentence_outcome
         from attsvm.next_token.training.runs import SentenceRun
 
-        if not isinstance(run, Path | BothStages):
-            raise BadTokens("run must be a Path of training on Sentences, or both stages")
         read = SentenceRun.of(run, tokens, head, own.get("embedding", "orthonormal"))
         return sentence_outcome(read, norm=norm)
     from attsvm.theory import outcome as token_outcomes
-    from attsvm.theory.ends import TrainingInfo
 
-    if isinstance(run, BothStages):
-        raise BadTokens("two stages are compared with the Sentences they were trained on")
-    info = TrainingInfo(optimizer, lr, loss)
     return token_outcomes.outcome(
-        run, tokens, head, instance=instance, norm=norm, model=model, told=info
+        run,
+        tokens,
+        head,
+        instance=instance,
+        norm=norm,
+        model=model,
+        optimizer=optimizer,
+        lr=lr,
+        loss=loss,
     )
 
 

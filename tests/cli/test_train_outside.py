@@ -34,7 +34,7 @@ def test_a_optimizer_of_ones_own_is_trained_saved_and_resumed(run, problem):
     path = Path.load("all.npz")
     np.testing.assert_array_equal(path.weights["W"], whole.weights["W"])
     other = ["--resume", "half.npz", "--optimizer", "ngd"]
-    refused(run("train", problem, *other), "is not at hand")
+    refused(run("train", problem, *other), "is a custom object")
 
 
 @pytest.mark.parametrize("part", ["model", "loss", "head"])

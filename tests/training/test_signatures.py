@@ -65,10 +65,10 @@ for kernel in gc.get_objects():
     [
         (
             TOKENS,
-            "fused._march factored_steps._march attention._attend attention._pull terms._terms "
+            "fused._march factored_steps._march attention._attend attention._pull attention._terms "
             "polar._resolve",
         ),
-        (SENTENCES, "attention_kernel._march choices.write_attention terms._outputs tree._climb"),
+        (SENTENCES, "attention_kernel._march choices.write_attention terms._outputs form._climb"),
     ],
     ids=["tokens", "sentences"],
 )

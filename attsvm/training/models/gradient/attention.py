@@ -437,7 +437,7 @@ class Slopes(NamedTuple):
 
     def plain(self) -> Slopes:
         """The same arrays, as kernels take them."""
-        return Slopes(*map(plain, self))
+        return Slopes._make(map(plain, self))
 
 
 class AttentionWorkspace(NamedTuple):

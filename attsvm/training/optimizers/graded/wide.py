@@ -98,7 +98,7 @@ class Sum(NamedTuple):
 
     def plain(self) -> Sum:
         """The same arrays, as kernels take them."""
-        return Sum(*map(plain, self))
+        return Sum._make(map(plain, self))
 
 
 class EntriesWorkspace(NamedTuple):
