@@ -23,7 +23,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints, numbers
 from attsvm._utils.expected import number
 from attsvm.certificate.bounds import (
     LEAST_MARGIN,
-    Below,
+    LowerBound,
     above,
     below,
     ceiling,
@@ -197,7 +197,7 @@ def _matrix(problem: Problem, W: Any) -> Floats | None:
 
 def _bounds(
     problem: Problem, norm: Norm, W: Floats | None, lam: Floats, mu: Floats
-) -> tuple[Below, Corrected, Floats, Floats]:
+) -> tuple[LowerBound, Corrected, Floats, Floats]:
     """Both bounds, and the multipliers (λ, μ) that the lower one is of.
 
     In one compiled pass when the problem is small and plain.
@@ -207,9 +207,9 @@ def _bounds(
         high = _above(problem, norm, W)
         low, lam, mu = _below(problem, norm, lam, mu)
         return low, high, lam, mu
-    found = measure(problem.stacked, lam[None], W[None], margin_error(shape))
-    worth, size, used, worst = found.sums[0].tolist()
-    G = found.G[0]
+    combined, sums = measure(problem.stacked, lam[None], W[None], margin_error(shape))
+    worth, size, used, worst = sums[0].tolist()
+    G = combined[0]
     if LEAST_MARGIN < worst < np.inf:
         high = Corrected(W / worst, float(above(norm, shape, W, worst)))
     else:
@@ -221,7 +221,9 @@ def _bounds(
     return low, high, lam, mu
 
 
-def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> tuple[Below, Floats, Floats]:
+def _below(
+    problem: Problem, norm: Norm, lam: Floats, mu: Floats
+) -> tuple[LowerBound, Floats, Floats]:
     """The lower bound of (λ, μ), and these as they were scaled for it."""
     with np.errstate(over="ignore", invalid="ignore"):
         size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
@@ -242,8 +244,8 @@ def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> tuple[Below
 
 
 def _longer(
-    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: Below, high: Corrected
-) -> tuple[Below, Corrected]:
+    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: LowerBound, high: Corrected
+) -> tuple[LowerBound, Corrected]:
     """The better of these bounds and those evaluated in longer numbers, where that can help."""
     if W is None or high.norm > float(low.value) * 1.01 or not long_fits(problem):
         return low, high
@@ -291,9 +293,8 @@ def certify_stack(
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
-    found = measure(rows, lam, W, margin_error(shape))
-    worth, size, used, worst = found.sums.T
-    G = found.G
+    G, sums = measure(rows, lam, W, margin_error(shape))
+    worth, size, used, worst = sums.T
     square = np.einsum("bij,bij->b", W, W)
     # What is not plain is judged alone, and its numbers are kept from the others' way.
     plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
