@@ -68,10 +68,39 @@ def certify(
 ) -> Certificate:
     """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
 
-    W may be None (nothing feasible is claimed); negative λ count as 0; both may come at any scale
-    of floats. W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by
-    the least change that restores them, whose norm enters `upper`.
+    W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by the least
+    change that restores them, whose norm enters `upper`.
 
+    Parameters
+    ----------
+    problem : Problem
+        The margins and ties.
+    norm : str or Norm
+        The norm that is minimized.
+    W : array (d, dq) or None
+        A candidate at any scale; None claims nothing feasible.
+    multipliers : array (m,)
+        λ at any scale; negative entries count as 0.
+    tie_multipliers : array (l,), optional
+        μ of any sign; default: zeros.
+    tol : float, optional
+        The gap up to which the certificate is optimal; default: that of the norm.
+    budget : float, default: inf
+        C of a soft margin.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    BadTokens
+        If the numbers of multipliers, margins and ties differ.
+    Unsupported
+        If tol or budget is not positive, or the norm does not exist.
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> problem = attsvm.Problem.of(tokens, [0])
@@ -286,7 +315,7 @@ def certify_stack(
 
     W (B, d, dq), multipliers (B, m), rows: the problems' margins, if formed already. The same
     bounds as `certify`, in one pass; what has no feasible W, or lies near the ends of the float
-    range, is handed to `certify` itself.
+    range, is passed to `certify`.
     """
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else tol
@@ -296,7 +325,7 @@ def certify_stack(
     G, sums = measure(rows, lam, W, margin_error(shape))
     worth, size, used, worst = sums.T
     square = np.einsum("bij,bij->b", W, W)
-    # What is not plain is judged alone, and its numbers are kept from the others' way.
+    # What is not plain is certified alone, and its numbers do not enter the others'.
     plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
     plain &= (PLAIN[0] < square) & (square < PLAIN[1])
     plain &= rows.norms.min(axis=1, initial=np.inf) >= SMALLEST_ROW

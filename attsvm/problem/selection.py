@@ -93,7 +93,7 @@ class Selection(Result):
     def of(cls, tokens: Tokens, indices: Kept) -> Selection:
         """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T).
 
-        A Selection is handed back as it is, if its shape and the mask of these tokens allow it.
+        A Selection is returned unchanged, if its shape and the mask of these tokens allow it.
 
         >>> import attsvm
         >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])

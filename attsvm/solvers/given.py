@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.expected import expect, number
 from attsvm.certificate import Certificate
-from attsvm.certificate import certify as certify_pair
+from attsvm.certificate.certify import certify as certify_pair
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
