@@ -100,7 +100,7 @@ class Certificate(Table):
 
     @lazy
     def tight(self) -> Tight:
-        """Which margins are surely met with equality, surely not, or undecided."""
+        """Which margins are certainly met with equality, certainly not, or undecided."""
         from attsvm.certificate.tight import tight_rows
 
         return tight_rows(self)

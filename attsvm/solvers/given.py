@@ -9,11 +9,11 @@ import numpy as np
 
 from attsvm._utils.expected import expect, number
 from attsvm.certificate import Certificate
-from attsvm.certificate import certify as certify_pair
+from attsvm.certificate.certify import certify as certify_pair
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.problem.weights import Weights
+from attsvm.problem.weights import WeightBlocks
 from attsvm.solvers.solve import solve
 
 
@@ -53,7 +53,7 @@ def certify(
         return certify_pair(problem, norm, W, multipliers, tie_multipliers, tol=tol, budget=budget)
     if tie_multipliers is not None:
         raise BadTokens("multipliers of ties are given without those of margins: give both or none")
-    matrix = Weights.of(W, problem.shape).matrix
+    matrix = WeightBlocks.of(W, problem.shape).matrix
     with warnings.catch_warnings():
         # A bound that stops early is still one: the certificate says how far apart the two are.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -119,16 +119,15 @@ def test_the_measures_of_a_problem_equal_its_methods(kind):
     p, rng = zoo.problem, np.random.default_rng(5)
     W = zoo.W + 0.1 * rng.standard_normal(zoo.W.shape)
     lam = np.where(rng.random(p.m) < 0.5, rng.random(p.m), 0.0)
-    found = measure(p.stacked, lam[None], W[None], margin_error(p.shape))
-    worth, size, used, worst = found.sums[0]
-    G = found.G[0]
+    (G,), sums = measure(p.stacked, lam[None], W[None], margin_error(p.shape))
+    worth, size, used, worst = sums[0]
     assert used == np.count_nonzero(lam)
     assert_allclose([worth, size], [p.b @ lam, p.row_norms @ lam], rtol=ROUNDING)
     assert_allclose(G, p.adjoint(lam), rtol=0, atol=ROUNDING)
     expected = worst_margin(p.shape, W, margins=p.margins(W), row_norms=p.row_norms, b=p.b)
     assert_allclose(worst, expected, rtol=EXACTLY)
     # and the share taken off is that of the worst row
-    bare = measure(p.stacked, lam[None], W[None], 0.0).sums[0, 3]
+    bare = measure(p.stacked, lam[None], W[None], 0.0)[1][0, 3]
     assert bare == pytest.approx(float((p.margins(W) / p.b).min()), rel=EXACTLY)
     assert bare > worst
 
