@@ -94,9 +94,8 @@ def sentences_command(
     from attsvm.cli.parts.sentence_conclusion import conclusion
     from attsvm.cli.parts.sentence_tables import show_sentences
     from attsvm.next_token.order import orders
-    from attsvm.next_token.prose import Cleaning
     from attsvm.next_token.realizable import realizability
-    from attsvm.next_token.text import reading
+    from attsvm.next_token.text import Cleaning, reading
 
     check_figure(figure, style, force=force)
     start = time.perf_counter()

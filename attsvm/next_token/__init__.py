@@ -15,18 +15,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attsvm.next_token.embedding import embedding_of
-    from attsvm.next_token.finite import FinitePart, finite_part
+    from attsvm.next_token.infimum import FinitePart, finite_part
     from attsvm.next_token.order import Order, orders
     from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
     from attsvm.next_token.realizable import Realizability, realizability
-    from attsvm.next_token.sentences import Sentences
+    from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
-    from attsvm.next_token.training.outcome import SentenceOutcome, sentence_outcome
+    from attsvm.next_token.training.outcome import SentenceOutcome, SentenceRun, sentence_outcome
     from attsvm.next_token.training.proofs import SentenceProof
-    from attsvm.next_token.training.runs import SentenceRun
-    from attsvm.next_token.training.stages import Stages, two_stages
-    from attsvm.next_token.training.train import train
+    from attsvm.next_token.training.train import Stages, train, two_stages
 
 # Name -> the module of this folder that it lives in.
 _HOMES = {

@@ -9,8 +9,8 @@ import typer
 
 from attsvm.cli import PANELS, app
 from attsvm.cli.parts import words
-from attsvm.next_token.embedding import KINDS
-from attsvm.next_token.training.next_token import READOUTS
+from attsvm.next_token.sentences import KINDS
+from attsvm.next_token.training.gradient import READOUTS
 from attsvm.next_token.training.task import WEIGHTS
 from attsvm.norms import NORMS
 from attsvm.plotting.style import LOOKS

@@ -19,14 +19,12 @@ from scipy.stats import linregress
 from attsvm import Sentences, train, two_stages
 from attsvm.datasets import TEXTS
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.finite import finite_part
-from attsvm.next_token.infimum import excess
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import excess, finite_part
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
-from attsvm.next_token.shifts import draw_unseen
-from attsvm.next_token.unseen import agreement, logit_accuracy, predicted, trained
+from attsvm.next_token.unseen import agreement, draw_unseen, logit_accuracy, predicted, trained
 from tests.training.finding import Finding, Part, above, below, equal
 
 N = 20

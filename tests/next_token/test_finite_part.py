@@ -7,12 +7,11 @@ import pytest
 
 from attsvm import BadTokens, Sentences, train
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.infimum import excess, floors
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import entropy, excess, finite_part, floors
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.training.gradient import attention_look
 
 
 def two_labels(a, b):

@@ -9,8 +9,8 @@ import pytest
 import attsvm
 from attsvm.datasets.sentences import cyclic, realizable
 from attsvm.next_token import SentenceProof
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.training.gradient import attention_look
 from attsvm.next_token.training.proofs import _prover, proof_of_convergence, sentence_rows
 from attsvm.next_token.training.task import Lesson
 from tests.next_token.proof_hunt import tried

@@ -5,9 +5,8 @@ import pytest
 
 from attsvm import BadTokens, Sentences, read_sentences
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.prose import Cleaning, prose_sentences, stripped
 from attsvm.next_token.realizable import explained, realizability
-from attsvm.next_token.text import reading
+from attsvm.next_token.text import Cleaning, prose_sentences, reading, stripped
 from tests.next_token.test_reading import written
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attsvm import Sentences
-from attsvm.next_token.chain import chains, longest_chain
-from attsvm.next_token.order import orders
+from attsvm.next_token.order import chains, longest_chain, orders
 from attsvm.next_token.realizable import DETAILS, FAULTS, realizability
 
 

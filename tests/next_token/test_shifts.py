@@ -6,7 +6,7 @@ import pytest
 from attsvm import Sentences
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.shifts import draw_unseen, zipf
+from attsvm.next_token.unseen import draw_unseen, zipf
 
 
 def context(row):

@@ -11,11 +11,19 @@ from attsvm.certificate import certify
 from attsvm.certificate.exact.bounds import exact_tight
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.covering import Coverage, coverage, kinds_in_order, whole_coverage
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, solve_attention
-from attsvm.next_token.shifts import draw_unseen
-from attsvm.next_token.unseen import agreement, logit_accuracy, predicted, trained
+from attsvm.next_token.unseen import (
+    Coverage,
+    agreement,
+    coverage,
+    draw_unseen,
+    kinds_in_order,
+    logit_accuracy,
+    predicted,
+    trained,
+    whole_coverage,
+)
 
 # With the query 4: 0 > 1 > 2 > 4 and 3 > 4; 5 is never seen. x is followed by x + 1.
 CHAIN = [[x, (x + 1) % 6] for x in range(6)] + [

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Sentences, train
 from attsvm.datasets.sentences import realizable
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.training import terms as sentence_terms
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.training import graded as sentence_terms
+from attsvm.next_token.training.gradient import attention_look
 from attsvm.next_token.training.task import Lesson, sentence_task
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
@@ -53,8 +53,8 @@ def test_kernels_are_their_twin(kind, name, size):
     x = sentence_terms.pulls(logs, top, *G, c.weights)
     same(x, twins.pulls(logs, top, *G, c.weights))
     right = c.right | (np.arange(c.tokens.shape[1]) == 0)  # every sentence has one
-    x = sentence_terms.choices(logs, right, top, c.weights)
-    same(x, twins.choices(logs, right, top, c.weights))
+    x = sentence_terms.choice_terms(logs, right, top, c.weights)
+    same(x, twins.choice_terms(logs, right, top, c.weights))
 
 
 def contrasts(rows, count, depth, seed=0):

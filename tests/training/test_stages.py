@@ -7,12 +7,12 @@ from attsvm import Sentences, train, two_stages
 from attsvm._utils import memory
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.next_token.contexts import Contexts
+from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess, floors
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import task as sentence_task
-from attsvm.next_token.training.stages import Stages
+from attsvm.next_token.training.train import Stages
 from attsvm.plotting.stages import Curves, Row, picture
 from attsvm.theory.measures import correlation
 

@@ -10,8 +10,7 @@ from rich.table import Table
 from attsvm._utils.files import write_arrays
 from attsvm.cli.parts import summary
 from attsvm.next_token.problems import Columns
-from attsvm.next_token.training.outcome import SentenceOutcome
-from attsvm.next_token.training.runs import SentenceRun
+from attsvm.next_token.training.outcome import SentenceOutcome, SentenceRun
 
 
 def describe_run(found: SentenceOutcome) -> dict[str, Any]:

@@ -13,15 +13,13 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
 from attsvm.cli.parts.sentence_tables import cut
 from attsvm.errors import BadTokens
-from attsvm.next_token.chain import chains, longest_chain
-from attsvm.next_token.covering import Coverage, coverage
-from attsvm.next_token.embedding import embedding_of
-from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.order import KINDS, Order, orders
+from attsvm.next_token.infimum import entropy, finite_part
+from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
 from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
 from attsvm.next_token.realizable import Realizability, explained
-from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.text import Reading
+from attsvm.next_token.unseen import Coverage, coverage
 
 # A gap that training of ordinary length has made clear.
 GAP = 0.25

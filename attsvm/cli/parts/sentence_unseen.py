@@ -7,9 +7,8 @@ from typing import Any
 
 from attsvm.next_token.order import Order
 from attsvm.next_token.problems import Columns
-from attsvm.next_token.shifts import draw_unseen
-from attsvm.next_token.training.runs import SentenceRun
-from attsvm.next_token.unseen import agreement, logit_accuracy, predicted, trained
+from attsvm.next_token.training.outcome import SentenceRun
+from attsvm.next_token.unseen import agreement, draw_unseen, logit_accuracy, predicted, trained
 
 
 def unseen_report(

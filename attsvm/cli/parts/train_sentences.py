@@ -25,15 +25,12 @@ from attsvm.cli.parts.sentence_report import (
 )
 from attsvm.cli.parts.sentence_unseen import unseen_report
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.embedding import embedding_of
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import Realizability, realizability
-from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.text import read_sentences
-from attsvm.next_token.training.outcome import sentence_outcome
-from attsvm.next_token.training.runs import SentenceRun
-from attsvm.next_token.training.stages import two_stages
-from attsvm.next_token.training.train import train
+from attsvm.next_token.training.outcome import SentenceRun, sentence_outcome
+from attsvm.next_token.training.train import train, two_stages
 
 # Step sizes times √N and steps, by stage: those of the published experiment.
 _RATES, _STEPS = (0.2, 0.05), (2000, 4000)

@@ -19,12 +19,11 @@ from attsvm._utils.compiled import KERNELS
 from attsvm._utils.progress import bar
 from attsvm._utils.waiting import silence
 from attsvm.errors import AttsvmError
-from attsvm.next_token.embedding import embedding_of
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention
-from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.training import train as sentence_training
-from attsvm.next_token.training.stages import two_stages
+from attsvm.next_token.training.train import two_stages
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.stack import Stack

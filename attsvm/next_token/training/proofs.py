@@ -19,27 +19,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints, detached, numbers
+from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
+from attsvm._utils.expected import file_path
+from attsvm._utils.files import load_arrays, write_arrays
+from attsvm._utils.interval import Interval, up
 from attsvm._utils.memory import require
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.pulls import MassPull, OutputPull
 from attsvm.next_token.training.task import Lesson, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.power_prover import PowerProver, covered_steps
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
 from attsvm.theory.convergence.prover import Found, Ground, Prover
-from attsvm.theory.convergence.rows import Rows, Singles, merged, shift_of
+from attsvm.theory.convergence.rows import Rows, Singles, added, grouped, merged, shift_of
+from attsvm.theory.convergence.saved import arrays_of, check_arrays, read_proof
 from attsvm.theory.convergence.verify import Recheck, rechecked
 from attsvm.theory.proofs import covered_step
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
 if TYPE_CHECKING:
-    from attsvm.next_token.training.runs import SentenceRun
+    from attsvm.next_token.training.outcome import SentenceRun
 
 _NONE = np.empty(0, np.int64)
 # Tokens of sentences up to which a proof is tried at the end of a run.
@@ -69,14 +72,12 @@ class SentenceProof(ConvergenceProof):
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
-        from attsvm.next_token.training.saved_proofs import save_proof
 
         save_proof(self, path, force=force)
 
     @staticmethod
     def load(path: str | Path) -> SentenceProof:
         """The proof saved in this file; its claims are not checked before `verify` is."""
-        from attsvm.next_token.training.saved_proofs import load_proof
 
         return load_proof(path)
 
@@ -287,3 +288,180 @@ def _check_optimal(lesson: Lesson, alpha: Ints) -> None:
             f"{sentences.where(s)} ({sentences.text(s)}) attends to {word!r}, which its label does "
             "not follow: the readout mass pulls it away with full strength"
         )
+
+
+_PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
+
+
+def save_proof(proof: SentenceProof, path: str | Path, *, force: bool = False) -> None:
+    """Write the proof, its sentences and its witness in one move."""
+    lesson = proof.lesson
+    more: dict[str, Any] = {
+        f"sentences.{name}": np.asarray(getattr(lesson.sentences, name)) for name in _PARTS
+    }
+    more |= {
+        "sentences.E": lesson.E,
+        "sentences.weights": np.str_(lesson.weights),
+        "sentences.readout": np.str_(lesson.readout),
+    }
+    write_arrays(file_path(path, "path"), arrays_of(proof) | more, force=force)
+
+
+def load_proof(path: str | Path) -> SentenceProof:
+    """The proof in a file; raises BadTokens where it is none, or not of sentences."""
+    file = file_path(path, "path")
+    found = load_arrays(file)
+    check_arrays(file, found)
+    names = [f"sentences.{name}" for name in (*_PARTS, "E", "weights", "readout")]
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise BadTokens(f"{file} is not a proof on sentences: it has no array {missing[0]}")
+    whole = {name: found[f"sentences.{name}"] for name in _PARTS}
+    if any(array.dtype.kind not in "iu" for array in whole.values()):
+        raise BadTokens(f"{file}: the sentences are not whole numbers")
+    sentences = Sentences(**{name: array.astype(np.int64) for name, array in whole.items()})
+    readout = str(found["sentences.readout"])
+    lesson = Lesson.of(
+        sentences,
+        "next-token",
+        head=None if readout == "mass" else found["head"],
+        embedding=found["sentences.E"],
+        readout=readout,
+        weights=str(found["sentences.weights"]),
+    )
+    shape = (0, 0) if lesson.mass else lesson.E.shape
+    proof = read_proof(file, found, sentence_tokens(lesson), shape)
+    fields = {name: getattr(proof, name) for name in ConvergenceProof.__dataclass_fields__}
+    return SentenceProof(**fields | {"lesson": lesson})
+
+
+_GROW = 1 + 2.0**-46
+
+
+@dataclass(frozen=True, eq=False)
+class MassPull:
+    """q_k = π (m_t/m_α)/(1 + o): the pull of the readout mass at the one optimal token.
+
+    share (k,): π m_t/m_α of single rows; ratio (k,): m_t/m_α, rounded up; owner (k,): their
+    sentence; group (k,): their merged row; sentences: S.
+    """
+
+    limit: Interval
+    share: Interval
+    ratio: Floats
+    owner: Ints
+    group: Ints
+    sentences: int
+
+    @classmethod
+    def of(
+        cls, weights: Floats, owner: Ints, group: Ints, times: tuple[Floats, Floats]
+    ) -> MassPull:
+        """The pull of single rows; times: how often the other and the kept token occur, (k,)."""
+        ratio = Interval(times[0]) / times[1]
+        share = ratio * weights[owner]
+        return cls(grouped(share, group), share, ratio.hi, owner, group, len(weights))
+
+    def summed(self, single: Floats, weight: Floats) -> Floats:
+        """Σ_t (m_t/m_α) e^−m_t weight_t of each sentence, (..., S), rounded up."""
+        shape = (*single.shape[:-1], self.sentences)
+        grow = 1 + (self.owner.size + 8) * 2.0**-53
+        return np.asarray(added(single * self.ratio * weight * _GROW, self.owner, shape) * grow)
+
+    def error(self, e: Floats) -> Floats:
+        """π (m_t/m_α) o, as |1/(1 + o) − 1| ≤ o."""
+        o = self.summed(e[..., self.group], np.ones(len(self.group)))
+        part = self.share.hi * o[..., self.owner] * _GROW
+        return self.collected(part, e.shape)
+
+    def collected(self, part: Floats, shape: tuple[int, ...]) -> Floats:
+        """Sums of single rows' numbers ≥ 0 by merged row, rounded up."""
+        grow = 1 + (self.owner.size + 8) * 2.0**-53
+        return np.asarray(added(up(part), self.group, shape) * grow)
+
+    def between(self, e: Floats) -> tuple[Floats, Floats]:
+        """The limit less and more than its error."""
+        error = self.error(e)
+        return (self.limit - error).lo, (self.limit + error).hi
+
+
+@dataclass(frozen=True, eq=False)
+class OutputPull:
+    """q_k = π (m_t/m_α) ⟨e_y − softmax(z), z − V_t⟩/(1 + o): attention over a frozen decoder.
+
+    With σ = softmax(V_α) and b_j = (V_α − V_t)_y − (V_α − V_t)_j, j ≠ y: gap (k,): Σ σ_j b_j, the
+    limit of the product; reach (k,): Σ σ_j |b_j|; range (k,): max − min of V_t − V_α.
+    """
+
+    limit: Interval
+    mass: MassPull
+    gap: Interval
+    reach: Floats
+    range: Floats
+
+    @classmethod
+    def over(
+        cls,
+        mass: MassPull,
+        decoder: tuple[Floats, Floats],
+        kept: tuple[Ints, Ints],
+        other: Ints,
+    ) -> OutputPull:
+        """decoder: E and W_ov; kept: the kept token and the label of every sentence; other (k,):
+        the other token of each single row."""
+        E, W_ov = decoder
+        alpha, labels = kept
+        k = len(other)
+        low, high, reach, wide = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
+        V = Interval(E) @ np.ascontiguousarray(W_ov.T)
+        if np.array_equal(E, np.eye(*E.shape)):
+            V = Interval(np.ascontiguousarray(W_ov.T[: len(E)]))
+        for s in np.unique(mass.owner):
+            index = (mass.owner == s).nonzero()[0]
+            top, y = int(alpha[s]), int(labels[s])
+            apart = V[other[index]] - V[top]
+            same = _same(V, top, other[index])
+            wide[index] = up(apart.hi.max(axis=1) - apart.lo.min(axis=1))
+            own = V[top]
+            odds = (own - own[y]).exp()
+            off = np.arange(len(odds.lo)) != y
+            sigma = odds[off] / (odds[off].sum() + 1.0)
+            b = apart[:, off] - Interval(apart.lo[:, y : y + 1], apart.hi[:, y : y + 1])
+            gap = (sigma * b).sum(axis=1)
+            low[index], high[index] = np.where(same, 0.0, gap.lo), np.where(same, 0.0, gap.hi)
+            reach[index] = np.where(same, 0.0, (sigma * Interval(b.size)).sum(axis=1).hi)
+        gap = Interval(low, high)
+        single = mass.share * gap
+        zero = (low == 0) & (high == 0)
+        single = Interval(np.where(zero, 0.0, single.lo), np.where(zero, 0.0, single.hi))
+        return cls(grouped(single, mass.group), mass, gap, reach, wide)
+
+    def error(self, e: Floats) -> Floats:
+        """π (m_t/m_α) [(e^φ − 1) reach_t + e^φ Σ_u (m_u/m_α) e^−m_u reach_u + |gap| o]."""
+        mass = self.mass
+        single = e[..., mass.group]
+        o = mass.summed(single, np.ones(len(mass.group)))
+        phi = mass.summed(single, self.range)
+        moved = mass.summed(single, self.reach)
+        with np.errstate(over="ignore", invalid="ignore"):
+            raised = Interval(phi).exp().hi
+            more = np.where(phi < 0.5, phi * (1 + phi), raised)  # e^φ − 1 ≤ φ + φ² for φ ≤ 1
+            more = np.minimum(more, raised)[..., mass.owner]
+            part = more * self.reach + (raised * moved)[..., mass.owner]
+            part = part + self.gap.size * o[..., mass.owner]
+            part = np.nan_to_num(part * mass.share.hi * _GROW, nan=np.inf, posinf=np.inf)
+        return mass.collected(part, e.shape)
+
+    def between(self, e: Floats) -> tuple[Floats, Floats]:
+        """The limit less and more than its error."""
+        error = self.error(e)
+        return (self.limit - error).lo, (self.limit + error).hi
+
+
+def _same(V: Interval, top: int, other: Ints) -> Bools:
+    """Which rows of V are known to be the top one's in every digit."""
+    return np.asarray(
+        (V.lo[other] == V.lo[top]).all(axis=1)
+        & (V.hi[other] == V.lo[other]).all(axis=1)
+        & bool((V.hi[top] == V.lo[top]).all())
+    )

@@ -14,14 +14,11 @@ from attsvm._utils.expected import flag, one_of
 from attsvm._utils.lazy import lazy
 from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.embedding import embedding_of
-from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.infimum import floors
+from attsvm.next_token.attention import AttentionKernel, Contexts
+from attsvm.next_token.infimum import entropy, finite_part, floors
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quoted
-from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.attention_kernel import AttentionKernel
+from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.training.graded import (
     Terms,
     attention_terms,
@@ -29,13 +26,12 @@ from attsvm.next_token.training.graded import (
     graded_look,
     joint_terms,
 )
-from attsvm.next_token.training.next_token import (
+from attsvm.next_token.training.gradient import (
     READOUTS,
     Look,
     attention_look,
     decoder_look,
     joint_look,
-    lifts_of,
     strengths,
 )
 from attsvm.training.config import OptimizerConfig
@@ -206,13 +202,12 @@ def _ahead(lesson: Lesson, descent: OptimizerConfig, records: int) -> Ahead | No
     plain = descent.optimizer.fused is not None and not (descent.decay or descent.optimizer.ridge)
     if not lesson.frozen or not plain or not lesson.contexts.plain:
         return None
-    contexts, lifts = lesson.contexts, None
+    contexts, strength = lesson.contexts, None
     if not lesson.mass:
         strength = strengths(lesson.V, lesson.sentences.follows)
         if strength is None:
             return None
-        lifts = lifts_of(contexts, strength)
-    kernel = AttentionKernel(contexts, lifts).descend
+    kernel = AttentionKernel(contexts, strength).descend
     most = max(1, int(_CALL / contexts.tokens.size))
     return FastSteps(
         kernel,

@@ -27,11 +27,10 @@ from attsvm.experiments.studies.shared.sentence_runs import (
     saved_columns,
     staged,
 )
-from attsvm.next_token.covering import PAIRS, kinds_in_order
 from attsvm.next_token.order import KINDS, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.unseen import trained
+from attsvm.next_token.unseen import PAIRS, kinds_in_order, trained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

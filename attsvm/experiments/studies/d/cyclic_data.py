@@ -23,12 +23,12 @@ from attsvm.experiments.studies.claim import (
     noted,
 )
 from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.finite import FinitePart, finite_part
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import FinitePart, finite_part
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import attention_problem, certify_whole, solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.training.gradient import attention_look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

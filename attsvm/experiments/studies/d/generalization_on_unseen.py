@@ -27,18 +27,20 @@ from attsvm.experiments.studies.shared.sentence_runs import (
     staged,
 )
 from attsvm.experiments.studies.shared.stage_records import drawn, inside, premises
-from attsvm.next_token.covering import Coverage, whole_coverage
 from attsvm.next_token.order import KINDS, Order, orders
 from attsvm.next_token.problems import Columns, solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.shifts import draw_unseen, zipf
 from attsvm.next_token.unseen import (
     Agreement,
+    Coverage,
     Predicted,
     agreement,
+    draw_unseen,
     logit_accuracy,
     predicted,
     trained,
+    whole_coverage,
+    zipf,
 )
 from attsvm.theory.measures import correlation
 

@@ -18,13 +18,13 @@ from attsvm.datasets.sentences import closed
 from attsvm.experiments.studies.claim import Config, Result
 from attsvm.experiments.studies.shared.proof import recertified, saved_solutions
 from attsvm.experiments.studies.shared.sentence_runs import columns_again, saved_columns
-from attsvm.next_token.contexts import Contexts
+from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.next_token import Look, attention_look, decoder_look
+from attsvm.next_token.training.gradient import Look, attention_look, decoder_look
 from attsvm.theory.measures import bregman
 from attsvm.theory.rates import fit
 
@@ -73,8 +73,8 @@ def first_look(data: Sentences) -> Look:
 
 
 def second_look(data: Sentences, W_ov: Floats) -> Look:
-    """L over the frozen decoder W_ov and its gradient, by other kernels than training's."""
-    return attention_look(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T, twin=True)
+    """L over the frozen decoder W_ov and its gradient."""
+    return attention_look(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T)
 
 
 def decoder_best(data: Sentences) -> Certificate:
