@@ -95,12 +95,12 @@ def sentences_command(
     from attsvm.cli.parts.sentence_tables import show_sentences
     from attsvm.next_token.order import orders
     from attsvm.next_token.realizable import realizability
-    from attsvm.next_token.text import Cleaning, reading
+    from attsvm.next_token.text import Cleaning, read_text
 
     check_figure(figure, style, force=force)
     start = time.perf_counter()
     with working(f"reading {file.name}"):
-        found = reading(
+        found = read_text(
             file,
             collocations=collocations,
             vocabulary=vocabulary,

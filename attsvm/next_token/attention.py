@@ -354,7 +354,7 @@ def shares(z: Floats) -> tuple[Floats, Floats]:
     return e / np.where(total > 0, total, 1.0), log[:, 0]
 
 
-class Passage(NamedTuple):
+class SentenceArrays(NamedTuple):
     """The sentences: pair (S, K): the entry of W of each token, −1 beyond the end; token and
     query (P,): the row and column of each such entry; log_counts (S, K), log_weights and
     weights (S,): see `Contexts`; mass: the readout is "mass"; followers: those of the tokens."""
@@ -369,7 +369,7 @@ class Passage(NamedTuple):
     followers: Followers
 
 
-class Workspace(NamedTuple):
+class SentenceWorkspace(NamedTuple):
     """Memory of a run: best (S,): the top tokens; u, G (P,): the entries of W and their gradient;
     logits, logs, gap, x (S, K), loss, slope, height (S,) and own (K,)."""
 
@@ -387,7 +387,9 @@ class Workspace(NamedTuple):
 
 
 @njit(**ENTRY)
-def _march(given: Passage, at: Workspace, steps: Steps, state: State, log: Log) -> bool:
+def _march(
+    given: SentenceArrays, at: SentenceWorkspace, steps: Steps, state: State, log: Log
+) -> bool:
     """Whether all stayed finite; see `Descent.descend`."""
     pair, token, query = given.pair, given.token, given.query
     u, G, x, height, best = at.u, at.G, at.x, at.height, at.best
@@ -475,7 +477,7 @@ class AttentionKernel:
         entries, place = np.unique(flat[there], return_inverse=True)
         pair = np.full(c.tokens.shape, -1, np.int64)
         pair[there] = place
-        self.passage = Passage(
+        self.arrays = SentenceArrays(
             pair,
             entries // c.vocabulary,
             entries % c.vocabulary,
@@ -491,7 +493,7 @@ class AttentionKernel:
 
         One instance: W (1, N, N).
         """
-        P, (S, K) = len(self.passage.token), self.passage.pair.shape
+        P, (S, K) = len(self.arrays.token), self.arrays.pair.shape
         sizes = (P,), (P,), (S, K), (S, K), (S, K), (S, K), (S,), (S,), (S,), (K,)
-        memory = Workspace(np.empty(S, np.int64), *(np.empty(size) for size in sizes))
-        return bool(_march(self.passage, memory, steps, state, log))
+        memory = SentenceWorkspace(np.empty(S, np.int64), *(np.empty(size) for size in sizes))
+        return bool(_march(self.arrays, memory, steps, state, log))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,9 @@ from attsvm._utils.result import Result
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.next_token.attention import Contexts, attend, read_output
-from attsvm.next_token.order import Order, checked_orders
-from attsvm.next_token.realizable import quoted
-from attsvm.next_token.sentences import Sentences, checked_sentences
+from attsvm.next_token.order import Order, check_orders
+from attsvm.next_token.realizable import quote
+from attsvm.next_token.sentences import Sentences, check_sentences
 
 
 def optimal_places(contexts: Contexts) -> Ints:
@@ -52,7 +53,7 @@ def optimal_places(contexts: Contexts) -> Ints:
     return contexts.right.argmax(axis=1)
 
 
-def floors(contexts: Contexts, V: Floats) -> tuple[Floats, Bools]:
+def infima(contexts: Contexts, V: Floats) -> tuple[Floats, Bools]:
     """(ℓ⋆ (S,), whether it is the least loss over all attention (S,)) for V = E W_ovᵀ (N, N).
 
     The loss is convex in the attention, so the optimal token is best exactly when no other token
@@ -117,6 +118,16 @@ class FinitePart(Result):
     residual: float
     components: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """The finite part as plain data for JSON; largest: the largest log-odds."""
+        return {
+            "components": self.components,
+            "infimum": self.infimum,
+            "entropy": self.entropy,
+            "largest": float(np.abs(self.W).max(initial=0.0)),
+            "residual": self.residual,
+        }
+
     def _card(self) -> Summary:
         facts = {
             "infimum of the loss": self.infimum,
@@ -140,8 +151,8 @@ def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart
     >>> round(float(W[0, 2] - W[1, 2]), 4)  # log 2: label 0 comes twice as often as 1
     0.6931
     """
-    tokens, counts = checked_sentences(sentences).distinct
-    checked_orders(orders)
+    tokens, counts = check_sentences(sentences).distinct
+    check_orders(orders)
     right = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])
     _check(sentences, right)
     kept, component = _kept(sentences, orders, tokens, right)
@@ -182,7 +193,7 @@ def _check(sentences: Sentences, right: Bools) -> None:
     if len(bad):
         s = int(bad[0])
         raise BadTokens(
-            f"{quoted(sentences, s)} has {int(right[s].sum())} tokens that its label follows: the "
+            f"{quote(sentences, s)} has {int(right[s].sum())} tokens that its label follows: the "
             " finite part needs exactly one; leave such sentences out"
         )
 

@@ -22,7 +22,7 @@ from attsvm._utils.arrays import Bools, Ints
 from attsvm._utils.expected import shown
 from attsvm._utils.lazy import lazy
 from attsvm.errors import BadTokens
-from attsvm.next_token.sentences import Sentences, checked_sentences
+from attsvm.next_token.sentences import Sentences, check_sentences
 
 KINDS = ("optimal", "confused", "non-optimal", "non-comparable")
 
@@ -192,7 +192,7 @@ class Order:
         )
 
 
-def checked_orders(found: Any) -> Mapping[int, Order]:
+def check_orders(found: Any) -> Mapping[int, Order]:
     """The orders as they are; raises BadTokens unless they are those of `orders`."""
     if isinstance(found, Mapping) and all(isinstance(order, Order) for order in found.values()):
         return found
@@ -210,7 +210,7 @@ def orders(sentences: Sentences) -> dict[int, Order]:
     >>> orders(data)
     {3: Order(query 3: 4 of 4 tokens, 4 edges, acyclic)}
     """
-    checked_sentences(sentences)
+    check_sentences(sentences)
     tokens, _ = sentences.distinct
     known = tokens >= 0
     best = known & (sentences.follows[tokens] == sentences.labels[:, None])

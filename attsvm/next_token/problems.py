@@ -24,18 +24,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm._utils.compiled import njit
 from attsvm._utils.expected import expect, positive
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate, certify
 from attsvm.errors import BadTokens
-from attsvm.next_token.order import Order, checked_orders
-from attsvm.next_token.sentences import Sentences, checked_sentences, embedding_of, orthonormal
+from attsvm.next_token.order import Order, check_orders
+from attsvm.next_token.sentences import Sentences, check_sentences, embedding_of, orthonormal
 from attsvm.problem.problem import Problem
 from attsvm.solvers.solve import solve
 
@@ -93,12 +95,25 @@ class Columns(Result):
     def message(self) -> str:
         """One sentence on what is proved."""
         bad = next((piece for piece in self.pieces if piece.status != "optimal"), None)
-        if bad is not None:
-            return bad.message
+        if bad is not None or self.times == (1,):
+            return (bad or self.pieces[0]).message
         return (
             f"optimal: frobenius norm in [{self.lower:.12g}, {self.upper:.12g}], "
             f"gap {self.gap:.1e}, {sum(self.times)} columns"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as plain data for JSON."""
+        found = {
+            "status": self.status,
+            "norm": self.pieces[0].norm.name if self.pieces else None,
+            "lower": self.lower,
+            "upper": self.upper,
+            "gap": self.gap,
+            "columns": sum(self.times),
+            "message": self.message,
+        }
+        return dict(finite(found))
 
     def _sum(self, values: list[float], *, down: bool) -> float:
         """√Σ times·value², rounded down or up: a sum of k squares errs by k + 2 units at most."""
@@ -151,7 +166,7 @@ def solve_decoder(sentences: Sentences, E: Floats, *, tol: float | None = None) 
            [ 0.667, -0.333, -0.333],
            [-0.333,  0.667, -0.333]])
     """
-    E = embedding_of(checked_sentences(sentences).vocabulary, E)
+    E = embedding_of(check_sentences(sentences).vocabulary, E)
     tol = None if tol is None else positive(tol, "tol")
     if not orthonormal(E):
         return Columns.whole(solve(decoder_problem(sentences, E), "frobenius", tol=tol))
@@ -280,7 +295,7 @@ def column_problem(order: Order) -> Problem:
 
 def _embedding(orders: Mapping[int, Order], E: Floats) -> Floats:
     """E (N, d) as an array; raises BadTokens unless each token of the orders has a row."""
-    every = checked_orders(orders).values()
+    every = check_orders(orders).values()
     return embedding_of(next((o.vocabulary for o in every), (*rectangular(E, "E").shape, 1)[0]), E)
 
 

@@ -21,7 +21,7 @@ from attsvm.next_token.unseen import Coverage, coverage
 
 # A gap that training of ordinary length has made clear.
 GAP = 0.25
-# Pairs of tokens that are compared to count what is decided: a second or two.
+# KindPairs of tokens that are compared to count what is decided: a second or two.
 _PAIRS = 3e8
 
 
@@ -63,7 +63,9 @@ def describe_sentences(
         **finding.to_dict(),
         "kinds": _count_kinds(data, every),
         "ties": _count_ties(data, every, finding) if ties else None,
-        "orders": [_describe_order(data, order, full=query is not None) for order in chosen.values()],
+        "orders": [
+            _describe_order(data, order, full=query is not None) for order in chosen.values()
+        ],
     }
     report["solved"], column = _solve(data, every, query, length)
     return report, column

@@ -25,6 +25,10 @@ from attsvm._utils.lazy import lazy
 from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, Unsupported
 
+# Ways to find the followers that are not in the data.
+INFERRED = ("bigrams", "copy")
+EMBEDDINGS = ("orthonormal", "normal")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sentences:
@@ -79,28 +83,28 @@ class Sentences:
         place = list(range(first, first + len(given)))
         if numbers is not None:
             place = [whole(k, "numbers", least=0) for k in listed(numbers, "numbers", of="numbers")]
-        pairs, mode = pairs_of(collocations)
-        ids, extra, names, N = numbered(given, pairs, vocabulary, place)
-        optimizer = Followers(N, names)
+        pairs, mode = _given_pairs(collocations)
+        ids, extra, names, N = number_tokens(given, pairs, vocabulary, place)
         sentences: dict[tuple[int, ...], list[int]] = {}
+        known: list[tuple[int, int, int | None]] = []
         for line, where in zip(ids, place, strict=True):
             if len(line) < 2:
                 raise BadTokens(
                     f"line {where} has {len(line)} of the tokens it needs: a sentence is two or "
                     "more tokens and a label, a collocation two tokens"
                 )
-            if len(line) == 2:
-                if mode is None:
-                    optimizer.add(line[0], line[1], where)
-            else:
+            if len(line) > 2:
                 sentences.setdefault(tuple(line), [0, where])[0] += 1
-        for x, y in extra:
-            optimizer.add(x, y, None)
+            elif mode is None:
+                known.append((line[0], line[1], where))
+        known += [(x, y, None) for x, y in extra]
         if mode == "bigrams":
-            optimizer.count(ids)
+            follows, follow_counts = _count_bigrams(ids, N)
         elif mode == "copy":
-            optimizer.copy()
-        if not sentences and not (optimizer.follows >= 0).any():
+            follows, follow_counts = np.arange(N), np.ones(N, np.int64)
+        else:
+            follows, follow_counts = _follow(known, N, names)
+        if not sentences and not (follows >= 0).any():
             raise BadTokens("there is no sentence and no collocation")
         longest = max((len(line) - 1 for line in sentences), default=0)
         # The table and what is made of it, in blocks of the longest sentence's length.
@@ -113,8 +117,8 @@ class Sentences:
             np.array([line[-1] for line in sentences], np.int64),
             np.array([seen[0] for seen in sentences.values()], np.int64),
             np.array([seen[1] for seen in sentences.values()], np.int64),
-            optimizer.follows,
-            optimizer.counts,
+            follows,
+            follow_counts,
             names,
             first,
         )
@@ -219,7 +223,7 @@ class Sentences:
         )
 
 
-def checked_sentences(sentences: Any) -> Sentences:
+def check_sentences(sentences: Any) -> Sentences:
     """The sentences as they are; raises BadTokens unless they are Sentences."""
     return expect(sentences, Sentences, "sentences", make="Sentences.of(lines) makes them")
 
@@ -233,56 +237,43 @@ def _listed(line: Any) -> list[Any]:
     return listed(line, "a line", of="tokens")
 
 
-# Ways to find the followers that are not in the data.
-INFERRED = ("bigrams", "copy")
+def _follow(
+    pairs: Iterable[tuple[int, int, int | None]], N: int, names: tuple[str, ...] | None
+) -> tuple[Ints, Ints]:
+    """(n (N,), how often each was seen (N,)) of pairs x, n(x) and the line of each, if it has one.
 
-
-class Followers:
-    """The map n, filled pair by pair."""
-
-    def __init__(self, N: int, names: tuple[str, ...] | None) -> None:
-        self.follows = np.full(N, -1, np.int64)
-        self.counts = np.zeros(N, np.int64)
-        self.names = names
-        self.lines: dict[int, int | None] = {}
-
-    def add(self, x: int, y: int, line: int | None) -> None:
-        """Note n(x) = y; raises BadTokens when x already has another follower."""
-        if self.follows[x] not in (-1, y):
-            before, now = _at(self.lines[x]), _at(line)
+    Raises BadTokens when a token has two followers.
+    """
+    follows, counts = np.full(N, -1, np.int64), np.zeros(N, np.int64)
+    first: dict[int, int | None] = {}
+    for x, y, line in pairs:
+        if follows[x] not in (-1, y):
+            # Quoted with escapes: a word may hold anything, and an error is one line.
+            tokens = [str(k) if names is None else repr(names[k]) for k in (x, int(follows[x]), y)]
+            places = (first[x], line)
+            where = ["in the collocations" if k is None else f"in line {k}" for k in places]
             raise BadTokens(
-                f"token {self._word(x)} is followed by {self._word(int(self.follows[x]))} {before} "
-                f"and by {self._word(y)} {now}: a collocation gives each token one follower; take "
-                "the most frequent with collocations bigrams"
+                f"token {tokens[0]} is followed by {tokens[1]} {where[0]} and by {tokens[2]} "
+                f"{where[1]}: a collocation gives each token one follower; take the most frequent "
+                "with collocations bigrams"
             )
-        self.lines.setdefault(x, line)
-        self.follows[x] = y
-        self.counts[x] += 1
-
-    def count(self, lines: list[list[int]]) -> None:
-        """n(x): what comes most often right after x, the first seen among equals."""
-        seen: Counter[tuple[int, int]] = Counter()
-        for line in lines:
-            seen.update(pairwise(line))
-        for (x, y), times in seen.items():
-            if times > self.counts[x]:
-                self.follows[x], self.counts[x] = y, times
-
-    def copy(self) -> None:
-        """n(x) = x for all."""
-        self.follows[:] = np.arange(len(self.follows))
-        self.counts[:] = 1
-
-    def _word(self, token: int) -> str:
-        # Quoted with escapes: a word may hold anything, and an error is one line.
-        return str(token) if self.names is None else repr(self.names[token])
+        first.setdefault(x, line)
+        follows[x] = y
+        counts[x] += 1
+    return follows, counts
 
 
-def _at(line: int | None) -> str:
-    return "in the collocations" if line is None else f"in line {line}"
+def _count_bigrams(lines: list[list[int]], N: int) -> tuple[Ints, Ints]:
+    """As `_follow`: what comes most often right after each token, the first seen among equals."""
+    follows, counts = np.full(N, -1, np.int64), np.zeros(N, np.int64)
+    seen = Counter(pair for line in lines for pair in pairwise(line))
+    for (x, y), times in seen.items():
+        if times > counts[x]:
+            follows[x], counts[x] = y, times
+    return follows, counts
 
 
-def pairs_of(collocations: Any) -> tuple[list[tuple[Any, Any]], str | None]:
+def _given_pairs(collocations: Any) -> tuple[list[tuple[Any, Any]], str | None]:
     """(pairs x, n(x) given beside the lines, the way to infer them)."""
     if collocations is None:
         return [], None
@@ -304,7 +295,7 @@ def pairs_of(collocations: Any) -> tuple[list[tuple[Any, Any]], str | None]:
     return out, None
 
 
-def numbered(
+def number_tokens(
     lines: list[list[Any]], pairs: list[tuple[Any, Any]], vocabulary: Any, place: list[int]
 ) -> tuple[list[list[int]], list[tuple[int, int]], tuple[str, ...] | None, int]:
     """(lines, pairs) as token numbers, the words when there are any, and the vocabulary's size."""
@@ -353,7 +344,7 @@ def _number(word: Any, N: int | None, where: str) -> int:
 def _worded(
     lines: list[list[Any]], pairs: list[tuple[Any, Any]], vocabulary: Any, place: list[int]
 ) -> tuple[list[list[int]], list[tuple[int, int]], tuple[str, ...] | None, int]:
-    """As `numbered`, of words: numbered as they come, or by the given vocabulary."""
+    """As `number_tokens`, of words: numbered as they come, or by the given vocabulary."""
     fixed = not (vocabulary is None or isinstance(vocabulary, int))
     table: dict[str, int] = {}
     for word in listed(vocabulary, "the vocabulary", of="words") if fixed else ():
@@ -383,9 +374,6 @@ def _worded(
     return ids, extra, tuple(table), len(table)
 
 
-KINDS = ("orthonormal", "normal")
-
-
 def embedding_of(
     vocabulary: int, given: Any = "orthonormal", *, dimension: int | None = None, seed: int = 0
 ) -> Floats:
@@ -409,9 +397,9 @@ def embedding_of(
         if dimension is not None and dimension != E.shape[1]:
             raise BadTokens(f"the embedding has {E.shape[1]} columns, not {dimension}")
         return E
-    if given not in KINDS:
+    if given not in EMBEDDINGS:
         raise Unsupported(
-            f"unknown embedding {shown(given)}: give an array, or {' or '.join(KINDS)}"
+            f"unknown embedding {shown(given)}: give an array, or {' or '.join(EMBEDDINGS)}"
         )
     d = vocabulary if dimension is None else dimension
     require(8.0 * vocabulary * d, f"the embedding of {vocabulary} tokens in {d} dimensions")

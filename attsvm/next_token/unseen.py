@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.files import finite
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.attention import Contexts, attend
 from attsvm.next_token.order import KINDS, Order
@@ -41,7 +42,7 @@ _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class Predictions:
     """What the solution says of M sentences.
 
     words (M, L); top, second (M,): the distinct tokens with the largest logits, second −1 where
@@ -67,7 +68,7 @@ class Predicted:
 
 
 @dataclass(frozen=True, eq=False)
-class Attended:
+class Answers:
     """What a model does with M sentences.
 
     top (M,): the distinct token with the most attention, all its places together; mass (M,): that
@@ -80,7 +81,7 @@ class Attended:
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class UnseenAgreement:
     """How often a model's output is the predicted one.
 
     total: sentences; ties: those on which theory is silent; first_ties: some of them in words;
@@ -101,6 +102,24 @@ class Agreement:
     counts: Ints
     agreed_in: Ints
 
+    def to_dict(self) -> dict[str, Any]:
+        """The agreement as plain data for JSON; wide: sentences with a gap of the threshold."""
+        rows = (self.edges[:-1], self.edges[1:], self.counts, self.agreed_in)
+        bins = [
+            {"from": low, "to": high, "sentences": n, "agreed": agreed}
+            for low, high, n, agreed in zip(*(row.tolist() for row in rows), strict=True)
+        ]
+        return {
+            "sentences": self.total,
+            "ties": self.ties,
+            "gap": self.threshold,
+            "wide": self.judged,
+            "agreed": self.agreed,
+            "attended": self.attended,
+            "first_ties": list(self.first_ties),
+            "bins": finite(bins),
+        }
+
     @property
     def tied_share(self) -> float:
         """ties/total."""
@@ -112,9 +131,9 @@ class Agreement:
         return self.agreed / self.judged if self.judged else float("nan")
 
 
-def predicted(
+def predict_unseen(
     words: Any, W: Floats, E: Floats, follows: Ints, *, accuracy: float | Floats = _EQUAL
-) -> Predicted:
+) -> Predictions:
     """What the solution W (d, d) says of sentences.
 
     words (M, L): tokens from left to right, the query last, −1 beyond the end; E (N, d); follows
@@ -139,7 +158,7 @@ def predicted(
     top, second = tokens[rows, best].T
     high, low = logits[rows, best].T
     within = np.broadcast_to(np.asarray(accuracy, np.float64), (given.vocabulary,))
-    return Predicted(given.words, top, second, high - low, follows[top], within[given.queries])
+    return Predictions(given.words, top, second, high - low, follows[top], within[given.queries])
 
 
 def logit_accuracy(orders: Mapping[int, Order], columns: Columns, E: Floats) -> Floats:
@@ -158,7 +177,7 @@ def logit_accuracy(orders: Mapping[int, Order], columns: Columns, E: Floats) -> 
     return 2 * float(lengths.max()) * max(radii) * lengths
 
 
-def trained(words: Any, W_ov: Floats, W_kq: Floats, E: Floats) -> Attended:
+def answer_unseen(words: Any, W_ov: Floats, W_kq: Floats, E: Floats) -> Answers:
     """What the model with the decoder W_ov (N, d) and attention W_kq (d, d) does with sentences.
 
     words and E as in `predicted`. Repeated tokens count as often as they occur.
@@ -178,18 +197,18 @@ def trained(words: Any, W_ov: Floats, W_kq: Floats, E: Floats) -> Attended:
         row, column = np.nonzero(tokens >= 0)
         mass[row, tokens[row, column]] = np.exp(logs[here][row, column])
         output[here] = (mass @ V).argmax(axis=1)
-    return Attended(contexts.tokens[rows, best], np.exp(logs[rows, best]), output)
+    return Answers(contexts.tokens[rows, best], np.exp(logs[rows, best]), output)
 
 
 def agreement(
-    asked: Predicted,
-    answered: Attended,
+    asked: Predictions,
+    answered: Answers,
     *,
     threshold: float = 0.25,
     edges: Sequence[float] = EDGES,
     names: Sequence[str] | None = None,
     listed: int = 10,
-) -> Agreement:
+) -> UnseenAgreement:
     """How the model's answers agree with the predictions.
 
     threshold: the gap from which on agreement is judged; edges: of the bins [e_k, e_k+1), the last
@@ -207,7 +226,7 @@ def agreement(
     counts = np.bincount(place[inside], minlength=len(bounds) - 1)
     right = np.bincount(place[inside & agrees[~tied]], minlength=len(bounds) - 1)
     told = tuple(_told(asked, int(s), names) for s in np.flatnonzero(tied)[:listed])
-    return Agreement(
+    return UnseenAgreement(
         len(tied),
         int(tied.sum()),
         told,
@@ -241,7 +260,7 @@ def _sentences(words: Any, follows: Ints) -> Sentences:
     )
 
 
-def _told(asked: Predicted, s: int, names: Sequence[str] | None) -> str:
+def _told(asked: Predictions, s: int, names: Sequence[str] | None) -> str:
     """One sentence in words, with the two tokens that tie."""
     word = [str(k) for k in range(int(asked.words.max()) + 1)] if names is None else names
     text = " ".join(word[w] for w in asked.words[s] if w >= 0)
@@ -348,8 +367,8 @@ def whole_coverage(
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Pairs (a, b) of tokens of which a should be ahead: how many are, tie, or are reversed.
+class KindPairs:
+    """KindPairs (a, b) of tokens of which a should be ahead: how many are, tie, or are reversed.
 
     example: the pair that is reversed the most, None without one.
     """
@@ -367,7 +386,7 @@ class Pairs:
 
 def kinds_in_order(
     order: Order, u: Floats, *, accuracy: float = EQUAL
-) -> dict[tuple[str, str], Pairs]:
+) -> dict[tuple[str, str], KindPairs]:
     """How the column u (N,) orders the four kinds of tokens, for each pair of kinds of PAIRS.
 
     Optimal ahead of confused and of non-comparable, these ahead of non-optimal: strictly without
@@ -387,7 +406,7 @@ def kinds_in_order(
         if behind:
             i, j = np.unravel_index(int(ahead.argmin()), ahead.shape)
             example = int(a[i]), int(b[j])
-        found[first, second] = Pairs(strict, ahead.size - strict - behind, behind, example)
+        found[first, second] = KindPairs(strict, ahead.size - strict - behind, behind, example)
     return found
 
 

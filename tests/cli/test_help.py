@@ -9,7 +9,7 @@ import typer
 
 from attsvm.cli import PANELS, app
 from attsvm.cli.parts import words
-from attsvm.next_token.sentences import KINDS
+from attsvm.next_token.sentences import EMBEDDINGS
 from attsvm.next_token.training.gradient import READOUTS
 from attsvm.next_token.training.task import WEIGHTS
 from attsvm.norms import NORMS
@@ -34,7 +34,7 @@ def test_names_in_help_are_those_of_the_registries():
     )  # fmt: skip
     for names, registry in zip(listed, known, strict=True):
         assert names == tuple(registry)
-    assert (words.READOUTS, words.WEIGHTS, words.EMBEDDINGS) == (READOUTS, WEIGHTS, KINDS)
+    assert (words.READOUTS, words.WEIGHTS, words.EMBEDDINGS) == (READOUTS, WEIGHTS, EMBEDDINGS)
     assert words.STYLES == LOOKS
 
 

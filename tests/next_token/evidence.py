@@ -24,7 +24,13 @@ from attsvm.next_token.infimum import excess, finite_part
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
-from attsvm.next_token.unseen import agreement, draw_unseen, logit_accuracy, predicted, trained
+from attsvm.next_token.unseen import (
+    agreement,
+    answer_unseen,
+    draw_unseen,
+    logit_accuracy,
+    predict_unseen,
+)
 from tests.training.finding import Finding, Part, above, below, equal
 
 N = 20
@@ -104,10 +110,10 @@ def unseen(quick: bool) -> Iterator[Finding]:
         found = orders(data)
         best = solve_attention(found, run.E)
         words = draw_unseen(data, 2500, length=(3, 4), seed=seed)
-        asked = predicted(
+        asked = predict_unseen(
             words, best.W, run.E, data.follows, accuracy=logit_accuracy(found, best, run.E)
         )
-        seen = agreement(asked, trained(words, run.W_ov, run.W_kq, run.E))
+        seen = agreement(asked, answer_unseen(words, run.W_ov, run.W_kq, run.E))
         total, judged = total + seen.total, judged + seen.judged
         agreed, ties = agreed + seen.agreed, ties + seen.ties
     yield equal(f"{total} sentences, {judged} with a gap ≥ .25: agreed", agreed, judged)

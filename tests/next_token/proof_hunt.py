@@ -11,7 +11,7 @@ import numpy as np
 import attsvm
 from attsvm.datasets.sentences import cyclic, realizable
 from attsvm.next_token.training.proofs import _prover
-from attsvm.next_token.training.task import Lesson
+from attsvm.next_token.training.task import SentenceObjective
 
 
 def tried(seed):
@@ -35,7 +35,7 @@ def tried(seed):
         head[data.follows[tokens], tokens] += rng.uniform(0, 4)
         kw["head"] = head
     lr = 10.0 ** rng.uniform(-2, 0.3)
-    judge = _prover(Lesson.of(data, "next-token", **kw), "ngd", lr)
+    judge = _prover(SentenceObjective.of(data, "next-token", **kw), "ngd", lr)
     start = rng.standard_normal((N, N))
     path = attsvm.train(data, model="next-token", lr=lr, steps=400, init={"W_kq": start}, **kw)
     starts = [start, path.at(-1)["W_kq"][0]]

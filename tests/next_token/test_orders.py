@@ -10,7 +10,7 @@ from attsvm.errors import BadTokens
 from attsvm.next_token.order import KINDS, Order, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.realizable import realizability
-from attsvm.next_token.unseen import predicted
+from attsvm.next_token.unseen import predict_unseen
 
 Q = 9  # the query of the hand examples: never optimal, so below every optimal token
 
@@ -296,5 +296,5 @@ def test_example_1_of_the_paper():
     finding = realizability(data, found)
     assert finding.outside == () and finding.closed
     W = solve_attention(found, np.eye(4)).W
-    asked = predicted([[0, 3, -1], [2, 0, 3]], W, np.eye(4), data.follows)
+    asked = predict_unseen([[0, 3, -1], [2, 0, 3]], W, np.eye(4), data.follows)
     assert [data.word(y) for y in asked.label] == ["V", "P"] and not asked.tied.any()

@@ -5,14 +5,14 @@ import pytest
 
 from attsvm import BadTokens, Sentences, read_sentences
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.realizable import explained, realizability
-from attsvm.next_token.text import Cleaning, prose_sentences, reading, stripped
+from attsvm.next_token.realizable import find_explained, realizability
+from attsvm.next_token.text import read_text, split_prose, strip_word
 from tests.next_token.test_reading import written
 
 
 def split(text: str) -> list[str]:
     """The sentences of a text, without their places."""
-    return [found for _, found in prose_sentences(enumerate(text.splitlines(), 1), "it")]
+    return [found for _, found in split_prose(enumerate(text.splitlines(), 1), "it")]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_places_are_first_lines(tmp_path):
     assert data.names == ("One", "two", "three", "Four", "five", "six")
 
 
-def test_stripped():
-    assert [stripped(w) for w in ("«a-b»", "--", "$5", "don't.", "-7", "(c)", "7.")] == [
+def test_strip_word():
+    assert [strip_word(w) for w in ("«a-b»", "--", "$5", "don't.", "-7", "(c)", "7.")] == [
         "a-b", "", "5", "don't", "-7", "c", "7",
     ]  # fmt: skip
 
@@ -62,13 +62,13 @@ def test_lower_strip_and_shortest_in_lines(tmp_path):
     file = written(tmp_path, "The Cat, sat.\n...\nA cat\nSo!\nthe cat sat\n")
     with pytest.raises(BadTokens, match=r"line 4 .* --shortest 2, or read .* --prose"):
         read_sentences(file, strip=True)
-    found = reading(file, cleaning=Cleaning(lower=True, strip=True, shortest=2))
+    found = read_text(file, lower=True, strip=True, shortest=2)
     assert found.skipped == 1 and found.mode is None
     assert found.sentences.counts.tolist() == [2] and found.sentences.names == (
         "the", "cat", "sat", "a",
     )  # fmt: skip
     assert found.sentences.follows[3] == 1  # the line of two tokens is still a collocation
-    found = reading(file, cleaning=Cleaning(lower=True, strip=True, shortest=3))
+    found = read_text(file, lower=True, strip=True, shortest=3)
     assert found.skipped == 2 and not (found.sentences.follows >= 0).any()
     with pytest.raises(BadTokens, match="no line of 9 or more tokens: 5 are shorter"):
         read_sentences(file, shortest=9)
@@ -78,11 +78,11 @@ def test_lower_strip_and_shortest_in_lines(tmp_path):
 
 def test_prose_takes_bigrams_and_skips_what_is_short(tmp_path):
     file = written(tmp_path, "Stop. The cat sat. The cat ran. Thank you.")
-    found = reading(file, cleaning=Cleaning(prose=True))
+    found = read_text(file, prose=True)
     assert found.mode == "bigrams" and found.skipped == 2
     data = found.sentences
     assert data.size == 2 and data.word(int(data.follows[data.names.index("The")])) == "cat"
-    assert reading(file, collocations="copy", cleaning=Cleaning(prose=True)).mode == "copy"
+    assert read_text(file, collocations="copy", prose=True).mode == "copy"
     assert read_sentences(file, prose=True, limit=1).size == 1
     with pytest.raises(BadTokens, match="no sentence of 4 or more tokens: 4 are shorter"):
         read_sentences(file, prose=True, shortest=4)
@@ -102,7 +102,7 @@ def test_a_tokenizer_and_pairs_are_cleaned_too(tmp_path):
 def test_explained_sentences_are_realizable_together(draw):
     for seed in range(5):
         data = Sentences.of(draw(seed=seed))
-        fine = explained(data)
+        fine = find_explained(data)
         assert fine.all() == realizability(data).realizable
         part = data.part(np.flatnonzero(fine))
         assert realizability(part).realizable
@@ -116,7 +116,7 @@ def test_random_words_are_explained_one_by_one():
     from attsvm.next_token.order import orders
 
     every = orders(data)
-    for s, said in enumerate(explained(data, every)):
+    for s, said in enumerate(find_explained(data, every)):
         words = set(data.words[s, : data.lengths[s]].tolist())
         best = [w for w in words if data.follows[w] == data.labels[s]]
         order = every[int(data.queries[s])]
@@ -127,4 +127,4 @@ def test_random_words_are_explained_one_by_one():
             for w in words - set(best)
         )
         assert alone == said
-    assert 0 < explained(data).sum() < data.size
+    assert 0 < find_explained(data).sum() < data.size

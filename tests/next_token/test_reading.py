@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, Sentences, TooLarge, Unsupported
-from attsvm.next_token.text import read_sentences, reading, write_lines
+from attsvm.next_token.text import read_sentences, read_text, write_lines
 
 
 def written(folder, text: str | bytes, name: str = "text.txt"):
@@ -66,7 +66,7 @@ def test_limit(tmp_path):
 
 def test_the_most_frequent_words(tmp_path):
     text = "a b\na rare b a\nb a b\nodd a odd2\nodd b\nc a rare b\n"
-    found = reading(written(tmp_path, text), vocabulary=3)
+    found = read_text(written(tmp_path, text), vocabulary=3)
     # a 5 times, b 5, rare 2, odd 2: the first seen among equals stays.
     data = found.sentences
     assert data.names == ("a", "b", "rare")
@@ -75,17 +75,17 @@ def test_the_most_frequent_words(tmp_path):
     assert data.follows.tolist() == [1, -1, -1]  # 'odd b' is gone, 'odd a odd2' is no pair
     assert (found.left_out_words, found.left_out_tokens) == (3, 4)
     assert found.left_out_lines == 2
-    whole = reading(written(tmp_path, text), vocabulary=100)
+    whole = read_text(written(tmp_path, text), vocabulary=100)
     assert whole.sentences.vocabulary == 6 and whole.left_out_words == whole.left_out_lines == 0
 
 
 def test_a_shortened_sentence_is_no_collocation(tmp_path):
     """'a x b' without x would say that b follows a, against the line that says c does."""
     file = written(tmp_path, "a c\na x b\nb c a\n")
-    found = reading(file, vocabulary=3)
+    found = read_text(file, vocabulary=3)
     assert found.sentences.size == 1 and found.left_out_lines == 1
     assert found.sentences.follows[found.sentences.names.index("a")] == 1
-    counted = reading(file, vocabulary=3, collocations="bigrams")  # a c, a b, b c, c a
+    counted = read_text(file, vocabulary=3, collocations="bigrams")  # a c, a b, b c, c a
     names, follows = counted.sentences.names, counted.sentences.follows
     assert {names[x]: names[y] for x, y in enumerate(follows)} == {"a": "c", "b": "c", "c": "a"}
     assert counted.left_out_lines == 1
@@ -97,7 +97,7 @@ def test_collocations_of_a_file(tmp_path):
     data = read_sentences(file, collocations=pairs)
     assert data.follows.tolist() == [1, 2, 2]
     same(read_sentences(file, collocations=str(pairs)), data)
-    fewer = reading(file, collocations=pairs, vocabulary=2)  # c is left out
+    fewer = read_text(file, collocations=pairs, vocabulary=2)  # c is left out
     assert fewer.left_out_collocations == 3 and fewer.sentences.follows.tolist() == [1, -1]
     numbers = written(tmp_path, "0 1 2\n", "numbers.txt")
     same(

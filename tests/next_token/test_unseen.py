@@ -16,12 +16,12 @@ from attsvm.next_token.problems import Columns, solve_attention
 from attsvm.next_token.unseen import (
     Coverage,
     agreement,
+    answer_unseen,
     coverage,
     draw_unseen,
     kinds_in_order,
     logit_accuracy,
-    predicted,
-    trained,
+    predict_unseen,
     whole_coverage,
 )
 
@@ -65,7 +65,7 @@ def test_the_confused_token_of_a_chain_is_above_a_slack_optimal_one():
 def test_the_trained_model_answers_by_the_confused_token():
     data, _, _ = chain()
     run = two_stages(data)
-    found = trained([[3, 1, 4], [5, 3, 4]], run.W_ov, run.W_kq, run.E)
+    found = answer_unseen([[3, 1, 4], [5, 3, 4]], run.W_ov, run.W_kq, run.E)
     assert found.top.tolist() == [1, 3] and found.output.tolist() == [2, 4]
     assert found.mass[0] > 0.99  # it wins for good …
     assert 0.5 < found.mass[1] < 0.7  # … and a tie of the solution stays undecided
@@ -113,7 +113,7 @@ def test_four_tokens_tie_an_optimal_token_with_one_never_seen():
     assert exact is not None and exact.square == 2
     numbers = exact.matrix.numerators[found[3].component, 0]
     assert (numbers == np.array([1, 0, 0, -1]) * exact.matrix.denominator).all()
-    asked = predicted([[2, 4, 3], [0, 4, 3]], columns.W, np.eye(5), data.follows)
+    asked = predict_unseen([[2, 4, 3], [0, 4, 3]], columns.W, np.eye(5), data.follows)
     assert asked.tied.tolist() == [True, False]
     assert kinds_in_order(found[3], columns.W[:, 3])["optimal", "non-comparable"].tied == 1
 
@@ -121,7 +121,7 @@ def test_four_tokens_tie_an_optimal_token_with_one_never_seen():
 def test_predictions_by_hand():
     data, _, columns = chain()
     words = np.array([[3, 1, 4], [3, 5, 4], [2, 4, -1], [4, 4, -1], [4, -1, -1], [0, 0, 4]])
-    asked = predicted(words, columns.W, np.eye(6), data.follows)
+    asked = predict_unseen(words, columns.W, np.eye(6), data.follows)
     assert asked.top.tolist() == [1, 3, 2, 4, 4, 0]
     assert asked.second.tolist() == [3, 5, 4, -1, -1, 4]
     np.testing.assert_allclose(asked.gap, [0.5, 0, 1, np.inf, np.inf, 3], atol=1e-12)
@@ -132,7 +132,7 @@ def test_predictions_by_hand():
 
 
 def test_sentences_of_one_token_only():
-    asked = predicted([[4], [2]], np.eye(6), np.eye(6), np.arange(6))
+    asked = predict_unseen([[4], [2]], np.eye(6), np.eye(6), np.arange(6))
     assert asked.top.tolist() == [4, 2] and np.isinf(asked.gap).all() and not asked.tied.any()
 
 
@@ -140,8 +140,8 @@ def test_predictions_follow_the_embedding():
     data, _, columns = chain()
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
     words = draw_unseen(data, 20, length=(2, 4), seed=1)
-    plain = predicted(words, columns.W, np.eye(6), data.follows)
-    turned = predicted(words, Q.T @ columns.W @ Q, Q, data.follows)
+    plain = predict_unseen(words, columns.W, np.eye(6), data.follows)
+    turned = predict_unseen(words, Q.T @ columns.W @ Q, Q, data.follows)
     assert (plain.tied == turned.tied).all()
     assert (plain.top == turned.top)[~plain.tied].all()
     np.testing.assert_allclose(plain.gap, turned.gap, atol=1e-12)
@@ -170,7 +170,7 @@ def test_answers_are_those_of_the_plain_model(d):
     E, W_kq, W_ov = (rng.standard_normal(s) for s in ((5, d), (d, d), (5, d)))
     words = rng.integers(0, 5, (40, 6))
     words[::2, 4:] = -1
-    found = trained(words, W_ov, W_kq, E)
+    found = answer_unseen(words, W_ov, W_kq, E)
     for s, row in enumerate(words):
         tokens = row[row >= 0]
         X = E[tokens]
@@ -186,10 +186,10 @@ def test_answers_are_those_of_the_plain_model(d):
 def test_agreement_by_hand():
     data, _, columns = chain()
     words = np.array([[3, 1, 4], [3, 5, 4], [2, 4, -1], [0, 4, -1], [5, 4, -1]])
-    asked = predicted(words, columns.W, np.eye(6), data.follows)  # gaps ½, 0, 1, 3, 1½
+    asked = predict_unseen(words, columns.W, np.eye(6), data.follows)  # gaps ½, 0, 1, 3, 1½
     W = columns.W.copy()
     W[1, 4] = -9.0  # the model prefers 3 to 1, and answers the first otherwise
-    run = trained(words, 50 * np.eye(6)[data.follows].T, W, np.eye(6))
+    run = answer_unseen(words, 50 * np.eye(6)[data.follows].T, W, np.eye(6))
     found = agreement(asked, run, threshold=0.5, edges=(0, 0.5, 1, 3), names="abcdef", listed=3)
     assert (found.total, found.ties, found.first_ties) == (5, 1, ("d f e: d or f",))
     assert (found.judged, found.agreed, found.attended) == (4, 3, 3)
@@ -256,19 +256,29 @@ def test_coverage_of_ties_and_of_long_sentences():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "says"),
+    ("words", "size", "says"),
     [
-        (lambda d: predicted([[1, 6]], np.eye(6), np.eye(6), d.follows), BadTokens, "within 0…5"),
-        (lambda d: predicted([[-1, 1]], np.eye(6), np.eye(6), d.follows), BadTokens, "left"),
-        (lambda d: predicted([1, 2], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
-        (lambda d: predicted([[1, 2], [1]], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
-        (lambda d: predicted([[1, 2]], np.eye(5), np.eye(6), d.follows), BadTokens, "do not fit"),
-        (lambda d: trained([[0.5, 1.0]], np.eye(6), np.eye(6), np.eye(6)), BadTokens, "table"),
-        (lambda d: coverage(orders(d)[4], np.zeros(5), 3), BadTokens, "shape"),
-        (lambda d: coverage(orders(d)[4], np.zeros(6), 0), Unsupported, "length is 0"),
-        (lambda d: coverage(orders(d)[4], np.zeros(6), 3, gap=-1), Unsupported, "gap is -1"),
+        ([[1, 6]], 6, "within 0…5"),
+        ([[-1, 1]], 6, "left"),
+        ([1, 2], 6, "table"),
+        ([[1, 2], [1]], 6, "table"),
+        ([[0.5, 1.0]], 6, "table"),
+        ([[1, 2]], 5, "do not fit"),
     ],
-)  # fmt: skip
-def test_bad_input_is_named(call, error, says):
+)
+def test_bad_sentences_are_named(words, size, says):
+    with pytest.raises(BadTokens, match=says):
+        predict_unseen(words, np.eye(size), np.eye(6), chain()[0].follows)
+
+
+@pytest.mark.parametrize(
+    ("u", "length", "options", "error", "says"),
+    [
+        (np.zeros(5), 3, {}, BadTokens, "shape"),
+        (np.zeros(6), 0, {}, Unsupported, "length is 0"),
+        (np.zeros(6), 3, {"gap": -1}, Unsupported, "gap is -1"),
+    ],
+)
+def test_bad_input_of_coverage_is_named(u, length, options, error, says):
     with pytest.raises(error, match=says):
-        call(chain()[0])
+        coverage(chain()[1][4], u, length, **options)

@@ -18,12 +18,12 @@ from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
 from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
 from attsvm.next_token.realizable import Realizability, explained
 from attsvm.next_token.sentences import Sentences, embedding_of
-from attsvm.next_token.text import Reading
+from attsvm.next_token.text import TextReading
 from attsvm.next_token.unseen import Coverage, coverage
 
 # A gap that training of ordinary length has made clear.
 GAP = 0.25
-# Pairs of tokens that are compared to count what is decided: a second or two.
+# KindPairs of tokens that are compared to count what is decided: a second or two.
 _PAIRS = 3e8
 
 
@@ -42,7 +42,7 @@ def query_token(word: str, data: Sentences, every: Mapping[int, Order]) -> int:
     return token
 
 
-def facts(file: Path, found: Reading, every: Mapping[int, Order]) -> dict[str, Any]:
+def facts(file: Path, found: TextReading, every: Mapping[int, Order]) -> dict[str, Any]:
     """What the file holds."""
     data = found.sentences
     return {

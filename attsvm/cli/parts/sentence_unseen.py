@@ -8,7 +8,13 @@ from typing import Any
 from attsvm.next_token.order import Order
 from attsvm.next_token.problems import Columns
 from attsvm.next_token.training.outcome import SentenceRun
-from attsvm.next_token.unseen import agreement, draw_unseen, logit_accuracy, predicted, trained
+from attsvm.next_token.unseen import (
+    agreement,
+    answer_unseen,
+    draw_unseen,
+    logit_accuracy,
+    predict_unseen,
+)
 
 
 def unseen_report(
@@ -21,10 +27,12 @@ def unseen_report(
     data, ends = run.data, run.ends
     lengths = int(data.lengths.min()), int(data.lengths.max())
     words = draw_unseen(data, count, length=lengths, seed=seed)
-    asked = predicted(
+    asked = predict_unseen(
         words, best.W, run.E, data.follows, accuracy=logit_accuracy(every, best, run.E)
     )
-    found = agreement(asked, trained(words, ends["W_ov"], ends["W_kq"], run.E), names=data.names)
+    found = agreement(
+        asked, answer_unseen(words, ends["W_ov"], ends["W_kq"], run.E), names=data.names
+    )
     return {
         "sentences": found.total,
         "ties": found.ties,

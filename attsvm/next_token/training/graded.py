@@ -23,7 +23,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import ENTRY, njit, plain
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.sentences import orthonormal
-from attsvm.next_token.training.gradient import Look
+from attsvm.next_token.training.gradient import LossAndGrad
 from attsvm.training.models.gradient.one_input import LEAST, TIED
 from attsvm.training.models.model import Evaluation
 from attsvm.training.optimizers.graded import Graded
@@ -34,7 +34,7 @@ from attsvm.training.optimizers.optimizer import Blocks
 Terms = Callable[[Blocks, Evaluation], dict[str, Graded]]
 
 
-def graded_look(look: Look, terms: Terms) -> Look:
+def with_terms(look: LossAndGrad, terms: Terms) -> LossAndGrad:
     """The same look with the gradient's graded form added."""
 
     def finely(params: Blocks) -> Evaluation:
@@ -45,7 +45,7 @@ def graded_look(look: Look, terms: Terms) -> Look:
 
 
 def decoder_terms(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Terms:
-    """Σ_c π_c Σ_{v≠y} q_v (e_v − e_y) E[x_c]ᵀ; arguments as in `decoder_look`."""
+    """Σ_c π_c Σ_{v≠y} q_v (e_v − e_y) E[x_c]ᵀ; arguments as in `decoder_loss`."""
     N = len(E)
     v, y = np.broadcast_arrays(np.arange(N), after[:, None])
     unit = np.eye(N)
@@ -74,7 +74,7 @@ def attention_terms(contexts: Contexts, V: Floats | None) -> Terms:
     return terms
 
 
-def joint_terms(contexts: Contexts, first: tuple[Look, Terms] | None) -> Terms:
+def joint_terms(contexts: Contexts, first: tuple[LossAndGrad, Terms] | None) -> Terms:
     """The terms of both blocks of L, or of L_0 + L with the first stage's look and terms."""
     c = contexts
     S, K = c.tokens.shape

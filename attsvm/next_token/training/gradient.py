@@ -33,7 +33,7 @@ from attsvm.next_token.sentences import orthonormal
 from attsvm.training.models.model import Evaluation
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
 
-Look = Callable[[Blocks], Evaluation]
+LossAndGrad = Callable[[Blocks], Evaluation]
 READOUTS = ("softmax", "mass")
 
 
@@ -56,7 +56,7 @@ def strengths(V: Floats, follows: Ints) -> Floats | None:
     return np.where(has, V[rows, at] - level, 0.0)
 
 
-def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
+def decoder_loss(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> LossAndGrad:
     """Loss L_0 and its gradient in W_ov: tokens (C,) and their followers (C,), weights π_0 (C,)."""
     X = E[tokens]
     plain = E.shape[0] == E.shape[1] and orthonormal(E)
@@ -84,7 +84,7 @@ def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
     return loss_and_grad
 
 
-def attention_look(contexts: Contexts, V: Floats | None) -> Look:
+def attention_loss(contexts: Contexts, V: Floats | None) -> LossAndGrad:
     """Loss L and its gradient in W_kq, for frozen V = E W_ovᵀ (N, N); V None: readout "mass"."""
     c = contexts
     log_weights = np.log(c.weights)
@@ -118,8 +118,8 @@ def attention_look(contexts: Contexts, V: Floats | None) -> Look:
     return loss_and_grad
 
 
-def joint_look(contexts: Contexts, first: Look | None) -> Look:
-    """Loss and gradient in both matrices: L, or L_0 + L with the first stage's `decoder_look`."""
+def joint_loss(contexts: Contexts, first: LossAndGrad | None) -> LossAndGrad:
+    """Loss and gradient in both matrices: L, or L_0 + L with the first stage's `decoder_loss`."""
     c = contexts
     log_weights = np.log(c.weights)
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import expect
+from attsvm._utils.expected import expect, file_path
+from attsvm._utils.files import finite, write_arrays
 from attsvm._utils.lazy import lazy
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.attention import Contexts
-from attsvm.next_token.infimum import FinitePart, excess, finite_part, floors
-from attsvm.next_token.order import Order, checked_orders, orders
+from attsvm.next_token.infimum import FinitePart, excess, finite_part, infima
+from attsvm.next_token.order import Order, check_orders, orders
 from attsvm.next_token.problems import (
     Columns,
     attention_problem,
@@ -29,10 +31,18 @@ from attsvm.next_token.problems import (
     solve_decoder,
 )
 from attsvm.next_token.realizable import Realizability, realizability
-from attsvm.next_token.sentences import Sentences, checked_sentences, embedding_of, orthonormal
+from attsvm.next_token.sentences import Sentences, check_sentences, embedding_of, orthonormal
 from attsvm.next_token.training.proofs import proof_of_run
-from attsvm.next_token.training.task import Lesson, decoder_of
+from attsvm.next_token.training.task import SentenceObjective, decoder_of
 from attsvm.next_token.training.train import Stages
+from attsvm.next_token.unseen import (
+    UnseenAgreement,
+    agreement,
+    answer_unseen,
+    draw_unseen,
+    logit_accuracy,
+    predict_unseen,
+)
 from attsvm.norms import Norm, norm_of
 from attsvm.solvers.solve import solve
 from attsvm.theory.convergence import ConvergenceProof
@@ -82,14 +92,14 @@ class SentenceRun(Result):
         if isinstance(path, Stages):
             head, embedding, path = path.decoder, path.E, path.attention
         config = expect(path, Path, "path", make="train(sentences, …) gives one").config
-        checked_sentences(data)
+        check_sentences(data)
         form = sentence_model_of(config["model"])
         asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
         E = embedding_of(data.vocabulary, embedding)
-        lesson = Lesson.of(data, head=head, embedding=E, **asked)
-        alone = form.attends and not form.decodes and not lesson.mass
+        objective = SentenceObjective.of(data, head=head, embedding=E, **asked)
+        alone = form.attends and not form.decodes and not objective.mass
         frozen = decoder_of(head, E) if alone else None
-        if config.get("data", lesson.trace) != lesson.trace:
+        if config.get("data", objective.trace) != objective.trace:
             raise BadTokens(
                 "the run was on other sentences, or with another embedding or decoder: give the "
                 "same ones"
@@ -101,8 +111,8 @@ class SentenceRun(Result):
             form.name,
             decoder,
             path if form.attends else None,
-            lesson.uniform,
-            lesson.mass,
+            objective.uniform,
+            objective.mass,
             frozen,
         )
 
@@ -142,6 +152,15 @@ class SentenceRun(Result):
         if W_ov is None:
             raise Unsupported("the readout mass has no decoder")
         return self.E @ W_ov.T
+
+    def save(self, path: str | FilePath, *, force: bool = False) -> None:
+        """Write the run as one .npz file: the path of the last stage, which `Path.load` reads, and
+        E; after two stages also the arrays of the decoder as decoder.NAME, and its end W_ov."""
+        arrays: dict[str, Any] = {"E": self.E} | self.last.arrays()
+        if self.decoder is not None and self.decoder is not self.last:
+            arrays |= {f"decoder.{key}": array for key, array in self.decoder.arrays().items()}
+            arrays["W_ov"] = self.ends["W_ov"]
+        write_arrays(file_path(path, "path"), arrays, force=force)
 
     def _card(self) -> Summary:
         facts = {
@@ -220,6 +239,57 @@ class SentenceOutcome(Table):
             "gap": [one.gap for one in best],
         }
 
+    def ask_unseen(self, count: int, *, seed: int = 0) -> UnseenAgreement:
+        """How the answers on `count` random unseen sentences agree with the solution's.
+
+        Sentences have the lengths and the queries of the data. Raises Unsupported where there is no
+        decoder or no solution.
+        """
+        data, ends, E = self.run.data, self.run.ends, self.run.E
+        best = self.certificates.get("W_kq")
+        decoder = ends.get("W_ov", self.run.frozen)
+        if best is None or decoder is None or best.status == "infeasible":
+            raise Unsupported(
+                "unseen sentences need trained attention, a decoder and a solution to compare with"
+            )
+        lengths = int(data.lengths.min()), int(data.lengths.max())
+        words = draw_unseen(data, count, length=lengths, seed=seed)
+        accuracy = logit_accuracy(orders(data), best, E)
+        asked = predict_unseen(words, best.W, E, data.follows, accuracy=accuracy)
+        answered = answer_unseen(words, decoder, ends["W_kq"], E)
+        return agreement(asked, answered, names=data.names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain data for JSON; infinities and unknown values are None."""
+        run = self.run
+        both = {"W_kq": run.attention, "W_ov": run.decoder}
+        paths = {name: path for name, path in both.items() if path is not None}
+        found = {
+            "status": self.status,
+            "model": run.model,
+            "realizable": self.realizability.realizable,
+            "faults": self.realizability.counts,
+            "sentences": run.data.size,
+            "vocabulary": run.data.vocabulary,
+            "dimension": int(run.E.shape[1]),
+            "loss": self.loss,
+            "infimum": self.infimum,
+            "excess": self.excess,
+            "decoder_loss": self.decoder_loss,
+            "norm": self.norm,
+            "correlation": self.correlation,
+            "margin_share": self.margin_share,
+            "certificates": {name: best.to_dict() for name, best in self.certificates.items()},
+            "top_optimal": self.top_optimal,
+            "limit": self.limit.to_dict(),
+            "proof": None if self.proof is None else self.proof.to_dict(),
+            "steps": {
+                name: int(path.steps[-1]) for name, path in paths.items() if path is not None
+            },
+            "diverged": {name: path.diverged for name, path in paths.items()},
+        }
+        return dict(finite(found))
+
     def plot(self, *, style: str = "screen") -> Figure:
         """Loss, direction and norm, a row of panels for each trained matrix.
 
@@ -260,17 +330,17 @@ def sentence_outcome(
     """
     expect(run, SentenceRun, "run", make="SentenceRun.of(path, sentences) makes one")
     if every is not None:
-        checked_orders(every)
+        check_orders(every)
     every = orders(run.data) if every is None else every
     found = realizability(run.data, every)
     limit = _limit(run, found)
     problems = _solved(run, every, (limit.norm or "frobenius") if norm is None else norm)
     known = all(best.status != "infeasible" for best in problems.values())
-    finite = _finite(run, every, found)
+    tied = _finite(run, every, found)
     with np.errstate(over="ignore", invalid="ignore"):
-        loss, infimum, above = _losses(run, found, finite, known=known)
+        loss, infimum, above = _losses(run, found, tied, known=known)
         ends = run.ends
-        away = {name: W - finite.W if name == "W_kq" and finite else W for name, W in ends.items()}
+        away = {name: W - tied.W if name == "W_kq" and tied else W for name, W in ends.items()}
         shares = {
             "W_kq": _attention_share(run, problems, every),
             "W_ov": _decoder_share(run, problems),
@@ -378,7 +448,7 @@ def _finite(
 
 
 def _losses(
-    run: SentenceRun, found: Realizability, finite: FinitePart | None, *, known: bool
+    run: SentenceRun, found: Realizability, tied: FinitePart | None, *, known: bool
 ) -> tuple[float, float | None, float | None]:
     """(the loss at the end, its infimum, how far it is above it): None where it is not known.
 
@@ -390,8 +460,8 @@ def _losses(
         return loss, None, None
     if run.attention is None:
         return loss, 0.0, loss  # one follower per token: L_0 goes to 0
-    if finite is not None:
-        return loss, finite.infimum, loss - finite.infimum
+    if tied is not None:
+        return loss, tied.infimum, loss - tied.infimum
     if not found.realizable:
         return loss, None, None
     if run.mass or run.joint:
@@ -399,7 +469,7 @@ def _losses(
     V, W = run.V, run.ends["W_kq"]
     infimum, best = 0.0, True
     for part in _parts(run.contexts):
-        least, lowest = floors(part, V)
+        least, lowest = infima(part, V)
         infimum += float(part.weights @ least)
         best = best and bool(lowest.all())
     if not best:  # a decoder that mixes tokens: another attention is better than the optimal token

@@ -28,7 +28,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.task import Lesson, decoder_of
+from attsvm.next_token.training.task import SentenceObjective, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.power_prover import PowerProver, covered_steps
@@ -64,11 +64,11 @@ class SentenceProof(ConvergenceProof):
     ('tube', array([1, 1]), True)
     """
 
-    lesson: Any = None
+    objective: Any = None
 
     def verify(self) -> Recheck:
         """The verdict of a recomputation from sentences, W and witness alone, in intervals."""
-        return rechecked(self, lambda: _prover(self.lesson, self.optimizer, self.lr))
+        return rechecked(self, lambda: _prover(self.objective, self.optimizer, self.lr))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
@@ -85,24 +85,24 @@ class SentenceProof(ConvergenceProof):
 class _OfSentences(Prover):
     """What a prover does differently for sentences."""
 
-    lesson: Any
+    objective: Any
 
     def rows_for(self, alpha: Ints) -> Rows:
         """The rows of one kept token per sentence, given by its place."""
-        return sentence_rows(self.lesson, alpha)
+        return sentence_rows(self.objective, alpha)
 
     def problem_for(self, alpha: Ints) -> Problem:
         """The max-margin problem of these rows, equal ones once."""
-        rows, lesson = self.rows_for(alpha), self.lesson
-        tokens = lesson.contexts.tokens
+        rows, objective = self.rows_for(alpha), self.objective
+        tokens = objective.contexts.tokens
         hi = tokens[rows.inputs, alpha[rows.inputs]]
         m = rows.count
         return Problem(
-            lesson.E,
-            lesson.E,
+            objective.E,
+            objective.E,
             hi,
             tokens[rows.inputs, rows.places],
-            lesson.contexts.queries[rows.inputs],
+            objective.contexts.queries[rows.inputs],
             np.ones(m),
             _NONE,
             _NONE,
@@ -119,24 +119,26 @@ class _OfSentences(Prover):
 
     def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
         if found.blocked is not None:
-            found = found._replace(blocked=_in_words(self.lesson, found.blocked))
+            found = found._replace(blocked=_in_words(self.objective, found.blocked))
         made = super()._made(W, alpha, at, found._replace(covered=0))
         fields = {name: getattr(made, name) for name in ConvergenceProof.__dataclass_fields__}
-        return SentenceProof(**fields | {"loss": self.lesson.readout, "lesson": self.lesson})
+        return SentenceProof(
+            **fields | {"loss": self.objective.readout, "objective": self.objective}
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceProver(_OfSentences, Prover):
     """Proofs for W_kq under gradient descent, plain or normalized."""
 
-    lesson: Any = None
+    objective: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class SentencePowerProver(_OfSentences, PowerProver):
     """Proofs for W_kq under mirror descent."""
 
-    lesson: Any = None
+    objective: Any = None
 
 
 def proof_of_convergence(
@@ -163,14 +165,14 @@ def proof_of_convergence(
         raise BadTokens("a proof of convergence on sentences needs Sentences: Sentences.of(lines)")
     if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
-    lesson = Lesson.of(
+    objective = SentenceObjective.of(
         sentences, "next-token", head=head, embedding=embedding, readout=readout, weights=weights
     )
-    d = lesson.E.shape[1]
+    d = objective.E.shape[1]
     array = numbers(detached(W), "W").astype(np.float64)
     if array.shape != (d, d) or not np.isfinite(array).all():
         raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
-    return _prover(lesson, optimizer, float(lr)).prove(np.ascontiguousarray(array))
+    return _prover(objective, optimizer, float(lr)).prove(np.ascontiguousarray(array))
 
 
 def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
@@ -198,37 +200,37 @@ def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
         return None
 
 
-def _prover(lesson: Lesson, optimizer: RuleLike, lr: float) -> Prover:
-    """The prover of a lesson and an optimizer."""
+def _prover(objective: SentenceObjective, optimizer: RuleLike, lr: float) -> Prover:
+    """The prover of a objective and an optimizer."""
     made = optimizer_of(optimizer)
     p, plain = covered_steps(made)
-    tokens = sentence_tokens(lesson)
-    head = np.empty((0, 0)) if lesson.mass else decoder_of(lesson.head, lesson.E)
+    tokens = sentence_tokens(objective)
+    head = np.empty((0, 0)) if objective.mass else decoder_of(objective.head, objective.E)
     loss = loss_of("logistic")
     if p == 2:
-        return SentenceProver(tokens, head, loss, made.name, lr, plain, lesson=lesson)
-    return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, lesson=lesson)
+        return SentenceProver(tokens, head, loss, made.name, lr, plain, objective=objective)
+    return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, objective=objective)
 
 
-def sentence_tokens(lesson: Lesson) -> Tokens:
+def sentence_tokens(objective: SentenceObjective) -> Tokens:
     """The distinct tokens of each sentence as the tokens of an input."""
-    contexts = lesson.contexts
+    contexts = objective.contexts
     there = contexts.tokens >= 0
     S, K = there.shape
-    require(24.0 * S * K * lesson.E.shape[1], f"the tokens of {S} sentences")
-    X = np.where(there[:, :, None], lesson.E[contexts.tokens], 0.0)
-    return Tokens(X, queries=lesson.E[contexts.queries], mask=there)
+    require(24.0 * S * K * objective.E.shape[1], f"the tokens of {S} sentences")
+    X = np.where(there[:, :, None], objective.E[contexts.tokens], 0.0)
+    return Tokens(X, queries=objective.E[contexts.queries], mask=there)
 
 
-def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
+def sentence_rows(objective: SentenceObjective, alpha: Ints) -> Rows:
     """The rows of the tokens at places alpha (S,), one kept in each sentence.
 
     Raises BadTokens where softmax never settles on one token, and Unsupported where the readout is
     mass and the kept token is not the only optimal one: no theorem covers ties.
     """
-    contexts, sentences, E = lesson.contexts, lesson.sentences, lesson.E
-    if lesson.mass:
-        _check_optimal(lesson, alpha)
+    contexts, sentences, E = objective.contexts, objective.sentences, objective.E
+    if objective.mass:
+        _check_optimal(objective, alpha)
     rivals = contexts.tokens >= 0
     rivals[np.arange(len(alpha)), alpha] = False
     inputs, places = rivals.nonzero()
@@ -240,9 +242,9 @@ def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
 
     def pull_of(group: Ints) -> MassPull | OutputPull:
         mass = MassPull.of(contexts.weights, inputs, group, times)
-        if lesson.mass:
+        if objective.mass:
             return mass
-        W_ov = decoder_of(lesson.head, E)
+        W_ov = decoder_of(objective.head, E)
         kept_all = contexts.tokens[np.arange(len(alpha)), alpha]
         return OutputPull.over(mass, (E, W_ov), (kept_all, contexts.labels), other)
 
@@ -250,12 +252,12 @@ def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
     return merged(single, alpha, (a, a), pull_of)
 
 
-def _in_words(lesson: Lesson, blocked: Blocked) -> Blocked:
+def _in_words(objective: SentenceObjective, blocked: Blocked) -> Blocked:
     """What blocks a proof, with the words of its row, and with a tie where there is one."""
-    sentences = lesson.sentences
+    sentences = objective.sentences
     if blocked.row is not None:
         s, place = blocked.row
-        word = sentences.word(int(lesson.contexts.tokens[s, place]))
+        word = sentences.word(int(objective.contexts.tokens[s, place]))
         said = f" ({word!r} in {sentences.where(s)}: {sentences.text(s)})"
         blocked = replace(blocked, reason=blocked.reason + said)
     for query, order in orders(sentences).items():
@@ -270,9 +272,9 @@ def _in_words(lesson: Lesson, blocked: Blocked) -> Blocked:
     return blocked
 
 
-def _check_optimal(lesson: Lesson, alpha: Ints) -> None:
+def _check_optimal(objective: SentenceObjective, alpha: Ints) -> None:
     """Raises Unsupported unless each sentence keeps its one optimal token."""
-    right, sentences = lesson.contexts.right, lesson.sentences
+    right, sentences = objective.contexts.right, objective.sentences
     count = right.sum(axis=1)
     for s in (count != 1).nonzero()[0]:
         what = "no token" if not count[s] else f"{int(count[s])} tied tokens"
@@ -283,7 +285,7 @@ def _check_optimal(lesson: Lesson, alpha: Ints) -> None:
     wrong = (~right[np.arange(len(alpha)), alpha]).nonzero()[0]
     if len(wrong):
         s = int(wrong[0])
-        word = sentences.word(int(lesson.contexts.tokens[s, alpha[s]]))
+        word = sentences.word(int(objective.contexts.tokens[s, alpha[s]]))
         raise Unsupported(
             f"{sentences.where(s)} ({sentences.text(s)}) attends to {word!r}, which its label does "
             "not follow: the readout mass pulls it away with full strength"
@@ -295,14 +297,14 @@ _PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
 
 def save_proof(proof: SentenceProof, path: str | Path, *, force: bool = False) -> None:
     """Write the proof, its sentences and its witness in one move."""
-    lesson = proof.lesson
+    objective = proof.objective
     more: dict[str, Any] = {
-        f"sentences.{name}": np.asarray(getattr(lesson.sentences, name)) for name in _PARTS
+        f"sentences.{name}": np.asarray(getattr(objective.sentences, name)) for name in _PARTS
     }
     more |= {
-        "sentences.E": lesson.E,
-        "sentences.weights": np.str_(lesson.weights),
-        "sentences.readout": np.str_(lesson.readout),
+        "sentences.E": objective.E,
+        "sentences.weights": np.str_(objective.weights),
+        "sentences.readout": np.str_(objective.readout),
     }
     write_arrays(file_path(path, "path"), arrays_of(proof) | more, force=force)
 
@@ -321,7 +323,7 @@ def load_proof(path: str | Path) -> SentenceProof:
         raise BadTokens(f"{file}: the sentences are not whole numbers")
     sentences = Sentences(**{name: array.astype(np.int64) for name, array in whole.items()})
     readout = str(found["sentences.readout"])
-    lesson = Lesson.of(
+    objective = SentenceObjective.of(
         sentences,
         "next-token",
         head=None if readout == "mass" else found["head"],
@@ -329,10 +331,10 @@ def load_proof(path: str | Path) -> SentenceProof:
         readout=readout,
         weights=str(found["sentences.weights"]),
     )
-    shape = (0, 0) if lesson.mass else lesson.E.shape
-    proof = read_proof(file, found, sentence_tokens(lesson), shape)
+    shape = (0, 0) if objective.mass else objective.E.shape
+    proof = read_proof(file, found, sentence_tokens(objective), shape)
     fields = {name: getattr(proof, name) for name in ConvergenceProof.__dataclass_fields__}
-    return SentenceProof(**fields | {"lesson": lesson})
+    return SentenceProof(**fields | {"objective": objective})
 
 
 _GROW = 1 + 2.0**-46

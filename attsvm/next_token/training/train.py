@@ -16,8 +16,8 @@ from attsvm._utils.expected import function, shown, whole
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
-from attsvm.next_token.sentences import Sentences, checked_sentences, embedding_of
-from attsvm.next_token.training.task import Lesson, sentence_task
+from attsvm.next_token.sentences import Sentences, check_sentences, embedding_of
+from attsvm.next_token.training.task import SentenceObjective, sentence_task
 from attsvm.training.arguments import chosen
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.loop import Progress, Stop, run
@@ -63,7 +63,7 @@ def train(
     >>> train(data, readout="mass", steps=500).matrices().shape[1:]
     (1, 3, 3)
     """
-    checked_sentences(sentences)
+    check_sentences(sentences)
     steps = whole(steps, "steps", least=0)
     stop, progress = function(stop, "stop"), function(progress, "progress")
     parts = chosen({"optimizer": optimizer}, start)
@@ -86,8 +86,8 @@ def train(
     else:
         descent = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
         asked |= {name: start.config[name] for name in asked if name in start.config}
-    lesson = Lesson.of(sentences, head=head, embedding=embedding, **asked)
-    task = sentence_task(lesson, descent, None if start is None else start.config.get("records"))
+    objective = SentenceObjective.of(sentences, head=head, embedding=embedding, **asked)
+    task = sentence_task(objective, descent, None if start is None else start.config.get("records"))
     first = task.begin(init, descent.seed) if start is None else ending(start, task)
     return run(task, descent, first, steps, start=start, stop=stop, progress=progress)
 
@@ -179,7 +179,7 @@ def two_stages(
     >>> int(run.attention.steps[-1]), run.W_ov.shape, run.W_kq.shape
     (300, (3, 3), (3, 3))
     """
-    checked_sentences(sentences)
+    check_sentences(sentences)
     progress = function(progress, "progress")
     for name, pair in (("lr", lr), ("steps", steps), ("weights", weights)):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
