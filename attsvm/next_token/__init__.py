@@ -25,28 +25,19 @@ if TYPE_CHECKING:
     from attsvm.next_token.training.proofs import SentenceProof
     from attsvm.next_token.training.train import Stages, train, two_stages
 
-# Name -> the module of this folder that it lives in.
-_HOMES = {
-    "Columns": "problems",
-    "FinitePart": "finite",
-    "Order": "order",
-    "Realizability": "realizable",
-    "SentenceOutcome": "training.outcome",
-    "SentenceProof": "training.proofs",
-    "SentenceRun": "training.runs",
-    "Sentences": "sentences",
-    "Stages": "training.stages",
-    "embedding_of": "embedding",
-    "finite_part": "finite",
-    "orders": "order",
-    "read_sentences": "text",
-    "realizability": "realizable",
-    "sentence_outcome": "training.outcome",
-    "solve_attention": "problems",
-    "solve_decoder": "problems",
-    "train": "training.train",
-    "two_stages": "training.stages",
+# Module -> what is named here of it.
+_NAMES = {
+    "infimum": "FinitePart finite_part",
+    "order": "Order orders",
+    "problems": "Columns solve_attention solve_decoder",
+    "realizable": "Realizability realizability",
+    "sentences": "Sentences embedding_of",
+    "text": "read_sentences",
+    "training.outcome": "SentenceOutcome SentenceRun sentence_outcome",
+    "training.proofs": "SentenceProof",
+    "training.train": "Stages train two_stages",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Columns",

@@ -134,7 +134,6 @@ def test_thousands_of_faults_are_counted_and_the_first_told():
     finding = realizability(data)
     assert finding.counts["no-optimal"] == wrong > 2000
     assert len(finding.reasons) == DETAILS
-    assert finding.counts["no-optimal"] == wrong > len(finding.reasons) == DETAILS
     assert f"{wrong} no-optimal" in repr(finding)
 
 
