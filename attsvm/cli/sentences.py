@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -90,12 +90,11 @@ def sentences_command(
     as_json: Json = False,
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query."""
-    from attsvm.cli.parts import sentence_sections as sections
     from attsvm.cli.parts.sentence_conclusion import conclusion
-    from attsvm.cli.parts.sentence_tables import show_sentences
+    from attsvm.cli.parts.sentence_tables import find_query, show_sentences
     from attsvm.next_token.order import orders
-    from attsvm.next_token.realizable import realizability
-    from attsvm.next_token.text import Cleaning, read_text
+    from attsvm.next_token.report import describe_sentences
+    from attsvm.next_token.text import read_text
 
     check_figure(figure, style, force=force)
     start = time.perf_counter()
@@ -105,39 +104,28 @@ def sentences_command(
             collocations=collocations,
             vocabulary=vocabulary,
             limit=limit,
-            cleaning=Cleaning(prose=prose, lower=lower, strip=strip, shortest=shortest),
+            prose=prose,
+            lower=lower,
+            strip=strip,
+            shortest=shortest,
         )
     data = found.sentences
     with working(f"comparing the tokens of {data.size} sentences"):
         every = orders(data)
         if figure is not None and not every:
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
-        chosen = (
-            every
-            if query is None
-            else {q: every[q] for q in [sections.query_token(query, data, every)]}
-        )
-        finding = realizability(data, every)
-        # The sections of the report: each is a part of the object and of the tables below.
-        report: dict[str, Any] = {
-            **sections.facts(file, found, every),
-            **sections.finding(data, finding, every),
-            "kinds": sections.kind_counts(data, every),
-            "ties": sections.tie_counts(data, every, finding) if ties else None,
-            "orders": sections.order_rows(data, chosen, full=query is not None),
-        }
+        token = None if query is None else find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        asked = None if query is None else next(iter(chosen))
-        report["solved"], column = sections.solved(data, every, asked, length)
+        report, column = describe_sentences(found, every, query=token, length=length, ties=ties)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 
         with working("drawing"):
-            if query is None:
+            if token is None:
                 draw_orders(every, data, figure, look=style)
             else:
-                order = next(iter(chosen.values()))
-                draw_order(order, data, figure, weights=column, look=style)
+                draw_order(every[token], data, figure, weights=column, look=style)
+    report = {"file": str(file), **report}
     report["conclusion"] = conclusion(report)
     report["figure"] = None if figure is None else str(figure)
     report["seconds"] = time.perf_counter() - start

@@ -1,73 +1,12 @@
-"""What a training run on sentences is reported, saved and drawn as."""
+"""What a training run on sentences is reported as for a reader."""
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
 from typing import Any
 
 from rich.table import Table
 
-from attsvm._utils.files import write_arrays
 from attsvm.cli.parts import summary
-from attsvm.next_token.problems import Columns
-from attsvm.next_token.training.outcome import SentenceOutcome, SentenceRun
-
-
-def describe_run(found: SentenceOutcome) -> dict[str, Any]:
-    """What a report of a run holds; what is not known is None."""
-    run = found.run
-    paths = {"W_kq": run.attention, "W_ov": run.decoder}
-    return {
-        "status": found.status,
-        "model": run.model,
-        "realizable": found.realizability.realizable,
-        "faults": found.realizability.counts,
-        "sentences": run.data.size,
-        "vocabulary": run.data.vocabulary,
-        "dimension": int(run.E.shape[1]),
-        "loss": summary.number(found.loss),
-        "infimum": _known(found.infimum),
-        "excess": _known(found.excess),
-        "decoder_loss": _known(found.decoder_loss),
-        "norm": {name: summary.number(size) for name, size in found.norm.items()},
-        "correlation": {name: summary.number(cosine) for name, cosine in found.correlation.items()},
-        "margin_share": {name: _known(share) for name, share in found.margin_share.items()},
-        "certificates": {
-            name: {
-                "status": best.status,
-                "norm": best.pieces[0].norm.name if best.pieces else None,
-                "lower": summary.number(best.lower),
-                "upper": summary.number(best.upper),
-                "gap": summary.number(best.gap),
-                "message": message(best),
-            }
-            for name, best in found.certificates.items()
-        },
-        "top_optimal": _known(found.top_optimal),
-        "limit": summary.describe_limit(found.limit),
-        "proof": None if found.proof is None else found.proof.to_dict(),
-        "steps": {name: int(path.steps[-1]) for name, path in paths.items() if path is not None},
-        "diverged": {name: path.diverged for name, path in paths.items() if path is not None},
-    }
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None else summary.number(value)
-
-
-def message(best: Columns) -> str:
-    """One sentence on what is proved, in the norm of the problem."""
-    return best.pieces[0].message if best.times == (1,) else best.message
-
-
-def save_run(run: SentenceRun, file: FilePath, *, force: bool) -> None:
-    """Write the run as one .npz file: the last stage's path, which `Path.load` reads, and E; after
-    two stages also the decoder's arrays as decoder.NAME, and its end W_ov."""
-    arrays: dict[str, Any] = {"E": run.E} | run.last.arrays()
-    if run.decoder is not None and run.decoder is not run.last:
-        arrays |= {f"decoder.{key}": array for key, array in run.decoder.arrays().items()}
-        arrays["W_ov"] = run.ends["W_ov"]
-    write_arrays(file, arrays, force=force)
 
 
 def run_table(report: dict[str, Any], title: str) -> Table:

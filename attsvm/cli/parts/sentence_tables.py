@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from attsvm.next_token.order import KINDS
+from attsvm.errors import BadTokens
+from attsvm.next_token.order import KINDS, Order
+from attsvm.next_token.sentences import Sentences
 
 # What a reader is shown at most; --json has more.
 _LEVEL = 12
@@ -150,3 +153,18 @@ def _plain(text: str) -> str:
     )
     encoding = sys.stdout.encoding or "utf-8"
     return safe.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def find_query(word: str, data: Sentences, every: Mapping[int, Order]) -> int:
+    """The token number of a query; raises BadTokens unless it is one."""
+    if data.names is not None:
+        token = data.names.index(word) if word in data.names else -1
+    else:
+        token = int(word) if word.isdecimal() and len(word) < 19 else -1
+    if token not in every:
+        some = ", ".join(cut(data.word(q)) for q in list(every)[:8])
+        more = ", …" if len(every) > 8 else ""
+        raise BadTokens(
+            f"--query {word!r} is the query of no sentence; queries are {some or 'none'}{more}"
+        )
+    return token

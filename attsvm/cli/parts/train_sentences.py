@@ -17,13 +17,7 @@ from attsvm._utils.progress import bar, working
 from attsvm.cli.parts.inputs import read_options
 from attsvm.cli.parts.options import print_json
 from attsvm.cli.parts.sentence_options import check_options
-from attsvm.cli.parts.sentence_report import (
-    describe_run,
-    message,
-    run_table,
-    save_run,
-)
-from attsvm.cli.parts.sentence_unseen import unseen_report
+from attsvm.cli.parts.sentence_report import run_table
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import Realizability, realizability
@@ -67,18 +61,16 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     with working("solving"):
         end = sentence_outcome(run, norm=asked["norm"], every=every)
     problems = end.certificates
-    report = describe_run(end)  # what overflows is null
+    report = end.to_dict()
     report["seconds"] = time.perf_counter() - begin
     report["figure"] = None if asked["figure"] is None else str(asked["figure"])
     if asked["out"] is not None:
-        save_run(run, asked["out"], force=asked["force"])
+        run.save(asked["out"], force=asked["force"])
     report["unseen"] = None
     if asked["unseen"] is not None:
         if problems["W_kq"].status == "infeasible":
             raise Unsupported("--unseen compares with the solution, and there is none here")
-        report["unseen"] = unseen_report(
-            run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
-        )
+        report["unseen"] = end.ask_unseen(asked["unseen"], seed=int(asked["seed"])).to_dict()
     if asked["figure"] is not None:
         from attsvm.plotting.stages import draw_stages
 
@@ -99,7 +91,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     code = {"optimal": 0, "infeasible": 3, "stalled": 4}[report["status"]]
     if code:
         bad = next(best for best in problems.values() if best.status == report["status"])
-        print(f"attsvm: {message(bad)}", file=sys.stderr)
+        print(f"attsvm: {bad.message}", file=sys.stderr)
         raise typer.Exit(code)
 
 
