@@ -9,16 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from attsvm._utils.progress import working
-from attsvm.cli.parts.options import (
-    OUTPUT,
-    Force,
-    Glossary,
-    Json,
-    Style,
-    app,
-    check_figure,
-    print_json,
-)
+from attsvm.cli.options import OUTPUT, Force, Json, Style, app, check_figure
+from attsvm.cli.output import emit
 from attsvm.cli.parts.sentence_options import (
     Lines,
     Lower,
@@ -75,7 +67,6 @@ def sentences_command(
             rich_help_panel=SHOWN,
         ),
     ] = False,
-    glossary: Glossary = False,
     figure: Annotated[
         Path | None,
         typer.Option(
@@ -143,6 +134,6 @@ def sentences_command(
     report["figure"] = None if figure is None else str(figure)
     report["seconds"] = time.perf_counter() - start
     if as_json:
-        print_json(report)
+        emit(report, as_json)
     else:
         show_sentences(report)

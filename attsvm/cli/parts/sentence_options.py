@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import completed
-from attsvm.cli.parts.words import EMBEDDINGS, READOUTS, WEIGHTS
+from attsvm.cli.options import EMBEDDINGS, READOUTS, WEIGHTS, completed
 from attsvm.errors import Unsupported
 
 READING, TEXT = "Reading a text", "Training on a text"

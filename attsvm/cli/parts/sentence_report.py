@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from attsvm._utils.files import write_arrays
-from attsvm.cli.parts import summary
+from attsvm.cli.output import limit_facts
 from attsvm.next_token.problems import Columns
 from attsvm.next_token.training.outcome import SentenceOutcome
 from attsvm.next_token.training.runs import SentenceRun
@@ -26,34 +26,30 @@ def describe_run(found: SentenceOutcome) -> dict[str, Any]:
         "sentences": run.data.size,
         "vocabulary": run.data.vocabulary,
         "dimension": int(run.E.shape[1]),
-        "loss": summary.number(found.loss),
-        "infimum": _known(found.infimum),
-        "excess": _known(found.excess),
-        "decoder_loss": _known(found.decoder_loss),
-        "norm": {name: summary.number(size) for name, size in found.norm.items()},
-        "correlation": {name: summary.number(cosine) for name, cosine in found.correlation.items()},
-        "margin_share": {name: _known(share) for name, share in found.margin_share.items()},
+        "loss": found.loss,
+        "infimum": found.infimum,
+        "excess": found.excess,
+        "decoder_loss": found.decoder_loss,
+        "norm": dict(found.norm),
+        "correlation": dict(found.correlation),
+        "margin_share": dict(found.margin_share),
         "certificates": {
             name: {
                 "status": best.status,
                 "norm": best.pieces[0].norm.name if best.pieces else None,
-                "lower": summary.number(best.lower),
-                "upper": summary.number(best.upper),
-                "gap": summary.number(best.gap),
+                "lower": best.lower,
+                "upper": best.upper,
+                "gap": best.gap,
                 "message": message(best),
             }
             for name, best in found.certificates.items()
         },
-        "top_optimal": _known(found.top_optimal),
-        "limit": summary.describe_limit(found.limit),
+        "top_optimal": found.top_optimal,
+        "limit": found.limit.to_dict(),
         "proof": None if found.proof is None else found.proof.to_dict(),
         "steps": {name: int(path.steps[-1]) for name, path in paths.items() if path is not None},
         "diverged": {name: path.diverged for name, path in paths.items() if path is not None},
     }
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None else summary.number(value)
 
 
 def message(best: Columns) -> str:
@@ -86,7 +82,8 @@ def run_table(report: dict[str, Any], title: str) -> Table:
                 shown = f"{value:.8g}" if isinstance(value, float) else str(value)
                 table.add_row(f"{name} {key.replace('_', ' ')}", shown)
         table.add_row(f"{name} certificate", best["message"])
-    summary.limit_rows(table, report["limit"])
+    for name, shown in limit_facts(report["limit"]).items():
+        table.add_row(name, shown)
     if report["proof"] is not None:
         table.add_row("convergence of W_kq", f"this run: {report['proof']['message']}")
     seen = report["unseen"]

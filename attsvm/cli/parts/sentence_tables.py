@@ -58,7 +58,7 @@ def show_sentences(report: dict[str, Any]) -> None:
     if report["figure"] is not None:
         console.print(f"figure: {_plain(report['figure'])}", soft_wrap=True)
     console.print(f"\nConclusion: {report['conclusion']}")
-    console.print("What the words mean: attsvm sentences --glossary", style="dim")
+    console.print("What the words mean: docs/glossary.md", style="dim")
 
 
 def _table(report: dict[str, Any]) -> Table:
