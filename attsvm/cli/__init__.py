@@ -62,7 +62,7 @@ ParseError: type[Exception] = typer.BadParameter.__mro__[2]
 # Options and commands by the names they had in 0.2, and what to use instead.
 RENAMED = {
     "--rule": "the option --rule is now called --optimizer",
-    "--glossary": "the option --glossary is gone: docs/glossary.md explains the words of the reports",
+    "--glossary": "the option --glossary is gone: docs/glossary.md explains the reports",
     "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
 }
 

@@ -85,7 +85,8 @@ def certify_command(
             budget=float(arrays.get("C", np.inf)),
         )
         more["problem"] = kind
-        title, wrong, checked = f"{solution.name} against {file.name}", _beyond(arrays, found), found
+        title, wrong = f"{solution.name} against {file.name}", _beyond(arrays, found)
+        checked = found
     if exact:
         with working("rechecking in exact arithmetic"):
             check = checked.verify(exact=True)

@@ -192,7 +192,7 @@ def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
         shares = (f"{x:.3f}" for x in (r.train_accuracy, r.valid_accuracy, r.test_accuracy))
         norms = (f"{x:.3g}" for x in (r.norm_K, r.norm_Q, r.norm_V))
         body.append((f"{r.epoch:g}", r.step, f"{r.loss:.4g}", *shares, *norms))
-    heads = (">epoch", ">step", ">loss", ">training", ">validation", ">test", ">‖K‖", ">‖Q‖", ">‖V‖")
+    heads = "epoch", "step", "loss", "training", "validation", "test", "‖K‖", "‖Q‖", "‖V‖"
     ends = {
         "epochs": "all epochs were run",
         "stop_accuracy": "the training accuracy was reached",
@@ -202,7 +202,7 @@ def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
     emit(
         report,
         as_json,
-        rows(heads, body),
+        rows([f">{head}" for head in heads], body),
         f"{data}; {fit.parameters:,} parameters, {fit.seconds:.0f} s; {ends[fit.stopped]}",
         f"test accuracy {fit.test_accuracy:.3f} at the step that validation chooses",
         f"folder: {out} (results.json, plan.toml, curves.svg, curves.png, checkpoint.pt)",

@@ -22,7 +22,8 @@ def inspect_command(
         str, typer.Argument(metavar="[MODEL]", help="A folder, or minilm, rxnfp, rxnmapper.")
     ] = "minilm",
     against: Annotated[
-        str | None, option("--against", "MODEL", "The same model before training: what has changed.")
+        str | None,
+        option("--against", "MODEL", "The model before training: what has changed."),
     ] = None,
     text: Annotated[
         Path | None,
@@ -66,7 +67,7 @@ def inspect_command(
 ) -> None:
     """Say for each attention head what it selects, beside nulls, and what can be guaranteed of it.
 
-    One query is drawn from each text. An attention head is a sink, positional, content or diffuse; its economy
+    One query is drawn from each text. A head is a sink, positional, content or diffuse; its economy
     is the share of its norm that would do for its choices, beside matrices of the same spectrum.
     Keys that may be dropped, how far tokens may move and whether int8 keeps a choice are certified,
     and attacked. Nothing is downloaded. Exit code 0: no guarantee was broken; 5: one was; 2: bad

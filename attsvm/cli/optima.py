@@ -16,9 +16,7 @@ from attsvm.errors import BadTokens
 def optima_command(
     file: File,
     norm: NormName = "frobenius",
-    most: Annotated[
-        int, option("--most", "N", "Refuse more selections than this.", min=1)
-    ] = 10**7,
+    most: Annotated[int, option("--most", "N", "Refuse more selections than this.", min=1)] = 10**7,
     listed: Annotated[
         int, option("--rows", "N", "Selections listed at most, of least norm.", min=0)
     ] = 1000,

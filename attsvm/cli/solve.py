@@ -8,8 +8,19 @@ from typing import Annotated, Any
 
 from attsvm._utils.files import check_out, write_arrays
 from attsvm._utils.progress import working
-from attsvm.cli.options import PROBLEMS, File, Force, Json, NormName, Out, Tol, app
-from attsvm.cli.options import OUTPUT, option, read_norm
+from attsvm.cli.options import (
+    OUTPUT,
+    PROBLEMS,
+    File,
+    Force,
+    Json,
+    NormName,
+    Out,
+    Tol,
+    app,
+    option,
+    read_norm,
+)
 from attsvm.cli.output import certificate_facts, emit, leave
 from attsvm.errors import Infeasible, Unsupported
 

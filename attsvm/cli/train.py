@@ -83,17 +83,15 @@ Optimizers = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    option(
-        "--option", "NAME=VALUE", "Option of the optimizer; may be given several times.", RUN
-    ),
+    option("--option", "NAME=VALUE", "Option of the optimizer; may be given several times.", RUN),
 ]
 HeadName = Annotated[
     str | None,
     option(
         "--head",
         "NAME",
-        f"Prediction head: {', '.join(HEADS)}, from v, V, penalty of the file or drawn by the seed; "
-        "or FILE.py:NAME.",
+        f"Prediction head: {', '.join(HEADS)}, of v, V, penalty in the file or drawn; or "
+        "FILE.py:NAME.",
         RUN,
         HEADS,
         show_default="what the file has",
@@ -140,7 +138,9 @@ Schedule = Annotated[
 ]
 Queries = Annotated[
     str | None,
-    option("--queries", "WHICH", "first or last: that token is the query.", SELF, ("first", "last")),
+    option(
+        "--queries", "WHICH", "first or last: that token is the query.", SELF, ("first", "last")
+    ),
 ]
 Causal = Annotated[
     bool | None,
@@ -165,9 +165,7 @@ Norm = Annotated[
 ]
 Until = Annotated[
     str | None,
-    option(
-        "--until", "SHARE", "End at this certified margin share; or proved: at a proof.", END
-    ),
+    option("--until", "SHARE", "End at this certified margin share; or proved: at a proof.", END),
 ]
 Resume = Annotated[
     Path | None, option("--resume", "FILE", "Go on from a saved path, --steps further.", END)

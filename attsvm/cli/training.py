@@ -296,9 +296,7 @@ def _train_sentences(
             first = asked["decoder_lr"] or _RATES[0] / root
             number = _STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
             weights = (asked["weights"],) * 2
-            both = two_stages(
-                data, lr=(first, lr), steps=(number, steps), weights=weights, **plain
-            )
+            both = two_stages(data, lr=(first, lr), steps=(number, steps), weights=weights, **plain)
             return SentenceRun.of(both, data)
         plain |= {"weights": asked["weights"], "collocations": asked["add_collocations"]}
         path = train(data, model=model, lr=lr, steps=steps, **plain)
@@ -372,9 +370,7 @@ def _until(
     norm = limit.norm if asked["norm"] is None else asked["norm"]
     if norm is None or head is None:
         said = f"{limit.model}, {limit.optimizer}"
-        raise Unsupported(
-            f"--until needs a fixed prediction head and a predicted norm: not {said}"
-        )
+        raise Unsupported(f"--until needs a fixed prediction head and a predicted norm: not {said}")
     if isinstance(head, Head):
         raise Unsupported(
             f"--until needs a linear prediction head: the limit under {head.name} is not known"
