@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from attsvm.errors import BadTokens
 
@@ -57,18 +54,3 @@ def new_folder(folder: Path, mark: str, *, force: bool = False) -> Iterator[Path
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-
-
-def write_json(file: Path, values: Mapping[str, Any]) -> None:
-    """Write a file of JSON; infinities and nan are null."""
-    file.write_text(json.dumps(_finite(values), indent=1, allow_nan=False) + "\n", "utf-8")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value

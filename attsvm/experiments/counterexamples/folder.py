@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.files import beside, write_arrays
-from attsvm._utils.records import parsed_json
+from attsvm._utils.files import parse_json, write_arrays, write_json, write_text
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.counterexamples.outcome import Found, Hunt
@@ -73,8 +72,7 @@ class Folder:
     def save(self, hunt: Hunt) -> None:
         """Write the record in one move."""
         kept = {"version": __version__, "digest": self.digest, **hunt.to_dict()}
-        with beside(self.place / RECORD) as target:
-            target.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
+        write_json(self.place / RECORD, kept)
 
     def write(self, hunt: Hunt, statement: Statement) -> None:
         """Write the record, and what was found as arrays, as Python and as a picture."""
@@ -83,8 +81,7 @@ class Folder:
         if hunt.found is not None:
             write_arrays(self.place / "instance.npz", file_arrays(hunt.found), force=True)
             text = script(statement, self.reference, hunt.found)
-            with beside(self.place / "instance.py") as target:
-                target.write_text(text, encoding="utf-8")
+            write_text(self.place / "instance.py", text)
         shown: dict[str, Any] = {} if hunt.found is None else dict(hunt.found.instance.arrays)
         draw_hunt(self.place / "figure.svg", shown, hunt.rises, title=statement.title)
         draw_hunt(self.place / "figure.png", shown, hunt.rises, title=statement.title)
@@ -126,7 +123,7 @@ def _digest(statement: Statement) -> str:
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        saved = parsed_json(record.read_text(encoding="utf-8"))
+        saved = parse_json(record.read_text(encoding="utf-8"))
         for name in ("statement", "seed", "digest", "version", "blocks", "covered", "found"):
             saved[name]
     except _BROKEN as error:

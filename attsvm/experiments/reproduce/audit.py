@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.records import Say, parsed_json
+from attsvm._utils.files import Say, parse_json
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.experiments.reproduce.draws import config_on_file
 from attsvm.experiments.reproduce.folder import Record, opened, rerun_command
@@ -136,7 +136,7 @@ def _on_file(claim: Claim, folder: Path) -> tuple[Record, Config]:
     """The record on file and the config it was run with."""
     file = folder / "claims" / f"{claim.id}.json"
     try:
-        record = parsed_json(file.read_text("utf-8"))
+        record = parse_json(file.read_text("utf-8"))
         config = config_on_file(claim, record)
         list(differences(record, record))
     except (ValueError, KeyError, AttributeError, TypeError) as error:

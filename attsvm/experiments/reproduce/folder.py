@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.records import Say, disk_space, parsed_json, write_json
+from attsvm._utils.files import Say, disk_space, parse_json, write_json
 from attsvm.errors import BadTokens
 
 # The layout of the folder; a folder of another layout is not touched.
@@ -66,7 +66,7 @@ def opened(folder: Path) -> Path:
     if not stamp.exists():
         raise BadTokens(f"{folder} was not made by `attsvm reproduce`: it has no attsvm.json")
     try:
-        found = parsed_json(stamp.read_text("utf-8")).get("format")
+        found = parse_json(stamp.read_text("utf-8")).get("format")
     except (ValueError, AttributeError):
         found = "unknown"
     if found != FORMAT:
@@ -82,7 +82,7 @@ def read_record(file: Path, say: Say) -> Record | None:
     if not file.exists():
         return None
     try:
-        record = parsed_json(file.read_text("utf-8"))
+        record = parse_json(file.read_text("utf-8"))
     except ValueError:
         record = None
     if _whole(record):
@@ -112,7 +112,7 @@ def read_results(folder: Path) -> list[Record]:
     if not file.exists():
         raise BadTokens(f"{folder} has no {RESULTS}; `attsvm reproduce --out {folder}` writes it")
     try:
-        records = parsed_json(file.read_text("utf-8"))
+        records = parse_json(file.read_text("utf-8"))
     except ValueError as error:
         raise BadTokens(f"{file} cannot be read ({error}); `attsvm report` rewrites it") from error
     if not isinstance(records, list) or not all(map(_whole, records)):

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import write_arrays
+from attsvm._utils.files import Say, full, no_space, write_arrays, write_json
 from attsvm._utils.meter import timed
-from attsvm._utils.records import Say, full, no_space, write_json
 from attsvm._utils.sources import code_digest
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce.draws import Draws, as_json, asked_configs

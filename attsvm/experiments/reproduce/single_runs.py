@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attsvm._utils.files import load_arrays
-from attsvm._utils.records import Say, full
+from attsvm._utils.files import Say, full, load_arrays
 from attsvm._utils.sources import code_digest
 from attsvm.experiments.reproduce.processes import Watch, in_processes
 from attsvm.experiments.studies.claim import Claim, Config

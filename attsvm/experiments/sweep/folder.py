@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.files import load_arrays, write_arrays
-from attsvm._utils.records import full, no_space, parsed_json, write_json
+from attsvm._utils.files import full, load_arrays, no_space, parse_json, write_arrays, write_json
 from attsvm.errors import BadTokens
 from attsvm.experiments.sweep.spec import Spec, spec_of
 from attsvm.experiments.sweep.task import Columns, Measured, Task
@@ -74,7 +73,7 @@ def _stamp(folder: Path) -> dict[str, Any]:
     if not is_sweep(folder):
         raise BadTokens(f"{folder} was not made by `attsvm sweep`: it has no {STAMP}")
     try:
-        found = parsed_json((folder / STAMP).read_text("utf-8"))
+        found = parse_json((folder / STAMP).read_text("utf-8"))
         layout, _, spec, identity = (found[key] for key in ("format", "name", "spec", "identity"))
         if not (isinstance(spec, dict) and isinstance(identity, dict)):
             raise ValueError("spec and identity are tables")

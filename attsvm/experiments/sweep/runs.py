@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import beside
-from attsvm._utils.records import Say, write_json
+from attsvm._utils.files import Say, beside, write_json
 from attsvm.errors import BadTokens
 from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, run_tasks
 from attsvm.experiments.sweep.folder import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from attsvm._utils.records import disk_space, write_json, write_text
+from attsvm._utils.files import disk_space, write_json, write_text
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.inspection.checkpoints import read_json

@@ -140,7 +140,8 @@ class Comparison(Table):
 
         The files are those of `Path.save`. force: replace the folder of an earlier comparison.
         """
-        from attsvm._utils.folders import new_folder, write_json
+        from attsvm._utils.files import write_json
+        from attsvm._utils.folders import new_folder
 
         target = file_path(folder, "folder")
         with new_folder(target, "comparison.json", force=flag(force, "force")) as place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from attsvm._utils.records import disk_space, write_text
+from attsvm._utils.files import disk_space, write_text
 from attsvm._utils.version import __version__
 from attsvm.experiments.reproduce.folder import PAGE, Record, read_results
 from attsvm.experiments.reproduce.page.claim import (
