@@ -1,4 +1,4 @@
-"""The version number, in the one place where it is written, and how optional parts are installed."""
+"""The version number, written here alone, and how optional parts are installed."""
 
 __version__ = "0.2.0"
 

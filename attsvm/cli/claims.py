@@ -55,7 +55,7 @@ COLOURS = {
 @app.command("list", epilog="Example: attsvm list --out attsvm-report")
 def list_command(
     papers: Annotated[
-        list[str] | None, typer.Argument(metavar="[CLAIM]...", help="Ids or paper letters.")
+        list[str] | None, typer.Argument(metavar="CLAIM", help="Ids or paper letters.")
     ] = None,
     out: Folder = HERE,
     source: From = None,
@@ -101,13 +101,13 @@ def show_command(
     known = known_claims(source)
     found = claim_of(claim, known)
     record = _last_records(out, known).get(found.id)
-    parts: list[Any] = [Text(f"{found.id}  {found.title}", "bold"), found.statement, ""]
+    parts: list[Any] = [Text(f"{found.id}  {found.title}", "bold"), Text(found.statement), ""]
     quiet = [KINDS[found.kind], TRUST[found.trust]]
     quiet += [f"In the paper: {found.numbered}"] if found.numbered else []
     quiet += [f"Size: {found.size}"] if found.size else []
     parts += [Text(line, "dim") for line in quiet]
     if found.differs:
-        parts += ["", f"Differs from what is published: {found.differs}"]
+        parts += ["", Text(f"Differs from what is published: {found.differs}")]
     if record is None:
         parts += ["", "Not run yet. Its config:"]
         parts += [f"  {key} = {to_json(value)}" for key, value in found.full.items()]
@@ -117,7 +117,7 @@ def show_command(
         size = " (quick)" if record.get("quick") else ""
         parts += ["", Text.assemble("Verdict: ", _verdict(record), size), _numbers(record)]
         ends = (("Premises", record.get("premises")), ("Reason", record.get("reason")))
-        parts += [f"{name}: {value}" for name, value in ends if value]
+        parts += [Text(f"{name}: {value}") for name, value in ends if value]
     about = {"status": "done", **_about(found, record)}
     emit(about | {"full": found.full, "quick": found.quick, "record": record}, as_json, *parts)
 
@@ -140,7 +140,7 @@ def report_command(
 def reproduce_command(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CLAIM]...", help="Ids or paper letters; all without."),
+        typer.Argument(metavar="CLAIM", help="Ids or paper letters; all without."),
     ] = None,
     real: Annotated[bool, option("--real", None, "The claims on real data.")] = False,
     quick: Annotated[bool, option("--quick", None, "Small counts, the same checks.")] = False,
@@ -214,8 +214,8 @@ def reproduce_command(
     if not claims and source is None and not real:  # the main job, which needs them all
         _warm(jobs)
     how: dict[str, Any] = {"quick": quick, "jobs": jobs, "again": again, "source": source}
-    with _watching(names) as watch:
-        records = reproduce_claims(names, out=out, **how, draws=draws, **watch)
+    with _watching(names) as (watch, above):
+        records = reproduce_claims(names, out=out, **how, draws=draws, watch=watch, say=above)
     _finish(out, records, write_page(out), as_json)
 
 
@@ -239,8 +239,8 @@ def _audit(claims: list[str], options: dict[str, Any], as_json: bool) -> None:
 
     from attsvm.experiments.reproduce import audit_claims
 
-    with _watching([]) as watch:
-        found = audit_claims(claims, **options, **watch)
+    with _watching([]) as (watch, above):
+        found = audit_claims(claims, **options, watch=watch, say=above)
     apart = [row["id"] for row in found["claims"] if not row["agrees"]]
     states = {True: Text("agrees", "green"), False: Text("differs", "bold red")}
     body = [(row["id"], states[row["agrees"]], f"{row['seconds']:.1f}") for row in found["claims"]]
@@ -368,8 +368,8 @@ class Board:
 
 
 @contextmanager
-def _watching(names: list[str]) -> Iterator[dict[str, Callable[..., None]]]:
+def _watching(names: list[str]) -> Iterator[tuple[Callable[..., None], Callable[[str], None]]]:
     """What follows claims that are run: watch(name, state) and say(sentence)."""
     board = Board(names)
     with live(board) as above:
-        yield {"watch": board.update, "say": above}
+        yield board.update, above

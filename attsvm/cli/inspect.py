@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @app.command("inspect", epilog="Example: attsvm inspect minilm --quick --out heads")
 def inspect_command(
     model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="A folder, or minilm, rxnfp, rxnmapper.")
+        str, typer.Argument(metavar="MODEL", help="A folder, or minilm, rxnfp, rxnmapper.")
     ] = "minilm",
     against: Annotated[
         str | None,

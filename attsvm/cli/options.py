@@ -50,13 +50,13 @@ FAILED = 5
 
 
 class _Plain:
-    """Help in which flags have no type and brackets are brackets, not markup."""
+    """Help in which flags have no type, brackets are no markup, and lines end with the screen."""
 
     def __init__(self, *names: Any, **settings: Any) -> None:
         super().__init__(*names, **settings)
         for one in (self, *self.params):  # type: ignore[attr-defined]
-            if getattr(one, "help", None):
-                one.help = one.help.replace("[", r"\[")
+            paragraphs = (getattr(one, "help", None) or "").replace("[", r"\[").split("\n\n")
+            one.help = "\n\n".join(" ".join(part.split()) for part in paragraphs)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, `--help` among them."""

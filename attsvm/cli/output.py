@@ -40,7 +40,8 @@ def facts(title: str, values: Mapping[str, Any]) -> Table:
     table = Table(title=title, show_header=False)
     for name, value in values.items():
         if value is not None:
-            table.add_row(name, f"{value:.12g}" if isinstance(value, float) else str(value))
+            digits = 3 if name == "seconds" else 12
+            table.add_row(name, f"{value:.{digits}g}" if isinstance(value, float) else str(value))
     return table
 
 

@@ -29,7 +29,7 @@ def sweep_command(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SPEC]", help="A name, a file SPEC.toml, or a sweep's folder; none: the names."
+            metavar="SPEC", help="A name, a file SPEC.toml, or a sweep's folder; none: the names."
         ),
     ] = None,
     out: Annotated[
@@ -205,7 +205,7 @@ def _written(report: dict[str, Any]) -> list[str]:
 def _finish(swept: Swept, written: dict[str, Any], as_json: bool) -> None:
     """Say what came of a sweep, and which files were written of it."""
     state = swept.state
-    report = {
+    report: dict[str, Any] = {
         "status": "failed" if swept.failures else "done", "folder": str(swept.folder),
         "table": str(swept.table), "instances": state.total, "done": state.done,
         "before": state.before, "failed": state.failed, "seconds": swept.seconds,

@@ -20,7 +20,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, vector
 from attsvm._utils.expected import function, whole
-from attsvm._utils.records import finite
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate

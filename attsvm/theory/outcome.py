@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.records import finite
+from attsvm._utils.files import finite
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate

@@ -11,7 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import whole
-from attsvm._utils.records import finite
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
