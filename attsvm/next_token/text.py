@@ -382,7 +382,7 @@ def split_prose(lines: Iterable[Numbered], source: str) -> Iterator[Numbered]:
     read = [(number, _WIDE.sub(r"\1 ", text).split()) for number, text in lines]
     capitals = any(word != word.lower() for _, words in read for word in words)
     # Every word with the number of its line, None for a blank line.
-    flat = [(number, word) for number, words in read for word in words or [None]]
+    flat = [(number, word) for number, words in read for word in (words or (None,))]
     held: list[str] = []
     start = marks = 0
     found: list[Numbered] = []

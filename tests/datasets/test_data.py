@@ -5,7 +5,7 @@ import pytest
 
 from attsvm import Selection, Tokens, solve
 from attsvm._utils.files import write_arrays
-from attsvm.cli.parts.archive import KNOWN, read_problem
+from attsvm.cli.problem_file import KNOWN, read_problem
 from attsvm.datasets import EXAMPLES
 from attsvm.datasets.random.torch_random import TorchRandom
 from tests.tolerances import ROUNDING

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from attsvm.cli.parts.archive import read_problem
+from attsvm.cli.problem_file import read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.counterexamples import hunt, shrinking
 from attsvm.experiments.counterexamples.hunt import found_from

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attsvm.cli.parts.live import Board
+from attsvm.cli.claims import Board
 from attsvm.experiments.reproduce import runs as running
 from attsvm.experiments.studies import CLAIMS
 from tests.cli.command import refused

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from attsvm._utils.files import load_arrays, write_arrays
-from attsvm.cli.parts.live import Board
+from attsvm.cli.claims import Board
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce import reproduce_claims
 from attsvm.experiments.reproduce.folder import prepared
