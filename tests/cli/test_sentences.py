@@ -85,7 +85,7 @@ def test_ties(run, text):
     }  # fmt: skip
     shown = run("sentences", "text.txt", "--ties", "--query", "c")
     assert "\n{a = b} > c\n" in shown.out
-    assert "1 contexts with several labels" in shown.out
+    assert "1 context with several labels" in shown.out
     assert "contradiction: line" not in shown.out and "cycle: with" not in shown.out
 
 
