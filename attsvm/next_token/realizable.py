@@ -5,7 +5,7 @@ exactly one distinct optimal token (one followed by its label), and no order of 
 The theorems of the paper ask for more: Assumption 1, every token has a follower and no token is
 confused; Assumption 3, the optimal token of a sentence occurs at least as often as any non-optimal
 one. Assumption 2, orthonormal tokens, is about the embedding. In the paper's setting the data are
-also closed under prefixes: each prefix of a sentence is a sentence, and the next token its label.
+also prefix-closed: each prefix of a sentence is a sentence, and the next token its label.
 
 Theory: [huang2024nexttoken].
 """
