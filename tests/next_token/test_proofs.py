@@ -13,7 +13,7 @@ from attsvm.next_token.attention import Contexts
 from attsvm.next_token.training.gradient import attention_loss
 from attsvm.next_token.training.proofs import _prover, proof_of_convergence, sentence_rows
 from attsvm.next_token.training.task import SentenceObjective
-from tests.next_token.proof_hunt import tried
+from tests.next_token.evidence import try_proofs
 
 READOUTS = ["softmax", "mass"]
 
@@ -290,7 +290,7 @@ def test_the_door_says_what_belongs_where():
 def test_no_false_proof_is_found():
     total = Counter()
     for seed in range(30):
-        wrong, tally = tried(seed)
+        wrong, tally = try_proofs(seed)
         assert not wrong, wrong
         total += tally
     assert total["tube"] > 15
