@@ -50,7 +50,7 @@ def pulls(lesson, alpha, W):
     counts = data.distinct[1]
     rows = sentence_rows(lesson, alpha)
     q = np.zeros(rows.count)
-    where = iter(rows.pull.group if lesson.mass else rows.pull.mass.group)
+    where = iter(rows.pull.group)
     G = np.zeros_like(W)
     for s in range(data.size):
         t = contexts.tokens[s][contexts.tokens[s] >= 0]

@@ -31,7 +31,7 @@ from attsvm.next_token.problems import (
     solve_decoder,
 )
 from attsvm.next_token.realizable import Realizability, realizability
-from attsvm.next_token.sentences import Sentences, check_sentences, embedding_of, orthonormal
+from attsvm.next_token.sentences import Sentences, check_sentences, orthonormal
 from attsvm.next_token.training.proofs import proof_of_run
 from attsvm.next_token.training.task import SentenceObjective, decoder_of
 from attsvm.next_token.training.train import Stages
@@ -50,7 +50,6 @@ from attsvm.theory.limits.limit import Limit, limit_of
 from attsvm.theory.limits.premises import Case
 from attsvm.theory.measures import correlation
 from attsvm.training.config import pulled_back
-from attsvm.training.models import sentence_model_of
 from attsvm.training.optimizers.steps.scaled import length
 from attsvm.training.path import Path
 
@@ -62,8 +61,8 @@ if TYPE_CHECKING:
 class SentenceRun(Result):
     """What was trained, and on what.
 
-    decoder: the path of W_ov, attention: that of W_kq, one path where both were trained at once;
-    None for what was not trained. frozen: the decoder W_ov (N, d) under a run of attention alone.
+    objective: what was trained on; decoder: the path of W_ov, attention: that of W_kq, one path
+    where both were trained at once; None for what was not trained.
 
     >>> from attsvm.next_token import two_stages
     >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
@@ -72,14 +71,9 @@ class SentenceRun(Result):
     (False, (3, 3))
     """
 
-    data: Sentences
-    E: Floats
-    model: str
+    objective: SentenceObjective
     decoder: Path | None
     attention: Path | None
-    uniform: bool = False
-    mass: bool = False
-    frozen: Floats | None = None
 
     @classmethod
     def of(
@@ -92,29 +86,35 @@ class SentenceRun(Result):
         if isinstance(path, Stages):
             head, embedding, path = path.decoder, path.E, path.attention
         config = expect(path, Path, "path", make="train(sentences, …) gives one").config
-        check_sentences(data)
-        form = sentence_model_of(config["model"])
         asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
-        E = embedding_of(data.vocabulary, embedding)
-        objective = SentenceObjective.of(data, head=head, embedding=E, **asked)
-        alone = form.attends and not form.decodes and not objective.mass
-        frozen = decoder_of(head, E) if alone else None
+        objective = SentenceObjective.of(
+            check_sentences(data), head=head, embedding=embedding, **asked
+        )
         if config.get("data", objective.trace) != objective.trace:
             raise BadTokens(
                 "the run was on other sentences, or with another embedding or decoder: give the "
                 "same ones"
             )
-        decoder = path if form.decodes else head if isinstance(head, Path) else None
-        return cls(
-            data,
-            E,
-            form.name,
-            decoder,
-            path if form.attends else None,
-            objective.uniform,
-            objective.mass,
-            frozen,
-        )
+        form = objective.model
+        if form.attends and not form.decodes and not objective.mass:
+            decoder_of(head, objective.E)  # refuses a missing one
+        first = head if isinstance(head, Path) else None
+        return cls(objective, path if form.decodes else first, path if form.attends else None)
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.objective.model.name
+
+    @property
+    def data(self) -> Sentences:
+        """The sentences."""
+        return self.objective.sentences
+
+    @property
+    def E(self) -> Floats:
+        """The vectors of the tokens (N, d)."""
+        return self.objective.E
 
     @property
     def last(self) -> Path:
@@ -130,12 +130,6 @@ class SentenceRun(Result):
         return self.decoder is not None and self.decoder is self.attention
 
     @property
-    def contexts(self) -> Contexts:
-        """The arrays of the sentences, with the weights of the run."""
-        share = np.full(self.data.size, 1 / max(self.data.size, 1)) if self.uniform else None
-        return Contexts.of(self.data, self.E, weights=share)
-
-    @property
     def ends(self) -> dict[str, Floats]:
         """The trained matrices at the end, by name."""
         out = {}
@@ -146,12 +140,17 @@ class SentenceRun(Result):
         return out
 
     @property
+    def W_ov(self) -> Floats | None:
+        """The decoder in use, trained or frozen (N, d); None with the readout mass."""
+        head = self.objective.head
+        return self.ends.get("W_ov", None if head is None else decoder_of(head, self.E))
+
+    @property
     def V(self) -> Floats:
         """What each token adds to the output's logits, E W_ovᵀ (N, N), by the decoder in use."""
-        W_ov = self.ends.get("W_ov", self.frozen)
-        if W_ov is None:
+        if self.W_ov is None:
             raise Unsupported("the readout mass has no decoder")
-        return self.E @ W_ov.T
+        return self.E @ self.W_ov.T
 
     def save(self, path: str | FilePath, *, force: bool = False) -> None:
         """Write the run as one .npz file: the path of the last stage, which `Path.load` reads, and
@@ -167,9 +166,7 @@ class SentenceRun(Result):
             name: "not trained" if path is None else repr(path)
             for name, path in (("decoder", self.decoder), ("attention", self.attention))
         }
-        readout = "mass" if self.mass else "softmax"
-        weights = "uniform" if self.uniform else "empirical"
-        facts["readout, weights"] = f"{readout}, {weights}"
+        facts["readout, weights"] = f"{self.objective.readout}, {self.objective.weights}"
         return Summary("SentenceRun", f"{self.model} on {self.data!r}", facts)
 
 
@@ -247,7 +244,7 @@ class SentenceOutcome(Table):
         """
         data, ends, E = self.run.data, self.run.ends, self.run.E
         best = self.certificates.get("W_kq")
-        decoder = ends.get("W_ov", self.run.frozen)
+        decoder = self.run.W_ov
         if best is None or decoder is None or best.status == "infeasible":
             raise Unsupported(
                 "unseen sentences need trained attention, a decoder and a solution to compare with"
@@ -385,7 +382,7 @@ def _staged(run: SentenceRun) -> tuple[bool | None, str]:
     """Whether W_ov was trained first and then frozen, and what shows it."""
     if run.joint:
         return False, "both were trained at once"
-    if run.mass:
+    if run.objective.mass:
         return False, "the readout is mass: there is no W_ov"
     if run.decoder is None:
         return None, "it is not known how the frozen W_ov was trained"
@@ -440,7 +437,7 @@ def _finite(
     run: SentenceRun, every: Mapping[int, Order], found: Realizability
 ) -> FinitePart | None:
     """The finite part that the run tends to beside its direction, where it is known."""
-    known = run.mass and orthonormal(run.E) and not run.uniform
+    known = run.objective.mass and orthonormal(run.E) and not run.objective.uniform
     odd = any(found.counts[kind] for kind in ("no-optimal", "several-optimal"))
     if found.realizable or not known or odd or run.E.shape[0] != run.E.shape[1]:
         return None
@@ -464,24 +461,24 @@ def _losses(
         return loss, tied.infimum, loss - tied.infimum
     if not found.realizable:
         return loss, None, None
-    if run.mass or run.joint:
+    if run.objective.mass or run.joint:
         return loss, 0.0, loss
     V, W = run.V, run.ends["W_kq"]
     infimum, best = 0.0, True
-    for part in _parts(run.contexts):
+    for part in _parts(run.objective.contexts):
         least, lowest = infima(part, V)
         infimum += float(part.weights @ least)
         best = best and bool(lowest.all())
     if not best:  # a decoder that mixes tokens: another attention is better than the optimal token
         return loss, None, None
-    return loss, infimum, sum(excess(part, V, W) for part in _parts(run.contexts))
+    return loss, infimum, sum(excess(part, V, W) for part in _parts(run.objective.contexts))
 
 
 def excesses(run: SentenceRun, path: Path, infimum: float) -> Floats:
     """L − L⋆ at every record; by subtraction where exact sums would take long."""
-    if infimum == 0 or run.mass or run.data.size * run.data.vocabulary > PART:
+    if infimum == 0 or run.objective.mass or run.data.size * run.data.vocabulary > PART:
         return path.loss[:, 0] - infimum
-    V, contexts = run.V, run.contexts
+    V, contexts = run.V, run.objective.contexts
     return np.array([excess(contexts, V, one) for one in path.weights["W_kq"][:, 0]])
 
 

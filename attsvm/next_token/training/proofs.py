@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceRun
 
 _NONE = np.empty(0, np.int64)
+# The arrays of Sentences in a saved proof.
+_PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
+_GROW = 1 + 2.0**-46
 # Tokens of sentences up to which a proof is tried at the end of a run.
 MOST = 6000
 
@@ -72,14 +75,47 @@ class SentenceProof(ConvergenceProof):
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
-
-        save_proof(self, path, force=force)
+        objective = self.objective
+        more: dict[str, Any] = {
+            f"sentences.{name}": np.asarray(getattr(objective.sentences, name)) for name in _PARTS
+        }
+        more |= {
+            "sentences.E": objective.E,
+            "sentences.weights": np.str_(objective.weights),
+            "sentences.readout": np.str_(objective.readout),
+        }
+        write_arrays(file_path(path, "path"), arrays_of(self) | more, force=force)
 
     @staticmethod
     def load(path: str | Path) -> SentenceProof:
-        """The proof saved in this file; its claims are not checked before `verify` is."""
+        """The proof saved in this file; its claims are not checked before `verify` is.
 
-        return load_proof(path)
+        Raises BadTokens where there is none, or not of sentences.
+        """
+        file = file_path(path, "path")
+        found = load_arrays(file)
+        check_arrays(file, found)
+        names = [f"sentences.{name}" for name in (*_PARTS, "E", "weights", "readout")]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise BadTokens(f"{file} is not a proof on sentences: it has no array {missing[0]}")
+        whole = {name: found[f"sentences.{name}"] for name in _PARTS}
+        if any(array.dtype.kind not in "iu" for array in whole.values()):
+            raise BadTokens(f"{file}: the sentences are not whole numbers")
+        sentences = Sentences(**{name: array.astype(np.int64) for name, array in whole.items()})
+        readout = str(found["sentences.readout"])
+        objective = SentenceObjective.of(
+            sentences,
+            "next-token",
+            head=None if readout == "mass" else found["head"],
+            embedding=found["sentences.E"],
+            readout=readout,
+            weights=str(found["sentences.weights"]),
+        )
+        shape = (0, 0) if objective.mass else objective.E.shape
+        proof = read_proof(file, found, sentence_tokens(objective), shape)
+        fields = {name: getattr(proof, name) for name in ConvergenceProof.__dataclass_fields__}
+        return SentenceProof(**fields | {"objective": objective})
 
 
 class _OfSentences(Prover):
@@ -180,28 +216,19 @@ def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
     path = run.attention
     if path is None or run.joint or path.diverged >= 0:
         return None
-    if run.data.size * run.contexts.tokens.shape[1] > MOST:
+    if run.data.size * run.objective.contexts.tokens.shape[1] > MOST:
         return None
     try:
         lr, steady = covered_step(path.config, int(path.steps[-1]))
         if not steady:
             return None
-        return proof_of_convergence(
-            run.data,
-            run.ends["W_kq"],
-            head=run.ends.get("W_ov", run.frozen),
-            optimizer=path.config["optimizer"],
-            lr=lr,
-            embedding=run.E,
-            readout="mass" if run.mass else "softmax",
-            weights="uniform" if run.uniform else "empirical",
-        )
+        return _prover(run.objective, path.config["optimizer"], lr).prove(run.ends["W_kq"])
     except Unsupported:
         return None
 
 
 def _prover(objective: SentenceObjective, optimizer: RuleLike, lr: float) -> Prover:
-    """The prover of a objective and an optimizer."""
+    """The prover of an objective and an optimizer."""
     made = optimizer_of(optimizer)
     p, plain = covered_steps(made)
     tokens = sentence_tokens(objective)
@@ -292,54 +319,6 @@ def _check_optimal(objective: SentenceObjective, alpha: Ints) -> None:
         )
 
 
-_PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
-
-
-def save_proof(proof: SentenceProof, path: str | Path, *, force: bool = False) -> None:
-    """Write the proof, its sentences and its witness in one move."""
-    objective = proof.objective
-    more: dict[str, Any] = {
-        f"sentences.{name}": np.asarray(getattr(objective.sentences, name)) for name in _PARTS
-    }
-    more |= {
-        "sentences.E": objective.E,
-        "sentences.weights": np.str_(objective.weights),
-        "sentences.readout": np.str_(objective.readout),
-    }
-    write_arrays(file_path(path, "path"), arrays_of(proof) | more, force=force)
-
-
-def load_proof(path: str | Path) -> SentenceProof:
-    """The proof in a file; raises BadTokens where it is none, or not of sentences."""
-    file = file_path(path, "path")
-    found = load_arrays(file)
-    check_arrays(file, found)
-    names = [f"sentences.{name}" for name in (*_PARTS, "E", "weights", "readout")]
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise BadTokens(f"{file} is not a proof on sentences: it has no array {missing[0]}")
-    whole = {name: found[f"sentences.{name}"] for name in _PARTS}
-    if any(array.dtype.kind not in "iu" for array in whole.values()):
-        raise BadTokens(f"{file}: the sentences are not whole numbers")
-    sentences = Sentences(**{name: array.astype(np.int64) for name, array in whole.items()})
-    readout = str(found["sentences.readout"])
-    objective = SentenceObjective.of(
-        sentences,
-        "next-token",
-        head=None if readout == "mass" else found["head"],
-        embedding=found["sentences.E"],
-        readout=readout,
-        weights=str(found["sentences.weights"]),
-    )
-    shape = (0, 0) if objective.mass else objective.E.shape
-    proof = read_proof(file, found, sentence_tokens(objective), shape)
-    fields = {name: getattr(proof, name) for name in ConvergenceProof.__dataclass_fields__}
-    return SentenceProof(**fields | {"objective": objective})
-
-
-_GROW = 1 + 2.0**-46
-
-
 @dataclass(frozen=True, eq=False)
 class MassPull:
     """q_k = π (m_t/m_α)/(1 + o): the pull of the readout mass at the one optimal token.
@@ -388,15 +367,13 @@ class MassPull:
 
 
 @dataclass(frozen=True, eq=False)
-class OutputPull:
+class OutputPull(MassPull):
     """q_k = π (m_t/m_α) ⟨e_y − softmax(z), z − V_t⟩/(1 + o): attention over a frozen decoder.
 
     With σ = softmax(V_α) and b_j = (V_α − V_t)_y − (V_α − V_t)_j, j ≠ y: gap (k,): Σ σ_j b_j, the
     limit of the product; reach (k,): Σ σ_j |b_j|; range (k,): max − min of V_t − V_α.
     """
 
-    limit: Interval
-    mass: MassPull
     gap: Interval
     reach: Floats
     range: Floats
@@ -436,28 +413,32 @@ class OutputPull:
         single = mass.share * gap
         zero = (low == 0) & (high == 0)
         single = Interval(np.where(zero, 0.0, single.lo), np.where(zero, 0.0, single.hi))
-        return cls(grouped(single, mass.group), mass, gap, reach, wide)
+        return cls(
+            grouped(single, mass.group),
+            mass.share,
+            mass.ratio,
+            mass.owner,
+            mass.group,
+            mass.sentences,
+            gap,
+            reach,
+            wide,
+        )
 
     def error(self, e: Floats) -> Floats:
         """π (m_t/m_α) [(e^φ − 1) reach_t + e^φ Σ_u (m_u/m_α) e^−m_u reach_u + |gap| o]."""
-        mass = self.mass
-        single = e[..., mass.group]
-        o = mass.summed(single, np.ones(len(mass.group)))
-        phi = mass.summed(single, self.range)
-        moved = mass.summed(single, self.reach)
+        single = e[..., self.group]
+        o = self.summed(single, np.ones(len(self.group)))
+        phi = self.summed(single, self.range)
+        moved = self.summed(single, self.reach)
         with np.errstate(over="ignore", invalid="ignore"):
             raised = Interval(phi).exp().hi
             more = np.where(phi < 0.5, phi * (1 + phi), raised)  # e^φ − 1 ≤ φ + φ² for φ ≤ 1
-            more = np.minimum(more, raised)[..., mass.owner]
-            part = more * self.reach + (raised * moved)[..., mass.owner]
-            part = part + self.gap.size * o[..., mass.owner]
-            part = np.nan_to_num(part * mass.share.hi * _GROW, nan=np.inf, posinf=np.inf)
-        return mass.collected(part, e.shape)
-
-    def between(self, e: Floats) -> tuple[Floats, Floats]:
-        """The limit less and more than its error."""
-        error = self.error(e)
-        return (self.limit - error).lo, (self.limit + error).hi
+            more = np.minimum(more, raised)[..., self.owner]
+            part = more * self.reach + (raised * moved)[..., self.owner]
+            part = part + self.gap.size * o[..., self.owner]
+            part = np.nan_to_num(part * self.share.hi * _GROW, nan=np.inf, posinf=np.inf)
+        return self.collected(part, e.shape)
 
 
 def _same(V: Interval, top: int, other: Ints) -> Bools:
