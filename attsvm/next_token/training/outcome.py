@@ -90,14 +90,14 @@ class SentenceRun(Result):
         objective = SentenceObjective.of(
             check_sentences(data), head=head, embedding=embedding, **asked
         )
+        form = objective.model
+        if form.attends and not form.decodes and not objective.mass:
+            decoder_of(head, objective.E)  # refuses a missing one
         if config.get("data", objective.trace) != objective.trace:
             raise BadTokens(
                 "the run was on other sentences, or with another embedding or decoder: give the "
                 "same ones"
             )
-        form = objective.model
-        if form.attends and not form.decodes and not objective.mass:
-            decoder_of(head, objective.E)  # refuses a missing one
         first = head if isinstance(head, Path) else None
         return cls(objective, path if form.decodes else first, path if form.attends else None)
 
