@@ -68,7 +68,7 @@ def leaves_nothing(run, folder, *words, said):
         ("--optimizer adam --option eps=true --model prompt", ["eps", "must be a number"]),
         ("--optimizer muon --option newton_schulz=1 --model prompt", ["must be True or False"]),
         ("--optimizer adam --option eps=0 --option eps=1 --model prompt", ["eps is given twice"]),
-        ("--head cubic --model prompt", ["unknown prediction head 'cubic'", "linear, relu, quadratic"]),
+        ("--head cubic --model prompt", ["unknown prediction head 'cubic'", "linear, relu"]),
         ("--head quadratic --model prompt", ["no array penalty"]),
         ("--head quadratic --model joint-prompt", ["cannot be trained", "linear, relu"]),
         ("--queries middle", ["--queries is 'middle'", "first or last"]),
