@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attsvm.datasets.labelled import Labelled, Vocabulary
-from attsvm.datasets.labelled.words import PAD
+from attsvm.datasets.labelled import PAD, Labelled, Vocabulary
 from attsvm.errors import Unsupported
 from attsvm.torch.fitting.plan import Plan
 
