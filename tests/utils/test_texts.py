@@ -35,11 +35,11 @@ def test_toml_is_refused_in_one_sentence(case, tmp_path):
 @pytest.mark.parametrize("case", TOML)
 def test_a_plan_is_refused_in_one_sentence(case, tmp_path):
     pytest.importorskip("torch")
-    from attsvm.torch.fitting import read_plan
+    from attsvm.torch import read_config
 
     (tmp_path / "plan.toml").write_text(TOML[case])
     with pytest.raises(Unsupported, match=r"plan\.toml cannot be read as TOML"):
-        read_plan(tmp_path / "plan.toml")
+        read_config(tmp_path / "plan.toml")
 
 
 @pytest.mark.parametrize("case", JSON)
