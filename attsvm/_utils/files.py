@@ -198,23 +198,24 @@ def _check_depth(value: Any, most: int) -> None:
 
 
 @contextmanager
-def disk_space(folder: Path) -> Iterator[None]:
-    """A context in which a full disk becomes one sentence."""
+def writing_to(folder: Path) -> Iterator[None]:
+    """A context in which a full disk, or a folder that cannot be written to, is one sentence."""
     try:
         yield
     except OSError as error:
-        if full(error):
-            raise no_space(folder) from error
+        if disk_is_full(error):
+            raise BadTokens(
+                f"no space is left in {folder}: what was finished is kept; free some space and "
+                "run it again"
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise BadTokens(
+                f"{folder} cannot be written to ({os.strerror(error.errno)}): what is finished is "
+                "kept; give another folder"
+            ) from error
         raise
 
 
-def full(error: BaseException) -> bool:
+def disk_is_full(error: BaseException) -> bool:
     """Whether the error says that no space is left."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def no_space(folder: Path) -> BadTokens:
-    """The error of a full disk."""
-    return BadTokens(
-        f"no space is left in {folder}: what was finished is kept; make room and run it again"
-    )

@@ -128,11 +128,11 @@ def report_command(
     as_json: Json = False,
 ) -> None:
     """Draw the page again from saved results."""
-    from attsvm.experiments.reproduce.folder import gather, opened
+    from attsvm.experiments.reproduce.folder import gather, open_folder
     from attsvm.experiments.reproduce.page.document import write_page
     from attsvm.experiments.studies import CLAIMS
 
-    place = opened(folder)
+    place = open_folder(folder)
     _finish(place, gather(place, CLAIMS, say), write_page(place), as_json)
 
 
@@ -290,11 +290,11 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
 
 def _last_records(folder: Path, known: Mapping[str, Claim]) -> dict[str, Record]:
     """The records on file of these claims, by id; none when nothing was run in the folder."""
-    from attsvm.experiments.reproduce.folder import opened, read_record
+    from attsvm.experiments.reproduce.folder import open_folder, read_record
 
     if folder == HERE and not (folder / "attsvm.json").exists():
         return {}
-    place = opened(folder)
+    place = open_folder(folder)
     found = {name: read_record(place / "claims" / f"{name}.json", say) for name in known}
     return {name: record for name, record in found.items() if record is not None}
 

@@ -16,8 +16,8 @@ from attsvm.datasets import LABELLED
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.torch.fitting import Fit, Plan
-    from attsvm.torch.fitting.fit import Moment
+    from attsvm.torch import FitResult, TrainConfig
+    from attsvm.torch.fitting import Moment
 
 # What --quick changes: a run of seconds, in which every optimizer learns at its usual rate.
 QUICK: dict[str, Any] = {
@@ -57,7 +57,7 @@ def fit_command(
         option("--seed", "N", "Of the initial network and the order of data.", show_default="0"),
     ] = None,
     config: Annotated[
-        Path | None, option("--config", "FILE", "TOML file with the settings of a run.")
+        Path | None, option("--config", "FILE", "TOML file of settings, such as plan.toml.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -93,7 +93,8 @@ def fit_command(
         raise Unsupported(f"attsvm fit needs torch: {install('torch')}")
     import torch
 
-    from attsvm.torch.fitting import data_of, plan_of, read_settings
+    from attsvm.torch import load_data
+    from attsvm.torch.config import config_of, read_settings
 
     given = {"optimizer": optimizer, "p": p, "lr": lr, "epochs": epochs, "seed": seed}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -104,10 +105,10 @@ def fit_command(
     small = QUICK if quick else {}
     read = {} if config is None else read_settings(config)
     changes = small | read | changes | _settings(settings or [])
-    plan = plan_of(task, changes, where=str(config or "a plan"))
+    plan = config_of(task, changes, where=str(config or "a config"))
     if monitor and resume:
         raise Unsupported("--monitor follows a run from its first step: leave out --resume")
-    found = data_of(plan, file=file, data_dir=data_dir)
+    found = load_data(plan, file=file, data_dir=data_dir)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -135,12 +136,11 @@ def _settings(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
+def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -> FitResult:
     """The fit, with a bar for who is watching; with `monitor`, its heads on file."""
     from attsvm._utils.progress import bar
     from attsvm.errors import BadTokens
-    from attsvm.torch import Monitor
-    from attsvm.torch.fitting import fitted
+    from attsvm.torch import Monitor, fit
 
     if out.exists() and not out.is_dir():
         raise BadTokens(f"{out} is no folder; give another name")
@@ -156,11 +156,11 @@ def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
                 else:
                     heads.append(Monitor(moment.network, moment.optimizers[0]))
 
-        fit = fitted(plan, data, folder=out, resume=resume, watch=watch)
+        result = fit(plan, data, folder=out, resume=resume, watch=watch)
     for one in heads:
         one.close()
         _write_heads(one, out)
-    return fit
+    return result
 
 
 def _write_heads(monitor: Any, out: Path) -> None:
@@ -174,16 +174,16 @@ def _write_heads(monitor: Any, out: Path) -> None:
             write_figure(monitor.figure(), out / f"attention{ending}")
 
 
-def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
+def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
     from attsvm._utils.files import write_json, write_text
     from attsvm.plotting.fit import draw_fit
 
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}
-    write_text(out / "plan.toml", fit.plan.to_toml())
+    write_text(out / "plan.toml", fit.config.to_toml())
     write_json(out / "results.json", report)
-    said = f"{fit.plan.task}, {fit.plan.optimizer}"
+    said = f"{fit.config.task}, {fit.config.optimizer}"
     title = f"{said}: test accuracy {fit.test_accuracy:.3f} at step {fit.best.step}"
     columns = {name: fit[name] for name in fit.last._fields}
     draw_fit(columns, out, title=title, chosen=fit.best.step, chance=fit.chance)

@@ -182,17 +182,17 @@ def _run(spec: Spec, folder: Path, how: dict[str, Any]) -> Swept:
 
 def _write(spec: Spec, folder: Path, table: Path | None, figure: Path | None) -> dict[str, Any]:
     """Write the table and the figure asked for; what the report says of them."""
+    from attsvm._utils.files import writing_to
     from attsvm.experiments.sweep import write_table
-    from attsvm.experiments.sweep.folder import writing
     from attsvm.experiments.sweep.pictures import write_figure
 
     said: dict[str, Any] = {}
     if table is not None:
-        with writing(table.parent):
+        with writing_to(table.parent):
             count = write_table(folder, spec, table)
         said = {"table": str(table), "instances": count, "missing": spec.instances - count}
     if figure is not None:
-        with writing(figure.parent):
+        with writing_to(figure.parent):
             write_figure(folder, spec, figure)
         said["figure"] = str(figure)
     return said

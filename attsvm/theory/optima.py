@@ -27,8 +27,7 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
-from attsvm.problem import scores
+from attsvm.problem import selection
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens, checked_tokens
@@ -214,7 +213,7 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
     instance get one verdict.
     """
     norm, z = certificate.norm, tokens.queries
-    alike = norm.rotational or isinstance(norm, LpNorm | L1Norm | MaxNorm)
+    alike = norm.rotational or norm.entrywise
     if norm.euclidean or not alike or z.shape[1] == 1 or (z != z[0]).any():
         return certificate.tight
     same = Tokens(tokens.X, keys=tokens.keys, mask=tokens.mask, source=tokens.source)
@@ -226,7 +225,7 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
 
 def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
     """γ_iα − γ_it (n, T) with their signs, 0 for exact ties, and which are ties up to rounding."""
-    return scores.score_gaps(tokens, alpha, vector(v, tokens.d))
+    return selection.score_gaps(tokens, alpha, vector(v, tokens.d))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

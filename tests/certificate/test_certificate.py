@@ -123,7 +123,7 @@ def test_require_raises_with_the_proof_in_words(case):
     end = solve(infeasible()[case])
     # Rounding has broken the dependence of these two: floats of norm 1e14 and more might do.
     broken = case in ("queries", "simplex")
-    said = "no W of norm below .* not decided" if broken else "no W meets the rows"
+    said = "no W of norm below .* not decided" if broken else "exact Farkas certificate"
     with pytest.raises(Infeasible, match=said):
         end.require()
     assert end.gap == np.inf and end.rank is None and end.margins.size == 0
@@ -233,7 +233,7 @@ def test_tokens_that_coincide_are_named(several):
     kept[1, 0] = several
     best = solve(Problem.of(Tokens(X), kept))
     assert best.status == "infeasible" and best.proof == "exact"
-    with pytest.raises(Infeasible, match=r"the keys of tokens 3 and 7 of input 1 are equal \("):
+    with pytest.raises(Infeasible, match=r"^tokens 3 and 7 of input 1 are equal \("):
         best.require()
     X[1, 7] += 1e-3
     assert solve(Problem.of(Tokens(X), kept)).status == "optimal"

@@ -13,7 +13,7 @@ import pytest
 
 import attsvm
 from attsvm import BadTokens, Tokens, Unsupported
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.heads import Quadratic
 from attsvm.training.losses import LOSSES
 from tests.problem.test_weights import FakeTensor

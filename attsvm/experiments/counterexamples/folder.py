@@ -1,5 +1,6 @@
 """The folder of a hunt: its record, and what was found as arrays, as Python and as a picture.
 
+attsvm.json     the stamp of a RunFolder
 hunt.json       the record: what was tried, covered and found; a hunt goes on from it
 instance.npz    the instance, as a problem file of attsvm
 instance.py     the instance as Python that shows the violation
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.files import parse_json, write_arrays, write_json, write_text
+from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.counterexamples.outcome import Found, Hunt
@@ -39,18 +41,12 @@ class Folder:
     hunt: Hunt
 
     @staticmethod
-    def opened(place: Path, statement: Statement, reference: str, seed: int) -> Folder:
+    def open(place: Path, statement: Statement, reference: str, seed: int) -> Folder:
         """The folder, made or gone on with. Raises BadTokens for one with something else in it."""
         digest = _digest(statement)
         record = place / RECORD
-        if place.exists() and not place.is_dir():
-            raise BadTokens(f"{place} is a file; give a folder")
-        for left in place.glob(".attsvm-*.part"):  # of a hunt that was killed as it wrote
-            left.unlink(missing_ok=True)
+        RunFolder(place, "hunt").create()
         if not record.exists():
-            if place.exists() and any(place.iterdir()):
-                raise BadTokens(f"{place} holds other files; give an empty or a new folder")
-            place.mkdir(parents=True, exist_ok=True)
             return Folder(place, reference, digest, Hunt(statement.name, seed))
         saved = _read(record)
         for what, here, there in (
