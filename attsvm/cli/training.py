@@ -26,11 +26,16 @@ from attsvm.cli.output import CODES, emit, facts, leave, limit_facts, many, say,
 from attsvm.cli.problem_file import Archive, read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.comparison import Compared, Comparison
-from attsvm.theory.comparison.compare import RunConfig, check_optimizers, compared
-from attsvm.theory.limits.limit import predict
-from attsvm.theory.outcome import Outcome, outcome, settled
-from attsvm.theory.proofs import Since, proved_since, until_proved
+from attsvm.theory.comparison import (
+    ComparedRun,
+    Comparison,
+    RunConfig,
+    check_optimizers,
+    compare_runs,
+)
+from attsvm.theory.convergence.prove import Since, proved_since, until_proved
+from attsvm.theory.limits import predict
+from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.arguments import chosen as chosen_parts
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.heads import HEADS, Head, head_of
@@ -159,7 +164,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
         ]
     begin = time.perf_counter()
     with bar("training") as progress:
-        found = compared(archive.tokens, runs, steps=asked["steps"], progress=progress)
+        found = compare_runs(archive.tokens, runs, steps=asked["steps"], progress=progress)
     if asked["out"] is not None:
         found.save(asked["out"], force=asked["force"])
     if asked["figure"] is not None:
@@ -314,7 +319,7 @@ def _describe(path: Path, found: Outcome, proved: Since | None) -> dict[str, Any
     }
 
 
-def _describe_compared(run: Compared) -> dict[str, Any]:
+def _describe_compared(run: ComparedRun) -> dict[str, Any]:
     """What the report holds of one run: that of a single one, and its shares in every norm."""
     named = {"model": run.model, "optimizer": run.optimizer, "lr": run.lr}
     if run.path is None or run.outcome is None:
@@ -378,7 +383,7 @@ def _until(
     if not 0 < share < 1:
         raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
     custom = parts["model"] if isinstance(parts["model"], Model) else None
-    return settled(archive.tokens, head, norm=norm, share=share, model=custom)
+    return until_margin_share(archive.tokens, head, norm=norm, share=share, model=custom)
 
 
 def _read_tokens(asked: Mapping[str, Any]) -> Archive:
