@@ -136,7 +136,9 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         instance = plain if "prompt" in model else tokens
         head = None if "joint" in model else v
         name = optimizer.replace(":P", ":3")
-        ask = partial(train, instance, model=model, optimizer=name, head=head, steps=40, lr=0.01)
+        ask = partial(
+            train_tokens, instance, model=model, optimizer=name, head=head, steps=40, lr=0.01
+        )
         found.append((f"train {model} {name}", ask))
     found += [(f"solve {norm}", partial(solve, problem, norm)) for norm in NORMS]
     found.append(("solve, many rows", partial(solve, large)))
