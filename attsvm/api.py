@@ -22,7 +22,7 @@ from attsvm.training.train import train as train_tokens
 
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceOutcome
-    from attsvm.next_token.training.stages import Stages
+    from attsvm.next_token.training.train import Stages
     from attsvm.theory.convergence import ConvergenceProof
     from attsvm.theory.outcome import Outcome
 
@@ -182,9 +182,8 @@ def outcome(
         for name, given in of_tokens.items():
             if given is not None:
                 raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
-        from attsvm.next_token.training.outcome import sentence_outcome
-        from attsvm.next_token.training.runs import SentenceRun
-        from attsvm.next_token.training.stages import Stages as BothStages
+        from attsvm.next_token.training.outcome import SentenceRun, sentence_outcome
+        from attsvm.next_token.training.train import Stages as BothStages
 
         if not isinstance(run, Path | BothStages):
             raise BadTokens("of sentences an outcome is of a Path, or of both stages: give these")
@@ -195,7 +194,7 @@ def outcome(
     from attsvm.theory import outcome as token_outcomes
 
     if not isinstance(run, Path):
-        from attsvm.next_token.training.stages import Stages as BothStages
+        from attsvm.next_token.training.train import Stages as BothStages
 
         if isinstance(run, BothStages):
             raise BadTokens("two stages are compared with the Sentences they were trained on")

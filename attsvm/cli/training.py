@@ -196,12 +196,11 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
 
 def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     """Train on the sentences of a file, both stages or one, and report."""
-    from attsvm.cli.parts.sentence_options import check_options
-    from attsvm.cli.parts.sentence_report import describe_run, message, run_table, save_run
-    from attsvm.cli.parts.sentence_unseen import unseen_report
-    from attsvm.next_token.embedding import embedding_of
+    from attsvm.cli.sentence_options import check_options
+    from attsvm.cli.sentences import run_facts
     from attsvm.next_token.order import orders
     from attsvm.next_token.realizable import realizability
+    from attsvm.next_token.sentences import embedding_of
     from attsvm.next_token.text import read_sentences
     from attsvm.next_token.training.outcome import sentence_outcome
 
@@ -231,31 +230,30 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     with working("solving"):
         end = sentence_outcome(run, norm=asked["norm"], every=every)
     problems = end.certificates
-    report = describe_run(end)
+    report = end.to_dict()
     report["seconds"] = time.perf_counter() - begin
     report["figure"] = None if asked["figure"] is None else str(asked["figure"])
     if asked["out"] is not None:
-        save_run(run, asked["out"], force=asked["force"])
+        run.save(asked["out"], force=asked["force"])
     report["unseen"] = None
     if asked["unseen"] is not None:
         if problems["W_kq"].status == "infeasible":
             raise Unsupported("--unseen compares with the solution, and there is none here")
-        report["unseen"] = unseen_report(
-            run, every, problems["W_kq"], asked["unseen"], int(asked["seed"])
-        )
+        report["unseen"] = end.ask_unseen(asked["unseen"], seed=int(asked["seed"])).to_dict()
     if asked["figure"] is not None:
         from attsvm.plotting.stages import draw_stages
 
         with np.errstate(over="ignore", invalid="ignore"):
             draw_stages(end, asked["figure"], look=asked["style"])
     title = f"{model}, {run.last.config['optimizer']} on {file.name}"
-    emit(report, asked["as_json"], run_table(report, title))
+    shown = {**run_facts(report), **limit_facts(report["limit"]), "seconds": report["seconds"]}
+    emit(report, asked["as_json"], facts(title, shown))
     for name, path in (("first", run.decoder), ("last", run.attention)):
         if path is not None:
             say_diverged(path, f"the {name} stage")
     if code := CODES[report["status"]]:
         bad = next(best for best in problems.values() if best.status == report["status"])
-        say(message(bad))
+        say(bad.message)
         raise typer.Exit(code)
 
 
@@ -281,9 +279,8 @@ def _train_sentences(
     asked: Mapping[str, Any], given: set[str], data: Any, E: Floats, options: dict[str, Any]
 ) -> Any:
     """The run that was asked for."""
-    from attsvm.next_token.training.runs import SentenceRun
-    from attsvm.next_token.training.stages import two_stages
-    from attsvm.next_token.training.train import train
+    from attsvm.next_token.training.outcome import SentenceRun
+    from attsvm.next_token.training.train import train, two_stages
 
     model, root = asked["model"], float(np.sqrt(data.vocabulary))
     stage = 0 if model == "decoder" else 1

@@ -164,10 +164,10 @@ def _instance(n: int, T: int, d: int) -> tuple[Tokens, Any]:
 
 
 def _sentences(data: Any) -> object:
-    from attsvm.next_token.embedding import embedding_of
     from attsvm.next_token.order import orders
     from attsvm.next_token.problems import solve_attention
-    from attsvm.next_token.training.stages import two_stages
+    from attsvm.next_token.sentences import embedding_of
+    from attsvm.next_token.training.train import two_stages
 
     stages = two_stages(data, steps=(40, 40))
     embedding = embedding_of(data.vocabulary, "orthonormal")

@@ -11,9 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.next_token.training.outcome import SentenceOutcome, excesses, sentence_outcome
-from attsvm.next_token.training.runs import SentenceRun
-from attsvm.next_token.training.stages import Stages
+from attsvm.next_token.training.outcome import (
+    SentenceOutcome,
+    SentenceRun,
+    excesses,
+    sentence_outcome,
+)
+from attsvm.next_token.training.train import Stages
 from attsvm.plotting import style
 from attsvm.plotting.picture import sheet
 from attsvm.plotting.run import check_format, write_figure

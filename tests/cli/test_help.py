@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from attsvm.cli import PANELS, app, options
-from attsvm.next_token.embedding import KINDS
-from attsvm.next_token.training.next_token import READOUTS
+from attsvm.next_token.sentences import EMBEDDINGS
+from attsvm.next_token.training.gradient import READOUTS
 from attsvm.next_token.training.task import WEIGHTS
 from attsvm.norms import NORMS
 from attsvm.plotting.style import LOOKS
@@ -33,7 +33,11 @@ def test_names_in_help_are_those_of_the_registries():
     )  # fmt: skip
     for names, registry in zip(listed, known, strict=True):
         assert names == tuple(registry)
-    assert (options.READOUTS, options.WEIGHTS, options.EMBEDDINGS) == (READOUTS, WEIGHTS, KINDS)
+    assert (options.READOUTS, options.WEIGHTS, options.EMBEDDINGS) == (
+        READOUTS,
+        WEIGHTS,
+        EMBEDDINGS,
+    )
     assert options.STYLES == LOOKS
 
 
