@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from attsvm._utils.summary import Summary, as_html, as_text
+from attsvm._utils.version import install
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
         pandas = import_module("pandas")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "to_frame() needs pandas, which is not installed: pip install 'attsvm[pandas]'"
+            f"to_frame() needs pandas, which is not installed: {install('pandas')}"
         ) from error
     return pandas.DataFrame(dict(columns))
 

@@ -9,6 +9,6 @@ def install(*extras: str) -> str:
     The package is not on an index yet: it is installed from a clone.
 
     >>> install("torch")
-    "run pip install '.[torch]' in a clone of attsvm"
+    "pip install '.[torch]' in a clone of attsvm"
     """
-    return f"run pip install '.[{','.join(extras)}]' in a clone of attsvm"
+    return f"pip install '.[{','.join(extras)}]' in a clone of attsvm"

@@ -195,7 +195,7 @@ def test_another_hunt_in_the_folder_is_refused(tmp_path):
 
 def test_without_hypothesis_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shrinking, "find_spec", lambda name: None)
-    with pytest.raises(Unsupported, match=r"pip install 'attsvm\[hunt\]'"):
+    with pytest.raises(Unsupported, match=r"pip install '\.\[hunt\]'"):
         hunt("low-rank", instances=10)
 
 

