@@ -116,6 +116,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     from attsvm.theory.regularization_path.paths import regpath
     from attsvm.training.models import MODELS
     from attsvm.training.optimizers import OPTIMIZERS
+    from attsvm.training.train import train_tokens
 
     tokens, v = _instance(3, 4, 5)
     plain = Tokens(tokens.X, labels=tokens.labels)
