@@ -63,10 +63,9 @@ format: $(READY)  ## rewrite the files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the glossary
+docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the command line
 	$(BIN)/python -m tests.conventions.included
 	$(BIN)/python -m tests.experiments.reproduce.listed
-	$(BIN)/python -m tests.cli.glossed
 	$(BIN)/python -m tests.cli.commanded
 
 # The examples of the gallery run while it is built; one thread, as for the tests.

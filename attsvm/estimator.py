@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import checked_by, flag, positive, shown, whole
+from attsvm._utils.version import install
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
@@ -39,7 +40,7 @@ try:
         column_or_1d,
     )
 except ImportError as error:
-    raise Unsupported("attsvm.estimator needs scikit-learn: pip install scikit-learn") from error
+    raise Unsupported(f"attsvm.estimator needs scikit-learn: {install('sklearn')}") from error
 
 MODELS = ("joint-weight", "joint-prompt")
 QUERIES = ("first", "last", None)

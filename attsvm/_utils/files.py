@@ -130,13 +130,15 @@ def beside(file: Path) -> Iterator[Path]:
         raise
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
+def to_json(value: Any, *, indent: int | None = None, ascii: bool = False) -> str:
     """Nested plain data as JSON; null stands for every infinity and NaN.
+
+    ascii: write other characters by their numbers, for streams of any encoding.
 
     >>> to_json({"gap": float("inf"), "margins": (1.0, 2.5)})
     '{"gap": null, "margins": [1.0, 2.5]}'
     """
-    return json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(finite(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def finite(value: Any) -> Any:

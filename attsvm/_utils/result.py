@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.files import finite
+from attsvm._utils.version import install
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def frame_of(columns: Mapping[str, Any]) -> Any:
         pandas = import_module("pandas")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "to_frame() needs pandas, which is not installed: pip install 'attsvm[pandas]'"
+            f"to_frame() needs pandas, which is not installed: {install('pandas')}"
         ) from error
     return pandas.DataFrame(dict(columns))
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.memory import require
+from attsvm._utils.version import install
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.families import Config, Weights
@@ -190,7 +191,7 @@ def _restricted(file: Path) -> dict[str, NDArray[Any]]:
     except ModuleNotFoundError as error:
         raise Unsupported(
             "this package keeps its weights in a pickle, which only torch's restricted reader may "
-            "open here: pip install 'attsvm[torch]'"
+            f"open here: {install('torch')}"
         ) from error
     try:
         held = torch.load(file, map_location="cpu", weights_only=True)
@@ -204,7 +205,7 @@ def _safetensors() -> Any:
         return import_module("safetensors")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
+            f"reading a model needs safetensors and tokenizers: {install('lens')}"
         ) from error
 
 

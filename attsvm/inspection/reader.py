@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
+from attsvm._utils.version import install
 from attsvm.errors import BadTokens, Unsupported
 
 # What a SMILES string is cut at: brackets, atoms, bonds, rings, branches, arrows.
@@ -120,7 +121,7 @@ def _tokenizers() -> Any:
         return import_module("tokenizers")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
+            f"reading a model needs safetensors and tokenizers: {install('lens')}"
         ) from error
 
 

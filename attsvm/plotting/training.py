@@ -13,9 +13,13 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
-from attsvm.next_token.training.outcome import SentenceOutcome, excesses, sentence_outcome
-from attsvm.next_token.training.runs import SentenceRun
-from attsvm.next_token.training.stages import Stages
+from attsvm.next_token.training.outcome import (
+    SentenceOutcome,
+    SentenceRun,
+    excesses,
+    sentence_outcome,
+)
+from attsvm.next_token.training.train import Stages
 from attsvm.plotting import style
 from attsvm.plotting.style import Picture, check_format, finish, sheet, step_axis, write_figure
 from attsvm.theory import measures

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from attsvm.cli.parts import warming
+from attsvm.cli import warm
 
 WATCH = """
 import sys, numba
@@ -30,7 +30,7 @@ ours(1.0)
 
 
 def test_a_second_run_has_nothing_to_do():
-    assert warming.warm_up() >= 0
+    assert warm.warm_up() >= 0
     done = subprocess.run(
         [sys.executable, "-m", "attsvm", "warm", "--json"], capture_output=True, text=True
     )
@@ -41,7 +41,7 @@ def test_a_second_run_has_nothing_to_do():
 
 
 def test_every_step_is_named_once_and_runs():
-    steps = warming.steps()
+    steps = warm.steps()
     names = [name for name, _ in steps]
     assert (
         len(set(names)) >= len(names) - 1

@@ -121,7 +121,7 @@ def test_the_listed_tables_are_tables():
 
 def test_without_pandas_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(Unsupported, match=r"pip install 'attsvm\[pandas\]'"):
+    with pytest.raises(Unsupported, match=r"pip install '\.\[pandas\]'"):
         ended().to_frame()
 
 

