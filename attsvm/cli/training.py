@@ -36,8 +36,7 @@ from attsvm.theory.comparison import (
 from attsvm.theory.convergence.prove import Since, proved_since, until_proved
 from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome, until_margin_share
-from attsvm.training.arguments import chosen as chosen_parts
-from attsvm.training.config import OptimizerConfig
+from attsvm.training.config import OptimizerConfig, choose_parts
 from attsvm.training.heads import HEADS, Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import Model, model_of
@@ -46,7 +45,7 @@ from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import evaluate
 from attsvm.training.optimizers import Optimizer
 from attsvm.training.path import Path
-from attsvm.training.start import shapes_of
+from attsvm.training.task import shapes_of
 
 # The arrays of each head in a file, and how many axes they have.
 ARRAYS: dict[str, dict[str, int]] = {
@@ -543,7 +542,7 @@ def _read_start(file: FilePath, given: dict[str, Any]) -> tuple[Path, dict[str, 
     """
     path = Path.load(file)
     config = path.config
-    parts = chosen_parts({name: given.get(name, "") for name in PARTS}, path)
+    parts = choose_parts({name: given.get(name, "") for name in PARTS}, path)
     try:
         whole = set(path.weights) == set(_form(parts["model"], config).shapes(1, 1, 1, 1))
         optimizer = OptimizerConfig.again(config, parts["optimizer"], "constant").optimizer

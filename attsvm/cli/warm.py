@@ -116,7 +116,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     from attsvm.theory.regularization_path.paths import regpath
     from attsvm.training.models import MODELS
     from attsvm.training.optimizers import OPTIMIZERS
-    from attsvm.training.train import train
+    from attsvm.training.train import train_tokens
 
     tokens, v = _instance(3, 4, 5)
     plain = Tokens(tokens.X, labels=tokens.labels)
@@ -137,7 +137,9 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         instance = plain if "prompt" in model else tokens
         head = None if "joint" in model else v
         name = optimizer.replace(":P", ":3")
-        ask = partial(train, instance, model=model, optimizer=name, head=head, steps=40, lr=0.01)
+        ask = partial(
+            train_tokens, instance, model=model, optimizer=name, head=head, steps=40, lr=0.01
+        )
         found.append((f"train {model} {name}", ask))
     found += [(f"solve {norm}", partial(solve, problem, norm)) for norm in NORMS]
     found.append(("solve, many rows", partial(solve, large)))

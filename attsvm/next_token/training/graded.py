@@ -24,7 +24,7 @@ from attsvm._utils.compiled import ENTRY, njit, plain
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.sentences import orthonormal
 from attsvm.next_token.training.gradient import LossAndGrad
-from attsvm.training.models.gradient.one_input import LEAST, TIED
+from attsvm.training.models.gradient.attention import LEAST, TIED
 from attsvm.training.models.model import Evaluation
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.wide import NONE, Wide, normal, of_log, of_logs, shifted

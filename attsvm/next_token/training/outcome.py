@@ -49,7 +49,8 @@ from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.limits import Limit, LimitCase, limit_of
 from attsvm.theory.measures import correlation
 from attsvm.training.config import pulled_back
-from attsvm.training.optimizers.steps.scaled import length
+from attsvm.training.models import sentence_model_of
+from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ class SentenceRun(Result):
         if isinstance(path, Stages):
             head, embedding, path = path.decoder, path.E, path.attention
         config = expect(path, Path, "path", make="train(sentences, …) gives one").config
+        form = sentence_model_of(config["model"])
         asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
         objective = SentenceObjective.of(
             check_sentences(data), head=head, embedding=embedding, **asked
         )
-        form = objective.model
         if form.attends and not form.decodes and not objective.mass:
             decoder_of(head, objective.E)  # refuses a missing one
         if config.get("data", objective.trace) != objective.trace:

@@ -40,8 +40,15 @@ from attsvm.theory.convergence.proof import (
 )
 from attsvm.theory.convergence.prove import covered_step
 from attsvm.theory.convergence.prover import Finding, Geometry, PowerProver, Prover, covered_steps
-from attsvm.theory.convergence.rows import Rows, Singles, added, grouped, merged, shift_of
-from attsvm.theory.convergence.verify import Recheck, rechecked
+from attsvm.theory.convergence.rows import (
+    Rows,
+    Singles,
+    merge_rows,
+    shift_of,
+    sum_by,
+    sum_intervals_by,
+)
+from attsvm.theory.convergence.verify import Recheck, recheck
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
@@ -75,7 +82,7 @@ class SentenceProof(ConvergenceProof):
 
     def verify(self) -> Recheck:
         """The verdict of a recomputation from sentences, W and witness alone, in intervals."""
-        return rechecked(self, lambda: _prover(self.objective, self.optimizer, self.lr))
+        return recheck(self, lambda: _prover(self.objective, self.optimizer, self.lr))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
@@ -282,7 +289,7 @@ def sentence_rows(objective: SentenceObjective, alpha: Ints) -> Rows:
         return OutputPull.over(mass, (E, W_ov), (kept_all, contexts.labels), other)
 
     a = shift_of(E)
-    return merged(single, alpha, (a, a), pull_of)
+    return merge_rows(single, alpha, (a, a), pull_of)
 
 
 def _in_words(objective: SentenceObjective, blocked: Blocked) -> Blocked:
@@ -347,13 +354,13 @@ class MassPull:
         """The pull of single rows; times: how often the other and the kept token occur, (k,)."""
         ratio = Interval(times[0]) / times[1]
         share = ratio * weights[owner]
-        return cls(grouped(share, group), share, ratio.hi, owner, group, len(weights))
+        return cls(sum_intervals_by(share, group), share, ratio.hi, owner, group, len(weights))
 
     def summed(self, single: Floats, weight: Floats) -> Floats:
         """Σ_t (m_t/m_α) e^−m_t weight_t of each sentence, (..., S), rounded up."""
         shape = (*single.shape[:-1], self.sentences)
         grow = 1 + (self.owner.size + 8) * 2.0**-53
-        return np.asarray(added(single * self.ratio * weight * _GROW, self.owner, shape) * grow)
+        return np.asarray(sum_by(single * self.ratio * weight * _GROW, self.owner, shape) * grow)
 
     def error(self, e: Floats) -> Floats:
         """π (m_t/m_α) o, as |1/(1 + o) − 1| ≤ o."""
@@ -364,7 +371,7 @@ class MassPull:
     def collected(self, part: Floats, shape: tuple[int, ...]) -> Floats:
         """Sums of single rows' numbers ≥ 0 by merged row, rounded up."""
         grow = 1 + (self.owner.size + 8) * 2.0**-53
-        return np.asarray(added(up(part), self.group, shape) * grow)
+        return np.asarray(sum_by(up(part), self.group, shape) * grow)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """The limit less and more than its error."""
@@ -420,7 +427,7 @@ class OutputPull(MassPull):
         zero = (low == 0) & (high == 0)
         single = Interval(np.where(zero, 0.0, single.lo), np.where(zero, 0.0, single.hi))
         return cls(
-            grouped(single, mass.group),
+            sum_intervals_by(single, mass.group),
             mass.share,
             mass.ratio,
             mass.owner,

@@ -35,12 +35,11 @@ from attsvm.next_token.training.gradient import (
     strengths,
 )
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.fused import FastSteps
-from attsvm.training.loop import Ahead, Task
+from attsvm.training.loop import Ahead, FastSteps, TrainingTask
 from attsvm.training.models import SentenceModel, sentence_model_of
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import PER_DECADE, Path
-from attsvm.training.start import begin
+from attsvm.training.task import begin
 
 WEIGHTS = ("empirical", "uniform")
 # Numbers that the records of a run may hold before they are thinned: half a gigabyte.
@@ -159,7 +158,7 @@ class SentenceObjective:
 
 def sentence_task(
     objective: SentenceObjective, descent: OptimizerConfig, records: int | None = None
-) -> Task:
+) -> TrainingTask:
     """The task of a run on sentences; records: per decade of steps, those of the earlier run."""
     N, d = objective.E.shape
     shapes = objective.shapes
@@ -169,7 +168,7 @@ def sentence_task(
     look = _look(objective)
     records = records_of(shapes) if records is None else records
     s = objective.sentences
-    return Task(
+    return TrainingTask(
         size=1,
         # A decoder's inputs are the collocations.
         inputs=s.size if objective.model.attends else int((s.follows >= 0).sum()),

@@ -5,7 +5,6 @@ Theory: [huang2024nexttoken].
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +12,17 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import function, shown, whole
+from attsvm._utils.progress import Progress
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
 from attsvm.next_token.sentences import Sentences, check_sentences, embedding_of
 from attsvm.next_token.training.task import SentenceObjective, sentence_task
-from attsvm.training.arguments import chosen
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.loop import Progress, Stop, run
+from attsvm.training.loop import TrainingTask
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.path import Path
-from attsvm.training.train import ending
+from attsvm.training.train import descend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,30 +32,17 @@ def train(
     sentences: Sentences,
     *,
     model: str = "next-token",
-    optimizer: RuleLike = "ngd",
     head: Any = None,
-    lr: float = 0.1,
-    steps: int = 1000,
-    seed: int = 0,
-    init: str | dict[str, Any] = "default",
-    schedule: str | Callable[[int], float] = "constant",
-    decay: float = 0.0,
-    options: dict[str, Any] | None = None,
     embedding: Any = "orthonormal",
     readout: str = "softmax",
     weights: str = "empirical",
     collocations: bool = False,
     start: Path | None = None,
-    stop: Stop | None = None,
-    progress: Progress | None = None,
+    **how: Any,
 ) -> Path:
     """The Path of training on sentences: the loss of the next token, exact however far it goes.
 
-    model: "next-token", attention W_kq over a frozen decoder (head: W_ov, or the path that trained
-    it); "decoder", W_ov on the collocations; "joint-next-token", both. embedding: as in
-    `embedding_of`. readout: "softmax" of the decoder's output, or "mass", the attention on tokens
-    that the label follows. weights: "empirical" or "uniform". collocations: add the decoder's loss
-    to the joint one's. The other arguments are those of `attsvm.train`.
+    The arguments are those of `attsvm.train`.
 
     >>> from attsvm.next_token import Sentences
     >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
@@ -64,32 +50,20 @@ def train(
     (1, 3, 3)
     """
     check_sentences(sentences)
-    steps = whole(steps, "steps", least=0)
-    stop, progress = function(stop, "stop"), function(progress, "progress")
-    parts = chosen({"optimizer": optimizer}, start)
-    asked: dict[str, Any] = {
+    kept: dict[str, Any] = {
         "model": model,
         "readout": readout,
         "weights": weights,
         "collocations": collocations,
     }
-    if start is None:
-        descent = OptimizerConfig.asked(
-            parts["optimizer"],
-            lr=lr,
-            schedule=schedule,
-            decay=decay,
-            options=options,
-            seed=seed,
-            init=init,
-        )
-    else:
-        descent = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
-        asked |= {name: start.config[name] for name in asked if name in start.config}
-    objective = SentenceObjective.of(sentences, head=head, embedding=embedding, **asked)
-    task = sentence_task(objective, descent, None if start is None else start.config.get("records"))
-    first = task.begin(init, descent.seed) if start is None else ending(start, task)
-    return run(task, descent, first, steps, start=start, stop=stop, progress=progress)
+
+    def task(config: OptimizerConfig, parts: dict[str, Any]) -> TrainingTask:
+        before = {} if start is None else start.config
+        own = {name: before.get(name, value) for name, value in kept.items()}
+        objective = SentenceObjective.of(sentences, head=head, embedding=embedding, **own)
+        return sentence_task(objective, config, before.get("records"))
+
+    return descend(task, {}, start=start, **how)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +139,7 @@ def two_stages(
     steps: tuple[int, int] = (2000, 4000),
     weights: tuple[str, str] = ("empirical", "empirical"),
     embedding: Any = "orthonormal",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Stages:
     """Both stages, from zero: W_ov on the collocations, then W_kq on the sentences over it.
@@ -215,9 +189,7 @@ def two_stages(
     return Stages(sentences, E, first, second)
 
 
-def _part(
-    progress: Callable[[float], None] | None, start: float, end: float
-) -> Callable[[float], None] | None:
+def _part(progress: Progress | None, start: float, end: float) -> Progress | None:
     """Progress over one part of the whole."""
     if progress is None:
         return None
