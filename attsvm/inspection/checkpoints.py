@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.memory import require
-from attsvm._utils.version import install
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.families import Config, Weights
@@ -191,7 +190,7 @@ def _restricted(file: Path) -> dict[str, NDArray[Any]]:
     except ModuleNotFoundError as error:
         raise Unsupported(
             "this package keeps its weights in a pickle, which only torch's restricted reader may "
-            f"open here: {install('torch')}"
+            "open here: pip install 'attsvm[torch]'"
         ) from error
     try:
         held = torch.load(file, map_location="cpu", weights_only=True)
@@ -205,7 +204,7 @@ def _safetensors() -> Any:
         return import_module("safetensors")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            f"reading a model needs safetensors and tokenizers: {install('lens')}"
+            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
         ) from error
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.version import install
 from attsvm.errors import BadTokens, Unsupported
 
 # What a SMILES string is cut at: brackets, atoms, bonds, rings, branches, arrows.
@@ -121,7 +120,7 @@ def _tokenizers() -> Any:
         return import_module("tokenizers")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            f"reading a model needs safetensors and tokenizers: {install('lens')}"
+            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
         ) from error
 
 

@@ -10,7 +10,7 @@ from tests.conventions.tree import modules
 LIGHT = (
     "attsvm.cli.options",
     "attsvm.cli.output",
-    "attsvm.cli.parts.sentence_options",
+    "attsvm.cli.sentence_options",
     "attsvm.datasets",
     "attsvm.errors",
     "attsvm._utils.arrays",
@@ -27,7 +27,7 @@ LOADED = [
     name
     for name in modules()
     if name in LIGHT or (name.startswith("attsvm.cli.") and name.count(".") == 2)
-    if name not in ("attsvm.cli.parts", *COMPUTING)
+    if name not in COMPUTING
 ]
 
 

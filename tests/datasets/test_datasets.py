@@ -5,10 +5,10 @@ import struct
 
 import numpy as np
 import pytest
-from attsvm.cli.parts.archive import KNOWN, read_problem
 
 from attsvm import Selection, Tokens, solve
 from attsvm._utils.files import write_arrays
+from attsvm.cli.problem_file import KNOWN, read_problem
 from attsvm.datasets import EXAMPLES, LABELLED
 from attsvm.datasets.instances import TorchRandom
 from attsvm.datasets.labelled import (
