@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from attsvm.problem.selection import Selection
     from attsvm.problem.stack import Stack
     from attsvm.problem.tokens import Tokens
-    from attsvm.solvers.given import certify
-    from attsvm.solvers.solve import solve
+    from attsvm.solvers.solve import certify, solve
     from attsvm.solvers.solve_many import solve_many
     from attsvm.solvers.solve_sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver

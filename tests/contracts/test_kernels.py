@@ -10,9 +10,9 @@ from attsvm.certificate.bounds import margin_error, measure, worst_margin
 from attsvm.problem.rows import StackRows
 from attsvm.solvers.frobenius import dual_active_set as active_set
 from attsvm.solvers.frobenius import enumeration, inverse
-from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
+from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION
 from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
-from attsvm.solvers.frobenius.stacked import gram, solve_small
+from attsvm.solvers.frobenius.active_set import gram, solve_small
 from attsvm.solvers.solve_many import solve_all
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
