@@ -83,7 +83,7 @@ _HOMES = {
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
     "basin": "theory.convergence",
-    "certify": "solvers.given",
+    "certify": "solvers.solve",
     "compare": "theory.comparison",
     "embedding_of": "next_token.embedding",
     "local_optima": "theory.optima",

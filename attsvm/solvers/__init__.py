@@ -30,7 +30,7 @@ SOLVERS: dict[str, Solver] = {
     "cutting-plane": Solver("few unknowns", _frobenius, by_cutting_planes),
     "newton": Solver("many rows", _frobenius, by_newton_steps, soft=True),
     "interior": Solver("a norm's own method", has_method, by_own_method, soft=True),
-    "splitting": Solver("many rows", _with_prox, by_splitting, soft=True),
-    "general": Solver("any norm, small", any_norm, by_cuts, soft=True),
+    "splitting": Solver("many rows", _with_prox, by_splitting, soft=True, promises=1e-3),
+    "general": Solver("any norm, small", any_norm, by_cuts, soft=True, promises=1e-6),
     "cvxpy": Solver("a second opinion", _in_cvxpy, by_cvxpy, soft=True, promises=1e-4),
 }

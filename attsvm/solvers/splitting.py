@@ -73,6 +73,8 @@ ROUGH = 0.1
 HELP = 1e-4
 # Numbers in rows × unknowns up to which a quasi-Newton method goes on where splitting stalls.
 FEW = 200_000
+# Entries of W up to which cutting planes go on from there.
+THIN = 30
 # The root of the map of a square is found to this share; halvings that bracket it, at most.
 ROOT, HALVINGS = 1e-11, 100
 
@@ -220,7 +222,10 @@ def _finished(
         W, lam = alternate(rows, best.norm, prox, best.lam[rows.order], tol=0.5 * tol)
         best = judge(best, W, rows.unsorted(lam))
     if best.gap > tol and len(unit.b) * best.W.size <= FEW:
-        best = CuttingPlanes(unit, best.norm, best.W, best.cap).descend(best, judge, tol)
+        cuts = CuttingPlanes(unit, best.norm, best.W, best.cap)
+        best = cuts.descend(best, judge, tol)
+        if best.W.size <= THIN:
+            best = cuts.close(best, judge, tol)
     return best
 
 

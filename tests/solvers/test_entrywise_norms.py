@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from attsvm.solvers.power import duality, entrywise, linear
 from scipy.optimize import nnls
 
-from attsvm.solvers.power import duality, entrywise, linear
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
 ASKED = 1e-9
