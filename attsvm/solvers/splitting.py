@@ -392,12 +392,12 @@ class SquaredProx:
         for _ in range(HALVINGS):
             if excess(high) > 0.0:
                 break
-            low, high, wide = high, high * wide, wide**2
+            low, high, wide = high, high * wide, min(wide**2, 1e100)
         else:
             return low, high
         wide = 1.25
         for _ in range(HALVINGS if low == high else 0):
-            low, wide = low / wide, wide**2
+            low, wide = low / wide, min(wide**2, 1e100)
             if excess(low) < 0.0:
                 break
             high = low

@@ -25,7 +25,7 @@ def dense(rows):
 
 
 def kernel(G, b, free, rank):
-    """Status and multipliers of the compiled active set, on memory full of what must not be read."""
+    """Status and multipliers of the compiled active set, on memory that must not be read."""
     m = len(b)
     work = active_set.workspace(m, 0, 0)
     work[0].fill(np.nan)

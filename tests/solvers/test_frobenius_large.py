@@ -320,9 +320,8 @@ def test_newton_closes_the_gap_on_a_singular_gram(budget: float) -> None:
 def test_ties_can_leave_nothing_but_zero() -> None:
     # Both entries of W are tied to 0, so every soft margin is missed by b = 1.
     keys, index = np.array([[1.0, 0.0], [1.0, 2.0], [3.0, 1.0]]), np.arange(3)
-    W, lam = solve_rows(
-        keys, np.ones((1, 1)), index, index * 0 - 1, index * 0, np.array([0.0, 0.0, 1.0]),
-        free=index < 2, tol=GAP, budget=5.0,
-    )  # fmt: skip
+    rows = {"keys": keys, "queries": np.ones((1, 1)), "hi": index, "lo": index * 0 - 1,
+            "query": index * 0, "b": np.array([0.0, 0.0, 1.0]), "free": index < 2}  # fmt: skip
+    W, lam = solve_rows(**rows, tol=GAP, budget=5.0)
     np.testing.assert_allclose(W, 0.0, atol=GAP)
     np.testing.assert_allclose(lam, [-12.5, -2.5, 5.0], rtol=GAP)
