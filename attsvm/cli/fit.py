@@ -15,8 +15,8 @@ from attsvm.datasets import LABELLED
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.torch.fitting import Fit, Plan
-    from attsvm.torch.fitting.fit import Moment
+    from attsvm.torch import FitResult, TrainConfig
+    from attsvm.torch.fitting import Moment
 
 NEEDED = "attsvm fit needs torch: pip install 'attsvm[torch]'"
 # What --quick changes: a run of seconds, in which every optimizer learns at its usual rate.
@@ -52,11 +52,11 @@ def fit_command(
         int | None, typer.Option("--seed", help="Of the initial network and the order of data.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="TOML file with the names of a plan.")
+        Path | None, typer.Option("--config", help="TOML file of settings, such as plan.toml.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE of a plan, such as width=32; may be repeated."),
+        typer.Option("--set", help="NAME=VALUE of a setting, such as width=32; may be repeated."),
     ] = None,
     data: Annotated[
         str | None,
@@ -88,7 +88,7 @@ def fit_command(
         raise Unsupported(NEEDED)
     import torch
 
-    from attsvm.torch.fitting import data_of
+    from attsvm.torch import load_data
 
     given = {"optimizer": optimizer, "p": p, "lr": lr, "epochs": epochs, "seed": seed}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -99,7 +99,7 @@ def fit_command(
     plan = _plan(task, config, changes | _settings(settings or []), quick)
     if monitor and resume:
         raise Unsupported("--monitor follows a run from its first step: leave out --resume")
-    found = data_of(plan, file=file, data_dir=data_dir)
+    found = load_data(plan, file=file, data_dir=data_dir)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -109,18 +109,18 @@ def fit_command(
     _finish(fit, repr(found), out, as_json)
 
 
-def _plan(task: str, config: Path | None, changes: dict[str, Any], quick: bool) -> Plan:
-    """The plan of a command line."""
-    from attsvm.torch.fitting import plan_of, read_settings
+def _plan(task: str, config: Path | None, changes: dict[str, Any], quick: bool) -> TrainConfig:
+    """The config of a command line."""
+    from attsvm.torch.config import config_of, read_settings
 
     small = QUICK if quick else {}
     read = {} if config is None else read_settings(config)
-    return plan_of(task, small | read | changes, where=str(config or "a plan"))
+    return config_of(task, small | read | changes, where=str(config or "a config"))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """The values of --set NAME=VALUE: numbers, true, false, none, or words."""
-    from attsvm._utils.records import parsed_json
+    from attsvm._utils.files import parse_json
 
     found: dict[str, Any] = {}
     for text in given:
@@ -128,7 +128,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
         if not sign or not name:
             raise Unsupported(f"--set takes NAME=VALUE, such as width=32; this is {text!r}")
         try:
-            found[name] = None if value == "none" else parsed_json(value)
+            found[name] = None if value == "none" else parse_json(value)
         except json.JSONDecodeError:
             found[name] = value
         except ValueError as error:
@@ -136,12 +136,11 @@ def _settings(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
+def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -> FitResult:
     """The fit, with a bar for who is watching; with `monitor`, its heads on file."""
     from attsvm._utils.progress import bar
     from attsvm.errors import BadTokens
-    from attsvm.torch import Monitor
-    from attsvm.torch.fitting import fitted
+    from attsvm.torch import Monitor, fit
 
     if out.exists() and not out.is_dir():
         raise BadTokens(f"{out} is no folder; give another name")
@@ -157,11 +156,11 @@ def _run(plan: Plan, data: Any, out: Path, resume: bool, monitor: bool) -> Fit:
                 else:
                     heads.append(Monitor(moment.network, moment.optimizers[0]))
 
-        fit = fitted(plan, data, folder=out, resume=resume, watch=watch)
+        result = fit(plan, data, folder=out, resume=resume, watch=watch)
     for one in heads:
         one.close()
         _write_heads(one, out)
-    return fit
+    return result
 
 
 def _write_heads(monitor: Any, out: Path) -> None:
@@ -175,7 +174,7 @@ def _write_heads(monitor: Any, out: Path) -> None:
             write_figure(monitor.figure(), out / f"attention{ending}")
 
 
-def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
+def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
     from attsvm._utils.files import beside
     from attsvm.cli.parts.summary import finite
@@ -184,10 +183,10 @@ def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}
     with beside(out / "plan.toml") as target:
-        target.write_text(fit.plan.to_toml(), "utf-8")
+        target.write_text(fit.config.to_toml(), "utf-8")
     with beside(out / "results.json") as target:
         target.write_text(json.dumps(finite(report), indent=1, allow_nan=False) + "\n", "utf-8")
-    said = f"{fit.plan.task}, {fit.plan.optimizer}"
+    said = f"{fit.config.task}, {fit.config.optimizer}"
     title = f"{said}: test accuracy {fit.test_accuracy:.3f} at step {fit.best.step}"
     columns = {name: fit[name] for name in fit.last._fields}
     draw_fit(columns, out, title=title, chosen=fit.best.step, chance=fit.chance)
@@ -204,7 +203,7 @@ def _finish(fit: Fit, data: str, out: Path, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _print(fit: Fit, data: str, out: Path) -> None:
+def _print(fit: FitResult, data: str, out: Path) -> None:
     """The records as a table, and what came of them."""
     from rich.console import Console
     from rich.table import Table

@@ -23,8 +23,8 @@ _SMALL = 7.0
 def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float) -> Figure:
     """Four panels over steps, one line a head, one colour a layer; a line has its head's number.
 
-    rows: with the fields of attsvm.torch.Row. warned: with step, layer, head and expected; each is
-    a mark with its head's number in the third panel, at the step of its warning.
+    rows: as of attsvm.torch.MonitorRow. warned: with step, layer, head and expected; each is a
+    mark with its head's number in the third panel, at the step of its warning.
     """
     heads: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for row in rows:

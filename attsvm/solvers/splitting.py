@@ -73,8 +73,8 @@ ROUGH = 0.1
 HELP = 1e-4
 # Numbers in rows × unknowns up to which a quasi-Newton method goes on where splitting stalls.
 FEW = 200_000
-# Entries of W up to which cutting planes go on from there.
-THIN = 30
+# Entries of W, or numbers in rows × unknowns, up to which cutting planes go on from there.
+THIN, SMALL = 30, 3_000
 # The root of the map of a square is found to this share; halvings that bracket it, at most.
 ROOT, HALVINGS = 1e-11, 100
 
@@ -224,7 +224,7 @@ def _finished(
     if best.gap > tol and len(unit.b) * best.W.size <= FEW:
         cuts = CuttingPlanes(unit, best.norm, best.W, best.cap)
         best = cuts.descend(best, judge, tol)
-        if best.W.size <= THIN:
+        if best.W.size <= THIN or len(unit.b) * best.W.size <= SMALL:
             best = cuts.close(best, judge, tol)
     return best
 

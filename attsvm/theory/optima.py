@@ -20,14 +20,14 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, vector
 from attsvm._utils.expected import function, whole
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
-from attsvm.problem import scores
+from attsvm.problem import selection
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens, checked_tokens
@@ -118,6 +118,18 @@ class Optimality(Table):
             "decides": [w in decides for w in every],
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data for JSON; infinities and unknown values are None."""
+        best = self.certificate
+        found = {
+            "kind": self.kind,
+            "lower": best.lower,
+            "upper": best.upper,
+            "gap": best.gap,
+            "score_gap": self.score_gap,
+        }
+        return dict(finite(found))
+
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
         """The score gaps of the tight neighbours, least first: none may be 0 or below.
 
@@ -201,7 +213,7 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
     instance get one verdict.
     """
     norm, z = certificate.norm, tokens.queries
-    alike = norm.rotational or isinstance(norm, LpNorm | L1Norm | MaxNorm)
+    alike = norm.rotational or norm.entrywise
     if norm.euclidean or not alike or z.shape[1] == 1 or (z != z[0]).any():
         return certificate.tight
     same = Tokens(tokens.X, keys=tokens.keys, mask=tokens.mask, source=tokens.source)
@@ -213,7 +225,15 @@ def _tight(tokens: Tokens, keep: Selection, certificate: Certificate) -> Tight:
 
 def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
     """γ_iα − γ_it (n, T) with their signs, 0 for exact ties, and which are ties up to rounding."""
-    return scores.score_gaps(tokens, alpha, vector(v, tokens.d))
+    return selection.score_gaps(tokens, alpha, vector(v, tokens.d))
+
+
+def unequal_scores(tokens: Tokens, best: Selection, v: Any) -> tuple[Ints, Bools]:
+    """The first other token of each input (n,), and the others (n, T) whose scores differ from its
+    score by more than rounding."""
+    others = tokens.present() & ~best.kept
+    first = np.where(others.any(axis=1), others.argmax(axis=1), best.indices)
+    return first, others & ~score_gaps(tokens, first, v)[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -223,7 +243,7 @@ class Optima(Table):
     total: number of selections; choices (K, n) the feasible ones with their least norms (K,);
     best: the globally optimal selection (n,); local: verdicts on the locally optimal (and
     undecided) ones, each with its certificate, least norm first; solves, infeasible: how many
-    problems were solved and how many prefixes were cut as infeasible.
+    problems were solved and how many prefixes were cut as infeasible; norm: the name of the norm.
 
     >>> import attsvm
     >>> from attsvm.datasets import EXAMPLES
@@ -241,6 +261,7 @@ class Optima(Table):
     local: tuple[tuple[tuple[int, ...], Optimality], ...]
     solves: int
     infeasible: int
+    norm: str
 
     def columns(self) -> dict[str, Any]:
         """A row per feasible selection, least norm first.
@@ -262,6 +283,33 @@ class Optima(Table):
             "local": [False if one is None else one.locally for one in found],
             "score_gap": [np.nan if one is None else one.score_gap for one in found],
         }
+
+    def to_dict(self, *, rows: int | None = None) -> dict[str, Any]:
+        """The selections as plain data for JSON; infinities and unknown values are None.
+
+        rows: how many selections are listed, those of least norm; all of them unless given.
+        """
+        table = self._rows(len(self.choices) if rows is None else whole(rows, "rows", least=0))
+        words = {True: "yes", False: "no", None: "undecided"}
+        verdicts = [verdict for _, verdict in self.local]
+        listed = [
+            {"alpha": alpha, "norm": least, "global": best, "local": words[local], "score_gap": gap}
+            for alpha, least, best, local, gap in zip(*table.values(), strict=True)
+        ]
+        found = {
+            "status": "optimal",
+            "norm": self.norm,
+            "selections": self.total,
+            "feasible": len(self.choices),
+            "locally_optimal": sum(verdict.locally is True for verdict in verdicts),
+            "undecided": sum(verdict.locally is None for verdict in verdicts),
+            "best": self.best.tolist(),
+            "optima": [{"alpha": alpha, **verdict.to_dict()} for alpha, verdict in self.local],
+            "list": listed,
+            "solves": self.solves,
+            "infeasible_prefixes": self.infeasible,
+        }
+        return dict(finite(found))
 
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
         """The least norm of every feasible selection, least first; optimal ones marked.
@@ -287,14 +335,30 @@ def local_optima(
     most: int = MOST,
     progress: Callable[[float], None] | None = None,
 ) -> Optima:
-    """All locally optimal selections of a small problem, each certified.
+    """Find all locally optimal selections of a small problem, each certified.
 
     Selections are walked input by input and a prefix for which the kernel finds no solution is cut:
     that is found in floats and not proved, unlike the verdicts on what is left. In Frobenius
     norm every feasible selection is solved by one kernel and only those without a clearly tight
     better neighbour are certified; in other norms every feasible selection is solved in turn.
-    `progress` is called with the share done. More than `most` selections are refused.
 
+    Parameters
+    ----------
+    tokens : Tokens
+    v : array (d,)
+        The prediction head.
+    norm : str or Norm, default: "frobenius"
+    most : int, default: 10,000,000
+        More selections than this are refused.
+    progress : function, optional
+        Called with the share done.
+
+    Returns
+    -------
+    Optima
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> [(alpha, verdict.kind) for alpha, verdict in attsvm.local_optima(tokens, [0.2, 0.7]).local]
@@ -329,7 +393,8 @@ def local_optima(
         if progress is not None:
             progress(0.5 + 0.5 * (step + 1) / len(wanted))
     local.sort(key=lambda pair: pair[1].certificate.upper)
-    return Optima(total, choices, least, best, tuple(local), feasible.solves, feasible.infeasible)
+    counts = feasible.solves, feasible.infeasible
+    return Optima(total, choices, least, best, tuple(local), *counts, geometry.name)
 
 
 def count_selections(tokens: Tokens) -> int:

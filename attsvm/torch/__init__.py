@@ -1,4 +1,4 @@
-"""Optimizers of the theory, a monitor of attention and verdicts: `pip install 'attsvm[torch]'`.
+"""Optimizers of the theory, a monitor of attention, a trainer, and capture; needs torch.
 
     optimizer = attsvm.torch.MirrorDescent(attsvm.torch.groups(model, p=1.1), lr=1e-3)
     monitor = attsvm.torch.Monitor(model, optimizer)
@@ -12,38 +12,35 @@ from __future__ import annotations
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
-    raise ImportError("attsvm.torch needs torch: pip install 'attsvm[torch]'") from error
+    raise ImportError("attsvm.torch needs torch: pip install '.[torch]'") from error
 
+from attsvm.torch.calls import AttentionInputs
 from attsvm.torch.captures import Captured, capture
-from attsvm.torch.fitting import Fit, Plan, data_of, fitted, plan_of, read_plan
-from attsvm.torch.mirror import MirrorDescent
-from attsvm.torch.models import Attention
-from attsvm.torch.monitor import Monitor, Row
-from attsvm.torch.networks import ImageClassifier, TextClassifier
-from attsvm.torch.parameters import groups
-from attsvm.torch.saturation import Saturation, SaturationWarning
-from attsvm.torch.sources import Reading
-from attsvm.torch.steepest import NormalizedGD, SteepestDescent
+from attsvm.torch.config import TrainConfig, config_of, read_config
+from attsvm.torch.fitting import FitResult, fit, load_data
+from attsvm.torch.monitor import Monitor, MonitorRow, Saturation, SaturationWarning
+from attsvm.torch.networks import Attention, ImageClassifier, TextClassifier
+from attsvm.torch.optimizers import MirrorDescent, NormalizedGD, SteepestDescent, groups
 
 __all__ = [
     "Attention",
+    "AttentionInputs",
     "Captured",
-    "Fit",
+    "FitResult",
     "ImageClassifier",
     "MirrorDescent",
     "Monitor",
+    "MonitorRow",
     "NormalizedGD",
-    "Plan",
-    "Reading",
-    "Row",
     "Saturation",
     "SaturationWarning",
     "SteepestDescent",
     "TextClassifier",
+    "TrainConfig",
     "capture",
-    "data_of",
-    "fitted",
+    "config_of",
+    "fit",
     "groups",
-    "plan_of",
-    "read_plan",
+    "load_data",
+    "read_config",
 ]

@@ -21,15 +21,14 @@ from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.view import View
 from attsvm.problem.tokens import Tokens
-from attsvm.torch.calls import Call
-from attsvm.torch.models import Attention
-from attsvm.torch.watch import Watch, not_seen
+from attsvm.torch.calls import AttentionHooks, Call, not_seen
+from attsvm.torch.networks import Attention
 
-# A head has one W when its logits are those of W within this share of the largest.
+# A head has a single W when its logits are those of W within this share of the largest.
 _CLOSE = {torch.float64: 1e-9, torch.float32: 1e-3}
 _OTHERWISE = 5e-2
 NOT_SEEN = (
-    "no attention of this model can be seen: capture reads attsvm.torch.Attention, "
+    "no attention of this model can be read: capture reads attsvm.torch.Attention, "
     "nn.MultiheadAttention and modules that call scaled_dot_product_attention on their projections "
     "q_proj and k_proj (or query and key); of others give attsvm.Tokens and W to attsvm.outcome"
 )
@@ -37,15 +36,15 @@ NOT_SEEN = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Captured(Result):
-    """A head as attsvm takes it: `attsvm.outcome(c.W, c.tokens, c.v)` and so on.
+    """An attention head as attsvm takes it: `attsvm.outcome(c.W, c.tokens, c.v)` and so on.
 
     tokens: values, keys and queries (with a last 1 where the head has a bias), one input for each
     query. W (d, dq), the scale in it. factors: (K, Q) with W = K Qᵀ, as the optimizer moves them
-    but for the root of the scale; None for a model with one W. v: the linear head of a one-layer
-    model, else None: what reads a deep model's attention is not linear. number: of the layer, among
-    those that attend. positions (n,): where the queries stand among their keys; None where they are
-    other tokens. values: (V, shift), the head's values are V x + shift of its keys x; None where
-    they are not known, or are not of the keys.
+    but for the root of the scale; None for a model with one W. v: the prediction head of a
+    one-layer model, else None: what reads a deep model's attention is not linear. number: of the
+    layer, among those that attend. positions (n,): where the queries stand among their keys; None
+    where they are other tokens. values: (V, shift), the head's values are V x + shift of its keys
+    x; None where they are not known, or are not of the keys.
 
     >>> import torch
     >>> model = Attention([0.0, 1.0], shape=(2,))
@@ -53,7 +52,7 @@ class Captured(Result):
     >>> head.W.shape, head.v, head.factors
     ((2, 1), array([0., 1.]), None)
     >>> print(head)
-    Captured(Attention, head 0: 1 queries over 2 keys of 2 features)
+    Captured(Attention, attention head 0: 1 queries over 2 keys of 2 features)
       W          2 × 1, norm 0
       factors    no
       decoder    yes
@@ -161,7 +160,7 @@ class Captured(Result):
         }
         d = tokens.keys.shape[-1]
         said = f"{tokens.n} queries over {tokens.T} keys of {d} features"
-        return Summary("Captured", f"{self.layer}, head {self.head}: {said}", facts)
+        return Summary("Captured", f"{self.layer}, attention head {self.head}: {said}", facts)
 
 
 def capture(
@@ -197,7 +196,9 @@ def capture(
     call, number = calls[layer], list(calls).index(layer)
     head = whole(head, "head", least=0)
     if head >= call.heads:
-        raise Unsupported(f"head is {head}: {layer} has heads 0 to {call.heads - 1}")
+        raise Unsupported(
+            f"head is {head}: the attention heads of {layer} are 0 to {call.heads - 1}"
+        )
     if call.single is not None:
         return replace(_single(call, model, labels), number=number)
     return replace(_factored(call, head, query, labels), number=number)
@@ -216,12 +217,12 @@ def _calls(model: nn.Module, batch: Any) -> dict[str, Call]:
     def take(call: Call) -> None:
         found.setdefault(call.layer, call)
 
-    watch = Watch(inner, take, always=True)
+    hooks = AttentionHooks(inner, take, always=True)
     training = [x for x in inner.modules() if x.training]
     fast = torch.backends.mha.get_fastpath_enabled()
     inner.eval()
     try:
-        watch.start()
+        hooks.start()
         torch.backends.mha.set_fastpath_enabled(False)
         with torch.no_grad():
             if isinstance(batch, Mapping):
@@ -232,7 +233,7 @@ def _calls(model: nn.Module, batch: Any) -> dict[str, Call]:
                 inner(batch)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        watch.stop()
+        hooks.stop()
         for x in training:
             x.training = True
     return found
@@ -265,11 +266,13 @@ def _factored(call: Call, head: int, query: str | int | None, labels: Any) -> Ca
     found = call.weights()
     if found is None or call.inputs is None:
         raise Unsupported(
-            f"{call.layer}: the projections of queries and keys are not known, so that its heads "
-            "have no W: " + NOT_SEEN
+            f"{call.layer}: the projections of queries and keys are not known, so that its "
+            "attention heads have no W: " + NOT_SEEN
         )
     if call.extra:
-        raise Unsupported(f"{call.layer} adds keys of its own (add_bias_kv or add_zero_attn)")
+        raise Unsupported(
+            f"{call.layer} adds keys (add_bias_kv or add_zero_attn), which no token has"
+        )
     B, L, _ = call.size
     places = _places(query, L)
     x, y, values = call.inputs
@@ -341,7 +344,7 @@ def _check_logits(call: Call, mine: Tensor, theirs: Tensor) -> None:
     if not float(apart) <= _CLOSE.get(kind, _OTHERWISE) * max(float(theirs.abs().max()), 1.0):
         raise Unsupported(
             f"{call.layer}: queries or keys are changed between projection and softmax (rotary "
-            "positions, normalization), so that the head has no single W"
+            "positions, normalization), so that the attention head has no single W"
         )
 
 
@@ -354,7 +357,7 @@ def _mask(call: Call, b: Tensor, l: Tensor, head: int) -> Any:
     shut = torch.isneginf(own)
     if own.masked_fill(shut, 0.0).any():
         raise Unsupported(
-            f"{call.layer} adds numbers to its logits (positions by distance): W alone is not all "
-            "that the head attends by"
+            f"{call.layer} adds numbers to its logits (positions by distance): the attention "
+            "head is not determined by W alone"
         )
     return (~shut).reshape(-1, own.shape[2]).cpu().numpy()

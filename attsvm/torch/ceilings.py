@@ -27,11 +27,10 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from attsvm._utils.arrays import Floats
 from attsvm.torch.calls import Call, Projection
-from attsvm.torch.mirror import MirrorDescent
-from attsvm.torch.steepest import NormalizedGD, SteepestDescent
+from attsvm.torch.optimizers import MirrorDescent, NormalizedGD, SteepestDescent
 
 
-class Law(NamedTuple):
+class StepBound(NamedTuple):
     """What a step does to a norm: R ← kept·R + add, R of ‖·‖_p^power; p = −1: spectral."""
 
     p: float
@@ -44,7 +43,7 @@ SPECTRAL = -1.0
 _Lengths = tuple[float, float]  # Euclidean, sum of absolute entries
 
 
-class Part(NamedTuple):
+class WeightPart(NamedTuple):
     """A part of a parameter, by heads: (H, rows, columns). name: what tells parts of one apart.
 
     A step's norm on a part is at most that on the whole, in each of these norms.
@@ -57,7 +56,7 @@ class Part(NamedTuple):
 
 @dataclass
 class Radius:
-    """Bounds R (H,) on the norms of a part's blocks, to the law's power; group −1: never moved.
+    """Bounds R (H,) on the norms of a part's blocks, to the bound's power; group −1: never moved.
 
     slack: what the roundings of a step may add, as a share.
     """
@@ -94,7 +93,7 @@ class Radii:
         """Listen to the optimizer no more."""
         self._handle.remove()
 
-    def of(self, part: Part) -> Bound | None:
+    def of(self, part: WeightPart) -> Bound | None:
         """The bounds of a part, which is followed from its first use on; None where not known."""
         x, key = part.parameter, (id(part.parameter), part.name)
         if key not in self._kept:
@@ -105,65 +104,67 @@ class Radii:
         one = self._kept[key]
         if one.group < 0:
             return Bound(one.p, one.R, one.R)
-        law = self._law(one.group, x)
-        if law is None or law.p != one.p:
+        bound = self._bound(one.group, x)
+        if bound is None or bound.p != one.p:
             return None
         slack = 1 + one.slack
         # The fixed point of R ← (kept R + add)(1 + slack), with the largest steps still to come.
-        law = self._law(one.group, x, later=True) or law
-        rest = 1 - law.kept * slack
-        top = law.add * slack / rest if law.kept < 1 and rest > 0 else math.inf
-        ever = one.R if law.add == 0 else np.maximum(one.R, top)
+        bound = self._bound(one.group, x, later=True) or bound
+        rest = 1 - bound.kept * slack
+        top = bound.add * slack / rest if bound.kept < 1 and rest > 0 else math.inf
+        ever = one.R if bound.add == 0 else np.maximum(one.R, top)
         rounded = 1 + torch.finfo(x.dtype).eps
         return Bound(one.p, one.R ** (1 / one.power) * rounded, ever ** (1 / one.power) * rounded)
 
-    def _started(self, part: Part) -> Radius | None:
+    def _started(self, part: WeightPart) -> Radius | None:
         x = part.parameter
         if not isinstance(x, torch.nn.Parameter):
             return None
         if id(x) not in self._homes:  # what wants gradients may be moved by something else
             return None if x.requires_grad else Radius(x, -1, 2.0, _norms(part.blocks, 2.0))
-        law = self._law(self._homes[id(x)], x)
-        if law is None:
+        bound = self._bound(self._homes[id(x)], x)
+        if bound is None:
             return None
-        R = _norms(part.blocks, law.p) ** law.power
-        slack = _slack(x, dual=law.power != 1.0)
-        return Radius(x, self._homes[id(x)], law.p, R, law.power, slack)
+        R = _norms(part.blocks, bound.p) ** bound.power
+        slack = _slack(x, dual=bound.power != 1.0)
+        return Radius(x, self._homes[id(x)], bound.p, R, bound.power, slack)
 
-    def _law(self, number: int, x: Tensor, *, later: bool = False) -> Law | None:
+    def _bound(self, number: int, x: Tensor, *, later: bool = False) -> StepBound | None:
         largest = self._largest or _adam(self.optimizer, 1)
         if later:
             largest = max(largest, _adam(self.optimizer, None))
-        return law_of(self.optimizer, self.optimizer.param_groups[number], x, largest)
+        return step_bound(self.optimizer, self.optimizer.param_groups[number], x, largest)
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """A step is about to be taken."""
         self._steps += 1
         self._largest = max(self._largest, _adam(optimizer, self._steps))
-        laws: dict[tuple[int, bool, torch.dtype], Law | None] = {}
+        bounds: dict[tuple[int, bool, torch.dtype], StepBound | None] = {}
         for one in self._kept.values():
             if one.group < 0:
                 continue
             x = one.parameter
             key = one.group, x.ndim >= 2, x.dtype
-            if key not in laws:
-                laws[key] = self._law(one.group, x)
-            law = laws[key]
-            if law is None or law.p != one.p or law.power != one.power:
+            if key not in bounds:
+                bounds[key] = self._bound(one.group, x)
+            bound = bounds[key]
+            if bound is None or bound.p != one.p or bound.power != one.power:
                 one.R = np.full_like(one.R, np.inf)
                 continue
             slack = 1 + one.slack
-            moved = one.R * (law.kept * slack) + law.add * slack
+            moved = one.R * (bound.kept * slack) + bound.add * slack
             if one.power == 1.0 and one.slack > 1e-3:
                 # A sum is rounded to a number no further from it than the old weight is. (The
                 # direction of a step may itself be off by a few roundings.)
-                still = one.R + 2.1 * (law.add + (1 - law.kept) * one.R)
+                still = one.R + 2.1 * (bound.add + (1 - bound.kept) * one.R)
                 moved = np.minimum(moved, still)
             one.R = np.maximum(one.R, moved) if x.grad is None else moved
 
 
-def law_of(optimizer: Optimizer, group: dict[str, Any], x: Tensor, adam: float) -> Law | None:
-    """The law of a group for a parameter; None where steps are not bounded.
+def step_bound(
+    optimizer: Optimizer, group: dict[str, Any], x: Tensor, adam: float
+) -> StepBound | None:
+    """The bound of a group for a parameter; None where steps are not bounded.
 
     adam: the largest entry of an update of Adam per unit of lr.
     """
@@ -177,17 +178,17 @@ def law_of(optimizer: Optimizer, group: dict[str, Any], x: Tensor, adam: float) 
             p = SPECTRAL if x.ndim >= 2 else 2.0
         else:
             p = 2.0 if norm == "frobenius" else float(norm[1:])
-        return Law(p, abs(1 - lr * decay), lr)
+        return StepBound(p, abs(1 - lr * decay), lr)
     if kind is MirrorDescent:
         if not group["normalized"]:
             return None
         p, kept = float(group["p"]), 1 - lr * decay
-        return Law(p, kept ** (p - 1), lr, p - 1)
+        return StepBound(p, kept ** (p - 1), lr, p - 1)
     if kind in (Adam, AdamW):
         if not group["betas"][0] ** 2 < group["betas"][1] or torch.finfo(x.dtype).eps > 1e-6:
             return None
         decoupled = kind is AdamW or group.get("decoupled_weight_decay", False)
-        return Law(math.inf, abs(1 - lr * decay) if decoupled else 1.0, lr * adam)
+        return StepBound(math.inf, abs(1 - lr * decay) if decoupled else 1.0, lr * adam)
     return None
 
 
@@ -269,7 +270,7 @@ _Both = tuple[Floats, Floats]  # now, ever
 def _single(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
     """|y·W x| ≤ ‖W‖ |y| |x|."""
     W = call.single
-    found = None if W is None else radii.of(Part(W, "whole", W.reshape(1, len(W), -1)))
+    found = None if W is None else radii.of(WeightPart(W, "whole", W.reshape(1, len(W), -1)))
     if W is None or found is None:
         return None
     times = x[1] * y[1] if found.p == math.inf else x[0] * y[0] * _euclidean(found.p, W.numel())
@@ -291,7 +292,7 @@ def _pair(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
     if joint is not None:
         out = [np.minimum(a, b) for a, b in zip(out, joint, strict=True)]
     for extra in call.extra_weights:
-        found = radii.of(Part(extra, "extra", extra.reshape(call.heads, -1, 1)))
+        found = radii.of(WeightPart(extra, "extra", extra.reshape(call.heads, -1, 1)))
         if found is None:
             return None
         times = _euclidean(found.p, extra.numel() // call.heads)
@@ -303,7 +304,7 @@ def _pair(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
 def _side(M: Projection, radii: Radii, heads: int, x: _Lengths) -> _Both | None:
     """‖M x + b‖ ≤ ‖M‖ |x| + ‖b‖ for each head; entries at most R give ‖M x‖ ≤ √rows R |x|₁."""
     blocks, b = M.matrix(heads), M.vector(heads)
-    found = radii.of(Part(M.weight, f"{M.rows} {heads}", blocks))
+    found = radii.of(WeightPart(M.weight, f"{M.rows} {heads}", blocks))
     if found is None:
         return None
     _, rows, columns = blocks.shape
@@ -313,11 +314,11 @@ def _side(M: Projection, radii: Radii, heads: int, x: _Lengths) -> _Both | None:
         times = _euclidean(found.p, rows * columns) * x[0]
     now, ever = found.now * times, found.ever * times
     if b is not None and M.bias is not None:
-        told = radii.of(Part(M.bias, f"{M.bias_rows} {heads}", b[..., None]))
-        if told is None:
+        biases = radii.of(WeightPart(M.bias, f"{M.bias_rows} {heads}", b[..., None]))
+        if biases is None:
             return None
-        times = _euclidean(told.p, rows)
-        now, ever = now + told.now * times, ever + told.ever * times
+        times = _euclidean(biases.p, rows)
+        now, ever = now + biases.now * times, ever + biases.ever * times
     return now, ever
 
 
@@ -333,16 +334,16 @@ def _joint(call: Call, radii: Radii, x: float, y: float) -> _Both | None:
     if (call.key_heads or H) != H:
         return None
     blocks = torch.cat([Q.matrix(H), K.matrix(H)], dim=1)
-    R = radii.of(Part(Q.weight, f"joint {H}", blocks))
+    R = radii.of(WeightPart(Q.weight, f"joint {H}", blocks))
     if R is None or not 0 < R.p <= 2:
         return None
     r = Bound(2.0, np.zeros(H), np.zeros(H))
     a, b = Q.vector(H), K.vector(H)
     if Q.bias is not None and a is not None and b is not None:
-        told = radii.of(Part(Q.bias, f"joint {H}", torch.cat([a, b], dim=1)[..., None]))
-        if told is None or not 0 < told.p <= 2:
+        biases = radii.of(WeightPart(Q.bias, f"joint {H}", torch.cat([a, b], dim=1)[..., None]))
+        if biases is None or not 0 < biases.p <= 2:
             return None
-        r = told
+        r = biases
 
     def both(R: Floats, r: Floats) -> Floats:
         return R * R * (x * y / 2) + R * r * max(x, y) + r * r / 2

@@ -129,10 +129,9 @@ def _of_torch() -> dict[str, dict[str, Any]]:
     import torch
 
     from attsvm.torch import Attention
-    from tests.torch.fits import small, texts
-    from tests.torch.small import made
+    from tests.torch.small import made, small_config, texts
 
-    model, plan = made(), small(epochs=1)
+    model, config = made(), small_config(epochs=1)
     attention = Attention([0.0, 1.0], shape=(2,))
     several, x = torch.nn.MultiheadAttention(2, 2, batch_first=True), torch.ones(1, 3, 2)
     batch = {"model": several, "batch": (x, x, x)}
@@ -143,10 +142,11 @@ def _of_torch() -> dict[str, dict[str, Any]]:
         "TextClassifier": {"vocabulary": 9, "length": 5, "classes": 2},
         "MirrorDescent": params | {"p": 3.0}, "NormalizedGD": params, "SteepestDescent": params,
         "Monitor": {"model": attention}, "capture": batch, "groups": {"model": model},
-        "data_of": {"plan": plan, "file": "saved.csv"}, "fitted": {"plan": plan, "data": texts()},
-        "plan_of": {"task": "text"}, "read_plan": {"file": "saved.toml"},
-        "Monitor.to_csv": {"file": "rows.csv"}, "Monitor.to_tensorboard": {"folder": "board"},
-        "Fit.at": {"train_accuracy": 0.5},
+        "load_data": {"config": config, "file": "saved.csv"},
+        "fit": {"config": config, "data": texts()},
+        "config_of": {"task": "text"}, "read_config": {"file": "saved.toml"},
+        "Monitor.to_csv": {"file": "rows.csv"},
+        "FitResult.at": {"train_accuracy": 0.5},
     }  # fmt: skip
     return {f"attsvm.torch.{name}": given for name, given in found.items()}
 
@@ -182,12 +182,12 @@ def instances() -> dict[str, Any]:
     if find_spec("torch"):
         import torch
 
-        from attsvm.torch import Attention, Monitor, capture, fitted
-        from tests.torch.fits import small, texts
+        from attsvm.torch import Attention, Monitor, capture, fit
+        from tests.torch.small import small_config, texts
 
         model, x = Attention([0.0, 1.0], shape=(2,)), torch.tensor(X)
         many = torch.nn.MultiheadAttention(2, 1, batch_first=True).double()
         found |= {"Captured": capture(many, (x, x, x)), "Monitor": Monitor(model)}
         found["Monitor"].close()
-        found["Fit"] = fitted(small(epochs=1), texts())
+        found["FitResult"] = fit(small_config(epochs=1), texts())
     return found

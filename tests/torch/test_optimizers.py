@@ -229,7 +229,7 @@ def test_amp_and_gradient_scaling():
 @pytest.mark.parametrize("norm", ["frobenius", "max", "spectral", "l1.5", "l4"])
 def test_steps_have_length_one_in_their_norm_and_lower_the_loss_most(norm):
     from attsvm.norms import norm_of
-    from attsvm.torch.steepest import direction_of
+    from attsvm.torch.optimizers import direction_of
 
     rng = np.random.default_rng(5)
     for scale in (1.0, 1e-30, 1e30):

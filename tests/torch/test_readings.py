@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from attsvm.torch import Attention, Monitor, Reading
+from attsvm.torch import Attention, AttentionInputs, Monitor
 from tests.torch.attending import (
     ALL,
     Functional,
@@ -162,7 +162,9 @@ def test_norms_where_heads_are_wider_than_the_model():
     q, k = torch.randn(2, 1, 4, 9, generator=seeded()), torch.randn(2, 1, 4, 9, generator=seeded(1))
     W_q, W_k = torch.randn(9, 2, generator=seeded(2)), torch.randn(9, 3, generator=seeded(3))
     model = nn.Identity()
-    with Monitor(model, reads=lambda m: [Reading("own", q, k, weights=(W_q, W_k))]) as monitor:
+    with Monitor(
+        model, reads=lambda m: [AttentionInputs("own", q, k, weights=(W_q, W_k))]
+    ) as monitor:
         model(torch.zeros(1))
         monitor.step()
     W = (W_k.double().T @ W_q.double()).numpy() / 3

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from attsvm.torch import Monitor, Reading, Saturation, SaturationWarning
-from attsvm.torch.saturation import course_of
+from attsvm.torch import AttentionInputs, Monitor, Saturation, SaturationWarning
+from attsvm.torch.monitor import extrapolate
 from tests.torch.saturating import run
 
 
@@ -21,38 +21,37 @@ def test_the_warning_comes_before_and_names_about_the_step(rule, seed):
     assert truth / 2 <= said.expected <= 2 * truth
 
 
-def test_a_straight_course_is_carried_on_exactly():
-    steps = [10, 12, 15, 18, 22, 27]
-    found = course_of(steps, [0.1 * t - 2 for t in steps], 4.5)
-    assert found.expected == found.first == pytest.approx(65)
-    assert found.last > 65
-    slow = course_of(steps, [math.log1p(t) for t in steps], 4.5)
-    assert slow.expected == slow.last == pytest.approx(math.expm1(4.5))
-    assert slow.first < slow.last
+def test_a_straight_course_is_extrapolated_exactly():
+    steps = np.array([10, 12, 15, 18, 22, 27])
+    columns = np.column_stack([0.1 * steps - 2, np.log1p(steps)])
+    straight, slow = extrapolate(steps, columns, 4.5)
+    assert straight[:2] == pytest.approx((65, 65)) and straight[2] > 65
+    assert slow[::2] == pytest.approx((math.expm1(4.5),) * 2) and slow[1] < slow[0]
 
 
 @pytest.mark.parametrize("rise", [0.0, -0.1])
 def test_what_does_not_rise_is_not_expected_to_saturate(rise):
-    draw = np.random.default_rng(0)
     steps = np.arange(10, 16)
-    found = [course_of(steps, rise * steps + draw.standard_normal(6), 50) for _ in range(200)]
+    noise = np.random.default_rng(0).standard_normal((200, 6))
+    found = extrapolate(steps, (rise * steps + noise).T, 50)
     # A slope of twice its standard error by chance alone: about 6 % of the time each way.
     assert sum(one is not None for one in found) <= 30
 
 
 def test_few_records_say_nothing():
-    assert course_of([1, 2, 3], [1.0, 2.0, 3.0], 4.0) is None
-    assert course_of([1, 2, 3, 4, 5, 6], [1.0, 2.0, 3.0, math.nan, 4.0, 5.0], 9.0) is None
+    assert extrapolate([1, 2, 3], np.array([[1.0], [2.0], [3.0]]), 4.0) == [None]
+    gap = np.array([1.0, 2.0, 3.0, math.nan, 4.0, 5.0])[:, None]
+    assert extrapolate([1, 2, 3, 4, 5, 6], gap, 9.0) == [None]
 
 
-def watched(odds):
-    """The warnings of a head with two keys and these odds, step by step, and the monitor."""
+def follow(odds):
+    """A monitor of one attention head with two keys and these odds, step by step."""
     model = torch.nn.Identity()
     left = iter(odds)
 
     def reads(m):
-        q = torch.ones(1, 1, 1, 1, dtype=torch.float64)
-        yield Reading("one", q, torch.tensor([[[[next(left)], [0.0]]]], dtype=torch.float64))
+        k = torch.tensor([[[[next(left)], [0.0]]]], dtype=torch.float64)
+        yield AttentionInputs("one", torch.ones_like(k[:, :, :1]), k)
 
     with Monitor(model, reads=reads, every=1) as monitor:
         for _ in odds:
@@ -62,22 +61,18 @@ def watched(odds):
 
 
 def test_each_head_is_warned_of_once():
-    with pytest.warns(SaturationWarning, match="head 0 of one will be saturated at about") as seen:
-        monitor = watched([0.2 * t for t in range(60)])
-    assert len(seen) == 1 and len(monitor.warnings) == 1
+    match = "attention head 0 of one will be saturated at about"
+    with pytest.warns(SaturationWarning, match=match) as seen:
+        monitor = follow([0.2 * t for t in range(60)])
     (said,) = monitor.warnings
     # 0.2 t reaches log(99) at 22.98, and 12 is the first record from which that is a doubling.
-    assert said.expected == pytest.approx(math.log(99) / 0.2)
-    assert said.step == 12
-    assert said.message == str(seen[0].message)
+    assert said.expected == pytest.approx(math.log(99) / 0.2) and said.step == 12
+    assert [said.message] == [str(one.message) for one in seen]
 
 
-def test_a_head_that_is_saturated_already_is_said_so():
-    with pytest.warns(SaturationWarning, match="step 0: head 0 of one is saturated"):
-        monitor = watched([9.0])
+def test_a_saturated_head_is_reported_and_one_at_rest_is_not():
+    with pytest.warns(SaturationWarning, match="step 0: attention head 0 of one is saturated"):
+        monitor = follow([9.0])
     assert monitor.warnings == [Saturation(0, "one", 0, 0, 0, 0)]
     assert monitor.rows[0].saturated == 1.0
-
-
-def test_a_head_at_rest_is_not_warned_of():
-    assert watched([3.0] * 40).warnings == []
+    assert follow([3.0] * 40).warnings == []

@@ -10,7 +10,7 @@ import torch
 
 import attsvm.torch as at
 from attsvm.errors import Unsupported
-from attsvm.torch import mirror
+from attsvm.torch import optimizers
 from tests.torch.small import made, trained
 from tests.torch.test_optimizers import MAKERS, every
 
@@ -60,17 +60,17 @@ def test_the_compiled_loop_is_the_step_by_operations(p, size):
     u, g = torch.randn(size, generator=draw), torch.randn(size, generator=draw)
     u[::17], g[::34] = 0.0, 0.0
     x, (y, v) = torch.empty_like(u), (torch.empty(size).double(), u.double())
-    mirror._by_operations([y], [v], [g], lr=0.01, shrink=0.999, e=1 / (p - 1))
-    assert mirror._looped(x, u, g, lr=0.01, shrink=0.999, p=p)
+    optimizers._by_operations([y], [v], [g], lr=0.01, shrink=0.999, e=1 / (p - 1))
+    assert optimizers._looped(x, u, g, lr=0.01, shrink=0.999, p=p)
     assert torch.allclose(u.double(), v, rtol=1e-6, atol=1e-8)
-    exact = mirror._powers([u.double()], 1 / (p - 1))[0].float()
+    exact = optimizers._powers([u.double()], 1 / (p - 1))[0].float()
     assert torch.allclose(x, exact, rtol=4e-6, atol=1e-37)  # 63 roundings at most
 
 
 @pytest.mark.parametrize("p", [1.3, 1.7, 2.5, 6.0])
 def test_powers_over_the_range_of_floats(p):
     u = torch.exp2(torch.linspace(-125.5, 126.5, 20011))
-    w = mirror._left_by(u, torch.empty_like(u), p).double()
+    w = optimizers._left_by(u, torch.empty_like(u), p).double()
     exact = u.double() ** (1 / (p - 1))
     inside = (exact > 1.2e-38) & (exact < 3.3e38)
     assert (w[inside] / exact[inside] - 1).abs().max() < 6e-7
@@ -90,7 +90,7 @@ def test_compiled_loops_do_not_hide_what_is_not_finite(p, bad):
 @pytest.mark.parametrize("k", [2, 3, 9, 10, 64])
 def test_whole_powers_against_fractions(k):
     u = torch.randn(60, generator=torch.Generator().manual_seed(0))
-    w = mirror._left_by(u, torch.empty_like(u), 1 + 1 / k)
+    w = optimizers._left_by(u, torch.empty_like(u), 1 + 1 / k)
     for a, b in zip(u.tolist(), w.tolist(), strict=True):
         exact = Fraction(a) * abs(Fraction(a)) ** (k - 1)
         assert abs(Fraction(b) - exact) <= Fraction(k, 2**23) * abs(exact) + Fraction(1, 10**37)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.labelled import Labelled, Vocabulary
-from attsvm.datasets.labelled.words import words_of
+from attsvm.datasets.labelled import Labelled, Vocabulary, words_of
 from attsvm.experiments.studies.claim import Config, Result
 
 if TYPE_CHECKING:
-    from attsvm.torch.fitting.fit import Moment
+    from attsvm.torch.fitting import Moment
     from attsvm.torch.networks import Network
 
 # The columns of `records`.
@@ -44,7 +43,7 @@ SENTENCES = (
 
 
 def fit_arrays(plan: Config) -> Result:
-    """What a claim keeps of one run; plan: {fit: the fields of a Plan, look, matched}.
+    """What a claim keeps of one run; plan: {fit: the fields of a TrainConfig, look, matched}.
 
     records (R, 9), nan after an early stop; right (n,): which test inputs are right at the record
     that validation chooses; collapsed. With look: K, Q, V (layers, width, width) at the end, and
@@ -53,15 +52,15 @@ def fit_arrays(plan: Config) -> Result:
     first `look` test texts and on SENTENCES; of images spread (R, 2) and size (R,), and maps
     (R, look, patches): see `_Images`.
     """
-    from attsvm.torch.fitting import fitted, plan_of
+    from attsvm.torch import config_of, fit
 
-    fit = plan_of(plan["fit"]["task"], {"spread": SPREAD, **plan["fit"]})
+    config = config_of(plan["fit"]["task"], {"spread": SPREAD, **plan["fit"]})
     data = data_at(plan)
     with one_thread():
-        watcher = (_Texts if fit.task == "text" else _Images)(plan, data)
-        made = fitted(fit, data, watch=watcher.see)
+        watcher = (_Texts if config.task == "text" else _Images)(plan, data)
+        made = fit(config, data, watch=watcher.see)
         watcher.end(made.network)
-    rows = np.full((fit.epochs * fit.records + 1, len(COLUMNS)), np.nan)
+    rows = np.full((config.epochs * config.records + 1, len(COLUMNS)), np.nan)
     rows[: len(made.records)] = np.array(made.records, dtype=np.float64)
     out: Result = {"records": rows, "collapsed": np.array(float(made.collapsed))}
     return {**out, **watcher.kept}

@@ -1,6 +1,6 @@
 """Networks trained on real data by several methods: rates tuned alike, then the runs compared.
 
-A config has `fit` (the fields of a Plan that all share), `tuning` (what tuning changes in it),
+A config has `fit` (fields of a TrainConfig that all share), `tuning` (what tuning changes in it),
 `methods` (what a method changes), `rates` of each method, `tuning_models` and `models` (seeds of
 the initial networks and of the order of the data), `look`, `images` and `matched` (see
 network_fits). Every method has as many rates, and each is tried from the same initial networks. A

@@ -1,0 +1,287 @@
+"""Small transformers for experiments on real data, and the one-layer models of the papers.
+
+    x ← x + O attend(N x),    x ← x + D gelu(U N x),    logits = head(N x_cls)
+
+N is layer normalization. Keys, queries and values are separate modules, called `key`, `query` and
+`value`, so that their weights can be read and Monitor and capture find them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attsvm._utils.arrays import detached, numbers
+from attsvm._utils.expected import expect, listed, whole
+from attsvm._utils.memory import require
+from attsvm.errors import BadTokens, Unsupported
+
+
+class Sizes(NamedTuple):
+    """width: entries of a token. hidden: entries of the layer between. biases: of every linear map.
+
+    spread: of the entries of a new embedding; small, so that plain descent moves them.
+    """
+
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
+    hidden: int = 128
+    dropout: float = 0.0
+    biases: bool = True
+    spread: float = 0.02
+
+
+class SelfAttention(nn.Module):
+    """Softmax attention of several heads, with separate maps for keys, queries and values."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.heads = sizes.heads
+        width, bias = sizes.width, sizes.biases
+        self.key = nn.Linear(width, width, bias=bias)
+        self.query = nn.Linear(width, width, bias=bias)
+        self.value = nn.Linear(width, width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, L, width) by heads: (B, H, L, width / H)."""
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, x: Tensor, mask: Tensor | None, first: bool = False) -> Tensor:
+        """Attention output of the tokens of x (B, L, width), or of the first alone (B, 1, width).
+
+        mask: (B, 1, 1, L), True for a token that is present.
+        """
+        q = self._split(self.query(x[:, :1] if first else x))
+        k, v = self._split(self.key(x)), self._split(self.value(x))
+        found = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        mixed: Tensor = self.out(found.transpose(1, 2).flatten(2))
+        return mixed
+
+    def probabilities(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The attention of each token over all: (B, H, L, L), rows that sum to 1."""
+        q, k = self._split(self.query(x)), self._split(self.key(x))
+        logits = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+        if mask is not None:
+            logits = logits.masked_fill(~mask, -torch.inf)
+        return torch.softmax(logits, dim=-1)
+
+
+class TransformerBlock(nn.Module):
+    """Attention, then two linear maps, each on normalized tokens and added to them."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(sizes.width, bias=sizes.biases)
+        self.attend = SelfAttention(sizes)
+        self.norm2 = nn.LayerNorm(sizes.width, bias=sizes.biases)
+        self.up = nn.Linear(sizes.width, sizes.hidden, bias=sizes.biases)
+        self.down = nn.Linear(sizes.hidden, sizes.width, bias=sizes.biases)
+        self.drop = nn.Dropout(sizes.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None, first: bool = False) -> Tensor:
+        """The tokens (B, L, width) one layer on; with `first` the first alone."""
+        mixed = self.attend(self.norm1(x), mask, first)
+        x = (x[:, :1] if first else x) + self.drop(mixed)
+        return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)))))
+
+
+class Network(nn.Module):
+    """A classifier; a subclass turns a batch into tokens, the first of them [cls].
+
+    forward(batch) gives logits (B, classes), attention(batch) the attention of every layer.
+    """
+
+    def __init__(self, sizes: Sizes, classes: int) -> None:
+        super().__init__()
+        expect(sizes, Sizes, "sizes")
+        if min(sizes.width, sizes.layers, sizes.heads, sizes.hidden) < 1:
+            raise Unsupported("width, layers, heads and hidden must be at least 1")
+        if sizes.width % sizes.heads:
+            raise Unsupported(
+                f"width is {sizes.width}: it must be a multiple of {sizes.heads} attention heads"
+            )
+        if not 0 <= sizes.dropout < 1:
+            raise Unsupported(f"dropout is {sizes.dropout:g}: it must lie in [0, 1)")
+        require(4.0 * whole(classes, "classes", least=2) * sizes.width, "the prediction head")
+        self.blocks = nn.ModuleList([TransformerBlock(sizes) for _ in range(sizes.layers)])
+        self.norm = nn.LayerNorm(sizes.width, bias=sizes.biases)
+        self.head = nn.Linear(sizes.width, classes, bias=sizes.biases)
+
+    def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Tokens (B, L, width) and the mask (B, 1, 1, L) of those that are present, or None."""
+        raise NotImplementedError
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Logits (B, classes). The last layer looks from the first token alone."""
+        x, mask = self.tokens(batch)
+        for block in self.blocks[:-1]:
+            x = block(x, mask)
+        x = self.blocks[-1](x, mask, True)
+        logits: Tensor = self.head(self.norm(x[:, 0]))
+        return logits
+
+    def attention(self, batch: Tensor) -> list[Tensor]:
+        """The attention (B, H, L, L) of each layer, from every token to every token."""
+        maps = []
+        x, mask = self.tokens(batch)
+        for block in cast("list[TransformerBlock]", list(self.blocks)):
+            maps.append(block.attend.probabilities(block.norm1(x), mask))
+            x = block(x, mask)
+        return maps
+
+    @property
+    def projections(self) -> dict[str, list[nn.Parameter]]:
+        """The weights K, Q and V of each layer, (width, width) each: rows are outputs."""
+        names = {"K": "key", "Q": "query", "V": "value"}
+        return {
+            letter: [getattr(block.attend, name).weight for block in self.blocks]
+            for letter, name in names.items()
+        }
+
+    @property
+    def embeddings(self) -> list[nn.Parameter]:
+        """The parameters that make tokens of a batch."""
+        own = {id(x) for part in (self.blocks, self.norm, self.head) for x in part.parameters()}
+        return [x for x in self.parameters() if id(x) not in own]
+
+
+class TextClassifier(Network):
+    """Classifies texts: word and position embeddings, a transformer, a prediction head on [cls].
+
+    vocabulary: how many numbers there are; 0 is padding. length: the most words of a text, the
+    first token not counted.
+
+    >>> import torch
+    >>> made = TextClassifier(10, length=4, classes=2, sizes=Sizes(width=8, heads=2))
+    >>> batch = torch.tensor([[2, 5, 6, 0], [2, 7, 8, 9]])
+    >>> made(batch).shape, [tuple(a.shape) for a in made.attention(batch)]
+    (torch.Size([2, 2]), [(2, 2, 4, 4), (2, 2, 4, 4)])
+    """
+
+    def __init__(
+        self, vocabulary: int, *, length: int, classes: int, sizes: Sizes | None = None
+    ) -> None:
+        sizes = Sizes() if sizes is None else sizes
+        super().__init__(sizes, classes)
+        for name, size in (("vocabulary", vocabulary), ("length", length)):
+            require(4.0 * whole(size, name, least=1) * sizes.width, name)
+        self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
+        self.places = nn.Embedding(length + 1, sizes.width)
+        with torch.no_grad():
+            for table in (self.words, self.places):
+                table.weight.mul_(sizes.spread)
+
+    def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Tokens of numbered words (B, L), L at most length + 1, and which are words."""
+        if batch.ndim != 2 or not 0 < batch.shape[1] <= self.places.num_embeddings:
+            raise BadTokens(
+                f"the batch has shape {tuple(batch.shape)}: it must be texts × at most "
+                f"{self.places.num_embeddings} numbers, [cls] with them"
+            )
+        x = self.words(batch) + self.places.weight[: batch.shape[1]]
+        # [cls] is present even where a batch has padding in its place, so no row is empty.
+        there = batch != 0
+        there[:, 0] = True
+        return x, None if bool(there.all()) else there[:, None, None, :]
+
+
+class ImageClassifier(Network):
+    """Classifies grey images: patches with positions, a transformer, a prediction head on [cls].
+
+    shape: height and width of the images, multiples of patch.
+
+    >>> import torch
+    >>> made = ImageClassifier((8, 8), patch=4, classes=10, sizes=Sizes(width=8, heads=2, layers=1))
+    >>> made(torch.zeros(3, 8, 8)).shape, made.attention(torch.zeros(3, 8, 8))[0].shape
+    (torch.Size([3, 10]), torch.Size([3, 2, 5, 5]))
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], *, patch: int, classes: int, sizes: Sizes | None = None
+    ) -> None:
+        sizes = Sizes() if sizes is None else sizes
+        super().__init__(sizes, classes)
+        patch = whole(patch, "patch", least=1)
+        cut = [whole(size, "shape", least=1) for size in listed(shape, "shape", of="two numbers")]
+        if len(cut) != 2:
+            raise Unsupported("shape is (height, width): give two numbers")
+        if cut[0] % patch or cut[1] % patch:
+            raise Unsupported(f"patch is {patch}: it must divide images of {cut[0]} × {cut[1]}")
+        self.shape, self.patch = (cut[0], cut[1]), patch
+        count = (cut[0] // patch) * (cut[1] // patch)
+        require(4.0 * (count + 1 + patch * patch) * sizes.width, "the network")
+        self.patches = nn.Linear(patch * patch, sizes.width, bias=sizes.biases)
+        self.places = nn.Embedding(count + 1, sizes.width)
+        self.cls = nn.Embedding(1, sizes.width)
+        with torch.no_grad():
+            for table in (self.places, self.cls):
+                table.weight.mul_(sizes.spread)
+
+    def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Tokens of images (B, height, width), row by row of patches; none is hidden."""
+        if batch.ndim != 3 or tuple(batch.shape[1:]) != self.shape:
+            raise BadTokens(
+                f"the batch has shape {tuple(batch.shape)}: it must be images × {self.shape[0]} × "
+                f"{self.shape[1]}"
+            )
+        P = self.patch
+        cut = batch.unflatten(2, (-1, P)).unflatten(1, (-1, P))  # (B, rows, P, columns, P)
+        x = self.patches(cut.transpose(2, 3).flatten(3).flatten(1, 2))
+        x = torch.cat([self.cls.weight.expand(len(x), 1, -1), x], dim=1)
+        return x + self.places.weight, None
+
+
+class Attention(nn.Module):
+    """The one-layer model of the papers, f(X, z) = v · Xᵀ softmax(keys W z), in double precision.
+
+    W is trained from zero. The prediction head v is fixed: a buffer, part of the state.
+
+    Parameters
+    ----------
+    head : array (d,)
+        The prediction head v.
+    shape : tuple of int
+        (d, dq) of W; (d,) for a prompt, whose logits are keys·p and which takes no queries.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = Attention([0.0, 1.0], shape=(2,))
+    >>> model(torch.eye(2, dtype=torch.float64)[None]).item()
+    0.5
+    """
+
+    v: Tensor
+
+    def __init__(self, head: Any, *, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        sizes = [whole(size, "shape", least=1) for size in listed(shape, "shape", of="numbers")]
+        if len(sizes) not in (1, 2):
+            raise BadTokens(f"shape is {tuple(sizes)}: it is (d, dq), or (d,) for a prompt")
+        require(8.0 * math.prod(sizes), "W")
+        self.W = nn.Parameter(torch.zeros(sizes, dtype=torch.float64))
+        v = numbers(detached(head), "head").astype(np.float64)
+        self.register_buffer("v", torch.from_numpy(v))
+
+    def forward(
+        self, X: Tensor, z: Tensor | None = None, keys: Tensor | None = None, mask: Any = None
+    ) -> Tensor:
+        """f of each input: X (n, T, d), z (n, dq), keys (n, T, d), mask (n, T) True for a token."""
+        if self.W.ndim == 2:
+            if z is None:
+                raise BadTokens("W has queries: give z, or make a prompt with shape=(d,)")
+            q = z @ self.W.T
+        else:
+            q = self.W.expand(len(X), -1)
+        logits = ((X if keys is None else keys) @ q[:, :, None])[:, :, 0]
+        if mask is not None:
+            logits = logits.masked_fill(~mask, -torch.inf)
+        attention = torch.softmax(logits, dim=1)
+        return attention[:, None, :].matmul(X)[:, 0] @ self.v

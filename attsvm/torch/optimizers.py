@@ -1,0 +1,546 @@
+"""The optimizers of the theory as torch optimizers: MirrorDescent, SteepestDescent, NormalizedGD.
+
+A step is taken whole or not at all: sparse and complex gradients and, with check_finite=True,
+gradients with a NaN or an infinity are refused by the name of their parameter, and nothing changes.
+The pure optimizers are in attsvm/training/optimizers/{mirror,ngd,sign,spectral,signum}.py.
+torch.optim.Muon is the approximate spectral one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from attsvm._utils.expected import checked_by, expect, shown
+from attsvm._utils.expected import number as number_of
+from attsvm.errors import Unsupported
+
+Group = dict[str, Any]
+
+
+def precision(x: Tensor) -> torch.dtype:
+    """The precision of a parameter's state: float32, whatever the weights are, or float64."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+class CheckedOptimizer(Optimizer):
+    """An optimizer with checked options, gradients and states; subclasses define `_move`."""
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        with checked_by(Unsupported):
+            super().__init__(params, defaults)
+        for number, group in enumerate(self.param_groups):
+            self._check_group(group, number)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters with its own options, checked as in the constructor."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        try:
+            self._check_group(group, len(self.param_groups) - 1)
+        except Unsupported:
+            self.param_groups.pop()
+            raise
+
+    def _check_group(self, group: Group, number: int) -> None:
+        """Raise Unsupported unless the options and the types of the parameters are valid."""
+        for name in ("lr", "weight_decay"):
+            value = group[name]
+            if not isinstance(value, int | float | Tensor):
+                raise Unsupported(f"{name} is {shown(value)}: it must be a number")
+            if not 0 <= number_of(value) < math.inf:
+                raise Unsupported(f"{name} is {shown(value)}: it must be finite, not negative")
+        if not 0 <= number_of(group["momentum"]) < 1:
+            raise Unsupported(f"momentum is {shown(group['momentum'])}: it must lie in [0, 1)")
+        for place, x in enumerate(group["params"]):
+            if not x.is_floating_point():
+                kind = str(x.dtype).removeprefix("torch.")
+                raise Unsupported(
+                    f"{_name(group, number, place)} is of type {kind}: only real floating-point "
+                    "parameters can be moved"
+                )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient; with a closure, return what it returns."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        ready = [self._gradients(group, number) for number, group in enumerate(self.param_groups)]
+        for group, (params, gradients) in zip(self.param_groups, ready, strict=True):
+            if params:
+                self._move(group, params, gradients)
+        return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state of the same optimizer and shapes, digit by digit in its own precision."""
+        for number, group in enumerate(state_dict["param_groups"]):
+            if lacking := sorted(set(self.defaults) - set(group)):
+                raise Unsupported(
+                    f"group {number} was saved without {lacking[0]}: the state is of another "
+                    "optimizer"
+                )
+        theirs = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
+        mine = chain.from_iterable(group["params"] for group in self.param_groups)
+        pairs = [(x, state_dict["state"].get(k, {})) for k, x in zip(theirs, mine, strict=False)]
+        for x, kept in pairs:
+            for name, value in kept.items():
+                if not isinstance(value, Tensor) or value.shape != x.shape:
+                    raise Unsupported(
+                        f"the saved {name} has shape {tuple(getattr(value, 'shape', ()))}, its "
+                        f"parameter {tuple(x.shape)}: the state is of another model"
+                    )
+        super().load_state_dict(state_dict)
+        for x, kept in pairs:  # torch would round it to the precision of the parameter
+            for name, value in kept.items():
+                self.state[x][name] = value.detach().to(x.device, precision(x)).clone()
+
+    def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The parameters of a group that have a gradient, and the gradients, checked."""
+        shrink = float(group["lr"]) * float(group["weight_decay"])
+        if not 0 <= shrink < 1:  # a schedule may have changed the rate since it was checked
+            raise Unsupported(f"lr × weight_decay is {shrink:g}: it must lie in [0, 1)")
+        params: list[Tensor] = []
+        gradients: list[Tensor] = []
+        for place, x in enumerate(group["params"]):
+            g = x.grad
+            if g is None:
+                continue
+            if g.is_sparse or g.layout != torch.strided:
+                raise Unsupported(
+                    f"the gradient of {_name(group, number, place)} is sparse: make it dense "
+                    "(an embedding with sparse=False) or give it to torch.optim.SparseAdam"
+                )
+            if group["check_finite"] and not _finite(g):
+                raise Unsupported(
+                    f"the gradient of {_name(group, number, place)} is not finite: "
+                    "the step is not taken, and nothing was changed"
+                )
+            params.append(x)
+            gradients.append(g)
+        return params, gradients
+
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+        """Update the parameters of a group in place."""
+        raise NotImplementedError
+
+
+def _finite(g: Tensor) -> bool:
+    """Whether all entries are finite: surely if the norm is, which large entries overflow."""
+    return bool(torch.linalg.vector_norm(g).isfinite()) or bool(torch.isfinite(g).all())
+
+
+def _name(group: Group, number: int, place: int) -> str:
+    """The name of a parameter, or its place and shape where it was given without one."""
+    names = group.get("param_names")
+    if names:
+        return f"parameter {names[place]!r}"
+    shape = tuple(group["params"][place].shape)
+    return f"parameter {place} of group {number}, shape {shape}"
+
+
+def groups(model: nn.Module, *, p: float, rest: float = 2.0, **options: Any) -> list[Group]:
+    """Parameter groups for MirrorDescent: matrices, and biases and gains apart from them.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    p : float
+        The exponent of the matrices.
+    rest : float, default: 2
+        The exponent of biases, gains of normalization layers and scalars.
+    **options
+        Options of the first group, such as lr.
+
+    Returns
+    -------
+    list of dict
+        One or two groups; the parameters keep their names, which messages use.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
+    >>> [(group["p"], len(group["params"])) for group in groups(model, p=1.1)]
+    [(1.1, 1), (2.0, 3)]
+    """
+    weights: list[tuple[str, nn.Parameter]] = []
+    others: list[tuple[str, nn.Parameter]] = []
+    for name, x in expect(model, nn.Module, "model").named_parameters():
+        if x.requires_grad:
+            (weights if x.ndim >= 2 and not _is_gain(name) else others).append((name, x))
+    if not weights and not others:
+        raise Unsupported("the model has no parameter that can be trained")
+    made: list[Group] = [{"params": weights, "p": p, **options}, {"params": others, "p": rest}]
+    return [group for group in made if group["params"]]
+
+
+def _is_gain(name: str) -> bool:
+    """Whether a parameter belongs to a normalization layer, by the names that libraries use."""
+    names = ("norm", "ln_", "layernorm", "rmsnorm", "batchnorm")
+    owner = name.lower().rpartition(".")[0].rpartition(".")[2]
+    return owner.startswith(names) or owner.endswith(names)
+
+
+# A weight is the one that the last step left when it is within so many roundings of it.
+_ROUNDINGS = 4
+
+
+class Left(NamedTuple):
+    """How a step left a parameter: its version then, and the exponent."""
+
+    version: int
+    p: float
+
+
+class MirrorDescent(CheckedOptimizer):
+    """ℓp mirror descent. On attention it leads to the entrywise ℓp max margin.
+
+        u ← s u − η g,    w = sign(u) |u|^(1/(p−1)),    s = (1 − η λ)^(p−1)
+
+    The dual variable u is state: float32 beside weights of float32, bfloat16 and float16, float64
+    beside float64. (An update of w itself would lose |w|^(p−1) at zeros, and nearly everywhere in
+    bfloat16 for p near 1.) p = 2 is plain descent and keeps no u. Weights that are changed from
+    outside get a new u, and so does a whole group when its p is changed. Changes through `.data`
+    are not noticed: call `forget()` after them.
+
+    Parameters
+    ----------
+    params : iterable of parameters, of named parameters or of groups (see `groups`)
+    lr : float, default: 1e-3
+        The step size η in the dual variable.
+    p : float
+        The exponent, above 1, of groups without their own; 2 is SGD.
+    normalized : bool, default: False
+        Divide each gradient by its ℓq norm, q = p/(p − 1).
+    momentum : float, default: 0
+        As in torch.optim.SGD, m ← μ m + g.
+    weight_decay : float, default: 0
+        Decoupled decay λ: w ← (1 − η λ) w with each step.
+    maximize : bool, default: False
+    foreach : bool, optional
+        Update tensors without a compiled loop together; default: on other devices than the CPU.
+    check_finite : bool, default: False
+        Raise Unsupported before the step if a gradient is not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> w = torch.nn.Parameter(torch.tensor([0.25, 1.0]))
+    >>> optimizer = MirrorDescent([w], lr=0.5, p=1.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> w.detach().tolist()  # √w goes down by 0.5, then is squared
+    [0.0, 0.25]
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        *,
+        p: float | None = None,
+        normalized: bool = False,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        check_finite: bool = False,
+    ) -> None:
+        self._left: dict[int, Left] = {}
+        defaults = {
+            "lr": lr,
+            "p": p,
+            "normalized": normalized,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "check_finite": check_finite,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._left = {}
+
+    def forget(self) -> None:
+        """Before the next step, compute u again wherever it does not match the weight."""
+        self._left.clear()
+
+    def _check_group(self, group: Group, number: int) -> None:
+        if group["p"] is None:
+            raise Unsupported(f"group {number} has no exponent: give p, or parameters by groups()")
+        if not 1 < number_of(group["p"]) < math.inf:
+            raise Unsupported(f"p is {shown(group['p'])}: it must be above 1 and finite")
+        super()._check_group(group, number)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state of the same shapes and exponents, the dual variables digit by digit."""
+        mine, theirs = self.param_groups, state_dict["param_groups"]
+        for number, (group, saved) in enumerate(zip(mine, theirs, strict=False)):
+            if "p" in saved and saved["p"] != group["p"]:
+                raise Unsupported(
+                    f"group {number} was saved with p = {saved['p']:g} and has p = "
+                    f"{group['p']:g}: dual variables of one exponent mean nothing for another"
+                )
+        super().load_state_dict(state_dict)
+        self.forget()
+
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+        toward = self._directions(group, params, gradients)
+        p, lr, shrink = _sizes(group)
+        if p == 2:
+            _plain(params, toward, lr, shrink)
+            return
+        others: list[tuple[Tensor, Tensor, Tensor]] = []
+        for x, g in zip(params, toward, strict=True):
+            u = self._dual(x, p)
+            if not _looped(x, u, g, lr=lr, shrink=shrink, p=p):
+                others.append((x, u, g))
+        together = group["foreach"]
+        if together is None:
+            together = any(x.device.type != "cpu" for x in params)
+        for part in [others] if together and others else [[one] for one in others]:
+            _by_operations(*map(list, zip(*part, strict=True)), lr=lr, shrink=shrink, e=1 / (p - 1))
+        self._left |= {id(x): Left(x._version, p) for x in params}
+
+    def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
+        """What is taken off the dual variables, times the step size."""
+        if group["momentum"]:
+            for x, new in zip(params, g, strict=True):
+                state = self.state[x]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = new.detach().to(precision(x), copy=True)
+                else:
+                    state["momentum_buffer"].mul_(group["momentum"]).add_(new)
+            g = [self.state[x]["momentum_buffer"] for x in params]
+        if group["normalized"]:
+            g = [_unit(new, group["p"] / (group["p"] - 1)) for new in g]
+        return g
+
+    def _dual(self, x: Tensor, p: float) -> Tensor:
+        """The dual variable of a parameter, anew where the weight is not what a step left."""
+        state = self.state[x]
+        left = self._left.get(id(x))
+        if "dual" not in state or (left is not None and left.p != p):
+            state["dual"] = _powers([x.detach().to(precision(x))], p - 1)[0]
+        elif left is None or left.version != x._version:
+            u = state["dual"]
+            expected = _left_by(u, x.detach(), p)
+            off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
+            state["dual"] = torch.where(off, _powers([x.detach().to(u.dtype)], p - 1)[0], u)
+        dual: Tensor = state["dual"]
+        return dual
+
+
+def _sizes(group: Group) -> tuple[float, float, float]:
+    """P, the signed step size and the factor of a dual variable."""
+    p, lr = float(group["p"]), float(group["lr"])
+    shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
+    return p, -lr if group["maximize"] else lr, shrink
+
+
+def _left_by(u: Tensor, x: Tensor, p: float) -> Tensor:
+    """The weights that a step to the dual variable u leaves, computed as the step does for x."""
+    w = torch.empty_like(x)
+    if _looped(w, u.clone(), torch.zeros_like(u), lr=0.0, shrink=1.0, p=p):
+        return w
+    return _powers([u], 1 / (p - 1))[0].to(x.dtype)
+
+
+def _looped(x: Tensor, u: Tensor, g: Tensor, *, lr: float, shrink: float, p: float) -> bool:
+    """Take the step by a compiled loop; False if there is none for tensors of this kind."""
+    for tensor in (x, u, g):
+        if tensor.device.type != "cpu" or tensor.dtype != torch.float32:
+            return False
+        if not tensor.is_contiguous():
+            return False
+    from attsvm.torch.fused import step_of
+
+    step_of(p)(_flat(u), _flat(g), _flat(x), lr, shrink)
+    torch.autograd.graph.increment_version(x)
+    return True
+
+
+def _flat(x: Tensor) -> Any:
+    """The tensor's memory as a flat array."""
+    return x.detach().numpy().reshape(-1)
+
+
+def _powers(tensors: list[Tensor], exponent: float) -> list[Tensor]:
+    """sign(x)|x|^exponent of every tensor."""
+    out = list(torch._foreach_abs(tensors))
+    torch._foreach_pow_(out, exponent)
+    torch._foreach_mul_(out, torch._foreach_sign(tensors))
+    return out
+
+
+def _plain(params: list[Tensor], toward: list[Tensor], lr: float, kept: float) -> None:
+    """w ← kept·w − lr·g for all tensors at once."""
+    if kept != 1:
+        torch._foreach_mul_(params, kept)
+    same = [g if g.dtype == x.dtype else g.to(x.dtype) for x, g in zip(params, toward, strict=True)]
+    torch._foreach_add_(params, same, alpha=-lr)
+
+
+def _by_operations(
+    params: list[Tensor],
+    duals: list[Tensor],
+    toward: list[Tensor],
+    *,
+    lr: float,
+    shrink: float,
+    e: float,
+) -> None:
+    """The step by torch's own operations, on any device and of any precision."""
+    wide = [g.to(u.dtype) for u, g in zip(duals, toward, strict=True)]
+    if shrink != 1:
+        torch._foreach_mul_(duals, shrink)
+    torch._foreach_add_(duals, wide, alpha=-lr)
+    torch._foreach_copy_(params, _powers(duals, e))
+
+
+class SteepestDescent(CheckedOptimizer):
+    """Normalized steepest descent. On attention its conjectured limit is the max margin in `norm`.
+
+        w ← (1 − η λ) w − η D(g),    D(g) = argmax ⟨g, D⟩ over ‖D‖ ≤ 1
+
+    D is g/‖g‖ for frobenius, sign(g) for max, U Vᵀ of g = U Σ Vᵀ for spectral, and
+    sign(g)|g|^(q−1)/‖g‖_q^(q−1) with q = p/(p − 1) for ℓp.
+
+    Parameters
+    ----------
+    params : iterable of parameters, of named parameters or of groups
+    lr : float, default: 1e-3
+        The length η of a step.
+    norm : str, default: "frobenius"
+        frobenius, max, spectral or l1.5 and the like; groups may have their own. Under spectral,
+        vectors move by g/‖g‖.
+    momentum : float, default: 0
+        The direction is that of the average m ← β m + (1 − β) g.
+    weight_decay : float, default: 0
+        Decoupled decay λ.
+    maximize : bool, default: False
+    check_finite : bool, default: False
+        Raise Unsupported before the step if a gradient is not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> w = torch.nn.Parameter(torch.zeros(2, 2))
+    >>> optimizer = SteepestDescent([w], lr=0.25, norm="max")
+    >>> (3 * w[0, 0] - w[1, 1]).backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [[-0.25, 0.0], [0.0, 0.25]]
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        *,
+        norm: str = "frobenius",
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+        check_finite: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "norm": norm,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "check_finite": check_finite,
+        }
+        super().__init__(params, defaults)
+
+    def _check_group(self, group: Group, number: int) -> None:
+        direction_of(group["norm"])
+        super()._check_group(group, number)
+
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+        toward = direction_of(group["norm"])
+        lr, beta = float(group["lr"]), float(group["momentum"])
+        kept = 1 - lr * float(group["weight_decay"])
+        for x, g in zip(params, gradients, strict=True):
+            if beta:
+                state = self.state[x]
+                if "average" not in state:
+                    state["average"] = torch.zeros_like(g, dtype=precision(x))
+                g = state["average"].mul_(beta).add_(g, alpha=1 - beta)
+            D = toward(g)
+            x.mul_(kept).add_(D.to(x.dtype), alpha=lr if group["maximize"] else -lr)
+
+
+class NormalizedGD(SteepestDescent):
+    """Normalized gradient descent, w ← w − η g/‖g‖, each parameter by its own norm.
+
+    >>> import torch
+    >>> w = torch.nn.Parameter(torch.zeros(2))
+    >>> optimizer = NormalizedGD([w], lr=0.5)
+    >>> (3 * w[0] + 4 * w[1]).backward()
+    >>> optimizer.step()
+    >>> [round(x, 4) for x in w.tolist()]
+    [-0.3, -0.4]
+    """
+
+    def __init__(self, params: Any, lr: float = 1e-3, **options: Any) -> None:
+        if options.pop("norm", "frobenius") != "frobenius":
+            raise Unsupported("NormalizedGD has norm='frobenius': for others use SteepestDescent")
+        super().__init__(params, lr, norm="frobenius", **options)
+
+
+def direction_of(norm: str) -> Callable[[Tensor], Tensor]:
+    """The function D(g) = argmax ⟨g, D⟩ over ‖D‖ ≤ 1 of a norm."""
+    known = {"frobenius": _unit, "max": torch.sign, "spectral": _spectral}
+    if isinstance(norm, str) and norm in known:
+        return known[norm]
+    found = re.fullmatch(r"l(\d+(\.\d+)?)", norm) if isinstance(norm, str) else None
+    if found and float(found[1]) > 1:
+        p = float(found[1])
+        return lambda g: _steepest(g, p)
+    raise Unsupported(
+        f"norm is {shown(norm)}: frobenius, max, spectral, or l1.5 and the like, above 1"
+    )
+
+
+def _scaled(g: Tensor) -> Tensor:
+    """g over its largest entry, so that no square leaves the range of floats; zero when g is."""
+    wide = g.to(precision(g))
+    top = wide.abs().max() if wide.numel() else wide.sum()
+    return wide / torch.where(top > 0, top, torch.ones_like(top))
+
+
+def _unit(g: Tensor, q: float = 2.0) -> Tensor:
+    """g over its ℓq norm; zero when g is."""
+    unit = _scaled(g)
+    size = torch.linalg.vector_norm(unit, ord=q)
+    return unit / torch.where(size > 0, size, torch.ones_like(size))
+
+
+def _steepest(g: Tensor, p: float) -> Tensor:
+    """sign(g)|g|^(q−1)/‖g‖_q^(q−1)."""
+    q = p / (p - 1)
+    unit = _unit(g, q)
+    return torch.sign(unit) * unit.abs() ** (q - 1)
+
+
+def _spectral(g: Tensor) -> Tensor:
+    """U Vᵀ over the singular values above the rounding of the largest."""
+    if g.ndim < 2 or not g.numel():
+        return _unit(g)
+    wide = _scaled(g.reshape(len(g), -1))
+    U, s, Vh = torch.linalg.svd(wide, full_matrices=False)
+    live = s > s.max() * 4 * torch.finfo(wide.dtype).eps * sum(wide.shape)
+    return ((U * live) @ Vh).reshape(g.shape)
