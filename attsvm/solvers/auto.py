@@ -12,7 +12,7 @@ from attsvm.certificate import certify
 from attsvm.errors import TooLarge, Unsupported
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
-from attsvm.norms.matrix import Nuclear, Spectral
+from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.problem.problem import Problem
 from attsvm.solvers import general, linear_program, splitting
 from attsvm.solvers.cone.interior_point import NUCLEAR, SPECTRAL, interior_point
@@ -30,8 +30,8 @@ HOPELESS = 5_000
 # Norms do not import solvers, so the methods of the listed ones are named here, by class; a norm
 # from outside brings its own in `inner` and `soft`.
 METHODS: dict[type[Norm], Callable[[Any], Method]] = {
-    Nuclear: lambda _: _cone(NUCLEAR),
-    Spectral: lambda _: _cone(SPECTRAL),
+    NuclearNorm: lambda _: _cone(NUCLEAR),
+    SpectralNorm: lambda _: _cone(SPECTRAL),
     L1Norm: lambda _: linear_program.L1,
     MaxNorm: lambda _: linear_program.MAX,
     LpNorm: lambda norm: Method(partial(splitting.inner, norm=norm), splitting.inner_soft),

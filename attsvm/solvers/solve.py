@@ -10,18 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from attsvm import solvers
-<<<<<<< HEAD
 from attsvm._utils.expected import expect, number, positive, shown
 from attsvm.certificate import Certificate
 from attsvm.certificate import certify as certify_answer
-from attsvm.certificate.scale import exponent
-from attsvm.certificate.soft import soft_lower
-=======
-from attsvm._utils.expected import positive, shown
-from attsvm.certificate import Certificate, certify
 from attsvm.certificate.bounds import exponent
 from attsvm.certificate.certify import soft_lower
->>>>>>> main
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.norm import check_shape

@@ -21,18 +21,8 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.certify import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.norms import Norm, norm_of
-<<<<<<< HEAD
-from attsvm.problem.problem import Problem
-from attsvm.problem.rows import StackRows
-from attsvm.problem.stack import Stack
-from attsvm.solvers.frobenius.active_set import DONE, SMALL, sharpen, solve_stacked
-=======
 from attsvm.problem.problem import Problem, Stack, StackRows
-from attsvm.solvers.frobenius.dual_active_set import DONE
-from attsvm.solvers.frobenius.sharpening import sharpen
-from attsvm.solvers.frobenius.small import SMALL
-from attsvm.solvers.frobenius.stacked import solve_rows
->>>>>>> main
+from attsvm.solvers.frobenius.active_set import DONE, SMALL, sharpen, solve_stacked
 from attsvm.solvers.solve import Chosen, solve
 from attsvm.solvers.solver import RowArrays
 

@@ -16,14 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-<<<<<<< HEAD:attsvm/solvers/working_set.py
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import require
-from attsvm.certificate.soft import soft_lower, soft_upper
-=======
-from attsvm._utils.arrays import Floats, Ints
 from attsvm.certificate.certify import soft_lower, soft_upper
->>>>>>> main:attsvm/solvers/working_set/soft_margin.py
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm
 from attsvm.problem.problem import Problem

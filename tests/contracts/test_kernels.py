@@ -7,16 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm.certificate.bounds import margin_error, measure, worst_margin
-<<<<<<< HEAD
-from attsvm.problem.rows import StackRows
+from attsvm.problem.problem import StackRows
 from attsvm.solvers.frobenius import active_set, enumeration
 from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION, gram, solve_small
-=======
-from attsvm.problem.problem import StackRows
-from attsvm.solvers.frobenius import dual_active_set as active_set
-from attsvm.solvers.frobenius import enumeration, inverse
-from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
->>>>>>> main
 from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
 from attsvm.solvers.solve_many import solve_all
 from attsvm.solvers.solver import RowArrays

@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
-<<<<<<< HEAD
-from attsvm.norms.norm import law_inputs
+from attsvm.norms.norm import check_inputs
 from attsvm.solvers import splitting as iteration
 from attsvm.solvers.splitting import SquaredProx
-=======
-from attsvm.norms.norm import check_inputs
-from attsvm.solvers.splitting_parts.squared import Squared
->>>>>>> main
 from benchmarks.instances import planted_20
 from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ORACLE, ROUNDING
 
@@ -131,13 +126,8 @@ def test_soft_margins_are_those_of_the_norms_own_method(norm, C):
 @pytest.mark.parametrize("norm", EVERY)
 def test_the_square_of_a_norm_has_the_map_of_its_duality(norm):
     geometry = norm_of(norm)
-<<<<<<< HEAD
     squared = SquaredProx(geometry, geometry.prox)
-    for V in law_inputs((3, 4), 2):
-=======
-    squared = Squared(geometry, geometry.prox)
     for V in check_inputs((3, 4), 2):
->>>>>>> main
         for step in (0.01, 1.0, 50.0):
             X = squared(V, step)
             G = (V - X) / step  # a subgradient of ½‖X‖²: of dual norm ‖X‖, aligned with X

@@ -22,7 +22,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.norms import Norm
-from attsvm.norms.matrix import Nuclear, Spectral
+from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.solvers.unit_rows import BestPair, UnitRows, schur_solver, settle, weighted_gram
 
 MOST_STEPS = 60
@@ -41,7 +41,7 @@ LIFT = 0.2
 # Numbers in rows × unknowns from which the Schur matrix is formed query by query (spectral).
 MANY = 200_000
 
-NUCLEAR_NORM, SPECTRAL_NORM = Nuclear(), Spectral()
+NUCLEAR_NORM, SPECTRAL_NORM = NuclearNorm(), SpectralNorm()
 
 
 @dataclass(frozen=True)

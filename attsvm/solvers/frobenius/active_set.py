@@ -34,8 +34,7 @@ from attsvm._utils.arrays import Bool, Bools, Floats, Int, Ints
 from attsvm._utils.compiled import DOT_ENTRY, INNER, njit
 from attsvm.certificate.bounds import combine
 from attsvm.norms import Norm
-from attsvm.problem.problem import Problem
-from attsvm.problem.rows import StackArrays, StackRows
+from attsvm.problem.problem import Problem, StackArrays, StackRows
 from attsvm.solvers.frobenius.newton import by_newton_steps
 from attsvm.solvers.solver import Answer, RowArrays
 

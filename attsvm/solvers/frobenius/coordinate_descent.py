@@ -25,13 +25,8 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import njit
-<<<<<<< HEAD:attsvm/solvers/frobenius/coordinate_descent.py
 from attsvm._utils.lazy import lazy
-from attsvm.problem.problem import Problem
-from attsvm.problem.rows import pairwise
-=======
-from attsvm.problem.problem import pairwise
->>>>>>> main:attsvm/solvers/frobenius/coordinate.py
+from attsvm.problem.problem import Problem, pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
 REFRESH = 20  # epochs between two visits of every row; rows far from tight wait in between
