@@ -25,11 +25,15 @@ REGISTRIES = {
 }
 
 
-# The functions users call, beside the plug-ins they call, and base classes of other names.
+# The functions users call, beside the plug-ins they call, base classes of other names, and parts.
 OTHERS = {
     "norms": {"rational"},
     "datasets": {"labelled"},
-    "solvers": {"solve", "given", "solve_many", "solve_sets"},
+    "solvers": {
+        *("solve", "solve_many", "solve_sets"),
+        # What several solvers share.
+        *("unit_rows", "working_set", "linear_program", "lp_interior_point"),
+    },
     "experiments.executors": {"run_tasks", "engine"},
 }
 
