@@ -14,7 +14,7 @@ from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.problem.problem import Problem
-from attsvm.solvers import general, linear_program, splitting
+from attsvm.solvers import general, linear_program, power, splitting
 from attsvm.solvers.cone.interior_point import NUCLEAR, SPECTRAL, interior_point
 from attsvm.solvers.cone.soft import soft_interior_point
 from attsvm.solvers.frobenius.active_set import solve_frobenius
@@ -34,7 +34,7 @@ METHODS: dict[type[Norm], Callable[[Any], Method]] = {
     SpectralNorm: lambda _: _cone(SPECTRAL),
     L1Norm: lambda _: linear_program.L1,
     MaxNorm: lambda _: linear_program.MAX,
-    LpNorm: lambda norm: Method(partial(splitting.inner, norm=norm), splitting.inner_soft),
+    LpNorm: lambda norm: Method(partial(power.inner, p=norm.p), splitting.inner_soft),
 }
 
 
@@ -65,8 +65,8 @@ def by_own_method(problem: Problem, norm: Norm, *, tol: float, budget: float = n
 def solve_auto(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer of the method that fits the norm, the size and the tolerance.
 
-    Splitting is for many rows, where the tolerance allows it, and for hard margins in ℓp. What it
-    cannot bring to the tolerance goes on to the norm's own method where that fits into memory.
+    Splitting is for many rows, where the tolerance allows it. What it cannot bring to the tolerance
+    goes on to the norm's own method where that fits into memory.
     """
     if norm.euclidean:
         return solve_frobenius(problem, norm, tol=tol, budget=budget)
@@ -75,7 +75,7 @@ def solve_auto(problem: Problem, norm: Norm, *, tol: float, budget: float = np.i
         return own(problem, norm, tol=tol, budget=budget)
     few = problem.m <= HOPELESS
     first = problem.m <= MANY or tol < norm.prox_reach or problem.ties > 0
-    if few and first and not (type(norm) is LpNorm and np.isinf(budget)):
+    if few and first:
         try:
             return own(problem, norm, tol=tol, budget=budget)
         except TooLarge:

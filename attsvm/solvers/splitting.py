@@ -22,7 +22,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats
+from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
 from attsvm._utils.progress import Tell, share_of_gap, telling
 from attsvm.certificate import certify
@@ -41,7 +41,7 @@ from attsvm.solvers.frobenius.newton import by_newton_steps, in_span
 from attsvm.solvers.general import CuttingPlanes
 from attsvm.solvers.lp_interior_point import Handover, close_gap, has_pairs
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.unit_rows import BestPair, QueryGroups, SoftRows, UnitRows, settle
+from attsvm.solvers.unit_rows import BestPair, QueryGroups, SoftRows
 from attsvm.solvers.working_set import contradiction
 
 # Steps at most, between two looks at the bounds, and the first two looks.
@@ -176,57 +176,26 @@ def _turned(answer: Answer, basis: Floats | None) -> Answer:
     return Answer(W, answer.multipliers, answer.tie_multipliers, answer.proof)
 
 
-def inner(
-    D: Floats,
-    Z: Floats,
-    b: Floats,
-    free: Bools,
-    *,
-    norm: Norm,
-    tol: float,
-    W0: Floats,
-    lam0: Floats,
-) -> tuple[Floats, Floats]:
-    """The best (W, λ) found on unit rows, from the Frobenius optimum of norm 1 and its λ."""
-    rows = UnitRows(D, Z, b, free)
-
-    def judge(best: BestPair, W: Floats, lam: Floats) -> BestPair:
-        return best.judged(W=W, lam=lam).judged(W=settle(rows, W))
-
-    best = judge(BestPair(rows, norm, W0, lam0), W0, lam0)
-    best = _finished(best, judge, cast(Prox, norm.prox), tol)
-    return best.W, best.lam
-
-
 def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
-    """The same for a soft margin."""
-    prox = SquaredProx(soft.norm, cast(Prox, soft.norm.prox))
-    best = _finished(soft.best(W0, lam0), soft.judged, prox, tol)
-    return best.W, best.lam
+    """The best (W, λ) found for a soft margin on unit rows, from the Frobenius pair.
 
-
-def _finished(
-    best: BestPair,
-    judge: Callable[[BestPair, Floats, Floats], BestPair],
-    prox: Prox,
-    tol: float,
-) -> BestPair:
-    """`best` after splitting on its unit rows, and a quasi-Newton method where that has stalled."""
-    unit = cast(UnitRows, best.rows)
+    Where splitting stalls, a quasi-Newton method goes on, and then cutting planes.
+    """
+    unit, best = soft.rows, soft.best(W0, lam0)
     groups, index = QueryGroups.of(unit.Z), np.arange(len(unit.b))
     query = groups.query[groups.back]
     rows = sort_rows(unit.D, groups.queries, index, index * 0 - 1, query, unit.b, free=unit.free)
-    if best.cap is not None:
-        rows = replace(rows, ceil=best.cap[rows.order])
+    rows = replace(rows, ceil=soft.cap[rows.order])
     if best.lam.any():
-        W, lam = alternate(rows, best.norm, prox, best.lam[rows.order], tol=0.5 * tol)
-        best = judge(best, W, rows.unsorted(lam))
+        prox = SquaredProx(soft.norm, cast(Prox, soft.norm.prox))
+        W, lam = alternate(rows, soft.norm, prox, best.lam[rows.order], tol=0.5 * tol)
+        best = soft.judged(best, W, rows.unsorted(lam))
     if best.gap > tol and len(unit.b) * best.W.size <= FEW:
-        cuts = CuttingPlanes(unit, best.norm, best.W, best.cap)
-        best = cuts.descend(best, judge, tol)
+        cuts = CuttingPlanes(unit, soft.norm, best.W, soft.cap)
+        best = cuts.descend(best, soft.judged, tol)
         if best.W.size <= THIN or len(unit.b) * best.W.size <= SMALL:
-            best = cuts.close(best, judge, tol)
-    return best
+            best = cuts.close(best, soft.judged, tol)
+    return best.W, best.lam
 
 
 def alternate(

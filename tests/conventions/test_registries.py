@@ -32,7 +32,7 @@ OTHERS = {
     "solvers": {
         *("solve", "solve_many", "solve_sets"),
         # What several solvers share.
-        *("unit_rows", "working_set", "linear_program", "lp_interior_point"),
+        *("unit_rows", "working_set", "linear_program", "lp_interior_point", "power"),
     },
     "experiments.executors": {"run_tasks", "engine"},
 }
