@@ -32,7 +32,7 @@ import scipy
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.progress import Tell, share_of_gap
+from attsvm._utils.progress import Progress, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, MaxNorm
 from attsvm.solvers.frobenius.coordinate_descent import Segments
@@ -221,7 +221,7 @@ def close_gap(
     *,
     tol: float,
     enough: Enough | None = None,
-    told: Tell | None = None,
+    told: Progress | None = None,
 ) -> tuple[Floats, Floats, float]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, and their gap; no worse than given.
 

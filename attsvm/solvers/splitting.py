@@ -24,7 +24,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
-from attsvm._utils.progress import Tell, share_of_gap, telling
+from attsvm._utils.progress import Progress, bar, share_of_gap
 from attsvm.certificate import certify
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
@@ -126,7 +126,7 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     judge = None if problem.scalable else enough
     lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
     prox = norm.prox if np.isinf(budget) else SquaredProx(norm, norm.prox)
-    with telling(f"{problem.m:,} rows in norm {norm.name}") as told:
+    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True) as told:
         if np.isinf(budget) and has_pairs(norm):
             W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, told=told)
         else:
@@ -141,7 +141,7 @@ def _closed(
     *,
     tol: float,
     enough: Enough | None,
-    told: Tell | None,
+    told: Progress | None,
 ) -> tuple[Floats, Floats]:
     """W and λ of a norm that is a linear program: its interior point ends what splitting began."""
     shares = [0.0]
@@ -207,7 +207,7 @@ def alternate(
     tol: float,
     enough: Enough | None = None,
     leave: Leave | None = None,
-    told: Tell | None = None,
+    told: Progress | None = None,
 ) -> tuple[Floats, Floats]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, from Frobenius multipliers λ.
 

@@ -27,6 +27,7 @@ REGISTRIES = {
 
 # The functions users call, beside the plug-ins they call, base classes of other names, and parts.
 OTHERS = {
+    "training.optimizers": {"steps"},
     "norms": {"rational"},
     "datasets": {"labelled"},
     "solvers": {

@@ -18,7 +18,7 @@ import scipy
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.progress import Tell, share_of_gap, telling
+from attsvm._utils.progress import Progress, bar, share_of_gap
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.coordinate_descent import (
@@ -114,12 +114,14 @@ def solve_large(rows: Segments, *, tol: float, memory: float = MEMORY) -> tuple[
         found = FrobeniusBest(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        with telling(f"{len(lam):,} rows") as told:
+        with bar(f"{len(lam):,} rows", late=True) as told:
             found = _run(rows, lam, tol, int(sqrt(memory / 16.0)), told)
     return found.W, rows.unsorted(found.lam)
 
 
-def _run(rows: Segments, lam: Floats, tol: float, most: int, told: Tell | None) -> FrobeniusBest:
+def _run(
+    rows: Segments, lam: Floats, tol: float, most: int, told: Progress | None
+) -> FrobeniusBest:
     """Coordinate descent, then Newton when its working set fits (`most` rows) and it pays."""
     W = rows.adjoint(lam)
     found = FrobeniusBest(W=W, lam=lam.copy())
