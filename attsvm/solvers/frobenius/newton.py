@@ -111,7 +111,8 @@ def solve_large(rows: Segments, *, tol: float, memory: float = MEMORY) -> tuple[
         # A row without features but with a right-hand side proves alone that no W exists.
         k = int(np.argmax(proof))
         lam[k] = np.sign(rows.b[k])
-        found = FrobeniusBest(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
+        shape = rows.keys.shape[1], rows.queries.shape[1]
+        found = FrobeniusBest(W=np.zeros(shape), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
         with bar(f"{len(lam):,} rows", late=True) as told:
