@@ -37,10 +37,10 @@ from attsvm.theory.convergence.frame import (
     verify_active,
 )
 from attsvm.theory.convergence.level import measure_level
-from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepBound
+from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepSizes
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
 from attsvm.theory.convergence.rows import Rows, rows_of
-from attsvm.theory.convergence.tube import StepBound, drift_of, float_steps
+from attsvm.theory.convergence.tube import StepSizes, drift_of, float_steps
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import Optimizer, is_listed
 
@@ -184,10 +184,10 @@ class Prover:
         blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
         return self._made(W, alpha, at, Finding(blocked=blocked))
 
-    def steps(self, rows: Rows, errors: float = 0.0) -> StepBound:
+    def steps(self, rows: Rows, errors: float = 0.0) -> StepSizes:
         """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
-        return StepBound(size, self.plain, errors)
+        return StepSizes(size, self.plain, errors)
 
     def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
         frame = at.frame
@@ -206,13 +206,13 @@ class Prover:
         # The same with the rounding errors of many steps, where the inequality still holds.
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (float(np.linalg.norm(W)) + COVERED * float(found.h[j]) / 2)
-        covered = StepBound(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
+        covered = StepSizes(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
         again = tube.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
             total = covered.errors
-        done = StepBound(steps.size, steps.plain, total)
+        done = StepSizes(steps.size, steps.plain, total)
         constants = tube.claims(frame, here, done, found, j)
         count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
         longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
@@ -238,7 +238,7 @@ class Prover:
         unit = frame.rows.unit ** (2 if self.plain else 1)
         for _ in range(8):
             tried = low * np.geomspace(1.0, factor, 42)
-            steps = StepBound(tried / unit, self.plain, errors)
+            steps = StepSizes(tried / unit, self.plain, errors)
             fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
             low = float(tried[last])
@@ -479,9 +479,9 @@ class PowerProver(Prover):
         inside = None if axis is not None else Blocked(certificate.message)
         return Geometry(rows, axis, inside, certificate.W)
 
-    def power_steps(self, rows: Rows, lr: float) -> PowerStepBound:
+    def power_steps(self, rows: Rows, lr: float) -> PowerStepSizes:
         """The steps of size lr."""
-        return PowerStepBound(lr, self.plain, rows.unit)
+        return PowerStepSizes(lr, self.plain, rows.unit)
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:

@@ -30,7 +30,7 @@ _GROW = 1 + 2.0**-48
 
 
 @dataclass(frozen=True, eq=False)
-class StepBound:
+class StepSizes:
     """The steps that are to be covered: each of length at most h (`plain` False), or η times the
     gradient (`plain` True), one size or one for each radius; and the sum of all rounding errors, at
     most `errors`, in W."""
@@ -63,7 +63,7 @@ class TubeConstants:
 
 
 def measure(
-    frame: TubeFrame, here: Position, steps: StepBound, D: Floats, mode: str
+    frame: TubeFrame, here: Position, steps: StepSizes, D: Floats, mode: str
 ) -> TubeConstants:
     """The constants of every radius D (g,) in mode "A" (wide) or "B" (long steps)."""
     rows, active = frame.rows, frame.active
@@ -136,7 +136,7 @@ def measure(
 
 
 def widest(
-    frame: TubeFrame, here: Position, steps: StepBound, D: Floats
+    frame: TubeFrame, here: Position, steps: StepSizes, D: Floats
 ) -> tuple[TubeConstants, int] | None:
     """The radius whose inequality holds by most, in mode A if one fits, else in mode B."""
     for mode in "AB":
@@ -149,7 +149,7 @@ def widest(
 
 
 def claims(
-    frame: TubeFrame, here: Position, steps: StepBound, found: TubeConstants, j: int
+    frame: TubeFrame, here: Position, steps: StepSizes, found: TubeConstants, j: int
 ) -> dict[str, float]:
     """The constants of radius j by name, in the units of the data, each on its safe side.
 
