@@ -250,6 +250,6 @@ def proof_of_convergence(
         )
     if given:
         raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
-    from attsvm.theory.convergence import prove as front
+    from attsvm.theory.convergence import prover
 
-    return front.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, loss=loss)
+    return prover.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, loss=loss)

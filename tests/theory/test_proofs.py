@@ -7,7 +7,7 @@ import attsvm
 from attsvm import Tokens, train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.theory.convergence.prove import proof_of_run, proved_since, until_proved
+from attsvm.theory.convergence.prover import proof_of_run, proved_since, until_proved
 from attsvm.training.models import MODELS
 
 ARRAYS = [sphere_arrays(4, 5, 6, seed=seed) for seed in range(4)]

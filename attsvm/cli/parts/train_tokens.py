@@ -27,7 +27,7 @@ from attsvm.cli.parts.inputs import (
 )
 from attsvm.cli.parts.options import leave, print_json
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.theory.convergence.prove import Since, proved_since, until_proved
+from attsvm.theory.convergence.prover import Since, proved_since, until_proved
 from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.heads import Head, head_of

@@ -30,8 +30,14 @@ from attsvm.next_token.training.task import Lesson, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
-from attsvm.theory.convergence.prove import covered_step
-from attsvm.theory.convergence.prover import Finding, Geometry, PowerProver, Prover, covered_steps
+from attsvm.theory.convergence.prover import (
+    Finding,
+    Geometry,
+    PowerProver,
+    Prover,
+    covered_step,
+    covered_steps,
+)
 from attsvm.theory.convergence.rows import Rows, Singles, merge_rows, shift_of
 from attsvm.theory.convergence.verify import Recheck, recheck
 from attsvm.training.losses import loss_of

@@ -19,13 +19,19 @@ from attsvm._utils.summary import Summary
 from attsvm.errors import AttsvmError
 from attsvm.theory.convergence import cone, power_cone, tube
 from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.frame import NotVerified, TubeFrame, locate, verify_active
 from attsvm.theory.convergence.level import measure_level
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
 from attsvm.theory.convergence.prover import PowerProver, Prover, prover_for, whole_log2
 from attsvm.theory.convergence.rows import Rows, TokenPull
-from attsvm.theory.convergence.tube import StepSizes, float_steps
+from attsvm.theory.convergence.tube import (
+    NotVerified,
+    StepSizes,
+    TubeFrame,
+    float_steps,
+    locate,
+    verify_active,
+)
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import optimizer_of
 

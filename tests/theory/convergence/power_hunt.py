@@ -14,7 +14,7 @@ from collections import Counter
 import numpy as np
 
 import attsvm
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 
 POWERS = (1.1, 1.3, 1.5, 1.7, 1.9, 2.1, 2.5, 3, 4, 6)
 LOSSES = ("logistic", "exponential", "linear")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, train
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 from attsvm.theory.convergence.tube import drift_of
 from tests.theory.convergence.cases import LOSSES, instance, run, unit
 from tests.theory.convergence.hunt import tried
