@@ -8,22 +8,16 @@ import pytest
 from scipy.optimize import linprog, nnls
 
 import attsvm
-from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.training.optimizers import optimizer_of
+from tests.zoo import example
 
 OPTIMIZERS = ["ngd", "gd", "sign", "spectral", "adam", "nmirror:1.5"]
 
 
-def instance(name="sphere"):
-    a = EXAMPLES[name]()
-    keys = a.get("keys")
-    return attsvm.Tokens(a["X"], keys=keys, queries=a.get("z"), labels=a["y"]), a["v"]
-
-
 @pytest.fixture(scope="module")
 def six():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     return tokens, v, attsvm.compare(tokens, optimizers=OPTIMIZERS, head=v, steps=400)
 
 
@@ -107,7 +101,7 @@ def test_shares_are_those_of_plain_optimization(six):
 
 
 def test_every_combination_in_order():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     both = attsvm.compare(
         tokens, optimizers=["ngd", "sign"], lrs=[0.1, 0.01], models=["prompt", "joint-prompt"],
             head=v,
@@ -124,7 +118,7 @@ def test_every_combination_in_order():
 
 
 def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd", "mirror:1.5"], head=v, steps=20, decay=0.1)
     ((optimizer, said),) = [(run.optimizer, run.refused) for run in both.refused]
     assert optimizer == "mirror:1.5"
@@ -138,7 +132,7 @@ def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
 
 
 def test_a_model_that_does_not_fit_the_tokens_is_named():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd"], models=["prompt", "weight"], head=v, steps=20)
     assert [run.model for run in both.refused] == ["prompt"]
     assert "use a weight model" in both.refused[0].refused
@@ -170,26 +164,26 @@ def test_when_none_can_be_trained_the_reason_is_raised():
     ],
 )
 def test_bad_input_is_one_sentence(given, said):
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     with pytest.raises(Unsupported, match=said):
         attsvm.compare(tokens, **{"optimizers": ["ngd"], "models": ["prompt"], "head": v} | given)
 
 
 def test_sentences_and_stacks_are_refused():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     with pytest.raises(BadTokens, match="takes Tokens"):
         attsvm.compare([tokens, tokens], optimizers=["ngd"], models=["prompt"], head=v)
 
 
 def test_objects_go_where_names_go():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     own = optimizer_of("sign")
     both = attsvm.compare(tokens, optimizers=["ngd", own], models=["prompt"], head=v, steps=10)
     assert [run.optimizer for run in both.runs] == ["ngd", "sign"]
 
 
 def test_progress_rises_to_one():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     seen = []
     attsvm.compare(
         tokens,
@@ -231,7 +225,7 @@ def test_a_saved_comparison_is_a_folder_in_one_move(six, tmp_path, monkeypatch):
 
 
 def test_zero_steps_and_divergence_are_told():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd", "gd"], lrs=[0.1], head=v, steps=0)
     assert np.isnan(both.columns()["correlation"]).all()
     assert len(repr(both).split("\n")) <= 24
