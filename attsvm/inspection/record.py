@@ -13,7 +13,7 @@ import numpy as np
 
 from attsvm._utils.blas import one_thread
 from attsvm._utils.memory import require
-from attsvm._utils.progress import Tell
+from attsvm._utils.progress import Progress
 from attsvm.errors import TooLarge
 from attsvm.inspection.details import head_details
 from attsvm.inspection.guarantee.offered import guarantees
@@ -117,7 +117,7 @@ def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
 
 @one_thread()
 def measured(
-    view: View, plan: Plan | None = None, *, tell: Tell | None = None
+    view: View, plan: Plan | None = None, *, tell: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The record of a head, and what its page shows (`attsvm.inspection.details`).
 
