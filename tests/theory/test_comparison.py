@@ -5,11 +5,12 @@ import os
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog
 
 import attsvm
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.training.optimizers import optimizer_of
+from tests.theory.convergence.reference import Case, max_margin
 from tests.zoo import example
 
 OPTIMIZERS = ["ngd", "gd", "sign", "spectral", "adam", "nmirror:1.5"]
@@ -42,25 +43,6 @@ def test_each_run_is_what_it_would_be_alone(six):
             assert run.proved.step <= 400 and run.proved.proof.proved
 
 
-def rows_of(tokens, selection):
-    """Every (x_kept − x_other) zᵀ as a flat row, by loops over the tokens."""
-    rows = []
-    for i, a in enumerate(selection):
-        for t in range(tokens.T):
-            if t != a:
-                rows.append(np.outer(tokens.X[i, a] - tokens.X[i, t], tokens.queries[i]).ravel())
-    return np.array(rows)
-
-
-def least_frobenius(A):
-    """min ‖w‖₂ with A w ≥ 1: least distance programming by non-negative least squares."""
-    E = np.vstack([A.T, np.ones(len(A))])
-    f = np.append(np.zeros(A.shape[1]), 1.0)
-    u, _ = nnls(E, f)
-    r = E @ u - f
-    return float(np.linalg.norm(-r[:-1] / r[-1]))
-
-
 def least_largest(A):
     """min max|w| with A w ≥ 1, as a linear program; min Σ|w| likewise below."""
     m, d = A.shape
@@ -78,14 +60,14 @@ def least_sum(A):
 
 
 def test_shares_are_those_of_plain_optimization(six):
-    """Another way to every number: rows by loops, least norms by nnls and linear programs."""
-    tokens, _, both = six
+    """Another way to every number: dense rows, least norms by nnls and linear programs."""
+    tokens, v, both = six
     checked = 0
     for run in both.runs:
-        A = rows_of(tokens, run.outcome.selection)
+        A = Case.of(tokens, v, "logistic").at(run.outcome.selection).a
         W = run.path.weights["W"][:, 0].reshape(len(run.path.steps), -1)
         sizes = {
-            "frobenius": (np.sqrt((W**2).sum(axis=1)), least_frobenius(A)),
+            "frobenius": (np.sqrt((W**2).sum(axis=1)), max_margin(A).N),
             "max": (np.abs(W).max(axis=1), least_largest(A)),
             "l1": (np.abs(W).sum(axis=1), least_sum(A)),
         }
