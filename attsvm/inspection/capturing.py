@@ -16,7 +16,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.by_torch import forward_of
 from attsvm.inspection.model import TrainedModel
 from attsvm.inspection.pieces import Floats32
-from attsvm.inspection.reader import Encoded
+from attsvm.inspection.reader import EncodedTexts
 from attsvm.inspection.transformer import Transformer
 from attsvm.inspection.view import Turns, View
 
@@ -96,7 +96,7 @@ def capture_layers(
 
 
 def _views(
-    body: Transformer, read: Encoded, positions: Ints, wanted: tuple[list[int], list[int]]
+    body: Transformer, read: EncodedTexts, positions: Ints, wanted: tuple[list[int], list[int]]
 ) -> Iterator[View]:
     layers, heads = wanted
     n, T = read.ids.shape
@@ -207,7 +207,7 @@ def check_count(value: Any, name: str) -> None:
         raise BadTokens(f"{name} is {value!r}; it must be a whole number from 0")
 
 
-def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encoded, Ints]:
+def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[EncodedTexts, Ints]:
     """The drawn texts as numbers, and where their queries stand."""
     check_texts(texts)
     for name in ("queries", "seed", "length"):
@@ -253,7 +253,7 @@ def _positions(at: Any, lengths: Ints, rng: np.random.Generator, first: int) -> 
     return places % lengths
 
 
-def _check_memory(body: Transformer, read: Encoded) -> None:
+def _check_memory(body: Transformer, read: EncodedTexts) -> None:
     """Raises TooLarge, with what would fit, unless stream, keys and one batch fit in memory."""
     n, T = read.ids.shape
     held = 8.0 * T * (body.features + 1) + 10.0 * T

@@ -132,7 +132,7 @@ def paired_blocks(view: View, margins: Margins) -> Iterator[tuple[View, Margins]
 def check_numbers(view: View) -> None:
     """Raises BadTokens where a number of the View is not finite, or too large to square."""
     names = ("keys", "queries", "key_factor", "query_factor", "value_factor", "value_shift")
-    where = f"layer {view.layer}, head {view.head}: "
+    where = f"layer {view.layer}, attention head {view.head}: "
     for name in names:
         array: Any = getattr(view, name)
         if array.any():
@@ -150,7 +150,7 @@ def choosing(view: View) -> View:
     rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
     if not len(rows):
         raise BadTokens(
-            f"layer {view.layer}, head {view.head}: no query has two keys, so that none chooses; "
-            "give longer texts"
+            f"layer {view.layer}, attention head {view.head}: no query has two keys, so that "
+            "none chooses; give longer texts"
         )
     return view if len(rows) == len(view.queries) else view.subset(rows)

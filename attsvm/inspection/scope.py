@@ -9,7 +9,7 @@ from typing import NamedTuple
 from attsvm.inspection.capturing import Draw, capture_layers, check_count, check_texts
 from attsvm.inspection.model import TrainedModel
 from attsvm.inspection.passages import sample_texts
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.view import View
 
 
@@ -56,7 +56,7 @@ def unlike_texts(
 
 
 def scope_views(
-    model: TrainedModel, passages: Passages, scope: Scope, plan: Plan
+    model: TrainedModel, passages: Passages, scope: Scope, plan: InspectionConfig
 ) -> Iterator[View]:
     """The Views of the heads in scope, layer by layer, one query from each text.
 
@@ -68,7 +68,7 @@ def scope_views(
     return map(_unlike, views) if model.transformer.causal else views
 
 
-def drawn_count(passages: Passages, plan: Plan) -> int:
+def drawn_count(passages: Passages, plan: InspectionConfig) -> int:
     """How many queries are drawn: one from each text, at most what the plan asks for."""
     return min(plan.queries, len(passages.texts))
 

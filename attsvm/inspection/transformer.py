@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.inspection.pieces import Floats32, Linear, Mlp, Norm, normed
+from attsvm.inspection.pieces import Floats32, LinearLayer, Mlp, NormLayer, normed
 from attsvm.inspection.view import rotated
 
 
@@ -36,8 +36,8 @@ class Embedding:
     places: Floats32 | None = None
     first: int = 0
     kind: Floats32 | None = None
-    norm: Norm | None = None
-    widen: Linear | None = None
+    norm: NormLayer | None = None
+    widen: LinearLayer | None = None
 
     def __call__(self, ids: Ints) -> Floats32:
         """The stream (B, T, d) that enters the first layer; ids (B, T)."""
@@ -57,16 +57,16 @@ class Layer:
     query (H h, d), key and value (G h, d), out (d, H h). scale: what logits are multiplied by.
     """
 
-    query: Linear
-    key: Linear
-    value: Linear
-    out: Linear
+    query: LinearLayer
+    key: LinearLayer
+    value: LinearLayer
+    out: LinearLayer
     scale: float
     mlp: Mlp
-    before: Norm | None = None
-    after: Norm | None = None
-    mlp_before: Norm | None = None
-    mlp_after: Norm | None = None
+    before: NormLayer | None = None
+    after: NormLayer | None = None
+    mlp_before: NormLayer | None = None
+    mlp_after: NormLayer | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ class View(Result):
     >>> view.attention().round(3), view.chosen()
     (array([[0.119, 0.881, 0.   ]]), array([1]))
     >>> view
-    View(layer 0, head 0: 1 queries over 3 keys of 2 features)
+    View(layer 0, attention head 0: 1 queries over 3 keys of 2 features)
       width      2
       bias       no
       positions  learned, or none
@@ -141,8 +141,9 @@ class View(Result):
         """The matrix (d, dq) with logit x_tᵀ W z; raises Unsupported for rotary positions."""
         if self.turns is not None:
             raise Unsupported(
-                f"layer {self.layer}, head {self.head} turns queries and keys by their positions "
-                "(rotary), so that it has one matrix per offset, W_at(offset), and no single W"
+                f"layer {self.layer}, attention head {self.head} turns queries and keys by their "
+                "positions (rotary), so that it has one matrix per offset, W_at(offset), and no "
+                "single W"
             )
         return self.key_factor.T @ self.query_factor
 
@@ -232,7 +233,8 @@ class View(Result):
             "positions": "learned, or none" if self.turns is None else "rotary",
             "queries": " ".join(words),
         }
-        what = f"layer {self.layer}, head {self.head}: {n} queries over {T} keys of {d} features"
+        who = f"layer {self.layer}, attention head {self.head}"
+        what = f"{who}: {n} queries over {T} keys of {d} features"
         return Summary("View", what, facts)
 
 

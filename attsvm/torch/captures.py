@@ -92,7 +92,7 @@ class Captured(Result):
         >>> x = torch.eye(3, 4, dtype=torch.float64)[None]
         >>> model = torch.nn.MultiheadAttention(4, 2, batch_first=True).double()
         >>> capture(model, (x, x, x), head=1).view()
-        View(layer 0, head 1: 3 queries over 3 keys of 4 features)
+        View(layer 0, attention head 1: 3 queries over 3 keys of 4 features)
           width      2
           bias       yes
           positions  learned, or none

@@ -11,7 +11,7 @@ from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from tests.inspection.built import content_view, random_view, rotary_view, view_of
 
-PLAN = lens.Plan(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
+PLAN = lens.InspectionConfig(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
 
 
 def sharpened():

@@ -11,7 +11,7 @@ from attsvm.errors import BadTokens
 from attsvm.inspection.record import measured
 from tests.inspection.built import content_view, place_view, random_view, rotary_view, sink_view
 
-PLAN = lens.Plan(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
+PLAN = lens.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
 
 
 def shown(view):

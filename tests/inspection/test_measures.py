@@ -8,7 +8,7 @@ import pytest
 
 import attsvm
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.inspection.measure.agreement import Agreement, ease_of, held_out, split
+from attsvm.inspection.measure.agreement import HeldOutAgreement, ease_of, held_out, split
 from attsvm.inspection.measure.economy import economy_of, null_economies
 from attsvm.inspection.measure.fits import (
     agreement_of,
@@ -20,9 +20,9 @@ from attsvm.inspection.measure.fits import (
 from attsvm.inspection.measure.kinds import kind_of
 from attsvm.inspection.measure.local import local_of
 from attsvm.inspection.measure.nulls import decomposed, permuted, rotated, spectrum
-from attsvm.inspection.measure.rules import Followed, best_rule
+from attsvm.inspection.measure.rules import FollowedRule, best_rule
 from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.record import FIELDS, head_record
 from tests.inspection.built import (
     content_view,
@@ -35,7 +35,7 @@ from tests.inspection.built import (
     view_of,
 )
 
-SMALL = Plan(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
+SMALL = InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
 
 
 def shuffler(seed):
@@ -73,7 +73,7 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
 
 
 def agreed(place, rule, svm):
-    return Agreement(Followed("some rule", place, rule), 0.0, 10, 20, svm=svm)
+    return HeldOutAgreement(FollowedRule("some rule", place, rule), 0.0, 10, 20, svm=svm)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
 
 def test_the_same_seed_gives_the_same_record():
     view = random_view(n=60)
-    plan = Plan(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
+    plan = InspectionConfig(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
     one, two = head_record(view, plan), head_record(view, plan)
     for name in FIELDS:
         if name != "seconds" and one[name] == one[name]:
@@ -391,4 +391,4 @@ def test_the_same_seed_gives_the_same_record():
 @pytest.mark.parametrize("wrong", [{"fit": 0}, {"test": 1}, {"draws": -1}, {"share": 1.0}])
 def test_a_plan_that_cannot_be_followed_is_refused(wrong):
     with pytest.raises(Unsupported, match=next(iter(wrong))):
-        Plan(**wrong)
+        InspectionConfig(**wrong)

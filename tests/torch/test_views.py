@@ -124,7 +124,7 @@ def test_a_head_of_minilm_looks_at_the_token_before(minilm):
     }
     captured = capture(minilm, batch, layer="encoder.layer.0.attention.self", head=2, query=5)
     view = captured.view(ids=batch["input_ids"], special=read.special)
-    (record,) = lens.inspect_views([view], plan=lens.Plan.quick()).records
+    (record,) = lens.inspect_views([view], plan=lens.InspectionConfig.quick()).records
     assert (record["layer"], record["head"]) == (0, 2)
     assert (record["kind"], record["rule"]) == ("positional", "1 before")
     assert record["rule_agreement"] == 1.0

@@ -64,7 +64,7 @@ def drop_keys(view: View, dropped: Ints, order: Ints, *, share: float) -> Attack
 def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move every key by factor · radius (n,): against the choice, and at random."""
 
-    def moved(head: LongHead, chosen: Ints, draw: Draw) -> Iterator[tuple[Any, Bools]]:
+    def moved(head: LongHead, chosen: Ints, draw: AttackDraw) -> Iterator[tuple[Any, Bools]]:
         by = _steps(factor * radius[draw.rows], head.keys)[:, None, None]
         sign = np.where(np.arange(head.valid.shape[1]) == chosen[:, None], -1.0, 1.0)[:, :, None]
         worst = sign * np.broadcast_to(_unit(head.slopes), head.keys.shape)
@@ -78,7 +78,7 @@ def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEAR
 def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move each query by factor · radius (n,): towards every rival in turn, and at random."""
 
-    def moved(head: LongHead, chosen: Ints, draw: Draw) -> Iterator[tuple[Any, Bools]]:
+    def moved(head: LongHead, chosen: Ints, draw: AttackDraw) -> Iterator[tuple[Any, Bools]]:
         d = head.keys.shape[2]
         by = _steps(factor * radius[draw.rows], head.queries[:, :d])[:, None]
         slopes = _query_slopes(view, head, draw.rows)[:, :, :d]
@@ -94,7 +94,7 @@ def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEA
     return _moved(view, radius, seed, moved)
 
 
-class Draw(NamedTuple):
+class AttackDraw(NamedTuple):
     """The queries of a block, and where its random directions come from."""
 
     rows: Ints
@@ -112,7 +112,7 @@ def _moved(view: View, radius: Floats, seed: int, moves: Callable[..., Iterator[
     for rows in _blocks(view):
         head = _long(view, rows)
         chosen = _choice(head)
-        for logits, made in moves(head, chosen, Draw(rows, rng)):
+        for logits, made in moves(head, chosen, AttackDraw(rows, rng)):
             here = made & (radius[rows] > 0)
             tried += int(here.sum())
             broken += int((here & _lost(logits, chosen)).sum())

@@ -45,7 +45,7 @@ NULLS: dict[str, Callable[[View, np.random.Generator], View]] = {
 def decomposed(view: View) -> tuple[Floats, Floats, Floats]:
     """U (d, h), S (h,), V (dq, h) with W = U S Vᵀ, from the factors alone."""
     if view.turns is not None:
-        raise Unsupported("a head with rotary positions has no single W, so that it has no nulls")
+        raise Unsupported("an attention head with rotary positions has no single W and no nulls")
     left, A = np.linalg.qr(view.key_factor.astype(np.float64).T)
     right, B = np.linalg.qr(view.query_factor.astype(np.float64).T)
     u, S, v = np.linalg.svd(A @ B.T, full_matrices=False)
