@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from attsvm.next_token.text import read_sentences
     from attsvm.next_token.training.stages import Stages, two_stages
     from attsvm.norms import Norm, norm_of
-    from attsvm.problem.problem import Problem
+    from attsvm.problem.problem import Problem, Stack
     from attsvm.problem.selection import Selection
-    from attsvm.problem.stack import Stack
     from attsvm.problem.tokens import Tokens
     from attsvm.solvers.given import certify
     from attsvm.solvers.solve import solve
@@ -78,7 +77,7 @@ _HOMES = {
     "Sentences": "next_token.sentences",
     "SetChoice": "solvers.solve_sets",
     "Solver": "solvers.solver",
-    "Stack": "problem.stack",
+    "Stack": "problem.problem",
     "Stages": "next_token.training.stages",
     "Tight": "certificate.tight",
     "Tokens": "problem.tokens",

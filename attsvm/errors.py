@@ -46,7 +46,7 @@ class BadSelection(AttsvmError, ValueError):
 
 
 class Infeasible(AttsvmError):
-    """No matrix meets the margins: `Certificate.require` raises it, the proof in hand.
+    """No matrix satisfies the constraints: `Certificate.require` raises it, with the proof.
 
     >>> import attsvm
     >>> between = attsvm.Tokens([[[1.0], [-1.0], [0.0]]])
@@ -54,7 +54,7 @@ class Infeasible(AttsvmError):
     ...     attsvm.solve(attsvm.Problem.of(between, [2])).require()
     ... except attsvm.Infeasible as error:
     ...     print(error)
-    no W meets the rows (exact proof: whole numbers combine them to zero)
+    no W satisfies these constraints: exact Farkas certificate
     """
 
     exit_code = 3

@@ -71,7 +71,18 @@ def _has_odds(estimator: MaxMarginAttention) -> bool:
     return True
 
 
-class MaxMarginAttention(ClassifierMixin, BaseEstimator):
+class _TakesTokens(BaseEstimator):
+    """An estimator of inputs with three axes (n, T, d)."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Three axes (read by scikit-learn 1.6 and later)."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class MaxMarginAttention(ClassifierMixin, _TakesTokens):
     """A classifier: softmax attention over the tokens of an input, read by a linear decoder.
 
     The decision value of an input with tokens x_1 … x_T and query z is
@@ -80,13 +91,13 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
 
     positive for the second class. W and v are trained together by `optimizer` on the mean loss;
     there is no intercept. With K > 2 classes, K such decisions are trained, each class against all
-    the others with attention of its own, and the largest wins. What the attention selects is
+    the others with separate attention, and the largest wins. What the attention selects is
     compared with the max-margin problem of the selected tokens, and a ConvergenceWarning says when
     they are undecided or not locally optimal.
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
     what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
-    or None. optimizer, loss: by name, or an Optimizer and a Loss of one's own; init, seed: as in
+    or None. optimizer, loss: by name, or a custom Optimizer and Loss; init, seed: as in
     `attsvm.train`; lr, max_iter: step size and number of steps. norm: of the certificate; None
     takes the norm that theory predicts for the optimizer.
 
@@ -262,13 +273,6 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
             raise Unsupported(f"init is {shown(self.init)}: it is a name or arrays by block name")
         return "joint-prompt" if self.query is None else self.model
 
-    def __sklearn_tags__(self) -> Any:
-        """Three axes (read by scikit-learn 1.6 and later)."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
-
 
 class _BadInput(BadTokens, TypeError):
     """What scikit-learn's checks refuse: its conventions ask for a ValueError or a TypeError."""
@@ -343,7 +347,7 @@ def _unsettled(found: Outcome, steps: int) -> str | None:
     return None
 
 
-class TokenScaler(TransformerMixin, BaseEstimator):
+class TokenScaler(TransformerMixin, _TakesTokens):
     """A transformer that gives each feature of tokens the mean 0 and the deviation 1.
 
     X is (n, T, d); mean and deviation of a feature are those of all n T tokens; the axes stay.
@@ -391,10 +395,3 @@ class TokenScaler(TransformerMixin, BaseEstimator):
         values = _three_axes(X)
         _check_features(self, values)
         return values * self.scale_ + self.mean_
-
-    def __sklearn_tags__(self) -> Any:
-        """Three axes (read by scikit-learn 1.6 and later)."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags

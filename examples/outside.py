@@ -7,7 +7,7 @@ outside.py
 import numpy as np
 
 from attsvm import Norm, Optimizer, Problem, Tokens, measures, solve, train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.claim import Claim, Finding, at_least, at_most
 from attsvm.experiments.studies.shared import drawing, proof
 

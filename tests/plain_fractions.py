@@ -13,7 +13,7 @@ import mpmath
 import numpy as np
 from scipy.optimize import nnls
 
-from attsvm.norms.exact.rational import Exact
+from attsvm.norms.rational import Exact
 from attsvm.problem.problem import Problem
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.1", "l1.75", "l3")

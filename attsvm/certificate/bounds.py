@@ -1,13 +1,22 @@
 """The two bounds of a certificate, rounded the safe way, for one problem or a stack of them.
 
-Every argument may carry a leading stack axis B. The rounding errors are those of the standard
-model: a sum of k products errs by at most k + 1 units of the sum of absolute values.
+Every argument of `below`, `above` and `worst_margin` may carry a leading stack axis B. The rounding
+errors are those of the standard model: a sum of k products errs by at most k + 1 units of the sum
+of absolute values.
+
+W and multipliers may come at any scale: 1e-200 squares to nothing and 1e200 to infinity. Scaling by
+a power of two is exact, so bounds are taken in the middle of the float range.
+
+Tokens that nearly coincide force a large W, and the rounding error of every margin grows with it.
+Where NumPy's long double has 64 bits, sums in it err two thousand times less: the functions
+`long_…` evaluate the bounds in it. W and λ stay float64.
 
 Theory: [higham2002accuracy].
 """
 
 from __future__ import annotations
 
+import math
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -15,10 +24,90 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.compiled import DOT_ENTRY, INNER, njit, plain
-from attsvm.certificate.scale import length, value_above
 from attsvm.norms import Norm
 from attsvm.norms.norm import UNIT
-from attsvm.problem.rows import StackArrays, StackRows
+from attsvm.problem.problem import Problem, StackArrays, StackRows
+
+# Sums of squares between these have lost nothing to underflow and not overflowed.
+_LEAST, _MOST = 1e-200, 1e200
+# Multipliers below this share of the largest, on unit rows, are dropped: any λ ≥ 0 is allowed,
+# and what is left can be scaled without underflow.
+_DROPPED = 2.0**-450
+
+
+def exponent(x: Floats) -> int:
+    """The e with max|x| in [2^(e−1), 2^e); 0 for zeros and for nothing."""
+    return math.frexp(float(np.abs(x).max(initial=0.0)))[1]
+
+
+def length(x: Floats) -> float:
+    """The root of the sum of squares of all entries, at any scale.
+
+    >>> length(np.array([3e-200, 4e-200]))
+    5e-200
+    """
+    square = float(np.vdot(x, x))
+    if _LEAST < square < _MOST:
+        return math.sqrt(square)
+    e = exponent(x)
+    scaled = np.ldexp(x, -e)
+    # The root is taken of a number near 1; a result below the normal floats is rounded up.
+    return ceiling(math.sqrt(float(np.vdot(scaled, scaled))), e)
+
+
+def ceiling(x: float, e: int) -> float:
+    """A float not below x · 2^e (x ≥ 0): exact unless it leaves the normal floats."""
+    return math.inf if x == math.inf else _directed(x, e, math.inf)
+
+
+def floor(x: float, e: int) -> float:
+    """A float not above x · 2^e (x ≥ 0): exact unless it leaves the normal floats."""
+    return x if x == math.inf else _directed(x, e, 0.0)
+
+
+def _directed(x: float, e: int, toward: float) -> float:
+    try:
+        out = math.ldexp(x, e)
+    except OverflowError:
+        return math.inf if toward == math.inf else math.nextafter(math.inf, 0.0)
+    if x and math.ldexp(out, -e) != x:
+        return math.nextafter(out, toward)
+    return out
+
+
+def value_above(norm: Norm, W: Floats) -> float:
+    """A float not below ‖W‖, at any scale."""
+    grown = (1 + norm.rounding(W.shape)) * (1 + 2.0**-51)
+    square = float(np.vdot(W, W))
+    if _LEAST < square < _MOST:
+        plain = math.sqrt(square) if norm.euclidean else float(norm.value(W))
+        return plain * grown
+    e = exponent(W)
+    return ceiling(float(norm.value(np.ldexp(W, -e))) * grown, e)
+
+
+def centred(lam: Floats, size: Floats, mu: Floats, tie_size: Floats) -> tuple[Floats, Floats]:
+    """Multipliers λ (m,) and μ (l,), scaled so that the largest λ_k‖row_k‖ is near 1.
+
+    size (m,) and tie_size (l,) are the norms of the rows. What is far below the largest becomes 0.
+    """
+    logs = np.concatenate([_logs(lam, size), _logs(mu, tie_size)])
+    top = logs.max(initial=-np.inf)
+    if top == -np.inf:
+        return lam, mu
+    kept = logs >= top + np.log2(_DROPPED)
+    both = np.where(kept, np.concatenate([lam, mu]), 0.0)
+    # In two steps: 2^-1100 itself is no float.
+    half = int(-top) // 2
+    both = np.ldexp(np.ldexp(both, half), int(-top) - half)
+    return both[: len(lam)], both[len(lam) :]
+
+
+def _logs(multipliers: Floats, size: Floats) -> Floats:
+    """log₂(|λ_k| size_k) of each row, −inf where it is zero."""
+    with np.errstate(divide="ignore"):
+        return np.log2(np.abs(multipliers)) + np.log2(size)
+
 
 # A worst margin below this, of a W near 1, leaves a norm beyond all that rows of the sizes allowed
 # can ask for: nothing feasible is claimed with it.
@@ -135,23 +224,23 @@ def measure(rows: StackRows, lam: Floats, W: Floats, share: float) -> Measured:
     """The measures of W (B, d, dq) and λ ≥ 0 (B, m); share of ‖Δ‖‖z‖‖W‖ is taken off a margin."""
     (B, _, d), g = rows.D.shape, rows.z.shape[1]
     found = Measured(np.empty((B, 4)), np.empty((B, d, rows.z.shape[2])))
-    room = np.empty((2 * g, d))
-    measure_stack(rows.arrays(), plain(lam), plain(W), share, room, found.G, found.sums)
+    work = np.empty((2 * g, d))
+    measure_stack(rows.arrays(), plain(lam), plain(W), share, work, found.G, found.sums)
     return found
 
 
 @njit(**DOT_ENTRY)
 def measure_stack(
-    rows: StackArrays, lam: Floats, W: Floats, share: float, room: Floats, G: Floats, out: Floats
+    rows: StackArrays, lam: Floats, W: Floats, share: float, work: Floats, G: Floats, out: Floats
 ) -> None:
-    """`Measured` into G (B, d, dq) and out (B, 4), in one pass; room (2g, d)."""
+    """`Measured` into G (B, d, dq) and out (B, 4), in one pass; work (2g, d)."""
     stack_D, stack_z, stack_query, stack_norms, stack_b = rows
     B, m, d = stack_D.shape
     g = stack_z.shape[1]
-    V = room[:g]
+    V = work[:g]
     for s in range(B):
         D, z, query, norms, b = stack_D[s], stack_z[s], stack_query[s], stack_norms[s], stack_b[s]
-        combine(D, z, query, lam[s], room[g:], G[s])
+        combine(D, z, query, lam[s], work[g:], G[s])
         worth = 0.0
         size = 0.0
         used = 0.0
@@ -179,3 +268,61 @@ def measure_stack(
         out[s, 1] = size
         out[s, 2] = used
         out[s, 3] = worst
+
+
+_LONG = np.longdouble
+# The unit of rounding of the longer numbers, and whether they are longer at all.
+_LONG_UNIT = float(np.finfo(_LONG).eps) / 2
+_HELPS = _LONG_UNIT < UNIT / 1000
+# Numbers formed at most: long doubles have no fast kernels.
+_MOST_LONG = 4_000_000
+
+
+def long_fits(problem: Problem) -> bool:
+    """Whether the longer evaluation is there and not too slow for this problem."""
+    work = (problem.m + problem.ties) * (problem.shape[0] + problem.shape[1])
+    return _HELPS and problem.scalable and work * problem.shape[1] <= _MOST_LONG
+
+
+def _long_rows(problem: Problem) -> tuple[Any, Any]:
+    """Δ (m, d) and z (m, dq) as long doubles; differences of floats are nearly exact here."""
+    D = problem.keys[problem.hi].astype(_LONG)
+    pair = problem.lo >= 0
+    D[pair] -= problem.keys[problem.lo[pair]]
+    return D, problem.queries[problem.query].astype(_LONG)
+
+
+def long_worst_margin(problem: Problem, W: Floats) -> float:
+    """The least margin over b, rounded down; two float64 units for a scaling of W afterwards."""
+    D, Z = _long_rows(problem)
+    V = Z @ W.astype(_LONG).T
+    margins = np.einsum("kd,kd->k", D, V)
+    d, dq = problem.shape
+    plain = float(np.linalg.norm(W))
+    error = 1.01 * plain * ((d + dq + 7) * _LONG_UNIT * problem.row_norms)
+    # A scaling rounds each entry of W: the margin moves by at most |Δ|ᵀ|W||z| units.
+    moved = np.einsum("kd,kd->k", np.abs(D), np.abs(Z) @ np.abs(W).astype(_LONG).T)
+    safe = margins - error - 1.01 * UNIT * moved
+    return float((safe / problem.b).min() * (1 - 4 * UNIT))
+
+
+def long_below(problem: Problem, norm: Norm, lam: Floats) -> Below:
+    """The lower bound of λ with A*λ summed in longer numbers."""
+    D, Z = _long_rows(problem)
+    G = (D.T @ (lam[:, None] * Z)).astype(np.float64)
+    used = int(np.count_nonzero(lam))
+    size = float(problem.row_norms @ lam)
+    worth = float(problem.b.astype(_LONG) @ lam.astype(_LONG))
+    # `below` adds (used + 8) units of `size`: hand it the size at which they come to the long
+    # sum's error, and one float64 unit for rounding G and for scaling λ.
+    plain = float(np.linalg.norm(G))
+    error = (used + 8) * _LONG_UNIT * size + UNIT * (plain + size)
+    return below(
+        norm,
+        problem.shape,
+        worth=worth,
+        absolute=worth / (used + 3),
+        size=error / ((used + 8) * UNIT),
+        used=used,
+        G=G,
+    )

@@ -4,9 +4,9 @@ For multipliers λ ≥ 0 (μ free in sign on ties) and any feasible W,
 
     lower = (Σ b λ + Σ c μ) / ‖Σ λ_k Δ_k z_kᵀ + Σ μ_l Δ_l z_lᵀ‖_dual  ≤  least norm  ≤  ‖W‖ = upper
 
-A solver hands over an untrusted (W, λ) at any scale; only `seal`, in this module, turns bounds into
-a Certificate. Both bounds carry the rounding error of their own computation, so `gap` is never
-below it.
+A solver hands over an untrusted (W, λ) at any scale; only `make_certificate`, in this module, turns
+bounds into a Certificate. Both bounds carry the rounding error of their own computation, so `gap`
+is never below it.
 
 Theory: weak duality; the rounding bounds are the standard model of [higham2002accuracy].
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,8 @@ from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import Infeasible, NotConverged
 from attsvm.norms import Norm
-from attsvm.norms.matrix import Nuclear
-from attsvm.norms.norm import UNIT
-from attsvm.problem.problem import Problem
-from attsvm.problem.rows import equal_tokens
+from attsvm.norms.norm import RANK, UNIT
+from attsvm.problem.problem import Problem, equal_tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,13 +37,12 @@ if TYPE_CHECKING:
     from attsvm.certificate.verify import Check
 
 Status = Literal["optimal", "infeasible", "stalled"]
-Proof = Literal["numerical", "exact"]
 
 
 # No bound is smaller: limits on keys, queries and right-hand sides keep norms above 1e-230.
 _LEAST = 1e-305
-# A singular value below this share of the largest does not count for the rank.
-_RANK = 1e-4
+# How the message begins where the tokens themselves are the reason.
+_INFEASIBLE = "Infeasible: "
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,10 +56,11 @@ class Certificate(Table):
     feasible W. With a budget C the bounds are of ½‖W‖² + C Σ ξ instead, and λ is not scaled.
 
     An `infeasible` problem has no W at all when `proof` is "exact": then `lower` is inf and
-    `farkas` (m + l,) holds whole numbers, not negative on margins, that combine the rows to exactly
-    zero and their right-hand sides to more. With a "numerical" proof no W of norm below `lower`
-    exists, which is all that is known. Where the problem's ties carry an error the bounds are of
-    the least norm within it, and `moved` says how far from their right-hand sides the ties lie.
+    `farkas` (m + l,), the exact Farkas certificate, holds integers, not negative on margins, that
+    combine the rows to exactly zero and their right-hand sides to a positive number. With a
+    "numerical" proof no W of norm below `lower` exists, which is all that is known. Where the
+    problem's ties carry an error the bounds are of the least norm within it, and `moved` says how
+    far from their right-hand sides the ties lie.
 
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -114,56 +112,45 @@ class Certificate(Table):
         if self.W is None:
             return None
         s = np.linalg.svd(self.W, compute_uv=False)
-        return int((s > _RANK * s[0]).sum()) if s[0] > 0 else 0
+        return int((s > RANK * s[0]).sum()) if s[0] > 0 else 0
 
     @lazy
     def rank_bound(self) -> int:
         """No nuclear solution has more singular values above 1e-4 of its largest than this.
 
-        With G = A*λ of spectral norm at most 1, a solution W has Σ σ_i(W)(1 − σ_i(G)) ≤ upper −
-        lower, so each σ_j(W) is at most (upper − lower)/Σ_{i≤j} (1 − σ_i(G)). A smaller singular
-        value cannot be told from zero at any positive gap: the rank itself has no such bound. It
-        is min(d, dq) in another norm, with a budget, and without a feasible W.
+        A smaller singular value cannot be told from zero at any positive gap: the rank itself has
+        no such bound. It is min(d, dq) in another norm, with a budget, and without a feasible W.
         """
-        p = min(self.problem.shape)
-        if not isinstance(self.norm, Nuclear) or self.budget < np.inf or self.upper == np.inf:
-            return p
+        if self.budget < np.inf or self.upper == np.inf:
+            return min(self.problem.shape)
         G = self.problem.adjoint(self.multipliers, self.tie_multipliers)
         size = self.problem.row_norms @ self.multipliers
         size += self.problem.tie_norms @ np.abs(self.tie_multipliers)
         # What rounding of G and of its singular values may add to each of these.
         error = (self.problem.m + self.problem.ties + 16) * UNIT * size
         error += self.norm.rounding(self.problem.shape)
-        short = np.maximum(1 - error - np.linalg.svd(G, compute_uv=False), 0.0)
-        slack = self.upper - self.lower
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.minimum(slack / np.cumsum(short), self.upper)
-            rest = np.append(slack / short[1:], 0.0)  # of Σ_{i>k} σ_i(W), at most
-        most[short == 0] = self.upper
-        largest = float(np.nanmax((self.lower - rest) / np.arange(1, p + 1), initial=0.0))
-        return int((most > _RANK * largest).sum())
+        return self.norm.rank_bound(G, float(error), self.lower, self.upper)
 
     @property
     def message(self) -> str:
         """One sentence on what is proved."""
+        if self.proof == "exact":
+            why = equal_tokens(self.problem)
+            if why:
+                return f"{_INFEASIBLE}{why} (exact Farkas certificate)"
+            return "no W satisfies these constraints: exact Farkas certificate"
         if self.status == "infeasible":
-            if self.proof == "exact":
-                why = equal_tokens(self.problem)
-                return (
-                    f"no W meets the rows{why and ': '}{why} (exact proof: whole numbers combine "
-                    "them to zero)"
-                )
             return (
-                f"no W of norm below {self.lower:.3g} meets the rows; whether a larger one does is "
-                f"not decided (numerical proof: multipliers combine them to {self.residual:.1e} of "
-                "their size)"
+                f"no W of norm below {self.lower:.3g} satisfies these constraints, and whether a "
+                f"larger one does is not decided: numerical Farkas certificate, residual "
+                f"{self.residual:.1e}"
             )
         if not np.isfinite(self.upper):
             return f"no feasible W was found; the norm is at least {self.lower:.6g}"
-        word = "optimal" if self.status == "optimal" else "stopped early"
+        end = "optimal" if self.status == "optimal" else "stopped early"
         what = "norm" if np.isinf(self.budget) else f"objective at C = {self.budget:g}"
         return (
-            f"{word}: {self.norm.name} {what} in [{self.lower:.12g}, {self.upper:.12g}], "
+            f"{end}: {self.norm.name} {what} in [{self.lower:.12g}, {self.upper:.12g}], "
             f"gap {self.gap:.1e}"
             + (f", ties within {self.moved:.1e} of theirs" if self.moved else "")
         )
@@ -171,7 +158,7 @@ class Certificate(Table):
     def require(self) -> Certificate:
         """The certificate itself. Raises Infeasible or NotConverged unless it is optimal."""
         if self.status == "infeasible":
-            raise Infeasible(self.message)
+            raise Infeasible(self.message.removeprefix(_INFEASIBLE))
         if self.status == "stalled":
             raise NotConverged(f"{self.message} (asked for {self.tolerance:.1e})")
         return self
@@ -215,15 +202,57 @@ class Certificate(Table):
 
         return load(path, norm=norm)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as plain data that JSON can hold; infinities and unknowns are None.
+
+        rows and tight: the input, the kept and the dropped token of each margin.
+        """
+        W, verdict, rows = self.W, self.tight, self.problem.rows
+        return {
+            "status": self.status,
+            "message": self.message,
+            "norm": self.norm.name,
+            "W": None if W is None else W.tolist(),
+            "value": None if W is None else number(self.norm.value(W)),
+            "lower": number(self.lower),
+            "upper": number(self.upper),
+            "gap": number(self.gap),
+            "C": number(self.budget),
+            "margins": self.margins.tolist(),
+            "multipliers": self.multipliers.tolist(),
+            "rows": rows.tolist(),
+            "tight": {
+                "rows": rows[verdict.tight].tolist(),
+                "undecided": rows[verdict.undecided].tolist(),
+                "how": verdict.how,
+            },
+            "rank": self.rank,
+            "proof": self.proof,
+            "residual": number(self.residual),
+            "moved": number(self.moved),
+        }
+
     def columns(self) -> dict[str, Any]:
         """The rows as a table: margins first, then ties.
 
         kind, input, kept and dropped token (−1 where there is none), right-hand side b, the margin
         Δᵀ W z (nan without a W), its multiplier, and whether it is tight.
         """
-        from attsvm.certificate.table import row_columns
-
-        return row_columns(self)
+        p, verdict = self.problem, self.tight
+        names = np.concatenate([p.rows, p.tie_rows]).reshape(-1, 3)
+        margins = np.full(p.m, np.nan) if self.W is None else self.margins
+        ties = np.full(p.ties, np.nan) if self.W is None else p.tie_values(self.W)
+        tight = np.select([verdict.tight, verdict.loose], ["tight", "loose"], "undecided")
+        return {
+            "kind": ["margin"] * p.m + ["tie"] * p.ties,
+            "input": names[:, 0],
+            "kept": names[:, 1],
+            "dropped": names[:, 2],
+            "b": np.concatenate([p.b, p.c]),
+            "margin": np.concatenate([margins, ties]),
+            "multiplier": np.concatenate([self.multipliers, self.tie_multipliers]),
+            "tight": [*tight.tolist(), *["tie"] * p.ties],
+        }
 
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
         """The margins over their right-hand sides, least first; the rows that support W marked.
@@ -233,21 +262,23 @@ class Certificate(Table):
         return draw("certificate", self, ax=ax, style=style)
 
     def _card(self) -> Summary:
-        from attsvm.certificate.table import certificate_card
+        p = self.problem
+        finite = np.isfinite(self.upper)
+        facts = {
+            "status": self.status,
+            "norm": self.norm.name,
+            "lower": f"{self.lower:.12g}",
+            "upper": f"{self.upper:.12g}" if finite else "none",
+            "gap": f"{self.gap:.1e}" if np.isfinite(self.gap) else "unknown",
+            "rows": f"{p.m:,} margins, {p.ties:,} ties",
+            "W": f"{p.shape[0]} × {p.shape[1]}" + ("" if self.W is None else f", rank {self.rank}"),
+        }
+        return Summary("Certificate", self.message, facts, brief=True)
 
-        return certificate_card(self)
 
-
-class Shown(NamedTuple):
-    """What was computed of a pair (W, λ, μ), with the names that a Certificate has for it."""
-
-    lower: float
-    upper: float
-    residual: float = 0.0
-    proof: Proof | None = None
-    farkas: NDArray[np.object_] | None = None
-    reach: float = 0.0
-    moved: float = 0.0
+def number(value: float) -> float | None:
+    """A float for JSON: None for infinities and NaN."""
+    return float(value) if np.isfinite(value) else None
 
 
 def make_certificate(
@@ -256,12 +287,18 @@ def make_certificate(
     W: Floats | None,
     multipliers: Floats,
     tie_multipliers: Floats,
-    shown: Shown,
+    *,
+    lower: float,
+    upper: float,
     tolerance: float,
     budget: float = np.inf,
+    residual: float = 0.0,
+    proof: Literal["numerical", "exact"] | None = None,
+    farkas: NDArray[np.object_] | None = None,
+    reach: float = 0.0,
+    moved: float = 0.0,
 ) -> Certificate:
     """The one place where a Certificate is made: its status follows from what is proved."""
-    lower, upper, residual, proof, farkas, reach, moved = shown
     if lower < _LEAST:  # below the normal floats rounding is no share of a number any more
         lower = 0.0
     status: Status = "stalled"

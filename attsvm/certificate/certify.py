@@ -1,39 +1,56 @@
-"""certify(): the Certificate that an untrusted pair supports, from the problem's data alone."""
+"""certify(): the Certificate that an untrusted pair supports, from the problem's data alone.
+
+A soft margin has bounds on ½‖W‖² + C Σ ξ_k:
+
+    min ½‖W‖² + C Σ ξ_k  s.t.  Δ_kᵀ W z_k ≥ b_k − ξ_k, ξ ≥ 0, ties     (C: the budget)
+    max Σ bλ + Σ cμ − ½‖A*λ + C*μ‖²_dual  s.t.  0 ≤ λ ≤ C
+
+Any W is feasible up to the ties, so an upper bound always exists; any λ within the budget gives a
+lower bound, and both λ and W may be scaled for a better one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import Floats, Ints, numbers
+from attsvm._utils.arrays import Bools, Floats, Ints, numbers
 from attsvm._utils.expected import number
-from attsvm.certificate import extended_precision as longer
 from attsvm.certificate.bounds import (
     LEAST_MARGIN,
     Below,
     above,
     below,
+    ceiling,
+    centred,
+    exponent,
+    length,
+    long_below,
+    long_fits,
+    long_worst_margin,
     margin_error,
     measure,
+    value_above,
     worst_margin,
 )
-from attsvm.certificate.certificate import Certificate, Shown, make_certificate
-from attsvm.certificate.feasibility_repair import Corrected, correct
-from attsvm.certificate.scale import centred, exponent
-from attsvm.certificate.soft import soft_lower, soft_upper
+from attsvm.certificate.certificate import Certificate, make_certificate
+from attsvm.certificate.feasibility_repair import Corrected, correct, restore_ties
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.norm import check_shape
-from attsvm.problem.problem import Problem
+from attsvm.norms.norm import UNIT, check_shape
+from attsvm.problem.problem import SMALLEST_ROW, Problem, StackRows
 
 # Products up to which both bounds are taken in one compiled pass.
 _ONE_PASS = 100_000
 # Squares of W, and sums of λ‖Δ‖‖z‖, between these are left as they come: no bound under- or
 # overflows. Others are scaled first.
 PLAIN = (1e-100, 1e100)
+# W = 0 is taken for a soft margin where it is better by more than rounding.
+_SAVED = 1e-9
 # Rows, and numbers in them, up to which an exact proof of infeasibility is tried.
 _EXACT_ROWS, _EXACT_NUMBERS = 150, 30_000
 
@@ -85,15 +102,44 @@ def certify(
     if high.W is None:
         farkas = _contradiction(problem, *given)
         if farkas is not None:
-            shown = Shown(np.inf, np.inf, proof="exact", farkas=farkas)
-            return make_certificate(problem, geometry, None, lam, mu, shown, goal)
+            return make_certificate(
+                problem,
+                geometry,
+                None,
+                lam,
+                mu,
+                lower=np.inf,
+                upper=np.inf,
+                tolerance=goal,
+                proof="exact",
+                farkas=farkas,
+            )
         if low.null:
-            shown = Shown(float(low.value), np.inf, float(low.residual), "numerical")
-            return make_certificate(problem, geometry, None, lam, mu, shown, goal)
-    shown = Shown(
-        float(low.value), high.norm, float(low.residual), reach=high.reach, moved=high.moved
+            return make_certificate(
+                problem,
+                geometry,
+                None,
+                lam,
+                mu,
+                lower=float(low.value),
+                upper=np.inf,
+                tolerance=goal,
+                residual=float(low.residual),
+                proof="numerical",
+            )
+    return make_certificate(
+        problem,
+        geometry,
+        high.W,
+        lam * scale,
+        mu * scale,
+        lower=float(low.value),
+        upper=high.norm,
+        tolerance=goal,
+        residual=float(low.residual),
+        reach=high.reach,
+        moved=high.moved,
     )
-    return make_certificate(problem, geometry, high.W, lam * scale, mu * scale, shown, goal)
 
 
 def _finite(multipliers: Any, name: str) -> Floats:
@@ -118,12 +164,21 @@ def _soft(
     matrix, upper, moved = soft_upper(problem, norm, W, budget)
     lower = soft_lower(problem, norm, lam, mu)
     return make_certificate(
-        problem, norm, matrix, lam, mu, Shown(lower, upper, moved=moved), tol, budget
+        problem,
+        norm,
+        matrix,
+        lam,
+        mu,
+        lower=lower,
+        upper=upper,
+        tolerance=tol,
+        budget=budget,
+        moved=moved,
     )
 
 
 def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:
-    """Whole numbers (m + l,) that prove exactly that no W exists, sought near (λ, μ), or None.
+    """Integers (m + l,) that prove exactly that no W exists, sought near (λ, μ), or None.
 
     Rows are few enough to be tried when only those with a multiplier are looked at.
     """
@@ -136,7 +191,7 @@ def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.obje
     count = len(used) + problem.ties
     if count > _EXACT_ROWS or count * sum(problem.shape) > _EXACT_NUMBERS:
         return None
-    from attsvm.certificate.exact.farkas import exact_infeasibility
+    from attsvm.certificate.exact import exact_infeasibility
 
     found = exact_infeasibility(problem.part(used), lam[used], mu)
     if found is None:
@@ -234,13 +289,13 @@ def _longer(
     problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: Below, high: Corrected
 ) -> tuple[Below, Corrected]:
     """The better of these bounds and those evaluated in longer numbers, where that can help."""
-    if W is None or high.norm > float(low.value) * 1.01 or not longer.fits(problem):
+    if W is None or high.norm > float(low.value) * 1.01 or not long_fits(problem):
         return low, high
-    worst = longer.worst_margin(problem, W)
+    worst = long_worst_margin(problem, W)
     value = float(above(norm, problem.shape, W, worst))
     if value < high.norm:
         high = Corrected(W / worst, value)
-    found = longer.lower(problem, norm, lam)
+    found = long_below(problem, norm, lam)
     return (found if found.value > low.value else low), high
 
 
@@ -258,3 +313,147 @@ def _above(problem: Problem, norm: Norm, W: Floats | None) -> Corrected:
     if not LEAST_MARGIN < worst < np.inf:
         return Corrected(None, np.inf)
     return Corrected(W / worst, float(above(norm, problem.shape, W, worst)))
+
+
+def certify_stack(
+    problems: Sequence[Problem],
+    norm: str | Norm,
+    W: Floats,
+    multipliers: Floats,
+    *,
+    rows: StackRows | None = None,
+    tol: float | None = None,
+) -> list[Certificate]:
+    """The Certificates of a stack of problems of one size, all without ties and with b > 0.
+
+    W (B, d, dq), multipliers (B, m), rows: the problems' margins, if formed already. The same
+    bounds as `certify`, in one pass; what has no feasible W, or lies near the ends of the float
+    range, is handed to `certify` itself.
+    """
+    geometry = norm_of(norm)
+    goal = geometry.tolerance if tol is None else tol
+    shape = problems[0].shape
+    rows = StackRows.of(problems) if rows is None else rows
+    lam = np.fmax(multipliers, 0.0)
+    found = measure(rows, lam, W, margin_error(shape))
+    worth, size, used, worst = found.sums.T
+    G = found.G
+    square = np.einsum("bij,bij->b", W, W)
+    # What is not plain is judged alone, and its numbers are kept from the others' way.
+    plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
+    plain &= (PLAIN[0] < square) & (square < PLAIN[1])
+    plain &= rows.norms.min(axis=1, initial=np.inf) >= SMALLEST_ROW
+    worst = np.where(plain, worst, 1.0)
+    if not plain.all():
+        worth, size = np.where(plain, worth, 0.0), np.where(plain, size, 1.0)
+        G = _without(G, ~plain)
+    low = below(geometry, shape, worth=worth, absolute=worth, size=size, used=used, G=G)
+    high = above(geometry, shape, W if plain.all() else _without(W, ~plain), worst)
+    scaled = W / worst[:, None, None]
+    weights = lam / np.where(low.dual > 0, low.dual, 1.0)[:, None]
+    none = np.empty(0)
+    columns = zip(
+        problems,
+        scaled,
+        weights,
+        low.value.tolist(),
+        high.tolist(),
+        low.residual.tolist(),
+        plain.tolist(),
+        strict=True,
+    )
+    return [
+        make_certificate(
+            problem,
+            geometry,
+            matrix,
+            share,
+            none,
+            lower=lower,
+            upper=upper,
+            tolerance=goal,
+            residual=residual,
+        )
+        if good
+        else certify(problem, geometry, W[k], lam[k], tol=goal)
+        for k, (problem, matrix, share, lower, upper, residual, good) in enumerate(columns)
+    ]
+
+
+def _without(stack: Floats, places: Bools) -> Floats:
+    """The stack (B, d, dq) with zeros in these places (B,)."""
+    return np.where(places[:, None, None], 0.0, stack)
+
+
+def soft_lower(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> float:
+    """Σ bλ + Σ cμ − Σ c_error |μ| − ½‖A*λ + C*μ‖²_dual, rounded down; never below 0, which λ = 0
+    gives, and 0 where floats overflow."""
+    used = int(np.count_nonzero(lam)) + int(np.count_nonzero(mu))
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = float(problem.c_error @ np.abs(mu))
+        worth = float(problem.b @ lam + problem.c @ mu) - off
+        absolute = float(problem.b @ lam + np.abs(problem.c) @ np.abs(mu)) + off
+        size = float(problem.row_norms @ lam + problem.tie_norms @ np.abs(mu))
+        G = problem.adjoint(lam, mu)
+        if not np.isfinite(size) or not np.isfinite(G).all():
+            return 0.0
+        dual = _dual_above(norm, G)
+        dual += norm.spread(problem.shape)[1] * (used + 8) * UNIT * size * 1.01
+        value = worth - 0.5 * dual * dual
+        value -= (used + 8) * UNIT * (absolute + dual * dual)
+    return value if 0 < value < np.inf else 0.0
+
+
+def _dual_above(norm: Norm, G: Floats) -> float:
+    """A float not below dual(G), at any scale."""
+    e = exponent(G)
+    grown = (1 + norm.rounding(G.shape)) * (1 + 4 * UNIT)
+    return ceiling(float(norm.dual(np.ldexp(G, -e))) * grown, e)
+
+
+def soft_upper(
+    problem: Problem, norm: Norm, W: Floats | None, budget: float
+) -> tuple[Floats | None, float, float]:
+    """W with its ties restored, ½‖W‖² + C Σ max(0, b − margin) rounded up, and how far its ties
+    may be from c at most.
+
+    Rows that are met up to rounding would cost C times their rounding error: without ties of
+    another right-hand side than 0, W grown by just that much is tried too, and W = 0.
+    """
+    if W is None:
+        return None, np.inf, 0.0
+    found, total, share, moved = _objective(problem, norm, W, budget)
+    if not problem.homogeneous:
+        return found, total, moved
+    nothing = budget * float(problem.b.sum()) * (1 + (problem.m + 2) * UNIT)
+    if nothing < total * (1 - _SAVED):
+        return np.zeros(problem.shape), nothing, 0.0
+    if found is None or share == 0.0:
+        return found, total, moved
+    grown, better, _, also = _objective(problem, norm, found * (1 + share), budget)
+    return (grown, better, also) if better < total else (found, total, moved)
+
+
+def _objective(
+    problem: Problem, norm: Norm, W: Floats, budget: float
+) -> tuple[Floats | None, float, float, float]:
+    """W with its ties restored, the objective above, the growth that clears rounding, and how far
+    ties may be from c at most."""
+    matrix, reach, moved = W, 0.0, 0.0
+    if problem.ties:
+        restored, moved = restore_ties(problem, matrix)
+        if not restored.clean:
+            return None, np.inf, 0.0, 0.0
+        matrix, reach = restored.W, restored.reach
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = (margin_error(problem.shape) * length(matrix) + 1.01 * reach) * problem.row_norms
+        margins = problem.margins(matrix)
+        short = np.maximum(problem.b - margins + error + 2 * UNIT * problem.b, 0.0)
+        near = (short > 0) & (short <= 8 * error + 1e-9 * problem.b) & (margins > 0)
+        share = float((2 * short[near] / margins[near]).max(initial=0.0))
+        value = value_above(norm, matrix) + norm.spread(problem.shape)[0] * reach
+        total = 0.5 * value * value + budget * float(short.sum())
+        total *= 1 + (problem.m + 8) * UNIT
+    if not total < np.inf:  # nan where an infinite budget meets nothing missed
+        return None, np.inf, 0.0, 0.0
+    return matrix, total, share, moved

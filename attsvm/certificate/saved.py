@@ -63,7 +63,7 @@ def save(certificate: Certificate, path: str | Path, *, force: bool = False) -> 
     if is_listed(name) and norm_of(name) != certificate.norm:
         raise Unsupported(
             f"the norm {name!r} of this certificate is not the library's norm of that name: "
-            "give it its own"
+            "give it another name"
         )
     write_arrays(file_path(path, "path"), arrays(certificate), force=force)
 
@@ -102,7 +102,7 @@ def _rows(problem: Problem) -> dict[str, Any]:
     """The keys that rows use, and the rows' indices among them.
 
     With a width T a key's place says which token of which input it is: unused keys are then left
-    zero in their places. Where that would take far more room than the keys in use, these are
+    zero in their places. Where that would take far more space than the keys in use, these are
     numbered anew and the width is dropped: the rows are the same, their names are not.
     """
     sides = (problem.hi, problem.lo, problem.tie_hi, problem.tie_lo)
@@ -145,7 +145,7 @@ def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
         )
     missing = [name for name in (*_WORDS, *_WHOLE, *_REAL) if name not in found]
     if missing:
-        raise BadTokens(f"{file} is not a whole certificate: it has no array {missing[0]}")
+        raise BadTokens(f"{file} is not a complete certificate: it has no array {missing[0]}")
     _check_kinds(file, found)
     problem = _problem(file, found)
     _check_claims(file, found, problem)
@@ -156,7 +156,7 @@ def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
     farkas = None
     if len(found["farkas"]):
         farkas = np.empty(len(found["farkas"]), dtype=object)
-        farkas[:] = [integer(str(word)) for word in found["farkas"]]
+        farkas[:] = [integer(str(digits)) for digits in found["farkas"]]
     return Certificate(
         problem,
         geometry,
@@ -261,8 +261,8 @@ def _check_claims(file: Path, found: dict[str, Any], problem: Problem) -> None:
     size = len(found["farkas"])
     if size not in (0, problem.m + problem.ties):
         raise BadTokens(f"{file}: farkas has {size} entries for {problem.m + problem.ties} rows")
-    if not all(_INTEGER.fullmatch(word) for word in found["farkas"]):
-        raise BadTokens(f"{file}: farkas holds a word that is no integer")
+    if not all(_INTEGER.fullmatch(digits) for digits in found["farkas"]):
+        raise BadTokens(f"{file}: farkas has an entry that is not an integer")
 
 
 def _norm(file: Path, name: str, given: Norm | None) -> Norm:
@@ -288,10 +288,10 @@ def decimal(value: int) -> str:
     return "-" * (value < 0) + decimal(high) + str(low).zfill(_DIGITS)
 
 
-def integer(word: str) -> int:
+def integer(digits: str) -> int:
     """The integer that `decimal` wrote."""
-    size = len(word) - _DIGITS
+    size = len(digits) - _DIGITS
     if size <= 1:
-        return int(word)
-    head, tail = integer(word[:size]) * int(10**_DIGITS), int(word[size:])
-    return head - tail if word[0] == "-" else head + tail
+        return int(digits)
+    head, tail = integer(digits[:size]) * int(10**_DIGITS), int(digits[size:])
+    return head - tail if digits[0] == "-" else head + tail

@@ -8,7 +8,8 @@ value σ, so a λ_k beyond it is positive in every optimum: surely tight. What r
 exact arithmetic on small Frobenius problems, or stays undecided.
 
 Elsewhere (nuclear, spectral, max, l1) solutions need not be unique and tight rows depend on the
-solution: these are of the one at hand, tight when λ_k forces every solution's slack to be small.
+solution: a verdict is about this solution, tight when λ_k forces the slack of every one to be
+small.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
 from attsvm._utils.result import Result
 from attsvm._utils.summary import Summary
-from attsvm.certificate.bounds import margin_error
-from attsvm.certificate.rank import least_singular
-from attsvm.certificate.scale import exponent, length
+from attsvm.certificate.bounds import exponent, length, margin_error
+from attsvm.certificate.feasibility_repair import least_singular
 from attsvm.norms.norm import UNIT
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def tight_rows(certificate: Certificate) -> Tight:
     undecided = ~(loose | tight)
     how = "the gap"
     if undecided.any() and certificate.norm.euclidean and m <= _EXACT:
-        from attsvm.certificate.exact.bounds import exact_tight
+        from attsvm.certificate.exact import exact_tight
 
         settled = exact_tight(problem, certificate.multipliers, certificate.tie_multipliers)
         if settled is not None:

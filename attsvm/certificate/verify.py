@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from attsvm._utils.result import Result
 from attsvm._utils.summary import Summary
-from attsvm.certificate.exact.bounds import (
+from attsvm.certificate.certificate import number
+from attsvm.certificate.exact import (
     Upper,
+    exact_infeasibility,
     exact_lower,
     exact_soft_lower,
     exact_soft_upper,
     exact_upper,
+    proves,
+    residual,
 )
-from attsvm.certificate.exact.farkas import exact_infeasibility, proves, residual
 from attsvm.errors import Unsupported
-from attsvm.norms.exact.rational import float_above, float_below
 from attsvm.norms.norm import UNIT
+from attsvm.norms.rational import float_above, float_below
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
@@ -57,6 +60,15 @@ class Check(Result):
     def __bool__(self) -> bool:
         return self.ok
 
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data that JSON can hold; infinities are None."""
+        return {
+            "ok": self.ok,
+            "reason": self.reason,
+            "lower": number(self.lower),
+            "upper": number(self.upper),
+        }
+
     def _card(self) -> Summary:
         said = "holds" if self.ok else f"does not hold: {self.reason}"
         facts = {"lower": self.lower, "upper": self.upper, "arithmetic": self.arithmetic}
@@ -68,7 +80,7 @@ def compare(claim: Certificate, again: Certificate) -> Check:
     reason = ""
     if claim.status == "infeasible":
         if again.status != "infeasible":
-            reason = f"the multipliers leave {again.residual:.1e} of the rows: not a proof"
+            reason = f"not a Farkas certificate: residual {again.residual:.1e}"
     elif claim.lower > again.lower * (1 + _SLACK):
         reason = f"lower is {claim.lower!r}, the multipliers prove {again.lower!r}"
     elif claim.upper < again.upper * (1 - _SLACK):
@@ -163,7 +175,10 @@ def _infeasible(certificate: Certificate) -> Check:
     if certificate.proof == "exact":
         if certificate.farkas is not None and proves(problem, certificate.farkas):
             return Check(True, "", np.inf, np.inf, "exact")
-        reason = "the whole numbers do not combine the rows to zero and b to more"
+        reason = (
+            "false Farkas certificate: its integers do not combine the constraints to zero and "
+            "their right-hand sides to a positive number"
+        )
         return Check(False, reason, 0.0, np.inf, "exact")
     if exact_infeasibility(problem, lam, mu) is not None:
         return Check(True, "", np.inf, np.inf, "exact")
@@ -171,7 +186,7 @@ def _infeasible(certificate: Certificate) -> Check:
     lower = float_below(least)
     left = residual(problem, lam, mu)
     if left > _RESIDUAL * (problem.m + problem.ties + 8):
-        reason = f"the multipliers leave {left:.1e} of the rows: not a proof"
+        reason = f"not a Farkas certificate: residual {left:.1e}"
     elif not reason and Fraction(certificate.lower) > least:
         reason = f"lower is {certificate.lower!r}, the multipliers prove only {lower!r}"
     return Check(not reason, reason, lower, np.inf, "exact")

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attsvm.datasets.contextual import contextual_arrays
-from attsvm.datasets.digits import digit_images
-from attsvm.datasets.fashion import fashion_images
-from attsvm.datasets.joint import joint_relaxed, joint_tight
+from attsvm.datasets.instances import (
+    contextual_arrays,
+    joint_relaxed,
+    joint_tight,
+    multi_input_arrays,
+    multi_input_planar,
+    path_picture_1,
+    path_picture_2,
+    single_input_global,
+    single_input_local,
+    sphere_arrays,
+    vocabulary_arrays,
+)
 from attsvm.datasets.labelled import Labelled
-from attsvm.datasets.multi_input import multi_input_arrays, multi_input_planar
-from attsvm.datasets.own_text import text_of_csv
-from attsvm.datasets.path_picture import path_picture_1, path_picture_2
-from attsvm.datasets.reviews import labelled_reviews, review_lines
+from attsvm.datasets.real import (
+    digit_images,
+    fashion_images,
+    labelled_reviews,
+    review_lines,
+    text_of_csv,
+)
 from attsvm.datasets.sentences import closed, cyclic, paper_example, realizable, unconfused
-from attsvm.datasets.single_input import single_input_global, single_input_local
-from attsvm.datasets.sphere import sphere_arrays
-from attsvm.datasets.vocabulary import vocabulary_arrays
 
 EXAMPLES: dict[str, Callable[..., dict[str, Any]]] = {
     "single-input-global": single_input_global,

@@ -183,7 +183,7 @@ def cyclic(
 
 def _tied(rng: Generator, query: int, level: Ints, length: int) -> list[int]:
     """A context of this query whose first group has two of its tokens or more."""
-    # Two of a group g, the query, and others that do not go before g. Without room for the query
+    # Two of a group g, the query, and others that do not go before g. Without a place for the query
     # as a third it must be one of the two.
     groups = [
         g

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.memory import require
-from attsvm.datasets.labelled.places import package_folders
+from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.families import Config, ModelWeights
 

@@ -9,23 +9,23 @@ from functools import cache
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
 from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
-from attsvm.norms.frobenius import Frobenius
-from attsvm.norms.matrix import Nuclear, Spectral
+from attsvm.norms.frobenius import FrobeniusNorm
+from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.norms.norm import Norm, check_norm
 
 __all__ = ["NORMS", "Norm", "is_listed", "norm_of"]
 
 NORMS: dict[str, type[Norm]] = {
-    "frobenius": Frobenius,
-    "nuclear": Nuclear,
-    "spectral": Spectral,
+    "frobenius": FrobeniusNorm,
+    "nuclear": NuclearNorm,
+    "spectral": SpectralNorm,
     "max": MaxNorm,
     "l1": L1Norm,
     "lP": LpNorm,
 }
 
 
-# The classes whose laws need not be tried: those listed, and those from outside that passed.
+# The classes whose contract need not be checked: those listed, and custom ones that passed.
 _KNOWN: set[type[Norm]] = set(NORMS.values())
 # Digits of P: beyond them float and fraction part ways.
 _LONGEST = 12
@@ -35,7 +35,7 @@ _POWER = re.compile(r"l(\d+(?:\.\d+)?|\.\d+)")
 def norm_of(norm: str | Norm | object) -> Norm:
     """The norm of this name; an object of a Norm is handed back as it is.
 
-    The laws of a norm are tried on the first object of a class that is not listed here.
+    The contract of a norm is checked on the first object of a class that is not listed here.
 
     >>> norm_of("l1.75").exponent
     Fraction(7, 4)
@@ -64,11 +64,11 @@ def is_listed(name: str) -> bool:
 
 
 def _admit(norm: Norm) -> None:
-    """Raises Unsupported unless the norm keeps its laws and has a name of its own."""
+    """Raises Unsupported unless the norm keeps its contract and has a new name."""
     check_norm(norm)
     if is_listed(norm.name):
         raise Unsupported(
-            f"{type(norm).__name__} has the name {norm.name!r} of another norm: give it its own"
+            f"{type(norm).__name__} has the name {norm.name!r} of another norm: give it a new name"
         )
     _KNOWN.add(type(norm))
 

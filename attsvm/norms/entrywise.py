@@ -5,17 +5,28 @@ Dual exponent q = p/(p − 1).
 
 from __future__ import annotations
 
+import decimal
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from attsvm._utils.compiled import ENTRY, njit, plain
 from attsvm.norms.norm import UNIT, Floats, Norm, largest
-from attsvm.norms.proximal.maps import clip_largest, shrink, shrink_power
+from attsvm.norms.rational import Exact
 
-if TYPE_CHECKING:
-    from attsvm.norms.exact.rational import Exact
+# Halvings or Newton steps until the root of a power is found to rounding, at most.
+_STEPS = 60
+# Powers: entries are cut upwards at 2^-200 of the largest, then 60 digits are carried.
+_GRID = 200
+_CONTEXT = decimal.Context(
+    prec=60,
+    rounding=decimal.ROUND_CEILING,
+    Emin=decimal.MIN_EMIN,
+    Emax=decimal.MAX_EMAX,
+    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+)
 
 
 def power_norm(W: Any, p: float) -> Any:
@@ -41,7 +52,7 @@ class LpNorm(Norm):
     name: str = "l2"
     tolerance: float = 1e-8
     unique: bool = True
-    rotational: bool = False
+    entrywise: bool = True
     prox_reach: float = 1e-9
     exponent: Fraction = Fraction(2)
 
@@ -85,14 +96,10 @@ class LpNorm(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least the ℓp norm."""
-        from attsvm.norms.exact.rational import power_above
-
         return power_above(W, self.exponent)
 
     def dual_above(self, G: Exact) -> Fraction:
         """A rational at least the ℓq norm."""
-        from attsvm.norms.exact.rational import power_above
-
         return power_above(G, self.exponent / (self.exponent - 1))
 
     def ball(self, upper: float, lower: float) -> float:
@@ -108,12 +115,87 @@ class LpNorm(Norm):
         return np.asarray(np.sign(u) * np.abs(u) ** (self.p - 1))
 
     def prox(self, V: Floats, t: float) -> Floats:
-        """The X with X + t sign(X)|X|^(p−1) = V: f is ‖X‖^p/p."""
-        return shrink_power(V, t, self.p)
+        """The X with X + t sign(X)|X|^(p−1) = V, entry by entry: f is ‖X‖^p/p."""
+        out = np.empty(V.size)
+        _shrink_power(plain(np.ascontiguousarray(V).ravel()), float(t), self.p, out)
+        return out.reshape(V.shape)
 
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """The ℓp norm of a cvxpy variable."""
         return cp.pnorm(cp.vec(W, order="C"), self.p)
+
+
+@njit(**ENTRY)
+def _shrink_power(V: Floats, t: float, p: float, out: Floats) -> None:
+    """out (N,) filled by Newton steps on x + t x^(p−1) = |v|, kept inside a bracket.
+
+    For p < 2 the unknown is u = x^(p−1), in which the equation u^(1/(p−1)) + t u = |v| is convex
+    and Newton from the right falls straight to the root; for p ≥ 2 it is so in x itself.
+    """
+    low = p < 2.0
+    r = 1.0 / (p - 1.0) if low else p - 1.0
+    for i in range(V.size):
+        a = abs(V[i])
+        if a == 0.0:
+            out[i] = 0.0
+            continue
+        # The root lies below both ends of the bracket: a convex sum of two growing terms.
+        if low:
+            u = min(a / t, a ** (1.0 / r)) if t > 0.0 else a ** (1.0 / r)
+            for _ in range(_STEPS):
+                w = u**r
+                f = w + t * u - a
+                step = f / (r * w / u + t) if u > 0.0 else 0.0
+                if not step > 1e-16 * u:
+                    break
+                u -= step
+            x = u**r
+            # x itself where it is the large part of the sum: exact to rounding there.
+            if x > 0.5 * a:
+                x = a - t * u
+        else:
+            x = min(a, (a / t) ** (1.0 / r)) if t > 0.0 else a
+            for _ in range(_STEPS):
+                w = t * x**r
+                f = x + w - a
+                step = f / (1.0 + r * w / x) if x > 0.0 else 0.0
+                if not step > 1e-16 * x:
+                    break
+                x -= step
+        out[i] = x if V[i] > 0.0 else -x
+
+
+def power_above(W: Exact, p: Fraction) -> Fraction:
+    """A rational number not below (Σ |w|^p)^(1/p), for a rational p > 1.
+
+    s (Σ r^p)^(1/p) with s = max|w| and r = |w|/s ≤ 1. The decimal module rounds ln and exp
+    correctly to the nearest, so the next number up bounds each from above; divisions, products
+    and sums are rounded up.
+    """
+    sizes = [abs(v) for v in W.numerators.ravel()]
+    top = max(sizes, default=0)
+    if top == 0:
+        return Fraction(0)
+    ctx = _CONTEXT
+    unit = decimal.Decimal(1 << _GRID)
+    total = decimal.Decimal(0)
+    for size in sizes:
+        if size:
+            ratio = ctx.divide(decimal.Decimal(-(-(size << _GRID) // top)), unit)
+            total = ctx.add(total, _power(ratio, p))
+    return Fraction(_power(total, 1 / p)) * Fraction(top, W.denominator)
+
+
+def _power(x: decimal.Decimal, p: Fraction) -> decimal.Decimal:
+    """A decimal number not below x^p, for x > 0 and p > 0; exact at x = 1."""
+    if x == 1:
+        return x
+    ctx = _CONTEXT
+    log = ctx.next_plus(ctx.ln(x))
+    log = ctx.divide(
+        ctx.multiply(log, decimal.Decimal(p.numerator)), decimal.Decimal(p.denominator)
+    )
+    return ctx.next_plus(ctx.exp(log))
 
 
 def _half_distance(p: float, middle: float) -> float:
@@ -130,7 +212,7 @@ class L1Norm(Norm):
     name: str = "l1"
     tolerance: float = 1e-8
     unique: bool = False
-    rotational: bool = False
+    entrywise: bool = True
     prox_reach: float = 1e-8
 
     def value(self, W: Any) -> Any:
@@ -160,15 +242,11 @@ class L1Norm(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """Σ |W_ij|, exact."""
-        from attsvm.norms.exact.rational import l1_above
-
-        return l1_above(W)
+        return _sum_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """max |G_ij|, exact."""
-        from attsvm.norms.exact.rational import max_above
-
-        return max_above(G)
+        return _largest_above(G)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with every entry shrunk by t."""
@@ -186,7 +264,7 @@ class MaxNorm(Norm):
     name: str = "max"
     tolerance: float = 1e-8
     unique: bool = False
-    rotational: bool = False
+    entrywise: bool = True
     prox_reach: float = 1e-8
 
     def value(self, W: Any) -> Any:
@@ -211,15 +289,11 @@ class MaxNorm(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """max |W_ij|, exact."""
-        from attsvm.norms.exact.rational import max_above
-
-        return max_above(W)
+        return _largest_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """Σ |G_ij|, exact."""
-        from attsvm.norms.exact.rational import l1_above
-
-        return l1_above(G)
+        return _sum_above(G)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest entries cut to one size, by t in sum."""
@@ -228,3 +302,33 @@ class MaxNorm(Norm):
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """max |W_ij| of a cvxpy variable."""
         return cp.norm(cp.vec(W, order="C"), "inf")
+
+
+def shrink(V: Floats, t: float) -> Floats:
+    """sign(V) max(|V| − t, 0): the proximal map of Σ |V|."""
+    return np.asarray(np.sign(V) * np.maximum(np.abs(V) - t, 0.0))
+
+
+def clip_largest(V: Floats, t: float) -> Floats:
+    """V with its largest entries cut to one size, by t in sum: the proximal map of max |V|.
+
+    Zero when all of V is at most t in sum.
+    """
+    sizes = np.sort(np.abs(V), axis=None)[::-1]
+    excess = np.cumsum(sizes) - t
+    if not len(sizes) or excess[-1] <= 0.0:
+        return np.zeros_like(V)
+    # The least number k of entries whose cut, (Σ of the k largest − t)/k, the next one respects.
+    level = excess / np.arange(1, len(sizes) + 1)
+    k = int(np.flatnonzero(sizes > level)[-1])
+    return np.asarray(np.clip(V, -level[k], level[k]))
+
+
+def _sum_above(W: Exact) -> Fraction:
+    """Σ |w|, exactly."""
+    return Fraction(sum(abs(v) for v in W.numerators.ravel()), W.denominator)
+
+
+def _largest_above(W: Exact) -> Fraction:
+    """max |w|, exactly."""
+    return Fraction(max((abs(v) for v in W.numerators.ravel()), default=0), W.denominator)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.norms.norm import UNIT, Floats, Norm, largest
-
-if TYPE_CHECKING:
-    from attsvm.norms.exact.rational import Exact
-
+from attsvm.norms.rational import Exact, frobenius_above
 
 # Sums of squares between these have lost nothing.
 _LEAST, _MOST = 1e-280, 1e280
 
 
 @dataclass(frozen=True)
-class Frobenius(Norm):
+class FrobeniusNorm(Norm):
     """‖W‖_F; a vector's ℓ2 norm when W is a column.
 
     >>> from attsvm.norms import norm_of
@@ -66,8 +63,6 @@ class Frobenius(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least ‖W‖_F."""
-        from attsvm.norms.exact.rational import frobenius_above
-
         return frobenius_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm.norms.norm import UNIT, Floats, Norm
-from attsvm.norms.proximal.maps import clip_largest, on_singular_values, shrink
-
-if TYPE_CHECKING:
-    from attsvm.norms.exact.rational import Exact
+from attsvm.norms.entrywise import clip_largest, shrink
+from attsvm.norms.norm import RANK, UNIT, Floats, Norm
+from attsvm.norms.rational import Exact, frobenius_above, sqrt_above
 
 # LAPACK's singular values err by a small multiple of σ_1 that grows slowly with the size.
 _SVD = 16.0
@@ -29,7 +28,7 @@ def _svd_rounding(shape: tuple[int, int]) -> float:
 
 
 @dataclass(frozen=True)
-class Nuclear(Norm):
+class NuclearNorm(Norm):
     """‖W‖_* = Σ σ_i, the limit of factored keys and queries. Solutions need not be unique.
 
     >>> from attsvm.norms import norm_of
@@ -68,19 +67,30 @@ class Nuclear(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least ‖W‖_*."""
-        from attsvm.norms.exact.rational import nuclear_above
-
-        return nuclear_above(W)
+        return _sum_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """A rational at least σ_1."""
-        from attsvm.norms.exact.rational import spectral_above
-
-        return spectral_above(G)
+        return _largest_above(G)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its singular values shrunk by t."""
-        return on_singular_values(shrink, V, t)
+        return _on_singular_values(shrink, V, t)
+
+    def rank_bound(self, G: Floats, error: float, lower: float, upper: float) -> int:
+        """Solutions have Σ σ_i(W)(1 − σ_i(G)) ≤ upper − lower, for G = A*λ of σ_1 at most 1.
+
+        So each σ_j(W) is at most (upper − lower)/Σ_{i≤j} (1 − σ_i(G)).
+        """
+        p = min(G.shape)
+        short = np.maximum(1 - error - singular(G), 0.0)
+        slack = upper - lower
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.minimum(slack / np.cumsum(short), upper)
+            rest = np.append(slack / short[1:], 0.0)  # of Σ_{i>k} σ_i(W), at most
+        most[short == 0] = upper
+        largest = float(np.nanmax((lower - rest) / np.arange(1, p + 1), initial=0.0))
+        return int((most > RANK * largest).sum())
 
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """‖W‖_* of a cvxpy variable."""
@@ -88,7 +98,7 @@ class Nuclear(Norm):
 
 
 @dataclass(frozen=True)
-class Spectral(Norm):
+class SpectralNorm(Norm):
     """σ_1(W), the norm of spectral descent. Solutions need not be unique."""
 
     name: str = "spectral"
@@ -123,20 +133,70 @@ class Spectral(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """A rational at least σ_1."""
-        from attsvm.norms.exact.rational import spectral_above
-
-        return spectral_above(W)
+        return _largest_above(W)
 
     def dual_above(self, G: Exact) -> Fraction:
         """A rational at least ‖G‖_*."""
-        from attsvm.norms.exact.rational import nuclear_above
-
-        return nuclear_above(G)
+        return _sum_above(G)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest singular values cut to one size, by t in sum."""
-        return on_singular_values(clip_largest, V, t)
+        return _on_singular_values(clip_largest, V, t)
 
     def cvxpy(self, cp: Any, W: Any) -> Any:
         """σ_1 of a cvxpy variable."""
         return cp.sigma_max(W)
+
+
+def _on_singular_values(values: Callable[[Floats, float], Floats], V: Floats, t: float) -> Floats:
+    """V (d, dq) with its singular values s replaced by values(s, t)."""
+    U, s, Vt = np.linalg.svd(V, full_matrices=False)
+    s = values(s, t)
+    live = s > 0.0
+    return np.asarray((U[:, live] * s[live]) @ Vt[live])
+
+
+def _largest_above(W: Exact) -> Fraction:
+    """A rational number not below σ₁(W).
+
+    With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly:
+    σ₁(W) ≤ σ₁ (1 + ‖UᵀU − I‖_F)^½ (1 + ‖VᵀV − I‖_F)^½ + ‖R‖_F.
+    """
+    if W.zero or min(W.shape) == 1:
+        return frobenius_above(W)
+    U, values, V, R = _decomposed(W)
+    return values[0] * _stretch(U) * _stretch(V) + frobenius_above(R)
+
+
+def _sum_above(W: Exact) -> Fraction:
+    """A rational number not below Σ σ_i(W).
+
+    With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly, R of rank at most r = min(d, dq):
+    ‖W‖_* ≤ Σ σ_i ‖u_i‖ ‖v_i‖ + √r ‖R‖_F.
+    """
+    if W.zero or min(W.shape) == 1:
+        return frobenius_above(W)
+    U, values, V, R = _decomposed(W)
+    total = sqrt_above(Fraction(min(W.shape))) * frobenius_above(R)
+    for i, value in enumerate(values):
+        u, v = Exact(U.numerators[:, i], U.denominator), Exact(V.numerators[:, i], V.denominator)
+        total += value * frobenius_above(u) * frobenius_above(v)
+    return total
+
+
+def _decomposed(W: Exact) -> tuple[Exact, list[Fraction], Exact, Exact]:
+    """U (d, r), σ ≥ 0 (r,), V (dq, r) and R = W − U diag(σ) Vᵀ, exactly; r = min(d, dq)."""
+    top = max(abs(v) for v in W.numerators.ravel())
+    scale = Fraction(2) ** (W.denominator.bit_length() - top.bit_length())
+    u, s, vt = np.linalg.svd(W.times(scale).floats(), full_matrices=False)
+    U, S, V = Exact.of(u), Exact.of(np.abs(s)).times(1 / scale), Exact.of(vt.T)
+    product = (U.numerators * S.numerators) @ V.numerators.T
+    R = W.plus(Exact(-product, U.denominator * S.denominator * V.denominator))
+    return U, list(S.fractions()), V, R
+
+
+def _stretch(U: Exact) -> Fraction:
+    """A rational number not below the largest singular value of U, whose columns are near-unit."""
+    G = U.numerators.T @ U.numerators
+    G[np.diag_indices(len(G))] -= U.denominator**2
+    return sqrt_above(1 + frobenius_above(Exact(G, U.denominator**2)))

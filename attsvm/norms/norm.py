@@ -1,6 +1,6 @@
-"""Norm: the geometry in which a direction is short; and the laws that every norm keeps.
+"""Norm: the geometry in which a direction is short, and the check of its contract.
 
-A norm of one's own is a subclass that says its `name` and has `value`, `dual`, `dual_maximizer` and
+A custom norm is a subclass that says its `name` and has `value`, `dual`, `dual_maximizer` and
 `rounding`. Everything else has a default that is on the safe side, or says what is missing.
 """
 
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.norms.exact.rational import Exact
+    from attsvm.norms.rational import Exact
 
 Floats = NDArray[np.float64]
 # Half the distance from 1 to the next float: the unit of rounding.
 UNIT = 2.0**-53
+# A singular value below this share of the largest does not count for the rank.
+RANK = 1e-4
 # inner(D, Z, b, free, *, tol, W0, lam0) -> (W, λ): an untrusted pair for unit rows.
 Inner = Callable[..., tuple[Floats, Floats]]
 # prox(V, t) -> the X (d, dq) that minimises t·f(X) + ½‖X − V‖_F².
@@ -33,15 +35,17 @@ _STACK = 1 << 20
 class Norm(ABC):
     """A norm on matrices W (d, dq), its dual, and how much rounding its evaluation carries.
 
-    Every method takes stacks (..., d, dq). What a norm says of itself: `name`, the word in files
-    and tables; `tolerance`, the default certified gap; `unique`, whether the least-norm solution is
-    always unique; `rotational`, whether rotations on both sides keep the norm (then W may be sought
-    in the span of the data); `euclidean`, whether it is the Frobenius norm; `shape`, the only shape
-    of W it takes, if there is one.
+    Every method takes stacks (..., d, dq). What a norm says of itself:
 
-    What a norm may bring, and what happens without it:
+    - `name`: its name in files and tables; `tolerance`: the default certified gap;
+    - `unique`: whether the least-norm solution is always unique;
+    - `rotational`: whether rotations on both sides keep the norm (then W may be sought in the span
+      of the data); `entrywise`: whether permutations and signs of the entries keep it;
+    - `euclidean`: whether it is the Frobenius norm; `shape`: the only shape of W it takes, if any.
 
-    - `inner(D, Z, b, free, *, tol, W0, lam0)`: its own method on unit rows, which returns the best
+    What a norm may also have, and what happens without it:
+
+    - `inner(D, Z, b, free, *, tol, W0, lam0)`: a special method on unit rows that returns the best
       (W, λ) it found; without it the general method needs only `dual` and `dual_maximizer`.
     - `soft(rows, *, tol, W0, lam0)`: the same for soft margins.
     - `prox(V, t)`: the X that minimises t·f(X) + ½‖X − V‖_F² for one V (d, dq), where f is the
@@ -52,6 +56,7 @@ class Norm(ABC):
     - `cvxpy(cp, W)`: the norm of a cvxpy variable; without it no second opinion from cvxpy.
     - `value_above`, `dual_above`: rational bounds; without them no check in exact arithmetic.
     - `ball`, `dual_ball`: how far a small gap confines the solution; without them nothing is said.
+    - `rank_bound`: how many singular values a solution can have; without it min(d, dq).
 
     >>> from attsvm.norms import norm_of
     >>> nuclear = norm_of("nuclear")
@@ -64,6 +69,7 @@ class Norm(ABC):
     tolerance: float = 1e-6
     unique: bool = False
     rotational: bool = False
+    entrywise: bool = False
     euclidean: bool = False
     shape: tuple[int, int] | None = None
     inner: Inner | None = None
@@ -122,6 +128,14 @@ class Norm(ABC):
         """How far in the dual norm A*λ (of dual norm 1, lower/upper = ratio) is from the best."""
         return np.inf
 
+    def rank_bound(self, G: Floats, error: float, lower: float, upper: float) -> int:
+        """How many singular values of a solution exceed RANK of its largest, at most.
+
+        G = A*λ (d, dq) of dual norm at most 1, up to `error`, proves `lower`; some feasible W has
+        norm `upper`.
+        """
+        return int(min(G.shape))
+
 
 def _inexact(norm: Norm, method: str) -> str:
     return (
@@ -161,18 +175,18 @@ def largest(W: Any) -> Any:
 _SHAPES = ((1, 1), (4, 1), (1, 3), (3, 2), (3, 5))
 _DRAWS = 8
 _SEEDS = (1, 2)
-# A law is broken when it is missed by more than this share, rounding is too small when by less.
+# A condition missed by more than this share is violated; missed by less, rounding is too small.
 _MISSED = 1e-7
 # Factors that are no powers of two, so that a scaled matrix is rounded anew.
 _FACTORS = (-3.7, 1 / 7, 1e3)
 
 
-def law_inputs(shape: tuple[int, int], seed: int) -> Floats:
-    """The matrices (8, d, dq) on which `check_norm` tries the laws.
+def check_inputs(shape: tuple[int, int], seed: int) -> Floats:
+    """The matrices (8, d, dq) on which `check_norm` tries the contract.
 
     Dense and sparse ones, of rank one, of entries that differ in size, and of entries ±1.
 
-    >>> law_inputs((3, 2), seed=1).shape
+    >>> check_inputs((3, 2), seed=1).shape
     (8, 3, 2)
     """
     draw = np.random.default_rng([seed, *shape])
@@ -188,7 +202,7 @@ def law_inputs(shape: tuple[int, int], seed: int) -> Floats:
 def check_norm(norm: Norm) -> None:
     """Raises Unsupported unless the norm keeps its contract on a handful of fixed random matrices.
 
-    The message names the law, the input and the two numbers. Passing proves nothing, but a
+    The message names the condition, the input and the two numbers. Passing proves nothing, but a
     mistake in a formula is rarely small.
     """
     if not isinstance(getattr(norm, "name", None), str) or not norm.name:
@@ -197,19 +211,21 @@ def check_norm(norm: Norm) -> None:
     for shape in shapes:
         for seed in _SEEDS:
             try:
-                _Laws(norm, law_inputs(shape, seed), law_inputs(shape, seed + 10), seed).check()
+                _Contract(
+                    norm, check_inputs(shape, seed), check_inputs(shape, seed + 10), seed
+                ).check()
             except Unsupported:
                 raise
             except Exception as error:
                 raise Unsupported(
                     f"norm {norm.name} fails on matrices of shape {shape}, "
-                    f"law_inputs({shape}, {seed}): {type(error).__name__}: {error}; a norm that "
+                    f"check_inputs({shape}, {seed}): {type(error).__name__}: {error}; a norm that "
                     "takes one shape only says so in `shape`"
                 ) from error
 
 
-class _Laws:
-    """The laws of a norm on two stacks W and V (8, d, dq)."""
+class _Contract:
+    """The conditions on a norm, tried on two stacks W and V (8, d, dq)."""
 
     def __init__(self, norm: Norm, W: Floats, V: Floats, seed: int) -> None:
         self.norm, self.W, self.V, self.seed = norm, W, V, seed
@@ -217,32 +233,32 @@ class _Laws:
         self.rounding = float(norm.rounding((self.d, self.dq)))
 
     def check(self) -> None:
-        """Each law in turn."""
+        """Each condition in turn."""
         if not 0 < self.rounding < 0.01:
             self._break("rounding is a small positive share", self.rounding, 0.01)
-        for word, size in (("value", self.norm.value), ("dual", self.norm.dual)):
-            self._sizes(word, size)
+        for name, size in (("value", self.norm.value), ("dual", self.norm.dual)):
+            self._sizes(name, size)
         self._duality()
         self._spread()
         self._claims()
 
-    def _sizes(self, word: str, size: Callable[[Any], Any]) -> None:
+    def _sizes(self, name: str, size: Callable[[Any], Any]) -> None:
         """Each of value and dual is a norm, as exact as `rounding` says, on stacks as on one."""
         W, V, at = self.W, self.V, np.asarray(size(self.W), dtype=np.float64)
         if at.shape != W.shape[:1] or np.ndim(size(W[0])):
             raise Unsupported(
-                f"norm {self.norm.name}: {word} of a stack of shape {W.shape} has shape "
+                f"norm {self.norm.name}: {name} of a stack of shape {W.shape} has shape "
                 f"{at.shape}; it must be one number per matrix, {W.shape[:1]}"
             )
-        self._most(f"{word}(0) is 0", abs(float(size(0.0 * W[0]))), 0.0)
+        self._most(f"{name}(0) is 0", abs(float(size(0.0 * W[0]))), 0.0)
         for k in range(len(W)):
             if not 0 < at[k] < np.inf:
-                self._break(f"{word}(W) is positive and finite for W ≠ 0", at[k], 0.0, k)
-        self._same(f"{word} of a stack is that of its matrices", [size(w) for w in W], at)
+                self._break(f"{name}(W) is positive and finite for W ≠ 0", at[k], 0.0, k)
+        self._same(f"{name} of a stack is that of its matrices", [size(w) for w in W], at)
         for factor in _FACTORS:
-            self._same(f"{word}(tW) = |t| {word}(W)", size(factor * W), abs(factor) * at)
+            self._same(f"{name}(tW) = |t| {name}(W)", size(factor * W), abs(factor) * at)
         side = at + np.asarray(size(V))
-        self._most(f"{word}(W + V) ≤ {word}(W) + {word}(V)", size(W + V), side)
+        self._most(f"{name}(W + V) ≤ {name}(W) + {name}(V)", size(W + V), side)
 
     def _duality(self) -> None:
         """⟨G, W⟩ ≤ dual(G) value(W), with equality at dual_maximizer(G), which has norm 1."""
@@ -267,8 +283,8 @@ class _Laws:
         length = np.sqrt(_product(E, E))
         bounds = self.norm.spread((self.d, self.dq))
         sizes = (self.norm.value, self.norm.dual)
-        for word, size, bound in zip(("value", "dual"), sizes, bounds, strict=True):
-            self._most(f"{word}(E) ≤ spread ‖E‖_F", size(E), bound * length)
+        for name, size, bound in zip(("value", "dual"), sizes, bounds, strict=True):
+            self._most(f"{name}(E) ≤ spread ‖E‖_F", size(E), bound * length)
 
     def _claims(self) -> None:
         """What the norm says of itself: rotational, euclidean, and its normal."""
@@ -276,6 +292,9 @@ class _Laws:
         at = np.asarray(norm.value(W))
         if norm.euclidean:
             self._same("value(W) = ‖W‖_F, as euclidean says", at, np.sqrt(_product(W, W)))
+        if norm.entrywise:
+            moved = -W[:, ::-1, ::-1]
+            self._same("value(W) with moved entries, as entrywise says", norm.value(moved), at)
         if norm.rotational:
             draw = np.random.default_rng(self.seed)
             left, right = (np.linalg.qr(draw.standard_normal((n, n)))[0] for n in W.shape[1:])
@@ -303,35 +322,35 @@ class _Laws:
         if not (V - X).any() or abs(found - wanted) > _MISSED * np.vdot(V, V):
             self._break("⟨V − X, X⟩ = dual(V − X) value(X) at X = prox(V, t)", found, wanted, k)
 
-    def _same(self, law: str, found: Any, wanted: Any) -> None:
+    def _same(self, condition: str, found: Any, wanted: Any) -> None:
         """The two agree but for the rounding of both."""
-        self._near(law, found, wanted)
+        self._near(condition, found, wanted)
         found, wanted = np.asarray(found), np.asarray(wanted)
         off = np.abs(found - wanted) / wanted
         k = int(off.argmax())
         allowed = 2 * self.rounding + 4 * UNIT
         if off[k] > allowed:
-            self._break(f"rounding covers what is seen of {law}", off[k], allowed, k)
+            self._break(f"rounding covers what is seen of {condition}", off[k], allowed, k)
 
-    def _near(self, law: str, found: Any, wanted: Any) -> None:
+    def _near(self, condition: str, found: Any, wanted: Any) -> None:
         found, wanted = np.asarray(found), np.asarray(wanted)
         off = ~(np.abs(found - wanted) <= _MISSED * np.abs(wanted))
         if off.any():
             k = int(off.argmax())
-            self._break(law, found[k], wanted[k], k)
+            self._break(condition, found[k], wanted[k], k)
 
-    def _most(self, law: str, found: Any, bound: Any) -> None:
+    def _most(self, condition: str, found: Any, bound: Any) -> None:
         found, bound = np.atleast_1d(found), np.atleast_1d(bound)
         off = ~(found <= bound * (1 + 2 * self.rounding + 64 * UNIT))
         if off.any():
             k = int(off.argmax())
-            self._break(law, found[k], bound[k], k)
+            self._break(condition, found[k], bound[k], k)
 
-    def _break(self, law: str, found: Any, wanted: Any, k: int = 0) -> None:
+    def _break(self, condition: str, found: Any, wanted: Any, k: int = 0) -> None:
         raise Unsupported(
-            f"norm {self.norm.name} breaks the law '{law}': {float(found):.9g} against "
+            f"norm {self.norm.name} violates '{condition}': {float(found):.9g} against "
             f"{float(wanted):.9g}, on matrix {k % _DRAWS} of shape ({self.d}, {self.dq}), seed "
-            f"{self.seed} (attsvm.norms.norm.law_inputs)"
+            f"{self.seed} (attsvm.norms.norm.check_inputs)"
         )
 
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate import Certificate
-from attsvm.datasets.path_picture import path_picture_2
+from attsvm.datasets.instances import path_picture_2
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.plotting import style
 from attsvm.problem.problem import Problem

@@ -133,11 +133,7 @@ class Tokens:
 
     def scores(self, v: Any) -> Floats:
         """Token scores γ_it = y_i v·x_it (n, T); -inf where the mask leaves no token."""
-        return self.scores_of(v)
-
-    def scores_of(self, head: Floats) -> Floats:
-        """The scores under a head (d,)."""
-        values = np.matmul(self.X, vector(head, self.d)).astype(np.float64, copy=False)
+        values = np.matmul(self.X, vector(v, self.d)).astype(np.float64, copy=False)
         if self.source is not None:
             values = values[self.source]
         if self.labels is not None:

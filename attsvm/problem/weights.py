@@ -1,4 +1,4 @@
-"""Weights: an attention matrix of one's own, in whatever form it comes.
+"""Weights: a custom attention matrix, in whatever form it comes.
 
 W (d, dq), a prompt p (d,), or factors K (d, m) and Q (dq, m) with W = K Qᵀ; arrays, lists or
 tensors, alone or stacked.

@@ -11,7 +11,7 @@ import numpy as np
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
-from attsvm.norms.matrix import Nuclear, Spectral
+from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.problem.problem import Problem
 from attsvm.solvers import general
 from attsvm.solvers.cone import nuclear, spectral
@@ -31,8 +31,10 @@ def _power(norm: Any) -> Method:
 # Norms stand below solvers, so the methods of the listed ones are named here, by class; a norm
 # from outside brings its own in `inner` and `soft`.
 METHODS: dict[type[Norm], Callable[[Any], Method]] = {
-    Nuclear: lambda _: Method(nuclear.inner, partial(soft_cone.inner, side=soft_cone.NUCLEAR)),
-    Spectral: lambda _: Method(spectral.inner, partial(soft_cone.inner, side=soft_cone.SPECTRAL)),
+    NuclearNorm: lambda _: Method(nuclear.inner, partial(soft_cone.inner, side=soft_cone.NUCLEAR)),
+    SpectralNorm: lambda _: Method(
+        spectral.inner, partial(soft_cone.inner, side=soft_cone.SPECTRAL)
+    ),
     L1Norm: lambda _: linear.L1,
     MaxNorm: lambda _: linear.MAX,
     LpNorm: _power,

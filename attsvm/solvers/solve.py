@@ -12,8 +12,8 @@ import numpy as np
 from attsvm import solvers
 from attsvm._utils.expected import positive, shown
 from attsvm.certificate import Certificate, certify
-from attsvm.certificate.scale import exponent
-from attsvm.certificate.soft import soft_lower
+from attsvm.certificate.bounds import exponent
+from attsvm.certificate.certify import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.norm import check_shape

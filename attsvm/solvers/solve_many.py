@@ -18,12 +18,10 @@ from attsvm._utils.chunks import map_chunks
 from attsvm._utils.plugins import load_files, loaded_files
 from attsvm._utils.spawning import guarded, leave_unguarded
 from attsvm.certificate import Certificate
-from attsvm.certificate.stacked import certify_stack
+from attsvm.certificate.certify import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.norms import Norm, norm_of
-from attsvm.problem.problem import Problem
-from attsvm.problem.rows import StackRows
-from attsvm.problem.stack import Stack
+from attsvm.problem.problem import Problem, Stack, StackRows
 from attsvm.solvers.frobenius.dual_active_set import DONE
 from attsvm.solvers.frobenius.sharpening import sharpen
 from attsvm.solvers.frobenius.small import SMALL

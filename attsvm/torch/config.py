@@ -13,8 +13,7 @@ from typing import Any
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from attsvm._utils.expected import file_path, number, shown
-from attsvm._utils.files import check_in
-from attsvm._utils.records import parsed_toml
+from attsvm._utils.files import check_in, parse_toml
 from attsvm.errors import Unsupported
 from attsvm.torch.networks import Network
 from attsvm.torch.optimizers import Group, MirrorDescent, SteepestDescent, direction_of, groups
@@ -177,7 +176,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
     file = file_path(file, "file")
     check_in(file, "a .toml file")
     try:
-        return parsed_toml(file.read_text("utf-8"))
+        return parse_toml(file.read_text("utf-8"))
     except ValueError as error:
         raise Unsupported(f"{file} cannot be read as TOML ({error})") from error
 

@@ -27,8 +27,7 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect, file_path, flag, function, positive, shown
 from attsvm._utils.files import beside, check_in
 from attsvm.datasets import LABELLED
-from attsvm.datasets.labelled import Labelled, Vocabulary
-from attsvm.datasets.labelled.words import PAD
+from attsvm.datasets.labelled import PAD, Labelled, Vocabulary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.torch.config import TrainConfig, check_optimizer, optimizers_of
 from attsvm.torch.networks import ImageClassifier, Network, Sizes, TextClassifier

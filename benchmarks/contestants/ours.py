@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from attsvm.certificate import Certificate
-from attsvm.problem.problem import Problem
+from attsvm.problem.problem import Problem, Stack
 from attsvm.problem.selection import Selection
-from attsvm.problem.stack import Stack
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many

@@ -21,10 +21,8 @@ import numpy as np
 
 from attsvm import certify, solve, solve_many
 from attsvm.errors import AttsvmError, ConvergenceWarning
-from tests.certificate.case import Case
-from tests.certificate.families import case
-from tests.certificate.independent import judge, tight_claim
-from tests.certificate.truth import FALSE, UNPROVEN, Claim, Truth
+from tests.certificate.families import Case, case
+from tests.certificate.independent import FALSE, UNPROVEN, Claim, Truth, judge, tight_claim
 from tests.certificate.whole import combined, power
 
 NORMS = (

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tests.certificate.attack import NORMS, Attack, outcome, truth_of
-from tests.certificate.families import FAMILIES, case
-from tests.certificate.families_signs import copied
+from tests.certificate.families import FAMILIES, case, copied
 
 BLOCK, GATE = 100, 2_000
 SLOW_BLOCK, SLOW = 2_500, 100_000

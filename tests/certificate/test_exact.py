@@ -1,19 +1,26 @@
-"""Both bounds of a certificate, and Frobenius solutions, in exact arithmetic."""
+"""Bounds, solutions and Farkas certificates in exact arithmetic, and the integer linear systems."""
 
 from __future__ import annotations
 
 import math
+import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from attsvm.certificate.exact.bounds import exact_lower, exact_tight, exact_upper
-from attsvm.certificate.exact.farkas import exact_infeasibility
-from attsvm.certificate.exact.rows import IntegerRows
+from attsvm.certificate.exact import (
+    IntegerRows,
+    exact_infeasibility,
+    exact_lower,
+    exact_tight,
+    exact_upper,
+)
+from attsvm.certificate.lifting import PRIMES, independent, modulo, solve_lifted
 from attsvm.errors import BadTokens
 from attsvm.norms import norm_of
-from attsvm.norms.exact.rational import Exact
+from attsvm.norms.rational import Exact
 from attsvm.problem.problem import Problem
 from tests.plain_fractions import (
     NORMS,
@@ -24,6 +31,7 @@ from tests.plain_fractions import (
     least_distance,
     proves,
     reference,
+    rows_of,
     sphere,
 )
 
@@ -215,3 +223,156 @@ def test_exact_solution_with_ties() -> None:
 
 def test_infeasible_problems_have_no_exact_solution() -> None:
     assert exact_tight(Problem.from_rows([[1.0], [-1.0]]), [1.0, 1.0]) is None
+
+
+def test_a_triangle_is_proved_infeasible() -> None:
+    # 0.1, 0.2, 0.3 are no decimals in floats: (2, 1, 1) is only nearly a proof
+    problem = Problem.from_rows([[0.3, 0.0], [-0.3, 0.1], [-0.3, -0.1]])
+    proof = exact_infeasibility(problem, [2.0 + 1e-13, 1.0, 1.0])
+    assert proof is not None
+    assert proves(problem, proof.multipliers, proof.tie_multipliers)
+    assert proof.multipliers.fractions().tolist() == [
+        Fraction(1, 2),
+        Fraction(1, 4),
+        Fraction(1, 4),
+    ]
+    odd = Problem.from_rows([[0.1], [-0.3]])
+    assert not exact_lower(odd, "frobenius", [3.0, 1.0]).infeasible
+    proof = exact_infeasibility(odd, [3.0, 1.0])
+    assert proof is not None
+    assert proves(odd, proof.multipliers, proof.tie_multipliers)
+    assert exact_lower(odd, "frobenius", proof.multipliers).infeasible
+    assert exact_lower(odd, "frobenius", proof.multipliers).value is None
+
+
+@pytest.mark.parametrize(("n", "d", "prompt"), [(14, 10, True), (24, 5, False)])
+def test_random_infeasible_problems_are_proved(n: int, d: int, prompt: bool) -> None:
+    problem = drawn(n, 8, d, seed=2, prompt=prompt)
+    W, lam = least_distance(problem)
+    assert W is None
+    proof = exact_infeasibility(problem, lam)
+    assert proof is not None
+    assert proves(problem, proof.multipliers, proof.tie_multipliers)
+    # multipliers all over the null space, as an interior method gives
+    A = problem.differences()[:, :, None] * problem.queries[problem.query][:, None]
+    A = A.reshape(problem.m, -1)
+    inner = np.full(problem.m, 1e-4)
+    inner += least_distance(problem)[1] / lam.sum()
+    for _ in range(200):  # alternate between the null space and the orthant
+        inner = np.maximum(inner - A @ (np.linalg.pinv(A) @ inner), 1e-7)
+    spread = exact_infeasibility(problem, inner, limit=problem.m)
+    assert spread is not None
+    assert proves(problem, spread.multipliers, spread.tie_multipliers)
+    assert exact_infeasibility(problem, lam, limit=3) is None
+
+
+def test_a_poor_guess_is_refined_to_a_vertex() -> None:
+    problem = drawn(14, 8, 10, seed=2, prompt=True)
+    proof = exact_infeasibility(problem, np.ones(problem.m))
+    assert proof is not None
+    assert proves(problem, proof.multipliers, proof.tie_multipliers)
+
+
+def test_feasible_problems_have_no_proof() -> None:
+    problem = drawn(6, 8, 10, seed=0)
+    _, lam = least_distance(problem)
+    assert exact_infeasibility(problem, lam) is None
+    # tokens within 1e-8 of opposite: a huge norm, but a solution
+    near = Problem.from_rows([[1.0, 1e-8], [-1.0, 0.0]])
+    assert exact_infeasibility(near, [1.0, 1.0]) is None
+    assert exact_upper(near, "frobenius", [-1.0, 3e8]).value is not None
+
+
+def test_rows_dependent_modulo_the_prime_only_prove_nothing() -> None:
+    # (1, 0) + (−1, p) is zero modulo p, and W = (1, 2/p) is a solution
+    problem = Problem.from_rows([[1.0, 0.0], [-1.0, float(PRIMES[0])]])
+    assert exact_infeasibility(problem, [1.0, 1.0]) is None
+    assert exact_upper(problem, "frobenius", [1.0, 2.0 / PRIMES[0]]).value is not None
+
+
+def test_an_empty_row_proves_infeasibility_alone() -> None:
+    problem = Problem.from_rows([[1.0, 0.0], [0.0, 0.0]])
+    proof = exact_infeasibility(problem, [1.0, 0.0])
+    assert proof is not None
+    assert proof.multipliers.fractions().tolist() == [0, 1]
+    tie = Problem.from_rows([[1.0, 0.0]], ties=[[0.0, 0.0]], c=[-0.5])
+    proof = exact_infeasibility(tie, [1.0], [0.0])
+    assert proof is not None
+    assert proves(tie, proof.multipliers, proof.tie_multipliers)
+
+
+def eliminated(A: Any, r: Any) -> list[Fraction]:
+    """The solution of A x = r by elimination on Fractions."""
+    rows = [[*map(Fraction, row), Fraction(right)] for row, right in zip(A, r, strict=True)]
+    for i in range(len(rows)):
+        j = next(j for j in range(i, len(rows)) if rows[j][i])
+        rows[i], rows[j] = rows[j], rows[i]
+        rows[i] = [v / rows[i][i] for v in rows[i]]
+        for k in range(len(rows)):
+            if k != i:
+                rows[k] = [v - rows[k][i] * w for v, w in zip(rows[k], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+@pytest.mark.parametrize(("k", "bits"), [(1, 3), (2, 5), (3, 200), (9, 61), (12, 110)])
+def test_lifting_equals_elimination(k: int, bits: int) -> None:
+    rng = random.Random(k)
+    draw = [[rng.randint(-(2**bits), 2**bits) for _ in range(k + 1)] for _ in range(k)]
+    A, r = np.array(draw, dtype=object)[:, :k], np.array(draw, dtype=object)[:, k] * 10**9
+    solution = solve_lifted(A, r)
+    assert solution is not None
+    assert solution.fractions().tolist() == eliminated(A, r)
+
+
+def test_lifting_passes_a_prime_that_divides_the_determinant() -> None:
+    A = np.array([[PRIMES[0], 0], [1, 2]], dtype=object)
+    solution = solve_lifted(A, np.array([1, 1], dtype=object))
+    assert solution is not None
+    assert solution.fractions().tolist() == eliminated(A, [1, 1])
+
+
+def test_singular_systems_have_no_solution() -> None:
+    assert (
+        solve_lifted(np.array([[1, 2], [2, 4]], dtype=object), np.array([1, 2], dtype=object))
+        is None
+    )
+
+
+def test_independent_rows_are_the_first_ones() -> None:
+    rows = np.array([[0, 0, 0], [0, 2, 1], [0, 4, 2], [1, 0, 0], [1, 2, 1]], dtype=object)
+    chosen, columns = independent(modulo(rows, PRIMES[0]), PRIMES[0])
+    assert chosen.tolist() == [1, 3]
+    assert sorted(columns.tolist()) == [0, 1]
+
+
+def test_integer_rows_agree_with_the_problem() -> None:
+    rng = np.random.default_rng(6)
+    problem = Problem(
+        rng.standard_normal((9, 4)), rng.standard_normal((3, 2)),
+        np.array([0, 2, 4, 8]), np.array([1, -1, 5, 0]), np.array([0, 1, 2, 0]), np.ones(4),
+        np.array([3, 7]), np.array([-1, 6]), np.array([1, 2]), np.array([0.5, 0.0]),
+    )  # fmt: skip
+    rows = IntegerRows.of(problem)
+    W, lam, mu = rng.standard_normal((4, 2)), rng.random(4), rng.standard_normal(2)
+    values = rows.values(Exact.of(W)).floats()
+    np.testing.assert_allclose(values[:4], problem.margins(W), rtol=1e-13)
+    np.testing.assert_allclose(values[4:], problem.tie_values(W), rtol=1e-13)
+    adjoint = rows.adjoint(rows.multipliers(lam, mu))
+    np.testing.assert_allclose(adjoint.floats(), problem.adjoint(lam, mu), rtol=1e-13)
+    plain = rows_of(problem)[0]
+    index = np.array([3, 0, 5])
+    dense = Exact(rows.dense(index, np.arange(8)), rows.unit).fractions().tolist()
+    assert dense == [plain[k] for k in index]
+    gram = Exact(rows.gram(index), rows.unit**2).fractions()
+    assert gram[0, 2] == sum(v * w for v, w in zip(dense[0], dense[2], strict=True))
+
+
+def test_differences_of_keys_are_not_rounded() -> None:
+    keys = np.array([[1.0], [2.0**-70]])
+    one = np.array([0])
+    none = np.empty(0, np.int64)
+    problem = Problem(
+        keys, np.ones((1, 1)), one, one + 1, one, np.ones(1), none, none, none, np.empty(0)
+    )  # fmt: skip
+    lower = exact_lower(problem, "frobenius", [1.0]).value
+    assert lower == 1 / (1 - Fraction(1, 2**70))

@@ -12,11 +12,18 @@ import pytest
 from attsvm import Certificate, Problem, certify, solve
 from tests.certificate.attack import NORMS
 from tests.certificate.families import case
-from tests.certificate.independent import judge, tight_claim
-from tests.certificate.least_frobenius import least_frobenius
-from tests.certificate.sizes import at_most, dual_of, norm_called, value
-from tests.certificate.truth import FALSE, TRUE, Truth
-from tests.certificate.whole import is_psd, power, rows_of, solve_gram, whole
+from tests.certificate.independent import (
+    FALSE,
+    TRUE,
+    Truth,
+    at_most,
+    dual_of,
+    judge,
+    norm_called,
+    tight_claim,
+    value,
+)
+from tests.certificate.whole import is_psd, least_frobenius, power, rows_of, solve_gram, whole
 
 # What a forger adds; far above rounding, and below every gap that is asked for.
 FORGED = 1e-10
@@ -90,7 +97,7 @@ def test_a_numerical_proof_may_not_say_that_no_w_exists() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(found, name)
 
-        message = "no W meets the rows"
+        message = "no W satisfies these constraints"
 
     found = replace(solve(POSSIBLE), status="infeasible", proof="numerical", W=None, upper=np.inf)
     assert verdicts(Loud(), Truth(POSSIBLE))["message"] == FALSE  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from attsvm.certificate.rank import independence
-from attsvm.certificate.scale import ceiling, centred, exponent, floor, length, value_above
+from attsvm.certificate.bounds import ceiling, centred, exponent, floor, length, value_above
+from attsvm.certificate.feasibility_repair import independence
 from attsvm.norms import norm_of
 
 

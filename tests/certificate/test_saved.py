@@ -11,7 +11,7 @@ import pytest
 
 from attsvm import BadTokens, Certificate, ConvergenceWarning, Problem, Selection, Unsupported
 from attsvm.certificate.saved import decimal, integer
-from attsvm.norms.frobenius import Frobenius
+from attsvm.norms.frobenius import FrobeniusNorm
 from attsvm.problem.tokens import Tokens
 from tests.certificate.saved_cases import CASES, INFEASIBLE, NORMS, TOKENS, solved
 from tests.tolerances import FORGED_SLIGHTLY
@@ -94,7 +94,7 @@ def test_unused_keys_are_left_out_or_zero(tmp_path):
     for width, count in ((15, 23), (0, 4)):
         part = problem if width else replaced(problem, 40)
         certificate = Certificate(
-            part, Frobenius(), None, np.zeros(2), np.zeros(0), 0.0, np.inf, "stalled", 1e-8, 0.0
+            part, FrobeniusNorm(), None, np.zeros(2), np.zeros(0), 0.0, np.inf, "stalled", 1e-8, 0.0
         )
         certificate.save(tmp_path / "a.npz", force=True)
         back = Certificate.load(tmp_path / "a.npz").problem
@@ -118,7 +118,7 @@ def replaced(problem: Problem, times: int) -> Problem:
 def test_a_norm_of_ones_own_is_refused(tmp_path):
     first = solved("weights", "frobenius")
     own = Certificate(
-        first.problem, Frobenius(tolerance=1e-3), first.W, first.multipliers,
+        first.problem, FrobeniusNorm(tolerance=1e-3), first.W, first.multipliers,
         first.tie_multipliers, first.lower, first.upper, "optimal", 1e-3, 0.0,
     )  # fmt: skip
     with pytest.raises(Unsupported, match="not the library's"):
@@ -180,7 +180,7 @@ def nan_at_first(array: Any) -> Any:
         ("status", lambda a: np.str_("infeasible"), "proof is '' with status infeasible"),
         ("proof", lambda a: np.str_("exact"), "proof is 'exact' with status optimal"),
         ("farkas", lambda a: np.array(["1"]), "farkas has 1 entries for 9 rows"),
-        ("farkas", lambda a: np.array(["1x"] * 9), "farkas holds a word that is no integer"),
+        ("farkas", lambda a: np.array(["1x"] * 9), "farkas has an entry that is not an integer"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(file, name, forge, sentence):

@@ -5,7 +5,7 @@ import pytest
 
 from attsvm import Path, Tokens, outcome, train
 from attsvm.cli.parts.options import read_norm
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from tests.cli.command import refused, save
 from tests.contracts import outside
 from tests.conventions.tree import ROOT

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm.certificate.bounds import margin_error, measure, worst_margin
-from attsvm.problem.rows import StackRows
+from attsvm.problem.problem import StackRows
 from attsvm.solvers.frobenius import dual_active_set as active_set
 from attsvm.solvers.frobenius import enumeration, inverse
 from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 from attsvm.norms import NORMS as REGISTRY
 from attsvm.norms import norm_of
-from attsvm.norms.exact.rational import Exact
 from attsvm.norms.norm import Norm
+from attsvm.norms.rational import Exact
 from tests.tolerances import ROUNDING, SIXTY_DIGITS
 from tests.zoo import NORMS, orthonormal
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import Unsupported
 from attsvm.theory.regularization_path.paths import regpath
 from attsvm.training.heads import Head

@@ -10,7 +10,7 @@ import attsvm
 from attsvm import Answer, Certificate, Norm, Problem, Solver, Stack, Tokens, Unsupported, measures
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.norms import norm_of
-from attsvm.norms.norm import check_norm, law_inputs
+from attsvm.norms.norm import check_inputs, check_norm
 from attsvm.solvers import SOLVERS
 from tests.tolerances import GAP_SPECTRUM, ROUNDING
 
@@ -284,21 +284,23 @@ BROKEN = {
     },
     "as rotational says": {"rotational": True},
     "as euclidean says": {"euclidean": True},
+    "as entrywise says": {"entrywise": True},
     "dual(normal(u)) = 1": {"normal": lambda self, u: u},
     "at X = prox(V, t)": {"prox": lambda self, V, t: V / 2},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("law", BROKEN)
-def test_a_broken_law_is_named_with_its_input(law):
-    norm = type("Broken", (Weighted,), {"name": "broken", **BROKEN[law]})()
+@pytest.mark.parametrize("condition", BROKEN)
+def test_a_violated_condition_is_named_with_its_input(condition):
+    norm = type("Broken", (Weighted,), {"name": "broken", **BROKEN[condition]})()
     with pytest.raises(Unsupported) as said:
         attsvm.solve(problem(), norm)
-    words = re.search(r"law '(.+?)': (\S+) against (\S+), on matrix (\d) of shape \((\d), (\d)\), "
+    words = re.search(r"violates '(.+?)': (\S+) against (\S+), "
+                      r"on matrix (\d) of shape \((\d), (\d)\), "
                       r"seed (\d)", str(said.value))  # fmt: skip
-    assert words and law in words[1]
+    assert words and condition in words[1]
     d, dq, seed = (int(words[k]) for k in (5, 6, 7))
-    assert law_inputs((d, dq), seed)[int(words[4])].shape == (d, dq)
+    assert check_inputs((d, dq), seed)[int(words[4])].shape == (d, dq)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_a_norm_of_one_shape_says_so():
         attsvm.solve(problem(dq=2), Fixed())
 
 
-def test_listed_norms_keep_the_laws_and_the_default_spread_is_safe():
+def test_listed_norms_keep_the_contract_and_the_default_spread_is_safe():
     for name in ("frobenius", "nuclear", "spectral", "max", "l1", "l1.5", "l4"):
         norm = norm_of(name)
         check_norm(norm)

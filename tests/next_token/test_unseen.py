@@ -8,7 +8,7 @@ import pytest
 
 from attsvm import Sentences, two_stages
 from attsvm.certificate import certify
-from attsvm.certificate.exact.bounds import exact_tight
+from attsvm.certificate.exact import exact_tight
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.covering import Coverage, coverage, kinds_in_order, whole_coverage

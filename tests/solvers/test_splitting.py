@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
-from attsvm.norms.norm import law_inputs
+from attsvm.norms.norm import check_inputs
 from attsvm.solvers.splitting_parts.squared import Squared
 from benchmarks.instances import planted_20
 from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ORACLE, ROUNDING
@@ -128,7 +128,7 @@ def test_soft_margins_are_those_of_the_norms_own_method(norm, C):
 def test_the_square_of_a_norm_has_the_map_of_its_duality(norm):
     geometry = norm_of(norm)
     squared = Squared(geometry, geometry.prox)
-    for V in law_inputs((3, 4), 2):
+    for V in check_inputs((3, 4), 2):
         for step in (0.01, 1.0, 50.0):
             X = squared(V, step)
             G = (V - X) / step  # a subgradient of ½‖X‖²: of dual norm ‖X‖, aligned with X

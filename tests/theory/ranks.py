@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from attsvm import Certificate, Problem, Selection, Tokens, certify, solve
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.norms import norm_of
 from attsvm.solvers import cvxpy_oracle as oracle
 

@@ -170,7 +170,7 @@ def test_an_infeasible_choice_is_seen():
     X = [[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]]
     tokens = Tokens(X, keys=[[[0.0], [1.0], [-1.0]]])
     said, detail = holds(predict("prompt", "ngd", tokens, head=[0.0, 1.0]), "some matrix selects")
-    assert said is False and "no W meets the rows" in detail
+    assert said is False and "no W satisfies these constraints" in detail
 
 
 def test_single_tokens_ask_for_nothing():

@@ -6,7 +6,7 @@ import pytest
 import attsvm
 from attsvm import Tokens
 from attsvm.datasets import EXAMPLES
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 
 QUERIES = {"the number 1": [1.0], "e1": [1.0, 0.0, 0.0]}
 

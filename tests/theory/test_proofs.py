@@ -5,7 +5,7 @@ import pytest
 
 import attsvm
 from attsvm import Tokens, train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.theory.proofs import proof_of_run, proved_since, until_proved
 from attsvm.training.models import MODELS

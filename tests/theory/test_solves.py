@@ -7,7 +7,7 @@ import pytest
 
 import attsvm
 from attsvm import ConvergenceWarning, Tokens
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.solvers import solve as front
 
 a = sphere_arrays(3, 4, 4, seed=1)

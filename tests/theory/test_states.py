@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.plotting.run import _STATE
 from attsvm.theory.outcome import Outcome, State, _state
 

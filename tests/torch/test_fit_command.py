@@ -17,7 +17,7 @@ from tests.cli.command import runner
 from tests.torch.small import texts
 
 SMALL = ("--set", "width=16", "--set", "heads=2", "--set", "hidden=16", "--set", "length=8")
-FILES = ["checkpoint.pt", "curves.png", "curves.svg", "plan.toml", "results.json"]
+FASHION_FILES = ["checkpoint.pt", "curves.png", "curves.svg", "plan.toml", "results.json"]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_fit_is_written_and_printed(run, own, tmp_path):
     out = tmp_path / "out"
     done = fit(run, out, own, "--epochs", 6, "--lr", 0.01)
     assert done.code == 0 and done.err == ""
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert sorted(path.name for path in out.iterdir()) == FASHION_FILES
     assert "test accuracy" in done.out and "own.csv" in done.out
     kept = json.loads((out / "results.json").read_text())
     assert kept["status"] == "done" and len(kept["records"]) == 7
@@ -143,9 +143,9 @@ def test_a_quick_run_learns(task, optimizer):
 )
 def test_refusals(run, monkeypatch, tmp_path, words, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attsvm.datasets.fashion.DEBIAN", tmp_path)
+    monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     read = pytest.fail  # the reviews: nothing should be read before this
-    monkeypatch.setattr("attsvm.datasets.reviews._file", lambda _: read("read"))
+    monkeypatch.setattr("attsvm.datasets.real._review_file", lambda _: read("read"))
     done = run(*words)
     assert done.code == 2 and done.out == ""
     assert done.err.count("\n") == 1 and said in done.err

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from attsvm import Tokens
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS

@@ -10,7 +10,7 @@ from scipy.interpolate import CubicSpline
 
 from attsvm import Path, Tokens, measures, train
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.models import MODELS
 from attsvm.training.optimizers import OPTIMIZERS
 from tests.training.stacks import Stack, stack

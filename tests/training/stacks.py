@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm import Path, Tokens, outcome
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 
 Stack = tuple[list[Tokens], Floats]
 

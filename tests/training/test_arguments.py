@@ -8,7 +8,7 @@ import pytest
 from attsvm import Tokens, train
 from attsvm._utils import memory
 from attsvm.datasets import EXAMPLES
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import AttsvmError, ConvergenceWarning, TooLarge, Unsupported
 from attsvm.theory.outcome import outcome
 

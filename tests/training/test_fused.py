@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import BadTokens, ConvergenceWarning, Tokens
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training import task as token_task
 from attsvm.training.losses import LOSSES
 from attsvm.training.models.gradient import fused

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from attsvm import BadTokens, Path, Tokens, train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Sentences, Tokens, outcome, train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.training.models import MODELS, SENTENCE_MODELS
 from attsvm.training.record import COLUMNS

@@ -13,7 +13,7 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 import attsvm
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.heads.quadratic import Quadratic
 
 made = [sphere_arrays(4, 5, 6, seed=s) for s in range(2)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.path import Path, recorded
 from attsvm.training.train import train
 

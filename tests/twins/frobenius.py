@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.problem.rows import pairwise
+from attsvm.problem.problem import pairwise
 from attsvm.solvers.frobenius.dual_active_set import DEPENDENT, DONE, NO_SOLUTION, STOPPED
 
 

@@ -25,9 +25,8 @@ from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training import train as sentence_training
 from attsvm.next_token.training.stages import two_stages
-from attsvm.problem.problem import Problem
+from attsvm.problem.problem import Problem, Stack
 from attsvm.problem.selection import Selection
-from attsvm.problem.stack import Stack
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.certificate.exact.farkas import exact_infeasibility
+from attsvm.certificate.exact import exact_infeasibility
 from attsvm.experiments.statements.parts.facts import facts_of
 from attsvm.experiments.statements.parts.rationals import (
     exact_rank,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attsvm.norms.matrix import Nuclear
+from attsvm.norms.matrix import NuclearNorm
 from attsvm.norms.norm import Floats
 from attsvm.solvers.cone.central_path import (
     INFLATE,
@@ -29,7 +29,7 @@ from attsvm.solvers.cone.central_path import (
     start_rows,
 )
 
-NORM = Nuclear()
+NORM = NuclearNorm()
 # Share of ‖W‖_F by which the singular values of the start are kept from zero.
 SPREAD = 0.2
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.norms.matrix import Spectral
+from attsvm.norms.matrix import SpectralNorm
 from attsvm.norms.norm import Floats
 from attsvm.solvers.cone.central_path import (
     INFLATE,
@@ -28,7 +28,7 @@ from attsvm.solvers.cone.central_path import (
 )
 from attsvm.solvers.lp_interior_point.gram import weighted_gram
 
-NORM = Spectral()
+NORM = SpectralNorm()
 # The start has t = (1 + LIFT)·σ₁(W).
 LIFT = 0.2
 # Numbers in rows × unknowns from which the Schur matrix is formed query by query.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.compiled import njit
-from attsvm.problem.rows import pairwise
+from attsvm.problem.problem import pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
 REFRESH = 20  # epochs between two visits of every row; rows far from tight wait in between

@@ -25,7 +25,7 @@ import numpy as np
 from attsvm._utils.arrays import Bool, Bools, Floats, Int, Ints
 from attsvm._utils.compiled import DOT_ENTRY, njit
 from attsvm.certificate.bounds import combine
-from attsvm.problem.rows import StackArrays
+from attsvm.problem.problem import StackArrays
 from attsvm.solvers.frobenius.inverse import lower, rebuild, refine, resize
 
 # Row j counts as lying in the span of P when its squared distance to it is below this.

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Floats
-from attsvm.problem.rows import StackRows
+from attsvm.problem.problem import StackRows
 from attsvm.solvers.frobenius.dual_active_set import NO_SOLUTION
 from attsvm.solvers.frobenius.sharpening import sharpen
 from attsvm.solvers.frobenius.stacked import solve_small

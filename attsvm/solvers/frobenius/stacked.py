@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.chunks import memory
-from attsvm.problem.rows import StackRows
+from attsvm.problem.problem import StackRows
 from attsvm.solvers.frobenius.dual_active_set import (
     NO_SOLUTION,
     Found,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.certificate.soft import soft_lower, soft_upper
+from attsvm.certificate.certify import soft_lower, soft_upper
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm
 from attsvm.problem.problem import Problem

@@ -22,9 +22,9 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import Interval, differences, down, up
-from attsvm.certificate.scale import exponent
+from attsvm.certificate.bounds import exponent
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.problem.scores import exact_gaps
+from attsvm.problem.selection import exact_gaps
 from attsvm.problem.tokens import Tokens
 from attsvm.training.losses.loss import Loss, Steepness, encloses
 

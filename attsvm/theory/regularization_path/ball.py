@@ -16,8 +16,8 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.frobenius import Frobenius
-from attsvm.problem.scores import best_tokens
+from attsvm.norms.frobenius import FrobeniusNorm
+from attsvm.problem.selection import best_tokens
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.descent import descend, settled
 from attsvm.theory.regularization_path.excess import Excess, log_loss
@@ -86,7 +86,7 @@ class BallTask:
 
     @property
     def geometry(self) -> Norm:
-        return Frobenius() if self.factored else self.norm
+        return FrobeniusNorm() if self.factored else self.norm
 
     def radius(self, R: float) -> float:
         """The radius of x's ball."""

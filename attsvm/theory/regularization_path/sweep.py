@@ -19,8 +19,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.problem.scores import best_tokens
-from attsvm.problem.selection import Kept, Selection
+from attsvm.problem.selection import Kept, Selection, best_tokens
 from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.problem.weights import Weights
 from attsvm.solvers.solve import solve

@@ -5,7 +5,7 @@ import pytest
 
 import attsvm
 from attsvm import Tokens, basin, train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import AttsvmError, NotConverged, Unsupported
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import attsvm
 from attsvm import ConvergenceProof, Tokens, proof_of_convergence
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import BadTokens
 
 A = sphere_arrays(3, 4, 4, seed=1)

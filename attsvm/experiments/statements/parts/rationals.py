@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.certificate.exact.bounds import ExactSolution, exact_tight
-from attsvm.certificate.exact.farkas import Infeasibility, exact_infeasibility
+from attsvm.certificate.exact import ExactSolution, Infeasibility, exact_infeasibility, exact_tight
 from attsvm.experiments.statements.statement import Instance
 from attsvm.problem.problem import Problem
 from attsvm.solvers.solve import solve

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.certificate.exact.bounds import ExactSolution
+from attsvm.certificate.exact import ExactSolution
 from attsvm.experiments.statements.parts.facts import facts_of
 from attsvm.experiments.statements.parts.rationals import exact_solution, written
 from attsvm.experiments.statements.statement import Confirmation, Field, Instance, Space

@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
-from attsvm.datasets.contextual import contextual_arrays
+from attsvm.datasets.instances import contextual_arrays
 from attsvm.experiments.studies.claim import (
     Claim,
     Config,

@@ -10,7 +10,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.b.local_if_and_only_if import (
     Cone,
     cone,

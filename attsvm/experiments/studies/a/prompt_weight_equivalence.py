@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.claim import Claim, Config, Finding, Result, at_most
 from attsvm.problem.tokens import Tokens
 

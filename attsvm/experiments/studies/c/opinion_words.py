@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.labelled.words import words_of
+from attsvm.datasets.labelled import words_of
 from attsvm.experiments.studies.claim import Claim, Config, Finding, Result, Test, equals, noted
 from attsvm.experiments.studies.shared.network_fits import SENTENCES
 from attsvm.experiments.studies.shared.network_runs import (

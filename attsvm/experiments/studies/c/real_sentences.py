@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.datasets.reviews import labelled_reviews
+from attsvm.datasets.real import labelled_reviews
 from attsvm.experiments.studies.claim import (
     Claim,
     Config,

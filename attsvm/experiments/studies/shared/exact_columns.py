@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
-from attsvm.certificate.exact.bounds import exact_tight
+from attsvm.certificate.exact import exact_tight
 from attsvm.experiments.studies.claim import Result
 from attsvm.experiments.studies.shared.sentence_runs import columns_again
 from attsvm.next_token.order import KINDS, Order, orders

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from attsvm.datasets.fashion import fashion_images
-from attsvm.datasets.reviews import review_lines
+from attsvm.datasets.real import fashion_images, review_lines
 from attsvm.errors import BadTokens
 
 

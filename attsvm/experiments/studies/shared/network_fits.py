@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.labelled import Labelled, Vocabulary
-from attsvm.datasets.labelled.words import words_of
+from attsvm.datasets.labelled import Labelled, Vocabulary, words_of
 from attsvm.experiments.studies.claim import Config, Result
 
 if TYPE_CHECKING:

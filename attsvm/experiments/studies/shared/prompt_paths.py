@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate import Certificate
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.claim import Config
 from attsvm.experiments.studies.shared.proof import selected
 from attsvm.norms import norm_of

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.datasets.random.torch_random import TorchRandom
+from attsvm.datasets.instances import TorchRandom
 from attsvm.problem.tokens import Tokens
 from attsvm.training.heads import Head, head_of
 from attsvm.training.models.gradient.batch import Batch

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens

@@ -22,7 +22,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.certificate import Certificate, certify
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.claim import Config, Result, seeds_of
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.problem.problem import Problem

@@ -9,7 +9,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.datasets.sphere import sphere_arrays
+from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.claim import Config, Result
 from attsvm.experiments.studies.shared.proof import recertified, saved_solutions, share
 from attsvm.problem.problem import Problem

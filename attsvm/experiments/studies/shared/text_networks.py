@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.labelled import Labelled, Vocabulary
-from attsvm.datasets.labelled.words import SPECIAL
+from attsvm.datasets.labelled import SPECIAL, Labelled, Vocabulary
 from attsvm.experiments.studies.claim import Config, Result
 from attsvm.experiments.studies.shared.network_fits import data_at
 from attsvm.experiments.studies.shared.network_runs import all_runs

@@ -1,15 +1,11 @@
-"""Rational upper bounds of matrix norms, rigorous and tight to about 1e-14.
+"""Rational arithmetic: exact arrays, floats rounded outwards, and square roots rounded up.
 
 A float is a dyadic rational, so a float matrix is exact data. `Exact` holds such a matrix as
-integers over one positive denominator; each function `…_above` returns a Fraction that is not
-below the norm. Sums and maxima are exact, square roots are rounded up through integers, powers
-through decimal arithmetic whose ln and exp are correctly rounded, singular values through a float
-decomposition whose residual is formed exactly and added to the bound.
+integers over one positive denominator. A function `…_above` returns a number that is not below.
 """
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,15 +20,6 @@ Integers = NDArray[np.object_]  # Python integers, of any size
 
 # A rounded square root keeps this many bits, far beyond the 1e-14 that is asked.
 _BITS = 160
-# Powers: entries are cut upwards at 2^-200 of the largest, then 60 digits are carried.
-_GRID = 200
-_CONTEXT = decimal.Context(
-    prec=60,
-    rounding=decimal.ROUND_CEILING,
-    Emin=decimal.MIN_EMIN,
-    Emax=decimal.MAX_EMAX,
-    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-)
 
 
 @final
@@ -132,77 +119,6 @@ def frobenius_above(W: Exact) -> Fraction:
     return sqrt_above(Fraction(_squares(W.numerators), W.denominator**2))
 
 
-def max_above(W: Exact) -> Fraction:
-    """max |w|, exactly."""
-    return Fraction(max((abs(v) for v in W.numerators.ravel()), default=0), W.denominator)
-
-
-def l1_above(W: Exact) -> Fraction:
-    """Σ |w|, exactly."""
-    return Fraction(sum(abs(v) for v in W.numerators.ravel()), W.denominator)
-
-
-def power_above(W: Exact, p: Fraction) -> Fraction:
-    """A rational number not below (Σ |w|^p)^(1/p), for a rational p > 1.
-
-    s (Σ r^p)^(1/p) with s = max|w| and r = |w|/s ≤ 1. The decimal module rounds ln and exp
-    correctly to the nearest, so the next number up bounds each from above; divisions, products
-    and sums are rounded up.
-    """
-    sizes = [abs(v) for v in W.numerators.ravel()]
-    top = max(sizes, default=0)
-    if top == 0:
-        return Fraction(0)
-    ctx = _CONTEXT
-    unit = decimal.Decimal(1 << _GRID)
-    total = decimal.Decimal(0)
-    for size in sizes:
-        if size:
-            ratio = ctx.divide(decimal.Decimal(-(-(size << _GRID) // top)), unit)
-            total = ctx.add(total, _power(ratio, p))
-    return Fraction(_power(total, 1 / p)) * Fraction(top, W.denominator)
-
-
-def _power(x: decimal.Decimal, p: Fraction) -> decimal.Decimal:
-    """A decimal number not below x^p, for x > 0 and p > 0; exact at x = 1."""
-    if x == 1:
-        return x
-    ctx = _CONTEXT
-    log = ctx.next_plus(ctx.ln(x))
-    log = ctx.divide(
-        ctx.multiply(log, decimal.Decimal(p.numerator)), decimal.Decimal(p.denominator)
-    )
-    return ctx.next_plus(ctx.exp(log))
-
-
-def spectral_above(W: Exact) -> Fraction:
-    """A rational number not below σ₁(W).
-
-    With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly:
-    σ₁(W) ≤ σ₁ (1 + ‖UᵀU − I‖_F)^½ (1 + ‖VᵀV − I‖_F)^½ + ‖R‖_F.
-    """
-    if W.zero or min(W.shape) == 1:
-        return frobenius_above(W)
-    U, values, V, R = _decomposed(W)
-    return values[0] * _stretch(U) * _stretch(V) + frobenius_above(R)
-
-
-def nuclear_above(W: Exact) -> Fraction:
-    """A rational number not below Σ σ_i(W).
-
-    With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly, R of rank at most r = min(d, dq):
-    ‖W‖_* ≤ Σ σ_i ‖u_i‖ ‖v_i‖ + √r ‖R‖_F.
-    """
-    if W.zero or min(W.shape) == 1:
-        return frobenius_above(W)
-    U, values, V, R = _decomposed(W)
-    total = sqrt_above(Fraction(min(W.shape))) * frobenius_above(R)
-    for i, value in enumerate(values):
-        u, v = Exact(U.numerators[:, i], U.denominator), Exact(V.numerators[:, i], V.denominator)
-        total += value * frobenius_above(u) * frobenius_above(v)
-    return total
-
-
 def _objects(values: list[Any]) -> NDArray[np.object_]:
     """A flat object array of these values, whatever they are."""
     out = np.empty(len(values), dtype=object)
@@ -237,21 +153,3 @@ def _dyadic(array: NDArray[np.float64]) -> tuple[Integers, int]:
     pairs = zip((whole >> zeros).ravel().tolist(), shift.ravel().tolist(), strict=True)
     parts = [n << s for n, s in pairs]
     return _objects(parts).reshape(array.shape), 1 << -base
-
-
-def _decomposed(W: Exact) -> tuple[Exact, list[Fraction], Exact, Exact]:
-    """U (d, r), σ ≥ 0 (r,), V (dq, r) and R = W − U diag(σ) Vᵀ, exactly; r = min(d, dq)."""
-    top = max(abs(v) for v in W.numerators.ravel())
-    scale = Fraction(2) ** (W.denominator.bit_length() - top.bit_length())
-    u, s, vt = np.linalg.svd(W.times(scale).floats(), full_matrices=False)
-    U, S, V = Exact.of(u), Exact.of(np.abs(s)).times(1 / scale), Exact.of(vt.T)
-    product = (U.numerators * S.numerators) @ V.numerators.T
-    R = W.plus(Exact(-product, U.denominator * S.denominator * V.denominator))
-    return U, list(S.fractions()), V, R
-
-
-def _stretch(U: Exact) -> Fraction:
-    """A rational number not below the largest singular value of U, whose columns are near-unit."""
-    G = U.numerators.T @ U.numerators
-    G[np.diag_indices(len(G))] -= U.denominator**2
-    return sqrt_above(1 + frobenius_above(Exact(G, U.denominator**2)))

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.norms.exact.rational import Exact, Integers
+from attsvm.norms.rational import Exact, Integers
 
 # The largest primes below 2^26: a product has 52 bits, so 2^11 of them add up within int64.
 # The later ones are tried when an earlier one divides the determinant by chance.

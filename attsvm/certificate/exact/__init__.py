@@ -1,1 +1,0 @@
-"""The same bounds and proofs in exact rational arithmetic."""

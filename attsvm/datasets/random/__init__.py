@@ -1,1 +1,0 @@
-"""Random numbers as the papers drew them."""

@@ -1,1 +1,0 @@
-"""Rational bounds of the norms."""
