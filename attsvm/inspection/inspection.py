@@ -137,8 +137,8 @@ def inspect(
     them. plan: what is spent on each head; `InspectionConfig.quick()` spends less. length: tokens
     that a text is cut to. at: where the queries stand (0: the first token); drawn at random without
     it. All texts are used where they are fewer than the plan asks for. Texts that are equal once
-    they are cut count once, and `repeated` says how many were left out: none is fitted on and held out as
-    well.
+    they are cut count once, and `repeated` says how many were left out: none is fitted on and held
+    out as well.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.

@@ -84,14 +84,14 @@ def test_old_names_of_norms_are_read():
 @pytest.mark.parametrize(
     ("kind", "changed", "message"),
     [
-        ("bert", {"num_attention_heads": 3}, "3 heads do not divide 8"),
+        ("bert", {"num_attention_heads": 3}, "3 attention heads do not divide 8"),
         ("bert", {"hidden_size": "wide"}, "hidden_size is 'wide'"),
         ("bert", {"hidden_size": None}, "no entry hidden_size"),
         ("bert", {"layer_norm_eps": "tiny"}, "layer_norm_eps is 'tiny'"),
         ("bert", {"vocab_size": 31}, r"\(30, 8\) and config.json makes it \(31, 8\)"),
         ("bert", {"num_hidden_layers": 3}, "no tensor encoder.layer.2.attention.self.query"),
         ("roberta", {"pad_token_id": 15}, "leave none after the padding's"),
-        ("llama", {"num_key_value_heads": 3}, "3 key heads do not divide 4"),
+        ("llama", {"num_key_value_heads": 3}, "3 attention heads of keys do not divide 4"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(kind, changed, message):

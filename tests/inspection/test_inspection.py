@@ -91,7 +91,7 @@ def test_offsets_say_where_the_choice_stands():
 
 
 def test_nothing_to_inspect_is_refused():
-    with pytest.raises(BadTokens, match="no head to inspect"):
+    with pytest.raises(BadTokens, match="no attention head to inspect"):
         lens.inspect_views([])
 
 

@@ -66,7 +66,7 @@ def not_finite(config, weights):
     ("family", "message"),
     [
         (wrong_type, "wrong_type returns dict; a family returns a Transformer"),
-        (wrong_groups, "3 heads in 2 groups"),
+        (wrong_groups, "3 attention heads in 2 groups"),
         (wrong_shape, "wrong_shape breaks the shapes of a Transformer"),
         (not_finite, "layer 0 does not keep the stream"),
     ],
