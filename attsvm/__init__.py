@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from attsvm.solvers.solve_sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
     from attsvm.theory import measures
-    from attsvm.theory.comparison.compare import Comparison, compare
+    from attsvm.theory.comparison import Comparison, compare
     from attsvm.theory.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
-    from attsvm.theory.limits.limit import Limit, predict
+    from attsvm.theory.limits import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
     from attsvm.theory.regularization_path.paths import RegPath, regpath
@@ -62,7 +62,7 @@ _HOMES = {
     "Comparison": "theory.comparison",
     "ConvergenceProof": "theory.convergence",
     "Head": "training.heads.head",
-    "Limit": "theory.limits.limit",
+    "Limit": "theory.limits",
     "Loss": "training.losses.loss",
     "Model": "training.models.model",
     "Norm": "norms",
@@ -90,7 +90,7 @@ _HOMES = {
     "norm_of": "norms",
     "optimality": "theory.optima",
     "outcome": "api",
-    "predict": "theory.limits.limit",
+    "predict": "theory.limits",
     "proof_of_convergence": "api",
     "proofs_of_convergence": "theory.convergence",
     "read_sentences": "next_token.text",

@@ -193,7 +193,6 @@ def outcome(
     if embedding is not None:
         raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
     from attsvm.theory import outcome as token_outcomes
-    from attsvm.theory.ends import TrainingInfo
 
     if not isinstance(run, Path):
         from attsvm.next_token.training.stages import Stages as BothStages
@@ -207,7 +206,9 @@ def outcome(
         instance=instance,
         norm=norm,
         model=model,
-        told=TrainingInfo(optimizer, lr, loss),
+        optimizer=optimizer,
+        lr=lr,
+        loss=loss,
     )
 
 

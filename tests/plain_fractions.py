@@ -6,6 +6,7 @@ by mpmath at 50 digits; float solutions by non-negative least squares.
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,12 @@ from attsvm.problem.problem import Problem
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.1", "l1.75", "l3")
 # Slack of the reference itself, and the promised tightness of a bound.
 REFERENCE, TIGHTNESS = Fraction(1, 10**45), Fraction(1, 10**13)
+
+
+def has_reference(name: str) -> bool:
+    """Whether `reference` knows the norm of this name."""
+    singular_or_max = ("frobenius", "nuclear", "spectral", "max")
+    return name in singular_or_max or re.fullmatch(r"l[\d.]+", name) is not None
 
 
 def reference(name: str, W: Exact) -> Fraction:

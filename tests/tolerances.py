@@ -38,9 +38,6 @@ FORGED_SLIGHTLY = 1e-10
 # An interior point without polish, at the accuracy its oracle is asked for.
 ORACLE_SOFT = 1e-4
 
-# A reference value computed in sixty decimal digits.
-SIXTY_DIGITS = 1e-50
-
 # A value printed with four or five decimals (absolute).
 PRINTED = 5e-5
 

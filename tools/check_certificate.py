@@ -157,7 +157,7 @@ def check(f: SimpleNamespace) -> str:
     goal, error = exact(np.append(f.b, f.c)) * unit, exact(np.append(0 * f.b, f.c_error)) * unit
     y, more = exact(np.append(f.multipliers, f.tie_multipliers)) / unit, 1 + Fraction(f.tolerance)
     if f.proof == "exact":
-        need(len(f.farkas) == len(A), "farkas, the exact proof, is missing")
+        need(len(f.farkas) == len(A), "the Farkas certificate, farkas, is missing")
         y = np.array([Fraction(int(x), unit) for x in f.farkas], object)
     need(all(0 <= x * unit <= C for x in y[:m]), "a multiplier is negative or beyond the budget")
     G, worth = product(A.T, y).reshape(-1, z.shape[1]), sum(goal * y - error * abs(y))
@@ -165,7 +165,7 @@ def check(f: SimpleNamespace) -> str:
         need(hard and f.upper == math.inf and not W.size, "no W is claimed, yet one is bounded")
         size = above("l1", product(abs(A).T, abs(y))) * (f.proof == "numerical")
         zero = above("frobenius", G) <= size * Fraction(8 * len(A) + 64, 2**53)
-        need(zero and worth > 0, "the multipliers do not combine the rows to zero")
+        need(zero and worth > 0, "not a Farkas certificate: the constraints do not add up to zero")
     best = worth - above(dual, G) ** 2 / 2
     if hard and worth > 0:
         best = worth / above(dual, G) if G.any() else math.inf

@@ -20,7 +20,7 @@ step t in floats is taken to err by at most 2⁻⁵³ (2 + 2 h N max‖a_k‖ x)
 is the error of logits and of gaps; those of float_steps steps must add up to at most `errors`.
 Each bound below is a real number between two decimals, and a comparison of such numbers holds only
 if it holds for all that they may be: too few digits refuse a file and never pass it.
-Exit code: 0 when every claim holds, 1 when one is false or not proved, 2 for an unreadable file.
+Exit code: 0 when every claim holds, 5 when one is false or not proved, 2 for an unreadable file.
 """
 
 import math
@@ -289,7 +289,7 @@ if __name__ == "__main__":
         try:
             print(f"{path}: OK, {check(read(path))}")
         except Exception as error:  # whatever happens, the file does not pass
-            false = isinstance(error, ArithmeticError)
-            print(f"{path}: {'WRONG' if false else 'UNREADABLE'}, {error}")
-            code = max(code, 2 - false)
+            word, now = ("FALSE", 5) if isinstance(error, ArithmeticError) else ("UNREADABLE", 2)
+            print(f"{path}: {word}, {error}")
+            code = max(code, now)
     sys.exit(code if sys.argv[1:] else __doc__)

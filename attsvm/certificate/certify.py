@@ -12,8 +12,9 @@ lower bound, and both λ and W may be scaled for a better one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,51 +93,32 @@ def certify(
         )
     problem.check_sizes()
     matrix = _matrix(problem, W)
+    made = partial(make_certificate, problem, geometry, tolerance=goal)
     if budget < np.inf:
-        return _soft(problem, geometry, matrix, np.minimum(lam, budget), mu, goal, budget)
+        lam = np.minimum(lam, budget)
+        matrix, upper, moved = soft_upper(problem, geometry, matrix, budget)
+        lower = soft_lower(problem, geometry, lam, mu)
+        return made(matrix, lam, mu, lower=lower, upper=upper, budget=budget, moved=moved)
     given = lam, mu
     low, high, lam, mu = _bounds(problem, geometry, matrix, lam, mu)
     if high.W is not None and high.norm > float(low.value) * (1 + goal):
         low, high = _longer(problem, geometry, matrix, lam, low, high)
-    scale = 1.0 / float(low.dual) if low.dual > 0 else 1.0
+    lower, residual = float(low.value), float(low.residual)
     if high.W is None:
         farkas = _contradiction(problem, *given)
         if farkas is not None:
-            return make_certificate(
-                problem,
-                geometry,
-                None,
-                lam,
-                mu,
-                lower=np.inf,
-                upper=np.inf,
-                tolerance=goal,
-                proof="exact",
-                farkas=farkas,
-            )
+            return made(None, lam, mu, lower=np.inf, upper=np.inf, proof="exact", farkas=farkas)
         if low.null:
-            return make_certificate(
-                problem,
-                geometry,
-                None,
-                lam,
-                mu,
-                lower=float(low.value),
-                upper=np.inf,
-                tolerance=goal,
-                residual=float(low.residual),
-                proof="numerical",
-            )
-    return make_certificate(
-        problem,
-        geometry,
+            proof: Literal["numerical"] = "numerical"
+            return made(None, lam, mu, lower=lower, upper=np.inf, residual=residual, proof=proof)
+    scale = 1.0 / float(low.dual) if low.dual > 0 else 1.0
+    return made(
         high.W,
         lam * scale,
         mu * scale,
-        lower=float(low.value),
+        lower=lower,
         upper=high.norm,
-        tolerance=goal,
-        residual=float(low.residual),
+        residual=residual,
         reach=high.reach,
         moved=high.moved,
     )
@@ -149,32 +131,6 @@ def _finite(multipliers: Any, name: str) -> Floats:
     if array.ndim == 1 and isfinite(np.vdot(array, array)):
         return array
     return np.where(np.isfinite(array), array, 0.0)
-
-
-def _soft(
-    problem: Problem,
-    norm: Norm,
-    W: Floats | None,
-    lam: Floats,
-    mu: Floats,
-    tol: float,
-    budget: float,
-) -> Certificate:
-    """The Certificate of a soft margin: bounds on ½‖W‖² + C Σ ξ."""
-    matrix, upper, moved = soft_upper(problem, norm, W, budget)
-    lower = soft_lower(problem, norm, lam, mu)
-    return make_certificate(
-        problem,
-        norm,
-        matrix,
-        lam,
-        mu,
-        lower=lower,
-        upper=upper,
-        tolerance=tol,
-        budget=budget,
-        moved=moved,
-    )
 
 
 def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.object_] | None:
@@ -352,16 +308,8 @@ def certify_stack(
     scaled = W / worst[:, None, None]
     weights = lam / np.where(low.dual > 0, low.dual, 1.0)[:, None]
     none = np.empty(0)
-    columns = zip(
-        problems,
-        scaled,
-        weights,
-        low.value.tolist(),
-        high.tolist(),
-        low.residual.tolist(),
-        plain.tolist(),
-        strict=True,
-    )
+    numbers_of = low.value.tolist(), high.tolist(), low.residual.tolist(), plain.tolist()
+    columns = zip(problems, scaled, weights, *numbers_of, strict=True)
     return [
         make_certificate(
             problem,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, floats
+from attsvm._utils.arrays import floats
 from attsvm._utils.expected import file_path
 from attsvm._utils.files import load_arrays, write_arrays
 from attsvm.certificate.certificate import Certificate
@@ -24,24 +24,14 @@ from attsvm.problem.problem import Problem
 VERSION = 1
 
 # The arrays of a file besides its version: by what they hold, with their number of axes.
-_WORDS = {"norm": 0, "status": 0, "proof": 0, "farkas": 1}
-_WHOLE = {"hi": 1, "lo": 1, "query": 1, "tie_hi": 1, "tie_lo": 1, "tie_query": 1, "width": 0}
+_TEXT = {"norm": 0, "status": 0, "proof": 0, "farkas": 1}
+_INDICES = ("hi", "lo", "query", "tie_hi", "tie_lo", "tie_query")
+_WHOLE = {**dict.fromkeys(_INDICES, 1), "width": 0}
+_NUMBERS = ("lower", "upper", "tolerance", "budget", "residual", "reach", "moved")
 _REAL = {
-    "keys": 2,
-    "queries": 2,
-    "b": 1,
-    "c": 1,
-    "c_error": 1,
-    "W": 2,
-    "multipliers": 1,
-    "tie_multipliers": 1,
-    "lower": 0,
-    "upper": 0,
-    "tolerance": 0,
-    "budget": 0,
-    "residual": 0,
-    "reach": 0,
-    "moved": 0,
+    **{"keys": 2, "queries": 2, "b": 1, "c": 1, "c_error": 1},
+    **{"W": 2, "multipliers": 1, "tie_multipliers": 1},
+    **dict.fromkeys(_NUMBERS, 0),
 }
 # These may be infinite: nothing feasible is known, no budget, a proof that no W exists.
 _INFINITE = ("lower", "upper", "budget")
@@ -85,13 +75,7 @@ def arrays(certificate: Certificate) -> dict[str, Any]:
         "W": np.empty((0, 0)) if W is None else np.asarray(W, np.float64),
         "multipliers": certificate.multipliers,
         "tie_multipliers": certificate.tie_multipliers,
-        "lower": np.float64(certificate.lower),
-        "upper": np.float64(certificate.upper),
-        "tolerance": np.float64(certificate.tolerance),
-        "budget": np.float64(certificate.budget),
-        "residual": np.float64(certificate.residual),
-        "reach": np.float64(certificate.reach),
-        "moved": np.float64(certificate.moved),
+        **{name: np.float64(getattr(certificate, name)) for name in _NUMBERS},
         "status": np.str_(certificate.status),
         "proof": np.str_(certificate.proof or ""),
         "farkas": np.array([decimal(value) for value in farkas], dtype=np.str_),
@@ -143,42 +127,34 @@ def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
         raise BadTokens(
             f"{file} has certificate format {version.tolist()!r}; this version reads {VERSION}"
         )
-    missing = [name for name in (*_WORDS, *_WHOLE, *_REAL) if name not in found]
+    missing = [name for name in (*_TEXT, *_WHOLE, *_REAL) if name not in found]
     if missing:
         raise BadTokens(f"{file} is not a complete certificate: it has no array {missing[0]}")
     _check_kinds(file, found)
     problem = _problem(file, found)
     _check_claims(file, found, problem)
     geometry = _norm(file, str(found["norm"]), norm)
-    W = found["W"] if found["W"].size else None
-    proof: Any = str(found["proof"]) or None
-    status: Any = str(found["status"])
     farkas = None
     if len(found["farkas"]):
         farkas = np.empty(len(found["farkas"]), dtype=object)
         farkas[:] = [integer(str(digits)) for digits in found["farkas"]]
+    values: dict[str, Any] = {name: float(found[name]) for name in _NUMBERS}
     return Certificate(
         problem,
         geometry,
-        W,
+        found["W"] if found["W"].size else None,
         found["multipliers"],
         found["tie_multipliers"],
-        float(found["lower"]),
-        float(found["upper"]),
-        status,
-        float(found["tolerance"]),
-        float(found["residual"]),
-        proof,
-        float(found["budget"]),
-        farkas,
-        float(found["reach"]),
-        float(found["moved"]),
+        status=str(found["status"]),  # type: ignore[arg-type]  # one of _STATUSES
+        proof=str(found["proof"]) or None,  # type: ignore[arg-type]  # one of _PROOFS
+        farkas=farkas,
+        **values,
     )
 
 
 def _check_kinds(file: Path, found: dict[str, Any]) -> None:
     """Raises BadTokens unless every array has its type and number of axes, and is finite."""
-    kinds = ((_WORDS, "U", "text"), (_WHOLE, "iu", "integers"), (_REAL, "f", "float64 numbers"))
+    kinds = ((_TEXT, "U", "text"), (_WHOLE, "iu", "integers"), (_REAL, "f", "float64 numbers"))
     for names, kind, what in kinds:
         for name, axes in names.items():
             array = found[name]
@@ -205,14 +181,9 @@ def _problem(file: Path, found: dict[str, Any]) -> Problem:
         for name in names:
             if len(found[name]) != size:
                 raise BadTokens(f"{file}: {name} has {len(found[name])} entries for {size} rows")
-    for name, least, count in (
-        ("hi", 0, len(keys)),
-        ("lo", -1, len(keys)),
-        ("query", 0, len(queries)),
-        ("tie_hi", 0, len(keys)),
-        ("tie_lo", -1, len(keys)),
-        ("tie_query", 0, len(queries)),
-    ):
+    for name in _INDICES:
+        least = -1 if name.endswith("lo") else 0
+        count = len(queries) if name.endswith("query") else len(keys)
         wrong = (found[name] < least) | (found[name] >= count)
         if wrong.any():
             value = int(found[name][wrong][0])
@@ -224,25 +195,9 @@ def _problem(file: Path, found: dict[str, Any]) -> Problem:
             raise BadTokens(f"{file}: {name} has a negative entry")
     if int(found["width"]) < 0:
         raise BadTokens(f"{file}: width is {int(found['width'])}; it must not be negative")
-    right: list[Floats] = [floats(found[name], f"{file}: {name}") for name in ("b", "c")]
-    hi, lo, query, tie_hi, tie_lo, tie_query = (
-        found[name].astype(np.int64)
-        for name in ("hi", "lo", "query", "tie_hi", "tie_lo", "tie_query")
-    )
-    return Problem(
-        keys,
-        queries,
-        hi,
-        lo,
-        query,
-        right[0],
-        tie_hi,
-        tie_lo,
-        tie_query,
-        right[1],
-        int(found["width"]),
-        floats(found["c_error"], f"{file}: c_error"),
-    )
+    fields = {name: found[name].astype(np.int64) for name in _INDICES}
+    fields |= {name: floats(found[name], f"{file}: {name}") for name in ("b", "c", "c_error")}
+    return Problem(keys, queries, **fields, width=int(found["width"]))
 
 
 def _check_claims(file: Path, found: dict[str, Any], problem: Problem) -> None:

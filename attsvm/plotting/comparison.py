@@ -12,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from attsvm.plotting import style
 from attsvm.plotting.picture import Picture, finish
 from attsvm.plotting.run import check_format, step_axis, write_figure
-from attsvm.theory.comparison import Compared, Comparison
+from attsvm.theory.comparison import ComparedRun, Comparison
 
 # Distances below this are rounding.
 _FLOOR = 1e-16
@@ -77,7 +77,7 @@ def _panels(count: int, look: str, curves: int) -> tuple[Picture, list[Axes]]:
     return figure, axes[:count]
 
 
-def _shares(ax: Axes, shown: list[tuple[int, Compared]], norm: str) -> None:
+def _shares(ax: Axes, shown: list[tuple[int, ComparedRun]], norm: str) -> None:
     lowest = 1.0
     for k, run in shown:
         if run.path is None:
@@ -93,7 +93,7 @@ def _shares(ax: Axes, shown: list[tuple[int, Compared]], norm: str) -> None:
     ax.set_ylabel("1 − margin share")
 
 
-def _direction(ax: Axes, shown: list[tuple[int, Compared]]) -> None:
+def _direction(ax: Axes, shown: list[tuple[int, ComparedRun]]) -> None:
     """Distance from the direction of one's own limit, where that is unique."""
     lowest, left_out = 1.0, False
     for k, run in shown:
@@ -113,7 +113,7 @@ def _direction(ax: Axes, shown: list[tuple[int, Compared]]) -> None:
                 color=style.QUIET, fontsize="small")  # fmt: skip
 
 
-def _proofs(ax: Axes, shown: list[tuple[int, Compared]], names: list[str], last: int) -> None:
+def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], last: int) -> None:
     """A bar for each run from the step on from which it is proved to converge."""
     for row, (k, run) in enumerate(shown):
         end = None if run.path is None else int(run.path.steps[-1])
@@ -133,7 +133,7 @@ def _proofs(ax: Axes, shown: list[tuple[int, Compared]], names: list[str], last:
 
 
 def _legend(
-    figure: Figure, ax: Axes, shown: list[tuple[int, Compared]], names: list[str], look: str
+    figure: Figure, ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], look: str
 ) -> None:
     lines = [ax.plot([], [], linewidth=style.LINE * 1.6, **style.curve(k))[0] for k, _ in shown]
     labels = []

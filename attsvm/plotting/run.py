@@ -15,8 +15,8 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.plotting import style
 from attsvm.plotting.picture import finish, sheet
 from attsvm.theory import measures
+from attsvm.theory.convergence.prove import Since
 from attsvm.theory.outcome import DECIDED, Outcome
-from attsvm.theory.proofs import Since
 from attsvm.training.path import Path
 
 FORMATS = (".svg", ".png", ".pdf")

@@ -26,7 +26,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-from attsvm.theory.optima import score_gaps
+from attsvm.theory.optima import unequal_scores
 from attsvm.theory.regularization_path.excess import Signed
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
@@ -92,11 +92,7 @@ def equal_scores(tokens: Tokens, head: Any) -> bool:
     >>> equal_scores(tokens, [0.0, 1.0]), equal_scores(tokens, [0.1, 1.0])
     (True, False)
     """
-    best = Selection.best(tokens, head)
-    others = tokens.present() & ~best.kept
-    first = np.where(others.any(axis=1), others.argmax(axis=1), best.indices)
-    _, tied = score_gaps(tokens, first, head)
-    return bool((tied | ~others).all())
+    return not unequal_scores(tokens, Selection.best(tokens, head), head)[1].any()
 
 
 def initial_gradient_condition(

@@ -228,6 +228,14 @@ def score_gaps(tokens: Tokens, alpha: Ints, v: Any) -> tuple[Floats, Bools]:
     return selection.score_gaps(tokens, alpha, vector(v, tokens.d))
 
 
+def unequal_scores(tokens: Tokens, best: Selection, v: Any) -> tuple[Ints, Bools]:
+    """The first other token of each input (n,), and the others (n, T) whose scores differ from its
+    score by more than rounding."""
+    others = tokens.present() & ~best.kept
+    first = np.where(others.any(axis=1), others.argmax(axis=1), best.indices)
+    return first, others & ~score_gaps(tokens, first, v)[1]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Optima(Table):
     """Every feasible selection of a small problem and the locally optimal ones among them.
@@ -327,14 +335,30 @@ def local_optima(
     most: int = MOST,
     progress: Callable[[float], None] | None = None,
 ) -> Optima:
-    """All locally optimal selections of a small problem, each certified.
+    """Find all locally optimal selections of a small problem, each certified.
 
     Selections are walked input by input and a prefix for which the kernel finds no solution is cut:
     that is found in floats and not proved, unlike the verdicts on what is left. In Frobenius
     norm every feasible selection is solved by one kernel and only those without a clearly tight
     better neighbour are certified; in other norms every feasible selection is solved in turn.
-    `progress` is called with the share done. More than `most` selections are refused.
 
+    Parameters
+    ----------
+    tokens : Tokens
+    v : array (d,)
+        The prediction head.
+    norm : str or Norm, default: "frobenius"
+    most : int, default: 10,000,000
+        More selections than this are refused.
+    progress : function, optional
+        Called with the share done.
+
+    Returns
+    -------
+    Optima
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> [(alpha, verdict.kind) for alpha, verdict in attsvm.local_optima(tokens, [0.2, 0.7]).local]

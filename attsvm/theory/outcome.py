@@ -1,4 +1,4 @@
-"""Outcome: where a run has got to, and how that compares with the limit the theory names.
+"""Outcome: where a run is, and how that compares with the limit that theory names.
 
 The states say what is known and no more. *undecided*: some input has no token with nearly all the
 attention. *saturated*: every input has, but the selection is not locally optimal; whether the run
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints, detached
+from attsvm._utils.expected import positive
 from attsvm._utils.files import finite
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
@@ -28,15 +29,24 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.problem.weights import Weights, top_tokens, whole_instance
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.ends import FinalState, TrainingInfo, end_of_path, end_of_weights
-from attsvm.theory.limits.limit import Limit
+from attsvm.theory.convergence.prove import prover, prover_of
+from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
 from attsvm.theory.optima import Optimality, optimality, verdict_on
-from attsvm.training.models import MODELS, Model
-from attsvm.training.models.model import Evaluation
+from attsvm.training.config import pulled_back
+from attsvm.training.heads import HEADS, Head, head_of
+from attsvm.training.losses import Loss, loss_of
+from attsvm.training.models import MODELS, Model, SentenceModel
+from attsvm.training.models.gradient.attention import attend
+from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.joint import with_head
+from attsvm.training.models.model import Evaluation, evaluate, log_norm
+from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.optimizers.steps.scaled import length
 from attsvm.training.path import Path, recorded
@@ -51,9 +61,9 @@ DECIDED = 1 - 1e-3
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outcome(Table):
-    """The end of one instance's run, or a W of one's own, against its predicted limit.
+    """The end of one instance's run, or given weights, against the predicted limit.
 
-    changed and log_time are of a run alone: None and nan for a W of one's own. loss and
+    changed and log_time are of a run alone: None and nan for given weights. loss and
     log10_gradient are nan where the tokens have no labels.
 
     certificate: the max-margin problem of the selected tokens in the predicted norm, or in the one
@@ -178,61 +188,204 @@ def outcome(
     instance: int = 0,
     norm: str | Norm | None = None,
     model: Model | None = None,
-    told: TrainingInfo | None = None,
+    optimizer: RuleLike | None = None,
+    lr: float | None = None,
+    loss: str | Loss = "logistic",
 ) -> Outcome:
-    """The Outcome of one instance of a path, or of a W of one's own.
+    """The Outcome of one instance of a path, or of given weights.
 
     run: a Path, or weights as `Weights.of` takes them. norm: the norm to compare with; that of the
-    predicted limit unless given. model: that of the run, for a saved run whose model was an object
-    of one's own. told: how a W of one's own was trained.
+    predicted limit unless given. model: that of the run, for a saved run with a custom model.
+    optimizer, lr, loss: how given weights were trained, where that is known.
     """
     if not isinstance(tokens, Tokens):
         raise BadTokens("an outcome is of Tokens, or of Sentences: give the data of the run")
-    known = TrainingInfo() if told is None else told
     if isinstance(run, Path):
-        end = end_of_path(run, tokens, head, instance=instance, model=model, told=known)
+        for name, given in (("optimizer", optimizer), ("lr", lr)):
+            if given is not None:
+                raise Unsupported(f"{name} is for given weights: a path knows how it was trained")
+        case, known, prover = _read_path(run, tokens, head, instance, model, loss)
+        usual = None
     elif model is not None:
-        raise Unsupported("model is for a saved run: a W of one's own is read by its shape")
+        raise Unsupported("model is for a saved run: given weights are read by their shape")
     else:
-        end = end_of_weights(run, tokens, head, instance=instance, told=known)
-    return _judged(end, tokens, end.norm if norm is None else norm)
-
-
-def _judged(end: FinalState, tokens: Tokens, norm: str | Norm | None) -> Outcome:
-    """What is known of an end, compared in this norm."""
-    v = None if end.head is None or end.head.vector is None else end.head.vector[0]
-    keep = Selection.of(tokens, end.selection)
+        case, known, prover = _read_weights(run, tokens, head, instance, optimizer, lr, loss)
+        usual = "nuclear" if case.reach is not None else "frobenius"
+    norm = known["limit"].norm or usual if norm is None else norm
+    v = None if case.head is None or case.head.vector is None else case.head.vector[0]
+    keep = Selection.of(tokens, known["selection"])
     certificate: Certificate | None = None
     verdict: Optimality | None = None
     correlation = share = float("nan")
     if norm is not None and (tokens.present() & ~keep.kept).any():
-        relaxed = _relaxed(end, tokens, keep, norm)
-        certificate = end.solved.of(keep, norm) if relaxed is None else relaxed
-        if certificate.W is not None and end.W.any():
-            correlation = float(measures.correlation(end.W, certificate))
-            share = float(measures.margin_share(end.W, certificate))
+        relaxed = _solve_relaxed(tokens, case, keep, norm)
+        certificate = case.solved.of(keep, norm) if relaxed is None else relaxed
+        if certificate.W is not None and known["W"].any():
+            correlation = float(measures.correlation(known["W"], certificate))
+            share = float(measures.margin_share(known["W"], certificate))
         if v is not None:
-            plain = certificate if relaxed is None else end.solved.of(keep, norm)
+            plain = certificate if relaxed is None else case.solved.of(keep, norm)
             verdict = verdict_on(tokens, keep, v, plain)
-    proof: ConvergenceProof | None = None
-    if end.prover is not None:
-        proof = replace(end.prover, solved=end.solved).prove(end.W)
+    proof = None if prover is None else replace(prover, solved=case.solved).prove(known["W"])
     return Outcome(
-        end.selection,
-        _state(end.top_attention, verdict, proof),
-        end.top_attention,
-        end.changed,
-        end.loss,
-        float(end.log_gradient / np.log(10)),
-        end.log_time,
-        end.W,
-        end.limit,
-        certificate,
-        verdict,
-        correlation,
-        share,
-        proof,
+        **known,
+        state=_state(known["top_attention"], verdict, proof),
+        certificate=certificate,
+        optimality=verdict,
+        correlation=correlation,
+        margin_share=share,
+        proof=proof,
     )
+
+
+# What the limit's premises are checked on, the fields of an Outcome that need no solve, and what
+# proves that training converges from here (None where no theorem covers it).
+_Read = tuple[LimitCase, dict[str, Any], Prover | None]
+
+
+def _read_path(
+    path: Path, tokens: Tokens, head: Any, instance: int, model: Model | None, loss: str | Loss
+) -> _Read:
+    """The end of one instance of a path."""
+    form, config = path.form(model), path.config
+    if isinstance(form, SentenceModel):
+        raise BadTokens(
+            f"the run of model {form.name!r} is compared with its own data, Sentences: give these"
+        )
+    b = whole_instance(instance, path.size)
+    inputs, places = path.top.shape[2], config.get("places", tokens.T)
+    if (inputs, places) != (tokens.n, tokens.T):
+        size = f"{inputs} inputs of {places} tokens"
+        raise BadTokens(f"the run was on {size}, not on {tokens!r}: give those")
+    params, first = path.at(-1), path.at(0)
+    if form.trains_head:
+        made = with_head(form, config.get("head") or "linear").reads(params)
+        read = _unit_head(_read_head(made, tokens, b))
+    else:
+        read = _read_head(head, tokens, b)
+    custom = config.get("outside", ())
+    if loss_of(loss).name not in ("logistic", config["loss"]):
+        raise Unsupported(f"this run's loss is {config['loss']!r}: leave loss out")
+    if "loss" not in custom:
+        trained: Loss | None = loss_of(config["loss"])
+    else:
+        trained = loss if isinstance(loss, Loss) else path.objects.get("loss")
+    case = LimitCase(
+        tokens,
+        read,
+        trained,
+        selected=path.selection[b],
+        reach=reach_of(first["K"][b], first["Q"][b]) if {"K", "Q"} <= set(first) else None,
+        trained=form.trains_head,
+        schedule=config.get("schedule"),
+        decay=pulled_back(config),
+    )
+    limit = limit_of(
+        None if "model" in custom else config["model"],
+        config["optimizer"],
+        config.get("limit") if "optimizer" in custom else config["optimizer"],
+        case,
+        name=config["model"],
+    )
+    known = {
+        "selection": path.selection[b],
+        "top_attention": float(path.top_attention[-1, b].min()),
+        "changed": int(path.changed[b].max()),
+        "loss": float(path.loss[-1, b]),
+        "log10_gradient": float(float(path.log_gradient[-1, b]) / np.log(10)),
+        "log_time": float(path.clock[-1, b]),
+        "W": form.matrix(params)[b],
+        "limit": limit,
+    }
+    found: Prover | None = None
+    if read is not None and path.diverged < 0:
+        with suppress(Unsupported):
+            found = prover_of(config, form, tokens, read, int(path.steps[-1]))
+    return case, known, found
+
+
+def _read_weights(
+    given: Any,
+    tokens: Tokens,
+    head: Any,
+    instance: int,
+    optimizer: RuleLike | None,
+    lr: float | None,
+    loss: str | Loss,
+) -> _Read:
+    """Given weights as the end of a run of which no more is known."""
+    blocks = Weights.of(given, tokens.shape, instance=instance).blocks
+    if lr is not None:
+        positive(lr, "lr")
+    form = next(m for m in MODELS.values() if set(m.shapes(1, 1, 1, 1)) == set(blocks))
+    if form.trains_head:
+        if head is not None:
+            raise Unsupported("the weights hold a decoder v: leave head out")
+        read = _read_head(blocks["v"], tokens, 0)
+    else:
+        read = _read_head(head, tokens, instance)
+    if read is None:
+        raise BadTokens("the head is missing: give head=v, the vector that reads the pooled tokens")
+    params = {name: block[None] for name, block in blocks.items()}
+    W, made = form.matrix(params)[0], loss_of(loss)
+    top = top_tokens(tokens, W)
+    labels = np.ones(tokens.n) if tokens.labels is None else tokens.labels
+    parts = {name: getattr(tokens, name) for name in ("queries", "keys", "mask", "source")}
+    batch = Batch.of(Tokens(tokens.X, labels=labels, **parts))
+    arrays = batch.keys, batch.values, batch.queries, batch.present
+    logs = attend(*arrays, np.ascontiguousarray(form.matrix(params))).logs[0]
+    value = slope = float("nan")
+    if tokens.labels is not None:
+        there = evaluate(form, params, batch, None if form.trains_head else read, made)
+        value, slope = float(there.loss[0]), float(log_norm(there.gradient)[0])
+    case = LimitCase(
+        tokens,
+        _unit_head(read) if form.trains_head else read,
+        made,
+        selected=top,
+        reach=reach_of(blocks["K"], blocks["Q"]) if "K" in blocks else None,
+        trained=form.trains_head,
+    )
+    if optimizer is None:
+        said = "It is not known how this W was trained: give optimizer=…."
+        limit = Limit(form.name, "not given", None, "unknown", said, (), ())
+    else:
+        limit = predict_case(form.name, optimizer, case)
+    known = {
+        "selection": top,
+        "top_attention": float(np.exp(logs[np.arange(tokens.n), top]).min()),
+        "changed": None,
+        "loss": value,
+        "log10_gradient": float(slope / np.log(10)),
+        "log_time": float("nan"),
+        "W": W,
+        "limit": limit,
+    }
+    found: Prover | None = None
+    if optimizer is not None and lr is not None and form.fused:
+        with suppress(Unsupported):
+            found = prover(tokens, head=read, optimizer=optimizer, lr=lr, loss=loss)
+    return case, known, found
+
+
+def _read_head(head: Any, tokens: Tokens, instance: int) -> Head | None:
+    """The head of one instance, from a vector, a stack of them, a tensor or a Head; a custom Head
+    is for all instances."""
+    if head is None:
+        return None
+    made = head_of(detached(head), tokens.d)
+    if type(made) not in HEADS.values() or len(getattr(made, made.block)) == 1:
+        return made
+    block = getattr(made, made.block)
+    b = whole_instance(instance, len(block))
+    fields: dict[str, Any] = {made.block: block[b : b + 1]}
+    return replace(made, **fields)  # type: ignore[type-var]
+
+
+def _unit_head(head: Head | None) -> Head | None:
+    """A trained linear head at size one: it may be of any, and its scores are only compared."""
+    v = None if head is None else head.vector
+    return head if v is None else head_of(v / max(float(np.abs(v).max()), 1e-300), v.shape[1])
 
 
 def _state(
@@ -248,20 +401,20 @@ def _state(
     return "at a locally optimal selection" if verdict.locally else "saturated"
 
 
-def _relaxed(
-    end: FinalState, tokens: Tokens, keep: Selection, norm: str | Norm
+def _solve_relaxed(
+    tokens: Tokens, case: LimitCase, keep: Selection, norm: str | Norm
 ) -> Certificate | None:
     """That of the relaxed problem, where a trained decoder leaves inputs unsupported; else None."""
     support: Bools | None = None
-    if end.joint:
+    if case.trained:
         with suppress(AttsvmError):
-            support = supporting(end.solved.of(keep, labels=True))
+            support = supporting(case.solved.of(keep, labels=True))
     if support is None or support.all():
         return None
     return solve(Problem.of(tokens, keep, b=support.astype(float)), norm)
 
 
-def settled(
+def until_margin_share(
     tokens: Tokens | Sequence[Tokens],
     head: Any,
     *,
@@ -271,9 +424,9 @@ def settled(
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
-    share: the certified margin share in `norm` at which a run may end; that a longer run would keep
-    its selection is not shown by it. Looked at on the grid of
-    records only, so it costs little. For models with a fixed linear head; model: one's own.
+    share: the certified margin share in `norm` at which a run may end; it does not show that a
+    longer run would keep its selection. Checked at recorded steps only. For models with a fixed
+    linear head; model: a custom one.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
     heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
@@ -283,7 +436,13 @@ def settled(
         least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
         if not recorded(step) or least < np.log(DECIDED):
             return False
-        W = (_listed(params) if model is None else model).matrix(params)
+        form = model
+        for one in MODELS.values():
+            if form is None and not one.trains_head and set(one.shapes(1, 1, 1, 1)) == set(params):
+                form = one
+        if form is None:
+            raise Unsupported(f"no listed model has the blocks {', '.join(params)}: give model=…")
+        W = form.matrix(params)
         for b, instance in enumerate(listed):
             key = (b, *(int(t) for t in found.top[b]))
             if key not in known:
@@ -295,11 +454,3 @@ def settled(
         return True
 
     return stop
-
-
-def _listed(params: Blocks) -> Model:
-    """The listed model with a fixed head that has these blocks."""
-    for model in MODELS.values():
-        if not model.trains_head and set(model.shapes(1, 1, 1, 1)) == set(params):
-            return model
-    raise Unsupported(f"no listed model has the blocks {', '.join(params)}: give model=…")

@@ -1,4 +1,4 @@
-"""Rates: which law a decaying measure follows, how surely, and whether it is too early to say.
+"""Rates: which shape a decaying measure follows, with errors, and whether the run is long enough.
 
 A shape is a family of functions of time, linear in its parameters once logs are taken:
 
@@ -35,11 +35,11 @@ _BLOCKS = 8
 _LEAST = 8
 # Halves of the window whose fits differ by more than this share show that the constant drifts.
 DRIFT = 0.05
-# Beyond this log t the exponential of t overflows, and no exponential law could be seen.
+# Beyond this log t the exponential of t overflows, and no exponential could be seen.
 _LATEST = 700.0
 # How many times worse than the best the runner-up must predict the late half.
 CLEAR = 2.0
-# Predictions are not told apart below this (in log units).
+# Predictions are not distinguished below this (in log units).
 _EXACT = 1e-10
 
 
@@ -67,12 +67,12 @@ SHAPES: dict[str, Shape] = {
     "exponential": Shape(lambda l: np.exp(np.minimum(l, _LATEST)), True),  # e^(−a t)
     "log t": Shape(np.log, False),  # growth; growth like t^a is t^-a with a negative exponent
 }
-# The shapes that `compare` tells apart unless told otherwise.
+# The shapes that `compare` ranks by default.
 COMPARED = ("1/log t", "log log t/log t", "log t/t", "t^-a", "exponential")
 
 
 @dataclass(frozen=True)
-class Fit:
+class RateFit:
     """A shape fitted to the tail of a run: value ≈ e^log_constant · shape(t).
 
     log_constant and exponent (None for a fixed shape) with their standard errors; window: the
@@ -110,7 +110,7 @@ class Fit:
     def settled(self) -> bool:
         """Whether the two halves of the window agree within the share DRIFT.
 
-        Noise that hides this counts as drift: a wrong law is worse than none.
+        Noise that hides this counts as drift: a wrong shape is worse than none.
         """
         return self.drift <= float(np.log1p(DRIFT))
 
@@ -121,7 +121,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RateComparison:
     """Fits ranked by how well the early half of the window predicts the late half.
 
     verdict: the name of the best shape, or 'not yet asymptotic'; reason: one sentence on why.
@@ -132,7 +132,7 @@ class Comparison:
     ('t^-a', True, 't^-a')
     """
 
-    fits: tuple[Fit, ...]
+    fits: tuple[RateFit, ...]
     verdict: str
     reason: str
 
@@ -142,8 +142,8 @@ class Comparison:
         return self.verdict != NOT_YET
 
 
-def fit(times: Any, values: Any, shape: str, *, clock: Clock = "t", tail: float = 0.5) -> Fit:
-    """The Fit of one shape by least squares in log space over the tail window.
+def fit(times: Any, values: Any, shape: str, *, clock: Clock = "t", tail: float = 0.5) -> RateFit:
+    """The RateFit of one shape by least squares in log space over the tail window.
 
     times (R,): step numbers, or their logs with clock="log t"; values (R,), positive in the
     window. tail: the share of the range of log t, counted from its end. Records at t ≤ 1 (t ≤ e
@@ -168,7 +168,7 @@ def compare(
     shapes: Sequence[str] = COMPARED,
     clock: Clock = "t",
     tail: float = 0.5,
-) -> Comparison:
+) -> RateComparison:
     """The shapes ranked on one window, and the verdict: one of them, or 'not yet asymptotic'.
 
     A shape is named when its fits on the two halves of the window agree (it is settled) and the
@@ -190,16 +190,16 @@ def compare(
     if not best.settled:
         change = 100 * np.expm1(min(best.drift, 20.0))
         reason = f"the best shape, {best.shape}, differs by {change:.2g} % between the halves"
-        return Comparison(fits, NOT_YET, reason)
+        return RateComparison(fits, NOT_YET, reason)
     ratio = max(other.miss, _EXACT) / max(best.miss, _EXACT)
     if ratio < CLEAR:
         reason = (
             f"{best.shape} and {other.shape} predict the late half alike "
             f"(errors {best.miss:.2g} and {other.miss:.2g})"
         )
-        return Comparison(fits, NOT_YET, reason)
+        return RateComparison(fits, NOT_YET, reason)
     reason = f"{other.shape}, the next best, predicts the late half {ratio:.2g} times worse"
-    return Comparison(fits, best.shape, reason)
+    return RateComparison(fits, best.shape, reason)
 
 
 def _window(
@@ -231,8 +231,8 @@ def _window(
     return l[order], np.log(v[order])
 
 
-def _fitted(l: Floats, y: Floats, name: str) -> Fit:
-    """The Fit of a shape to records in order of time."""
+def _fitted(l: Floats, y: Floats, name: str) -> RateFit:
+    """The RateFit of a shape to records in order of time."""
     shape = SHAPES[name]
     s = shape.s(l)
     top = max(float(np.abs(s).max()), 1e-300) if shape.free else 1.0
@@ -254,7 +254,7 @@ def _fitted(l: Floats, y: Floats, name: str) -> Fit:
     ahead = target[cut:] - X[cut:] @ _solved(X[:cut], target[:cut])
     parts = np.array_split(ahead, min(_BLOCKS // 2, len(ahead)))
     miss = float(np.sqrt(np.mean([part.mean() ** 2 for part in parts])))
-    return Fit(
+    return RateFit(
         name,
         float(theta[0]),
         float(error[0]),

@@ -121,6 +121,8 @@ def shifted(a: Arrays) -> Arrays:
 
 # Each forgery: what it changes, and what the checker says of it.
 Forgery = tuple[Callable[[Arrays], Arrays], str]
+NO_PROOF = "FALSE, the Farkas certificate, farkas, is missing"
+NO_FARKAS = "FALSE, not a Farkas certificate: the constraints do not add up to zero"
 FORGERIES: dict[str, Forgery] = {
     "lower": (lambda a: {"lower": a["lower"] * (1 + FORGED_SLIGHTLY)}, "FALSE, lower is"),
     "upper": (lambda a: {"upper": a["upper"] * (1 - FORGED_SLIGHTLY)}, "FALSE, upper is"),
@@ -133,10 +135,10 @@ FORGERIES: dict[str, Forgery] = {
     "rows": (shifted, "FALSE, "),
     "status": (lambda a: {"status": np.str_("infeasible")}, "UNREADABLE, the status is"),
     "no W": (lambda a: {"W": np.empty((0, 0))}, "FALSE, upper is finite without a W"),
-    "a proof": (invented, "FALSE, the multipliers do not combine the rows to zero"),
+    "a proof": (invented, NO_FARKAS),
     "a hard proof": (
         lambda a: {**invented(a), "budget": np.float64(np.inf)},
-        "FALSE, the multipliers do not combine the rows to zero",
+        NO_FARKAS,
     ),
     "a proof beside W": (
         lambda a: {k: v for k, v in invented(a).items() if k != "W"}, "FALSE, no W is claimed",
@@ -153,22 +155,24 @@ PROOFS: dict[str, Forgery] = {
     "negative": (negative, "FALSE, a multiplier is negative"),
     "one row": (
         lambda a: {"multipliers": a["multipliers"] * (np.arange(len(a["b"])) > 0)},
-        "FALSE, the multipliers do not combine",
+        NO_FARKAS,
     ),
-    "keys": (lambda a: {"keys": a["keys"] ** 2 + 1}, "FALSE, the multipliers do not combine"),
-    "zero b": (lambda a: {"b": 0 * a["b"]}, "FALSE, the multipliers do not combine"),
-    "exact": (lambda a: {"proof": np.str_("exact")}, "FALSE, farkas, the exact proof, is missing"),
+    "keys": (lambda a: {"keys": a["keys"] ** 2 + 1}, NO_FARKAS),
+    "zero b": (lambda a: {"b": 0 * a["b"]}, NO_FARKAS),
+    "exact": (
+        lambda a: {"proof": np.str_("exact")}, NO_PROOF
+    ),
     "upper": (lambda a: {"upper": np.float64(9.0)}, "FALSE, no W is claimed, yet one is bounded"),
 }  # fmt: skip
 EXACT: dict[str, Forgery] = {
-    "no proof": (lambda a: {"farkas": a["farkas"][:0]}, "FALSE, farkas, the exact proof,"),
+    "no proof": (lambda a: {"farkas": a["farkas"][:0]}, NO_PROOF),
     "a negative proof": (lambda a: told(a, "-1"), "FALSE, a multiplier is negative"),
-    "an empty proof": (lambda a: told(a, "0"), "FALSE, the multipliers do not"),
+    "an empty proof": (lambda a: told(a, "0"), NO_FARKAS),
     "words": (lambda a: told(a, "one"), "UNREADABLE, invalid literal"),
     "optimal": (lambda a: {"status": np.str_("optimal"), "proof": np.str_("")}, "FALSE, "),
     "keys": (
         lambda a: {"keys": a["keys"] * np.arange(2, len(a["keys"]) + 2)[:, None] ** 2},
-        "FALSE, the multipliers",
+        NO_FARKAS,
     ),
 }  # fmt: skip
 # Where W is zero, or any W is as good, or there is no margin, these change nothing that is claimed.
@@ -307,7 +311,7 @@ def test_an_exact_proof_is_an_exact_one(tmp_path):
     sys.set_int_max_str_digits(6000)
     try:
         for factor, extra, start in ((1, 0, "OK, infeasible"), (10**5000, 0, "OK, infeasible"),
-                                     (1, 1, "FALSE, the multipliers do not"),
+                                     (1, 1, NO_FARKAS),
                                      (-1, 0, "FALSE, a multiplier is negative")):  # fmt: skip
             words = np.array([str(f[0] * factor + extra), str(f[1] * factor)])
             line = verdict(tmp_path, by_hand([0.1, -0.3], farkas=words, **claim))

@@ -11,8 +11,8 @@ from attsvm.datasets import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.plotting import style
 from attsvm.plotting.run import check_format, picture
+from attsvm.theory.convergence.prove import proved_since
 from attsvm.theory.outcome import DECIDED, outcome
-from attsvm.theory.proofs import proved_since
 
 
 def tokens_of(arrays):

@@ -165,7 +165,7 @@ MADE: dict[str, tuple[Callable[[], Any], ...]] = {
     "Certificate": (best, lambda: best("nuclear"), infeasible),
     "Check": (lambda: best().verify(), lambda: attsvm.Check(False, LONG, 1.0, 2.0, "exact")),
     "Columns": (lambda: solve_decoder(sentences(), attsvm.embedding_of(3)),),
-    "Compared": (lambda: comparison().runs[0], lambda: comparison().runs[-1]),
+    "ComparedRun": (lambda: comparison().runs[0], lambda: comparison().runs[-1]),
     "Comparison": (comparison,),
     "ConvergenceProof": (proved, blocked),
     "FinitePart": (lambda: finite_part(tied(), orders(tied())),),

@@ -40,7 +40,7 @@ def tried(seed):
     path = attsvm.train(data, model="next-token", lr=lr, steps=400, init={"W_kq": start}, **kw)
     starts = [start, path.at(-1)["W_kq"][0]]
     for base in starts[:2]:
-        direction = judge.ground(judge.selected(base)).direction
+        direction = judge.geometry(judge.selected(base)).direction
         for size in () if direction is None else (3, 30, 300, 3000):
             starts.append(size * direction + rng.uniform() * rng.standard_normal((N, N)))
     wrong, tally = [], Counter()
@@ -49,7 +49,7 @@ def tried(seed):
         tally[str(proof.theorem)] += 1
         if not proof.proved:
             continue
-        rows = judge.ground(proof.selection).rows
+        rows = judge.geometry(proof.selection).rows
         tally["with rows that pull away"] += int((rows.pull.limit.hi < 0).any())
         if not proof.verify():
             wrong.append(f"seed {seed}: not confirmed")

@@ -87,7 +87,7 @@ def test_pulls_lie_within_their_errors(readout, kind):
     alpha = optimal(lesson)
     rows = sentence_rows(lesson, alpha)
     assert rows.unit in (1, 1 / 16, 1 / 4, 1 / 64) or kind == "orthonormal"
-    direction = _prover(lesson, "ngd", 0.1).ground(alpha).direction
+    direction = _prover(lesson, "ngd", 0.1).geometry(alpha).direction
     largest = 0.0
     for size in (0.3, 1.0, 2.0, 4.0, 8.0, 16.0):
         for _ in range(20):
@@ -139,8 +139,8 @@ def test_members_of_the_cone_stay(readout):
     lesson = lesson_of(data, readout)
     alpha = optimal(lesson)
     made = _prover(lesson, "ngd", 0.1)
-    direction = made.ground(alpha).direction
-    proof = made._cone(3e4 * direction, 3e4 * direction, alpha, made.ground(alpha))
+    direction = made.geometry(alpha).direction
+    proof = made._cone(3e4 * direction, 3e4 * direction, alpha, made.geometry(alpha))
     assert proof is not None
     c, R, N = proof.constants["c0"], proof.constants["R"], np.linalg.norm(direction)
     contexts = lesson.contexts
@@ -168,7 +168,7 @@ def test_runs_from_the_tube_stay_in_it(readout):
     lesson = lesson_of(data, readout)
     alpha = optimal(lesson)
     made = _prover(lesson, "ngd", 0.1)
-    at = made.ground(alpha)
+    at = made.geometry(alpha)
     rng = np.random.default_rng(2)
     proved = 0
     for _ in range(6):
@@ -196,7 +196,7 @@ def test_a_proof_is_saved_and_loaded(readout, tmp_path):
     data = repeated(2)
     lesson = lesson_of(data, readout)
     made = _prover(lesson, "ngd", 0.1)
-    proof = made.prove(1e4 * made.ground(optimal(lesson)).direction)
+    proof = made.prove(1e4 * made.geometry(optimal(lesson)).direction)
     assert proof.proved, proof.message
     proof.save(tmp_path / "proof.npz")
     again = SentenceProof.load(tmp_path / "proof.npz")
@@ -214,7 +214,7 @@ def test_a_flipped_decoder_is_not_proved():
     data = repeated()
     lesson = lesson_of(data, "softmax")
     made = _prover(lesson, "ngd", 0.1)
-    W = 1e4 * made.ground(optimal(lesson)).direction
+    W = 1e4 * made.geometry(optimal(lesson)).direction
     assert made.prove(W).proved
     flipped = attsvm.proof_of_convergence(data, W, head=-lesson.head)
     assert not flipped.proved
@@ -225,7 +225,7 @@ def test_another_selection_is_not_proved():
     data = repeated()
     lesson = lesson_of(data, "softmax")
     made = _prover(lesson, "ngd", 0.1)
-    W = -1e4 * made.ground(optimal(lesson)).direction
+    W = -1e4 * made.geometry(optimal(lesson)).direction
     proof = made.prove(W)
     assert not proof.proved
     mass = proof_of_convergence(data, W, readout="mass")
@@ -267,7 +267,7 @@ def test_mirror_descent_on_sentences():
     data = attsvm.Sentences.of(realizable(6, 3, 6, 0, query_count=2))
     lesson = lesson_of(data, "mass")
     made = _prover(lesson, "nmirror:1.75", 0.1)
-    direction = made.power_ground(optimal(lesson)).direction
+    direction = made.geometry(optimal(lesson)).direction
     proof = attsvm.proof_of_convergence(
         data, 3e3 * direction, readout="mass", optimizer="nmirror:1.75", lr=0.1
     )

@@ -2,14 +2,14 @@
 
 import re
 
-from attsvm.theory.limits.table import TABLE, Row
+from attsvm.theory.limit_table import TABLE, LimitRow
 from tests.conventions.tree import ROOT
 
 PAGE = ROOT / "docs" / "theory.md"
 PLACE = re.compile(r"(<!-- limits -->\n).*?(<!-- /limits -->)", re.S)
 
 
-def cell(row: Row) -> str:
+def cell(row: LimitRow) -> str:
     """One limit in a few letters."""
     if row.norm is None:
         return "—"

@@ -4,21 +4,28 @@ Loss, gradient, attention and correlation are computed again from the formulas, 
 where attention is saturated.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import get_args
 
 import mpmath
 import numpy as np
 import pytest
 
 import attsvm
-from attsvm import BadTokens, Tokens, Unsupported
+from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported
 from attsvm.datasets.instances import sphere_arrays
+from attsvm.plotting.run import _STATE
+from attsvm.solvers import solve as front
+from attsvm.theory.outcome import State, _state
 from attsvm.training.heads import Quadratic
 from attsvm.training.losses import LOSSES
 from tests.problem.test_weights import FakeTensor
 
-LOCAL = "at a locally optimal selection"
+UNDECIDED, SATURATED, LOCAL, CONVERGES, UNKNOWN = get_args(State)
 MASK = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 1]], bool)
 a = sphere_arrays(3, 4, 4, seed=1)
 TOKENS, V = Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
@@ -341,7 +348,7 @@ def test_what_cannot_be_judged_is_named(kind, given, said):
 def test_a_path_knows_its_own_training():
     path = attsvm.train(TOKENS, head=V, steps=5)
     for name, value in (("optimizer", "gd"), ("lr", 0.1)):
-        with pytest.raises(Unsupported, match=f"{name} is for a W of one's own"):
+        with pytest.raises(Unsupported, match=f"{name} is for given weights"):
             attsvm.outcome(path, TOKENS, V, **{name: value})
     with pytest.raises(Unsupported, match="this run's loss is 'logistic': leave loss out"):
         attsvm.outcome(path, TOKENS, V, loss="squared")
@@ -374,3 +381,147 @@ def test_results_are_plain_data():
     )
     assert [one["kind"] for one in listed["optima"]] == [one.kind for _, one in optima.local]
     assert len(optima.to_dict()["list"]) == len(optima.choices)
+
+
+def instance(shape, seed):
+    a = sphere_arrays(*shape, seed=seed)
+    return attsvm.Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
+
+
+def ended(shape, seed, steps, lr=0.2):
+    tokens, v = instance(shape, seed)
+    path = attsvm.train(tokens, head=v, steps=steps, lr=lr)
+    return attsvm.outcome(path, tokens, v), path
+
+
+def test_the_words():
+    assert get_args(State) == (
+        "undecided",
+        "saturated",
+        "at a locally optimal selection",
+        "converges",
+        "unknown",
+    )
+    assert set(_STATE) == set(get_args(State))
+
+
+def test_a_locally_optimal_selection_may_still_be_left():
+    """Certified, sure to 0.999 in every input, and left forty steps later."""
+    early, path = ended((5, 6, 3), 4, 302)
+    late, _ = ended((5, 6, 3), 4, 400)
+    assert early.state == late.state == LOCAL and early.top_attention > 0.999
+    assert early.optimality.locally is True and early.optimality.certificate.verify().ok
+    assert early.selection.tolist() != late.selection.tolist() and late.changed > path.steps[-1]
+
+
+def test_a_saturated_run_is_at_a_selection_that_is_not_locally_optimal():
+    found, path = ended((5, 6, 3), 33, 4020)
+    assert found.state == SATURATED and path.top_attention[-1].min() > 0.999
+    (bad, *_) = found.optimality.witnesses
+    tokens, v = instance((5, 6, 3), 33)
+    kept = found.selection[bad.input]
+    scores = tokens.labels[bad.input] * tokens.X[bad.input] @ v
+    assert scores[bad.token] > scores[kept]  # a better token …
+    i, t = bad.input, bad.token
+    W = found.certificate.W
+    lead = (tokens.X[i, kept] - tokens.X[i, t]) @ W @ tokens.queries[i]
+    assert abs(lead - 1) < 1e-6  # … whose margin is met with equality
+
+
+def test_an_undecided_run_spreads_its_attention():
+    found, path = ended((4, 5, 4), 0, 3)
+    assert found.state == UNDECIDED and path.top_attention[-1].min() < 0.999
+
+
+def test_without_a_head_nothing_is_known():
+    tokens, v = instance((5, 6, 3), 4)
+    path = attsvm.train(tokens, head=v, steps=302, lr=0.2)
+    assert attsvm.outcome(path, tokens).state == UNKNOWN
+
+
+@pytest.mark.parametrize("top_attention", [0.3, 0.9999, 1.0])
+@pytest.mark.parametrize("locally", [True, False, None])
+def test_only_a_proof_makes_a_run_that_converges(top_attention, locally):
+    verdict = SimpleNamespace(locally=locally, kind="undecided" if locally is None else "local")
+    proved, failed = (SimpleNamespace(proved=p, message="…") for p in (True, False))
+    assert _state(top_attention, verdict, proved) == CONVERGES
+    for proof in (failed, None):
+        said = _state(top_attention, verdict, proof)
+        wanted = {True: LOCAL, False: SATURATED, None: UNKNOWN}[locally]
+        assert said == (UNDECIDED if top_attention < 0.999 else wanted)
+
+
+BEST = attsvm.Selection.best(TOKENS, V).indices
+WORST = (TOKENS.labels[:, None] * (TOKENS.X @ V)).argmin(axis=1)
+
+
+def far(alpha):
+    """A large matrix that selects these tokens."""
+    return 1e6 * attsvm.solve(attsvm.Problem.of(TOKENS, alpha)).W
+
+
+@pytest.fixture
+def solves(monkeypatch):
+    """Every problem that a solver is given: its norm, and what it is made of."""
+    given, run = [], front._run
+
+    def counted(method, problem, norm, *rest):
+        parts = problem.keys, problem.queries, problem.hi, problem.lo, problem.query, problem.b
+        given.append((norm.name, *(x.tobytes() for x in parts)))
+        return run(method, problem, norm, *rest)
+
+    monkeypatch.setattr(front, "_run", counted)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("alpha", "told", "norms"),
+    [
+        (BEST, {"optimizer": "ngd", "lr": 0.5}, ["frobenius"]),
+        (BEST, {"optimizer": "gd", "lr": 0.5}, ["frobenius"]),
+        (BEST, {"optimizer": "nmirror:3", "lr": 0.5}, ["frobenius", "l3"]),
+        (BEST, {"optimizer": "ngd", "lr": 0.5, "norm": "nuclear"}, ["frobenius", "nuclear"]),
+        (
+            WORST,
+            {"optimizer": "ngd", "lr": 0.5},
+            ["frobenius", "frobenius"],
+        ),  # best and selected tokens
+        (WORST, {}, ["frobenius"]),  # no optimizer: no premise on the best tokens
+    ],
+)
+def test_each_problem_is_solved_once(solves, alpha, told, norms):
+    W = far(alpha)
+    solves.clear()
+    found = attsvm.outcome(W, TOKENS, V, **told)
+    assert found.selection.tolist() == alpha.tolist() and found.optimality is not None
+    assert (found.proof is not None) == ("lr" in told)
+    assert [norm for norm, *_ in solves] == norms and len(set(solves)) == len(norms)
+    assert found.optimality.certificate is found.certificate
+
+
+def test_factors_are_solved_once_in_each_norm(solves):
+    K = np.random.default_rng(0).standard_normal((4, 1))
+    found = attsvm.outcome({"K": K, "Q": K}, TOKENS, V, optimizer="ngd")
+    norms = [norm for norm, *_ in solves]
+    assert sorted(norms) == ["frobenius", "nuclear"] and found.certificate.norm.name == "nuclear"
+
+
+@pytest.mark.parametrize("v", [V, V - 2 * a["X"][0, 0]])
+def test_a_trained_decoder_repeats_no_solve(solves, v):
+    W = far(BEST)
+    solves.clear()
+    found = attsvm.outcome({"W": W, "v": v}, TOKENS, optimizer="gd")
+    assert found.certificate is not None and len(set(solves)) == len(solves) >= 2
+
+
+def test_a_solve_that_stops_early_is_said_once(monkeypatch):
+    W, run = far(BEST), front._run
+
+    def stopped(*given):
+        answer = run(*given)
+        return replace(answer, multipliers=0 * answer.multipliers)  # no bound from below
+
+    monkeypatch.setattr(front, "_run", stopped)
+    with pytest.warns(ConvergenceWarning, match="asked for") as said:
+        found = attsvm.outcome(W, TOKENS, V, optimizer="ngd", lr=0.5)
+    assert found.certificate.status == "stalled" and len(said) == 1

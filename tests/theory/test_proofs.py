@@ -7,7 +7,7 @@ import attsvm
 from attsvm import Tokens, train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.theory.proofs import proof_of_run, proved_since, until_proved
+from attsvm.theory.convergence.prove import proof_of_run, proved_since, until_proved
 from attsvm.training.models import MODELS
 
 ARRAYS = [sphere_arrays(4, 5, 6, seed=seed) for seed in range(4)]
@@ -96,7 +96,7 @@ def test_a_falling_schedule_is_covered_without_a_rate_in_steps():
         ({"optimizer": "spectral"}, "no theorem"),
         ({"model": "factored"}, "model 'factored'"),
         ({"decay": 0.01}, "weight decay"),
-        ({"schedule": lambda t: 1.0}, "schedule of one's own"),
+        ({"schedule": lambda t: 1.0}, "custom schedule"),
         ({"loss": "squared"}, "squared"),
     ],
 )

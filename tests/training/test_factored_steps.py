@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm import BadTokens, Unsupported, outcome
-from attsvm.theory.proofs import covered_step
+from attsvm.theory.convergence.prove import covered_step
 from attsvm.training import task as token_task
 from attsvm.training.losses import LOSSES
 from attsvm.training.models.gradient import fused

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attsvm.certificate.verify import Check
     from attsvm.norms import Norm
     from attsvm.problem.problem import Problem
-    from attsvm.theory.limits.limit import Limit
+    from attsvm.theory.limits import Limit
     from attsvm.theory.optima import Optima
 
 

@@ -20,8 +20,13 @@ from attsvm.cli.parts.inputs import own_part, read_head, read_options, read_run,
 from attsvm.cli.parts.options import FAILED, leave, print_json
 from attsvm.cli.parts.train_tokens import describe_path, start_in, tell_divergence
 from attsvm.errors import Unsupported
-from attsvm.theory.comparison import Compared, Comparison
-from attsvm.theory.comparison.compare import RunConfig, check_optimizers, compared
+from attsvm.theory.comparison import (
+    ComparedRun,
+    Comparison,
+    RunConfig,
+    check_optimizers,
+    compare_runs,
+)
 from attsvm.training.models import model_of
 
 # What belongs to one run: the flag, and what it is.
@@ -53,7 +58,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     tokens, runs = _asked(asked, models, optimizers, chosen["lr"], loss, options)
     begin = time.perf_counter()
     with bar("training") as progress:
-        found = compared(tokens, runs, steps=asked["steps"], progress=progress)
+        found = compare_runs(tokens, runs, steps=asked["steps"], progress=progress)
     if asked["out"] is not None:
         found.save(asked["out"], force=asked["force"])
     if asked["figure"] is not None:
@@ -108,7 +113,7 @@ def _asked(
     ]
 
 
-def describe_compared(run: Compared) -> dict[str, Any]:
+def describe_compared(run: ComparedRun) -> dict[str, Any]:
     """What the report holds of one run: that of a single one, and its shares in every norm."""
     named = {"model": run.model, "optimizer": run.optimizer, "lr": run.lr}
     if run.path is None or run.outcome is None:
@@ -174,7 +179,7 @@ def _tables(found: Comparison, title: str) -> list[Table]:
     return [ends, shares]
 
 
-def _share(run: Compared, norm: str) -> str:
+def _share(run: ComparedRun, norm: str) -> str:
     mark = "*" if run.norm == norm else "\N{NO-BREAK SPACE}"  # keeps digits below digits
     return _digits(run.last[norm], 4) + mark
 

@@ -27,9 +27,9 @@ from attsvm.cli.parts.inputs import (
 )
 from attsvm.cli.parts.options import leave, print_json
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.theory.limits.limit import predict
-from attsvm.theory.outcome import Outcome, outcome, settled
-from attsvm.theory.proofs import Since, proved_since, until_proved
+from attsvm.theory.convergence.prove import Since, proved_since, until_proved
+from attsvm.theory.limits import predict
+from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.heads import Head, head_of
 from attsvm.training.models import Model, model_of
 from attsvm.training.optimizers.steps.scaled import length
@@ -147,7 +147,7 @@ def _until(
     if not 0 < share < 1:
         raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
     own = parts["model"] if isinstance(parts["model"], Model) else None
-    return settled(archive.tokens, head, norm=norm, share=share, model=own)
+    return until_margin_share(archive.tokens, head, norm=norm, share=share, model=own)
 
 
 def _save_proof(found: Outcome, file: FilePath, *, force: bool) -> None:

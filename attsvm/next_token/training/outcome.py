@@ -35,8 +35,7 @@ from attsvm.next_token.training.runs import SentenceRun
 from attsvm.norms import Norm, norm_of
 from attsvm.solvers.solve import solve
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.limits.limit import Limit, limit_of
-from attsvm.theory.limits.premises import Case
+from attsvm.theory.limits import Limit, LimitCase, limit_of
 from attsvm.theory.measures import correlation
 from attsvm.training.config import pulled_back
 from attsvm.training.optimizers.steps.scaled import length
@@ -187,7 +186,7 @@ def _limit(run: SentenceRun, found: Realizability) -> Limit:
     config = run.last.config
     own = "optimizer" in config.get("outside", ())
     stands_for = config.get("limit") if own else config["optimizer"]
-    case = Case(
+    case = LimitCase(
         None,
         None,
         None,

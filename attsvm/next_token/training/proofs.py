@@ -29,12 +29,11 @@ from attsvm.next_token.training.pulls import MassPull, OutputPull
 from attsvm.next_token.training.task import Lesson, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.power_prover import PowerProver, covered_steps
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
-from attsvm.theory.convergence.prover import Found, Ground, Prover
+from attsvm.theory.convergence.prove import covered_step
+from attsvm.theory.convergence.prover import Finding, Geometry, PowerProver, Prover, covered_steps
 from attsvm.theory.convergence.rows import Rows, Singles, merged, shift_of
 from attsvm.theory.convergence.verify import Recheck, rechecked
-from attsvm.theory.proofs import covered_step
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
@@ -113,10 +112,12 @@ class _OfSentences(Prover):
         """The problem has the rows in their order."""
         return np.asarray(certificate.multipliers, dtype=np.float64)
 
-    def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+    def _level(
+        self, W: Floats, given: Floats, alpha: Ints, at: Geometry
+    ) -> ConvergenceProof | None:
         return None
 
-    def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: Finding) -> ConvergenceProof:
         if found.blocked is not None:
             found = found._replace(blocked=_in_words(self.lesson, found.blocked))
         made = super()._made(W, alpha, at, found._replace(covered=0))

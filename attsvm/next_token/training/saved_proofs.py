@@ -13,8 +13,7 @@ from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.proofs import SentenceProof, sentence_tokens
 from attsvm.next_token.training.task import Lesson
-from attsvm.theory.convergence.proof import ConvergenceProof
-from attsvm.theory.convergence.saved import arrays_of, check_arrays, read_proof
+from attsvm.theory.convergence.proof import ConvergenceProof, arrays_of, check_arrays, read_proof
 
 _PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
 

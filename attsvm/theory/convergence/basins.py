@@ -26,9 +26,11 @@ from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence import cone, tube
-from attsvm.theory.convergence import decomposition as standing
+from attsvm.theory.convergence.cone import ConeAxis
+from attsvm.theory.convergence.frame import Position, TubeFrame, centre, level_point
+from attsvm.theory.convergence.proof import unsupported
 from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import Prover, whole_log2
+from attsvm.theory.convergence.prover import PowerProver, Prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import RuleLike
@@ -124,11 +126,33 @@ def basin(
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> Basin:
-    """The certified basin of a selection: from which norm and angle on every start is held.
+    """Certify the basin of a selection: from which norm and angle on every start is held.
 
-    Raises NotConverged where nothing is: the selection is not locally optimal, or its tight rows
-    cannot be verified.
+    Parameters
+    ----------
+    tokens : Tokens
+    selection : Selection or array (n,)
+        The kept token of each input.
+    head : array (d,) or Head
+        The linear prediction head.
+    optimizer : str or Optimizer, default: "ngd"
+        gd or ngd.
+    lr : float, default: 0.1
+        The longest step.
+    loss : str or Loss, default: "logistic"
 
+    Returns
+    -------
+    Basin
+
+    Raises
+    ------
+    NotConverged
+        Where no start is held: the selection is not locally optimal, or its tight rows cannot be
+        verified.
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
@@ -136,17 +160,19 @@ def basin(
     (True, False)
     """
     made = prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss)
+    if isinstance(made, PowerProver):
+        raise unsupported(f"the cones and tubes of optimizer {made.optimizer!r}")
     alpha = Selection.of(tokens, selection).indices
-    at = made.ground(alpha)
+    at = made.geometry(alpha)
     if at.axis is None or at.rows is None:
         reason = "nothing is known" if at.blocked is None else at.blocked.reason
         raise NotConverged(f"no start is proved to be held: {reason}")
     rows, axis, unit = at.rows, at.axis, at.rows.unit
     cosines = np.cos(_ANGLES) * (1 - 1e-15)
     norms = _least_norms(made, rows, axis, cosines)
-    centre, radii, heights = Interval(np.zeros(axis.W.lo.shape)), np.empty(0), np.empty(0)
+    middle, radii, heights = Interval(np.zeros(axis.W.lo.shape)), np.empty(0), np.empty(0)
     if at.frame is not None:
-        centre, radii, heights = _tubes(made, at.frame)
+        middle, radii, heights = _tubes(made, at.frame)
 
     def inside(W: Floats) -> bool:
         scaled = np.ldexp(W, -whole_log2(unit))
@@ -155,7 +181,7 @@ def basin(
             return True
         rho = (axis.W * scaled).sum() / axis.N.squared()
         P = Interval(scaled) - axis.W * rho
-        off = (P - centre).squared().sum().sqrt()
+        off = (P - middle).squared().sum().sqrt()
         return bool(((heights <= rho.lo) & (radii >= off.hi)).any())
 
     return Basin(
@@ -164,7 +190,7 @@ def basin(
         float(axis.N.mid) * unit,
         _ANGLES,
         norms * unit,
-        centre.mid * unit,
+        middle.mid * unit,
         radii * unit,
         heights,
         made.optimizer,
@@ -173,7 +199,7 @@ def basin(
     )
 
 
-def _least_norms(made: Prover, rows: Rows, axis: cone.Axis, c: Floats) -> Floats:
+def _least_norms(made: Prover, rows: Rows, axis: ConeAxis, c: Floats) -> Floats:
     """The least norm of each cone up to two per mille, inf beyond 1e12 times ‖W^mm‖."""
     size = made.steps(rows).size
 
@@ -193,10 +219,10 @@ def _least_norms(made: Prover, rows: Rows, axis: cone.Axis, c: Floats) -> Floats
     return np.where(never | ~fits(norms), np.inf, norms)
 
 
-def _tubes(made: Prover, frame: standing.Frame) -> tuple[Interval, Floats, Floats]:
+def _tubes(made: Prover, frame: TubeFrame) -> tuple[Interval, Floats, Floats]:
     """P⋆ in the span of the tight rows, radii, and the least height ρ of each (inf: none)."""
-    still = standing.centre(frame)
-    centre = frame.rows.combined(standing.level_point(frame)[2], frame.active.C)
+    still = centre(frame)
+    middle = frame.rows.combined(level_point(frame)[2], frame.active.C)
     steps = made.steps(frame.rows)
     N = float(frame.active.N.mid)
     radii = np.geomspace(1e-2, 1e2, _RADII) * max(N, 1.0)
@@ -205,7 +231,7 @@ def _tubes(made: Prover, frame: standing.Frame) -> tuple[Interval, Floats, Float
         low, high = 0.0, np.inf
         tried = 1.0
         for _ in range(_HALVINGS):
-            here = standing.Place(
+            here = Position(
                 Interval(tried), still.at, still.log_Z, still.star, Interval(radius), still.shift
             )
             D = up(radius * np.array([1.001, 1.01, 1.05, 1.2, 1.5]))
@@ -220,4 +246,4 @@ def _tubes(made: Prover, frame: standing.Frame) -> tuple[Interval, Floats, Float
                 break
             tried = tried * 4 if high == np.inf else 0.5 * (low + high)
         heights[j] = high
-    return centre, radii, heights
+    return middle, radii, heights

@@ -18,7 +18,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm._utils.interval import Interval, down, total, up
-from attsvm.theory.convergence.active import Active
+from attsvm.theory.convergence.frame import Active
 from attsvm.theory.convergence.rows import Rows
 
 # How many angles of the cone are tried, from that of W up to nearly a right one.
@@ -29,7 +29,7 @@ _GROW = 1 + 2.0**-48
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class ConeAxis:
     """W̃ and μ, and how far they are from the solution and its multipliers.
 
     slack, length, across (K,): ⟨a_k, W̃⟩ − 1, ‖a_k‖, and the length of the part of a_k orthogonal
@@ -48,12 +48,12 @@ class Axis:
     wide: float
 
     @staticmethod
-    def exact(rows: Rows, active: Active) -> Axis:
+    def exact(rows: Rows, active: Active) -> ConeAxis:
         """The solution of a verified active set."""
         low, high = np.zeros(rows.count), np.zeros(rows.count)
         share = active.lam / active.square
         low[active.C], high[active.C] = share.lo, share.hi
-        return Axis(
+        return ConeAxis(
             rows.combined(active.lam, active.C),
             Interval(low, high),
             active.N,
@@ -66,7 +66,7 @@ class Axis:
         )
 
     @staticmethod
-    def near(rows: Rows, W: Floats, multipliers: Floats) -> Axis | None:
+    def near(rows: Rows, W: Floats, multipliers: Floats) -> ConeAxis | None:
         """A feasible W and multipliers ≥ 0 of any scale; None where a margin is not positive."""
         least = float(rows.margins(W).lo.min(initial=np.inf))
         if not 0 < least < np.inf or not multipliers.any():
@@ -90,7 +90,7 @@ class Axis:
         wide = U.squared().sum().sqrt() * square.sqrt()
         squares = rows.squares()
         across = (squares - margins.squared() / square).sqrt()
-        return Axis(
+        return ConeAxis(
             exact,
             share,
             square.sqrt(),
@@ -104,7 +104,7 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Cone:
+class ConeConstants:
     """The constants of g cones at once; `fits` says which are proved to be kept."""
 
     c: Floats
@@ -118,7 +118,7 @@ class Cone:
     fits: Bools
 
 
-def corr(axis: Axis, W: Floats) -> tuple[float, float]:
+def corr(axis: ConeAxis, W: Floats) -> tuple[float, float]:
     """A lower bound on corr(W, W̃), and one on ‖W‖."""
     given = Interval(W)
     size = given.squared().sum().sqrt()
@@ -138,8 +138,8 @@ def cosines(c: float) -> Floats:
 
 
 def measure_cone(
-    rows: Rows, axis: Axis, R: float | Floats, c: Floats, h: float, *, plain: bool = False
-) -> Cone:
+    rows: Rows, axis: ConeAxis, R: float | Floats, c: Floats, h: float, *, plain: bool = False
+) -> ConeConstants:
     """The constants of the cones with cosine c (g,) from norm R on, one or (g,), for steps up to h.
 
     plain: h is the step size η of plain descent, whose steps are η times the gradient.
@@ -201,10 +201,12 @@ def measure_cone(
         & (slope >= turn)
     )
     margin = (r * least).lo.min(axis=1, initial=np.inf)
-    return Cone(c, slope, turn, beta, epsilon, h_all, margin, blocked, fits)
+    return ConeConstants(c, slope, turn, beta, epsilon, h_all, margin, blocked, fits)
 
 
-def claims(axis: Axis, found: Cone, j: int, R: float, c: float, unit: float) -> dict[str, float]:
+def claims(
+    axis: ConeAxis, found: ConeConstants, j: int, R: float, c: float, unit: float
+) -> dict[str, float]:
     """The constants of cone j by name, in the units of the data."""
     return {
         "c0": float(found.c[j]),
@@ -223,16 +225,18 @@ def claims(axis: Axis, found: Cone, j: int, R: float, c: float, unit: float) -> 
     }
 
 
-def stretch(found: Cone, j: int, R: float, axis: Axis) -> float:
+def stretch(found: ConeConstants, j: int, R: float, axis: ConeAxis) -> float:
     """By how much steps may be longer in cone j: both conditions on h are linear in it."""
     h, turn = float(found.h[j]), float(found.turn[j])
     if h == 0 or turn == 0:
         return 1.0
-    room = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
-    return min(float(found.slope[j]) / turn, room) * (1 - 1e-9)
+    most = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
+    return min(float(found.slope[j]) / turn, most) * (1 - 1e-9)
 
 
-def longest(found: Cone, j: int, lr: float, asked: tuple[Rows, Axis, float, float, bool]) -> float:
+def longest(
+    found: ConeConstants, j: int, lr: float, asked: tuple[Rows, ConeAxis, float, float, bool]
+) -> float:
     """The longest step with which cone j is kept: lr times the stretch, measured again, or lr."""
     rows, axis, R, h, plain = asked
     times = min(stretch(found, j, R, axis), 1e290 / lr)

@@ -31,7 +31,7 @@ _GROW = 1 + 2.0**-46
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class LevelConstants:
     """e at most `excess`; the level that it must stay below; the longest step 2/Λ(e)."""
 
     excess: float
@@ -41,7 +41,9 @@ class Level:
     fits: bool
 
 
-def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float) -> Level | None:
+def measure_level(
+    tokens: Tokens, pull: TokenPull, margins: Interval, lr: float
+) -> LevelConstants | None:
     """The level of W, whose single rows have these margins (k,); None unless every gap is positive,
     so that the selected token is the one of highest score in every input."""
     if not (pull.gap.lo > 0).all():
@@ -57,30 +59,30 @@ def measure_level(tokens: Tokens, pull: TokenPull, margins: Interval, lr: float)
     lost = np.minimum(lost / share * _GROW, widest)
     nearest = np.full(n, np.inf)
     np.minimum.at(nearest, pull.owner, pull.gap.lo)
-    told = np.isfinite(nearest)
+    rivals = np.isfinite(nearest)
     top = pull.top
     excess = float(_rise(pull, top.hi, lost).sum() * _GROW)
-    falls = _fall(pull, top.hi, np.where(told, nearest, 0.0) / 2)
-    allowed = float(np.where(told, falls, np.inf).min())
+    falls = _fall(pull, top.hi, np.where(rivals, nearest, 0.0) / 2)
+    allowed = float(np.where(rivals, falls, np.inf).min())
     # On the level set f_i > γ_i − gap/2, so γ_i − f_i ≤ φ = e/least with the least |ℓ'| from there
     # to γ_i, and attention off the best is w ≤ φ/gap. The e_i sum to e and each bound
     # is at most linear in e_i/e, so the largest one bounds the sum.
     half = np.full(n, np.inf)
     np.minimum.at(half, pull.owner, up(pull.gap.hi / 2))
-    least, _, _ = pull.steepness(down(top.lo - np.where(told, half, 0.0)), top.hi)
+    least, _, _ = pull.steepness(down(top.lo - np.where(rivals, half, 0.0)), top.hi)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # A slope that may be 0 in floats bounds nothing: then φ is only known to be within reach.
         lead = np.where(least > 0, up(excess / least * _GROW), np.inf)
         phi = np.minimum(lead, widest)
-        w = np.minimum(np.where(told, phi / nearest * _GROW, 0.0), 0.5)
+        w = np.minimum(np.where(rivals, phi / nearest * _GROW, 0.0), 0.5)
         _, slope, bend = pull.steepness(down(top.lo - phi), top.hi)
         # In logarithms: the factors may underflow where their product does not.
         bracket = bend * phi * (1 + w) ** 2 + slope * (1 + w + w * w)
         logs = 2 * np.log(_reach(tokens)) + np.log(lead) + np.log(bracket) - np.log(n)
-        log_curvature = float(np.where(told, logs, -np.inf).max()) + 1e-9
+        log_curvature = float(np.where(rivals, logs, -np.inf).max()) + 1e-9
         curvature = float(np.exp(log_curvature))
         longest = min(float(np.exp(np.log(2.0) - log_curvature) * (1 - 1e-9)), 1e300)
-    return Level(excess, allowed, longest, curvature, excess < allowed and lr < longest)
+    return LevelConstants(excess, allowed, longest, curvature, excess < allowed and lr < longest)
 
 
 def _reach(tokens: Tokens) -> Floats:

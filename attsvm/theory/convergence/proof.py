@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
-from attsvm._utils.expected import whole
-from attsvm._utils.files import finite
+from attsvm._utils.expected import file_path, whole
+from attsvm._utils.files import finite, load_arrays, write_arrays
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
@@ -28,7 +28,7 @@ Theorem = Literal["tube", "cone", "level", "power cone"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blocked(Result):
-    """What stands in the way of a proof: a sentence, and where there is one the row (input, token).
+    """What blocks a proof: a sentence, and where there is one the row (input, token).
 
     norm: about the ‖W‖ at which the proof would succeed, if W kept its offset from the limit's ray;
     nan where no norm is known to be enough. In floats, and no promise.
@@ -156,16 +156,24 @@ class ConvergenceProof(Table):
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its data as an .npz file without pickles, in one move."""
-        from attsvm.theory.convergence.saved import save_proof
-
-        save_proof(self, path, force=force)
+        write_arrays(file_path(path, "path"), arrays_of(self), force=force)
 
     @staticmethod
     def load(path: str | Path) -> ConvergenceProof:
-        """The proof saved in this file; its claims are not checked before `verify` is."""
-        from attsvm.theory.convergence.saved import load_proof
+        """The proof saved in this file: what it claims, which only `verify` checks.
 
-        return load_proof(path)
+        Raises BadTokens where an array is missing, of another kind or shape, or not finite.
+        """
+        file = file_path(path, "path")
+        found = load_arrays(file)
+        check_arrays(file, found)
+        if "sentences.E" in found:
+            raise BadTokens(
+                f"{file} is a proof on sentences: load it with next_token.SentenceProof.load"
+            )
+        more = {name: found[name] for name in _OPTIONAL if name in found}
+        tokens = Tokens(found["X"], queries=found["queries"], **more)
+        return read_proof(file, found, tokens, (tokens.d,))
 
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain data for JSON, without the arrays; unknown values are None."""
@@ -221,6 +229,121 @@ def unsupported(what: str) -> Unsupported:
     return Unsupported(
         f"no theorem of convergence covers {what}: it covers weight and prompt models with a "
         "fixed linear head, the listed optimizers gd, ngd, mirror:P and nmirror:P without a ridge "
-        "or "
-        "decay, and losses logistic, exponential and linear"
+        "or decay, and losses logistic, exponential and linear"
     )
+
+
+# The format of saved proofs: one .npz file without pickles that holds all that a recheck needs.
+# `load(path).verify()` rechecks it here; `tools/check_proof.py` shares no code with this package.
+VERSION = 1
+_THEOREMS = ("", "tube", "cone", "level", "power cone")
+_WORDS = ("optimizer", "loss", "theorem", "blocked")
+_ARRAYS = ("X", "queries", "head", "W", "selection", "lr", "longest_step", "float_steps")
+# What of the tokens may be absent.
+_OPTIONAL = ("keys", "labels", "mask", "source")
+_TEXT = {"mode"}
+
+
+def arrays_of(proof: ConvergenceProof) -> dict[str, Any]:
+    """All that a saved proof holds, by name."""
+    tokens = proof.tokens
+    blocked = proof.blocked
+    kept: dict[str, Any] = {
+        "attsvm_proof": np.int64(VERSION),
+        "X": np.asarray(tokens.X, np.float64),
+        "queries": tokens.queries,
+        "head": proof.head,
+        "W": proof.W,
+        "selection": proof.selection.astype(np.int64),
+        "optimizer": np.str_(proof.optimizer),
+        "loss": np.str_(proof.loss),
+        "lr": np.float64(proof.lr),
+        "theorem": np.str_(proof.theorem or ""),
+        "longest_step": np.float64(proof.longest_step),
+        "float_steps": np.int64(proof.float_steps),
+        "blocked": np.str_("" if blocked is None else blocked.reason),
+    }
+    if tokens.keys is not tokens.X:
+        kept["keys"] = np.asarray(tokens.keys, np.float64)
+    more = {name: getattr(tokens, name) for name in ("labels", "mask", "source")}
+    kept |= {name: array for name, array in more.items() if array is not None}
+    if proof.direction is not None:
+        kept["direction"] = proof.direction
+    if blocked is not None:
+        kept["blocked_norm"] = np.float64(blocked.norm)
+        if blocked.row is not None:
+            kept["blocked_row"] = np.array(blocked.row, dtype=np.int64)
+    kept |= {f"constants.{name}": np.float64(x) for name, x in proof.constants.items()}
+    for name, value in proof.witness.items():
+        kept[f"witness.{name}"] = np.str_(value) if name in _TEXT else np.asarray(value)
+    return kept
+
+
+def check_arrays(file: Path, found: dict[str, Any]) -> None:
+    """Raises BadTokens unless these are the arrays of a proof."""
+    version = found.get("attsvm_proof")
+    if version is None:
+        raise BadTokens(f"{file} is not a saved proof: it has no array attsvm_proof")
+    if version.dtype.kind not in "iu" or version.ndim or int(version) != VERSION:
+        raise BadTokens(
+            f"{file} has proof format {version.tolist()!r}; this version reads {VERSION}"
+        )
+    for name in (*_WORDS, *_ARRAYS):
+        if name not in found:
+            raise BadTokens(f"{file} is not a whole proof: it has no array {name}")
+        kind = "U" if name in _WORDS else "iuf"
+        if found[name].dtype.kind not in kind:
+            raise BadTokens(f"{file}: {name} has type {found[name].dtype}")
+    theorem = str(found["theorem"])
+    if theorem not in _THEOREMS:
+        known = ", ".join(_THEOREMS[1:])
+        raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are {known}")
+
+
+def read_proof(
+    file: Path, found: dict[str, Any], tokens: Tokens, head: tuple[int, ...]
+) -> ConvergenceProof:
+    """The proof of these arrays about these tokens; head: the shape that the head must have."""
+    theorem = str(found["theorem"])
+    shape = (tokens.keys.shape[2], tokens.queries.shape[1])
+    for name, wanted in (("W", shape), ("head", head), ("selection", (tokens.n,))):
+        if found[name].shape != wanted:
+            raise BadTokens(f"{file}: {name} has shape {found[name].shape}; it must be {wanted}")
+        if not np.isfinite(found[name]).all():
+            raise BadTokens(f"{file}: {name} is not finite")
+    alpha = found["selection"].astype(np.int64)
+    if ((alpha < 0) | (alpha >= tokens.T)).any():
+        raise BadTokens(f"{file}: selection holds a token that is not there")
+    blocked: Blocked | None = None
+    if reason := str(found["blocked"]):
+        row = found.get("blocked_row")
+        pair = None if row is None or row.shape != (2,) else (int(row[0]), int(row[1]))
+        blocked = Blocked(reason, pair, float(found.get("blocked_norm", np.float64(np.nan))))
+    if not theorem and blocked is None:
+        raise BadTokens(f"{file}: nothing is proved, and nothing is said to block it")
+    proved: Any = theorem or None
+    return ConvergenceProof(
+        tokens,
+        np.asarray(found["head"], np.float64),
+        np.asarray(found["W"], np.float64),
+        str(found["optimizer"]),
+        float(found["lr"]),
+        str(found["loss"]),
+        alpha,
+        proved,
+        _part(found, "constants."),
+        _part(found, "witness."),
+        found.get("direction"),
+        float(found["longest_step"]),
+        int(found["float_steps"]),
+        blocked,
+    )
+
+
+def _part(found: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The entries whose names begin so, without the prefix; single values as plain ones."""
+    out: dict[str, Any] = {}
+    for name, value in found.items():
+        if name.startswith(prefix):
+            out[name.removeprefix(prefix)] = value if value.ndim else value.item()
+    return out

@@ -1,14 +1,17 @@
 """Prover: what is common to all W of one instance and one way of training, and a proof for each W.
 
 Rows and active sets depend on the selection alone and are kept; a proof for another W of the same
-run costs a few milliseconds.
+run costs a few milliseconds. `Prover` has the tube, the cone and the loss level of gradient
+descent, `PowerProver` the power cone of mirror descent; `prover_for` chooses between them. Where
+there is no proof, `Blocked` says what blocks it: a row without margin, a row that pulls the wrong
+way, the step, or an inequality, and about which norm of W would do.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,21 +20,32 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError
+from attsvm.norms.entrywise import power_norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import Certificates, solve
-from attsvm.theory.convergence import cone, tube
-from attsvm.theory.convergence import decomposition as standing
-from attsvm.theory.convergence.active import Active, NotVerified, not_good, verified
-from attsvm.theory.convergence.explain import blocked_by
+from attsvm.theory.convergence import cone, power_cone, tube
+from attsvm.theory.convergence.cone import ConeAxis
+from attsvm.theory.convergence.frame import (
+    Active,
+    NotVerified,
+    Position,
+    TubeFrame,
+    locate,
+    named,
+    not_good,
+    verified,
+)
 from attsvm.theory.convergence.level import measure_level
-from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem
-from attsvm.theory.convergence.rounding import drift_of, float_steps
+from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepBound
+from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
 from attsvm.theory.convergence.rows import Rows, rows_of
-from attsvm.training.losses.loss import Loss
+from attsvm.theory.convergence.tube import StepBound, drift_of, float_steps
+from attsvm.training.losses import Loss
+from attsvm.training.optimizers import Optimizer, is_listed
 
-# Rounding errors of this many steps are asked to be covered where the proof has room for them.
+# Rounding errors of this many steps are covered where the inequalities allow it.
 COVERED = 1e6
 # Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
 LARGEST = 8e6
@@ -40,19 +54,19 @@ _ACTIVE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """What a selection stands on: its rows, the verified active set or why there is none, and the
-    axis of the cone (None where nothing feasible is known)."""
+class Geometry:
+    """What is known of a selection: its rows, the axis of the cone (None where nothing feasible is
+    known), the verified active set and the frame of the tube, or why there is none."""
 
-    rows: Rows | None
-    active: Active | None
-    frame: standing.Frame | None
-    axis: cone.Axis | None
-    blocked: Blocked | None
-    direction: Floats | None
+    rows: Rows | None = None
+    axis: Any = None
+    blocked: Blocked | None = None
+    direction: Floats | None = None
+    active: Active | None = None
+    frame: TubeFrame | None = None
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """What was found for one W, with the names that a ConvergenceProof has for it."""
 
     theorem: Theorem | None = None
@@ -79,7 +93,7 @@ class Prover:
     lr: float
     plain: bool
     steady: bool = True
-    known: dict[bytes, Ground] = field(default_factory=dict)
+    known: dict[bytes, Geometry] = field(default_factory=dict)
     solved: Certificates | None = None
 
     def selected(self, W: Floats) -> Ints:
@@ -112,58 +126,56 @@ class Prover:
         return rows.gathered(certificate.problem.rows, certificate.multipliers)
 
     @np.errstate(all="ignore")
-    def ground(self, alpha: Ints) -> Ground:
+    def geometry(self, alpha: Ints) -> Geometry:
         """Rows, active set and axis of a selection, computed once."""
         key = alpha.tobytes()
         if key not in self.known:
-            self.known[key] = self._ground(alpha)
+            self.known[key] = self._geometry(alpha)
         return self.known[key]
 
-    def _ground(self, alpha: Ints) -> Ground:
+    def _geometry(self, alpha: Ints) -> Geometry:
         try:
             rows = self.rows_for(alpha)
         except AttsvmError as error:
-            return Ground(None, None, None, None, Blocked(str(error)), None)
+            return Geometry(blocked=Blocked(str(error)))
         if not rows.count:
-            return Ground(rows, None, None, None, Blocked("there is no other token"), None)
+            return Geometry(rows, blocked=Blocked("there is no other token"))
         certificate = self.certificate_for(alpha)
         if certificate.W is None:
-            return Ground(rows, None, None, None, Blocked(certificate.message), None)
+            return Geometry(rows, blocked=Blocked(certificate.message))
         lam = self.multipliers_for(rows, certificate)
-        active: Active | None = None
-        blocked: Blocked | None = None
+        active = frame = blocked = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
         if rows.count * len(guess) > LARGEST:
             said = f"{rows.count} rows with {len(guess)} tight ones are too many for a proof"
-            return Ground(rows, None, None, None, Blocked(said), certificate.W)
+            return Geometry(rows, None, Blocked(said), certificate.W)
         try:
             active = verified(rows, guess)
         except NotVerified as error:
-            blocked = Blocked(str(error), None if error.row is None else _row(rows, error.row))
-        frame = None
+            blocked = Blocked(str(error), None if error.row is None else rows.name(error.row))
         if active is not None:
-            frame = standing.Frame(rows, active)
+            frame = TubeFrame(rows, active)
             wrong = ~frame.good[active.C]
             if wrong.any():
                 k = int(active.C[int(wrong.argmax())])
-                blocked = Blocked(not_good(rows, k), _row(rows, k))
-                return Ground(rows, active, None, None, blocked, certificate.W)
-            axis: cone.Axis | None = cone.Axis.exact(rows, active)
+                blocked = Blocked(not_good(rows, k), rows.name(k))
+                return Geometry(rows, None, blocked, certificate.W, active)
+            axis: ConeAxis | None = ConeAxis.exact(rows, active)
         else:
-            axis = cone.Axis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
+            axis = ConeAxis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
         direction = certificate.W
         if active is not None:
             solution = rows.combined(active.lam, active.C).mid
             direction = np.ldexp(solution, whole_log2(rows.unit))
-        return Ground(rows, active, frame, axis, blocked, direction)
+        return Geometry(rows, axis, blocked, direction, active, frame)
 
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it; in one word unless `explain` is set."""
+        """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
         alpha = self.selected(W)
-        at = self.ground(alpha)
+        at = self.geometry(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            return self._made(W, alpha, at, Found(blocked=at.blocked))
+            return self._made(W, alpha, at, Finding(blocked=at.blocked))
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
@@ -171,20 +183,20 @@ class Prover:
         if found is not None:
             return found
         blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
-        return self._made(W, alpha, at, Found(blocked=blocked))
+        return self._made(W, alpha, at, Finding(blocked=blocked))
 
-    def steps(self, rows: Rows, errors: float = 0.0) -> tube.Steps:
+    def steps(self, rows: Rows, errors: float = 0.0) -> StepBound:
         """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
-        return tube.Steps(size, self.plain, errors)
+        return StepBound(size, self.plain, errors)
 
-    def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+    def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
         frame = at.frame
         if frame is None:
             return None
         rows = frame.rows
         steps = self.steps(rows)
-        here = standing.place(frame, W, 0.0 if self.plain else steps.size)
+        here = locate(frame, W, 0.0 if self.plain else steps.size)
         D = tube.radii(frame, here)
         if not len(D):
             return None
@@ -192,16 +204,16 @@ class Prover:
         if best is None:
             return None
         found, j = best
-        # The same with the rounding errors of many steps, where there is room for them.
+        # The same with the rounding errors of many steps, where the inequality still holds.
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
-        errors = drift * COVERED * (_size(W) + COVERED * float(found.h[j]) / 2)
-        covered = tube.Steps(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
+        errors = drift * COVERED * (float(np.linalg.norm(W)) + COVERED * float(found.h[j]) / 2)
+        covered = StepBound(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
         again = tube.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
             total = covered.errors
-        done = tube.Steps(steps.size, steps.plain, total)
+        done = StepBound(steps.size, steps.plain, total)
         constants = tube.claims(frame, here, done, found, j)
         count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
         longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
@@ -209,25 +221,25 @@ class Prover:
         unit = rows.unit
         witness = {
             "mode": found.mode,
-            "tight": _names(rows, frame.active.C),
-            "shifted": _names(rows, moved),
+            "tight": rows.names(frame.active.C),
+            "shifted": rows.names(moved),
             "shift": here.shift[moved] * unit**2,
             "D": np.float64(found.D[j]) * unit,
             "errors": np.float64(total) * unit,
         }
         if not self.steady:
             constants["growth"] = 0.0
-        return self._made(given, alpha, at, Found("tube", constants, witness, longest, count))
+        return self._made(given, alpha, at, Finding("tube", constants, witness, longest, count))
 
     def _longest(
-        self, frame: standing.Frame, here: standing.Place, D: float, mode: str, errors: float
+        self, frame: TubeFrame, here: Position, D: float, mode: str, errors: float
     ) -> float:
         """The longest step with which the same tube is proved, up to a third of a per cent."""
         low, factor = self.lr, 1024.0
         unit = frame.rows.unit ** (2 if self.plain else 1)
         for _ in range(8):
             tried = low * np.geomspace(1.0, factor, 42)
-            steps = tube.Steps(tried / unit, self.plain, errors)
+            steps = StepBound(tried / unit, self.plain, errors)
             fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
             low = float(tried[last])
@@ -238,7 +250,7 @@ class Prover:
             factor = float(tried[last + 1] / tried[last]) if last + 1 < len(tried) else 1.0
         return max(low, self.lr)
 
-    def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+    def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
         rows, axis = at.rows, at.axis
         if axis is None or rows is None:
             return None
@@ -256,9 +268,11 @@ class Prover:
         constants = cone.claims(axis, found, j, R, c, unit)
         place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
         witness = {**_axis_witness(rows, at), **place}
-        return self._made(given, alpha, at, Found("cone", constants, witness, longest))
+        return self._made(given, alpha, at, Finding("cone", constants, witness, longest))
 
-    def _level(self, W: Floats, given: Floats, alpha: Ints, at: Ground) -> ConvergenceProof | None:
+    def _level(
+        self, W: Floats, given: Floats, alpha: Ints, at: Geometry
+    ) -> ConvergenceProof | None:
         rows: Any = at.rows
         margins = rows.margins(W)[rows.pull.group]
         found = measure_level(self.tokens, rows.pull, margins, self.lr)
@@ -270,9 +284,9 @@ class Prover:
             "curvature": found.curvature,
         }
         witness = _axis_witness(rows, at)
-        return self._made(given, alpha, at, Found("level", constants, witness, found.longest))
+        return self._made(given, alpha, at, Finding("level", constants, witness, found.longest))
 
-    def _made(self, W: Floats, alpha: Ints, at: Ground, found: Found) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: Finding) -> ConvergenceProof:
         return ConvergenceProof(
             self.tokens,
             self.head,
@@ -296,8 +310,8 @@ def whole_log2(unit: float) -> int:
     return math.frexp(unit)[1] - 1
 
 
-def _axis_witness(rows: Rows, at: Ground) -> dict[str, Any]:
-    """What the direction stands on: the rows with multipliers, and the axis unless it is exact."""
+def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
+    """The rows with multipliers that give the direction, and the axis unless it is exact."""
     axis = at.axis
     if axis is None:
         return {}
@@ -305,20 +319,290 @@ def _axis_witness(rows: Rows, at: Ground) -> dict[str, Any]:
     exact = at.active is not None
     return {
         "exact": exact,
-        "tight": _names(rows, held.nonzero()[0]),
+        "tight": rows.names(held.nonzero()[0]),
         "mu": axis.mu.mid[held],
         "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(rows.unit)),
     }
 
 
-def _size(W: Floats) -> float:
-    return float(np.linalg.norm(W))
+def blocked_by(judge: Prover, W: Floats, at: Geometry) -> Blocked:
+    """What blocks a proof at W, which is scaled to the rows."""
+    if at.rows is None or at.axis is None:
+        return at.blocked or Blocked("no inequality holds")
+    if at.frame is None:
+        why = Blocked("no active set is known") if at.blocked is None else at.blocked
+        said = f"{why.reason}, so that there is no tube; and the cone does not hold W yet"
+        return Blocked(said, why.row, _cone_norm(judge, at.rows, at.axis, W) * at.rows.unit)
+    frame, rows = at.frame, at.rows
+    steps = judge.steps(rows)
+    here = locate(frame, W, 0.0 if judge.plain else steps.size)
+    norm = _tube_norm(judge, frame, W) * rows.unit
+    across = np.maximum(frame.active.across.hi, 1e-300)
+    top = (frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
+    reach = top / across
+    D0 = float(here.distance.hi)
+    k = int(reach.argmin())
+    if not np.isfinite(D0):
+        return Blocked("W is too large: the square of its norm leaves the range of floats")
+    if reach[k] <= 0:
+        row = rows.name(k)
+        return Blocked(f"attention is not settled: {named(rows, k)} has no margin yet", row, norm)
+    if not reach[k] > D0:
+        return Blocked(
+            f"{named(rows, k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
+            f"limit ray, and the margin is known within {reach[k] * rows.unit:.3g} of it",
+            rows.name(k),
+            norm,
+        )
+    D = tube.radii(frame, here)
+    found = tube.measure(frame, here, steps, D, "A")
+    level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
+    level = level - frame.active.across.hi * D0
+    bad = frame.bad
+    settled = found.beta < 1
+    if settled.any() and not (found.omega > 0)[settled].any():
+        most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
+        size = float(found.h.min()) * rows.unit
+        step = f"a step of {size:.3g}" if judge.plain else f"the step {judge.lr:.3g}"
+        return Blocked(
+            f"{step} is too long: the tube needs less than about {most:.3g}",
+            None,
+            norm,
+        )
+    if bad.any():
+        k = int(np.where(bad, level, np.inf).argmin())
+        return Blocked(
+            f"{named(rows, k)} scores more than the kept token and still pulls too strongly "
+            f"(its slack is {frame.active.slack.mid[k]:.3g})",
+            rows.name(k),
+            norm,
+        )
+    need = np.where((found.beta < 1) & (found.omega > 0), found.need / found.D**2, np.inf)
+    j = int(np.nan_to_num(need, nan=np.inf).argmin())
+    if not np.isfinite(need[j]):
+        return Blocked("attention is not settled enough: its curvature outweighs", None, norm)
+    return Blocked(
+        f"the tube needs D² ≥ {found.need[j] * rows.unit**2:.3g} where D² = "
+        f"{found.D[j] ** 2 * rows.unit**2:.3g}",
+        None,
+        norm,
+    )
 
 
-def _row(rows: Rows, k: int) -> tuple[int, int]:
-    return int(rows.inputs[k]), int(rows.places[k])
+def _tube_norm(judge: Prover, frame: TubeFrame, W: Floats) -> float:
+    """About the norm at which W, moved along the limit ray, has a tube."""
+    steps = judge.steps(frame.rows)
+
+    def proves(M: Floats) -> bool:
+        here = locate(frame, M, 0.0 if judge.plain else steps.size)
+        D = tube.radii(frame, here)
+        return len(D) > 0 and tube.widest(frame, here, steps, D[::4]) is not None
+
+    return _least_norm(proves, W, frame.rows.combined(frame.active.lam, frame.active.C).mid)
 
 
-def _names(rows: Rows, index: Ints) -> Ints:
-    """(input, token) of rows (j, 2)."""
-    return np.stack([rows.inputs[index], rows.places[index]], axis=1).astype(np.int64)
+def _cone_norm(judge: Prover, rows: Rows, axis: ConeAxis, W: Floats) -> float:
+    """About the norm at which W, moved along the axis, is in a cone that is kept."""
+    size = judge.steps(rows).size
+
+    def proves(M: Floats) -> bool:
+        c, R = cone.corr(axis, M)
+        cosines = cone.cosines(c)
+        if not len(cosines):
+            return False
+        return bool(cone.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any())
+
+    return _least_norm(proves, W, axis.W.mid)
+
+
+def _least_norm(
+    proves: Callable[[Floats], bool],
+    W: Floats,
+    ray: Floats,
+    *,
+    p: float = 2.0,
+    start: float | None = None,
+    rounds: int = 30,
+    close: float = 0.02,
+) -> float:
+    """About the least ‖W + s ray‖_p at which there is a proof; nan if none is found."""
+
+    def size(M: Floats) -> float:
+        return float(np.linalg.norm(M) if p == 2 else power_norm(M, p))
+
+    low, high = 0.0, math.inf
+    step = max(size(W) / size(ray) if start is None else start, 1.0)
+    for _ in range(rounds):
+        tried = low + step if high == math.inf else 0.5 * (low + high)
+        if proves(W + tried * ray):
+            high = tried
+        else:
+            low, step = tried, step * 2
+        if high < math.inf and high - low <= close * high:
+            break
+    return size(W + high * ray) if high < math.inf else math.nan
+
+
+# Multipliers of rows that score more, below this share of all, are left out of μ.
+_SMALL = 1e-6
+# Exponents whose constants are well known in floats.
+POWERS = (1.001, 1000.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PowerProver(Prover):
+    """Proofs for W of one instance under mirror descent with exponent p.
+
+    plain: the step in the dual variable is lr times the gradient; otherwise it has dual norm lr.
+    """
+
+    p: float = 2.0
+
+    def _geometry(self, alpha: Ints) -> Geometry:
+        try:
+            rows = self.rows_for(alpha)
+            if not rows.count:
+                return Geometry(rows, blocked=Blocked("there is no other token"))
+            certificate = self.certificate_for(alpha, f"l{self.p:.12g}")
+        except AttsvmError as error:
+            return Geometry(blocked=Blocked(str(error)))
+        if certificate.W is None:
+            return Geometry(rows, blocked=Blocked(certificate.message))
+        lam = self.multipliers_for(rows, certificate)
+        lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
+        wrong = ~(rows.pull.limit.lo > 0)
+        lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
+        if (lam[wrong] > 0).any():
+            k = int(np.where(wrong, lam, -1.0).argmax())
+            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), certificate.W)
+        W = np.ldexp(certificate.W, -whole_log2(rows.unit))
+        axis = PowerAxis.near(rows, W, lam, self.p)
+        inside = None if axis is not None else Blocked(certificate.message)
+        return Geometry(rows, axis, inside, certificate.W)
+
+    def power_steps(self, rows: Rows, lr: float) -> PowerStepBound:
+        """The steps of size lr."""
+        return PowerStepBound(lr, self.plain, rows.unit)
+
+    @np.errstate(all="ignore")  # what overflows is not proved
+    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
+        alpha = self.selected(W)
+        at = self.geometry(alpha)
+        if at.rows is None or at.axis is None:
+            return self._made(W, alpha, at, Finding(blocked=at.blocked))
+        rows, axis = at.rows, at.axis
+        scaled = np.ldexp(W, -whole_log2(rows.unit))
+        u, R = power_cone.locate(axis, scaled)
+        tried = power_cone.widths(u)
+        if not len(tried) or not R > 0:
+            said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
+            norm = self._enough(at, W) if explain else math.nan
+            return self._made(W, alpha, at, Finding(blocked=Blocked(said, None, norm)))
+        found = power_cone.measure_power(rows, axis, R, tried, self.power_steps(rows, self.lr))
+        if not found.fits.any():
+            why = self._why(at, found, W) if explain else Blocked("no inequality holds")
+            return self._made(W, alpha, at, Finding(blocked=why))
+        j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
+        held = axis.mu.hi > 0
+        witness: dict[str, Any] = {
+            "tight": rows.names(held.nonzero()[0]),
+            "mu": axis.mu.mid[held],
+            "axis": np.ldexp(axis.W, whole_log2(rows.unit)),
+            "u": np.float64(found.u[j]),
+            "R": np.float64(R * rows.unit),
+        }
+        constants = power_cone.claims(axis, found, j, R, u, rows.unit)
+        longest = self._longest_power(rows, axis, R, found.u[j : j + 1])
+        return self._made(W, alpha, at, Finding("power cone", constants, witness, longest))
+
+    def _longest_power(self, rows: Rows, axis: PowerAxis, R: float, u: Floats) -> float:
+        """The longest step with which the same cone is proved, found by doubling and halving."""
+        low, high = self.lr, math.inf
+        for _ in range(20):
+            tried = low * 2 if high == math.inf else 0.5 * (low + high)
+            steps = self.power_steps(rows, tried)
+            if bool(power_cone.measure_power(rows, axis, R, u, steps).fits[0]):
+                low = tried
+            else:
+                high = tried
+        return low
+
+    def _why(self, at: Geometry, found: PowerConeConstants, W: Floats) -> Blocked:
+        """Why no cone holds: a row without margin, a row that scores more, or the inequality."""
+        rows: Any = at.rows
+        axis: Any = at.axis
+        norm = self._enough(at, W)
+        inward = found.slope >= found.turn
+        # The narrowest cone in which the steps turn inward, or else the narrowest.
+        j = int(inward.argmax())
+        if found.pulls[j].any():
+            k = int(np.where(found.pulls[j], axis.slack.lo, np.inf).argmin())
+            said = f"{named(rows, k)} scores more than the kept token and may pull too strongly"
+            if rows.pull.limit.lo[k] > 0:
+                said = f"the margins are too small to tell which way {named(rows, k)} pulls"
+            said += f" (its slack is {axis.slack.mid[k]:.3g})"
+            return Blocked(said, rows.name(k), norm)
+        if not inward.any():
+            j = int(np.nan_to_num(found.slope - found.turn, nan=-np.inf).argmax())
+            return Blocked(
+                f"the cone needs slope ≥ turn, and has at best {found.slope[j]:.3g} and "
+                f"{found.turn[j]:.3g}: the step {self.lr:.3g} is too long, or the norm too small",
+                None,
+                norm,
+            )
+        return Blocked(
+            f"a margin may vanish in the cone 1 − c_p ≤ {found.u[j]:.3g}, the narrowest in which "
+            "steps turn inward",
+            None,
+            norm,
+        )
+
+    def _enough(self, at: Geometry, W: Floats) -> float:
+        """About the ℓp norm at which W, moved along the limit's ray, is proved; nan if none is."""
+        rows: Any = at.rows
+        axis: Any = at.axis
+        scaled = np.ldexp(W, -whole_log2(rows.unit))
+        steps = self.power_steps(rows, self.lr)
+
+        def proves(M: Floats) -> bool:
+            u, R = power_cone.locate(axis, M)
+            tried = power_cone.widths(u)[::3]
+            if not len(tried):
+                return False
+            return bool(power_cone.measure_power(rows, axis, R, tried, steps).fits.any())
+
+        start = float(power_norm(scaled, self.p)) / float(axis.N.mid)
+        norm = _least_norm(proves, scaled, axis.W, p=self.p, start=start, rounds=40, close=0.05)
+        return norm * float(rows.unit)
+
+
+def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
+    """(P, plain) of an optimizer whose steps are those that the theorems are about: lr times the
+    gradient (plain) or of dual length lr, in the dual variable of ‖x‖_P^P/P.
+
+    Raises Unsupported for every other optimizer: a ridge or decay changes the steps, and what an
+    custom optimizer declares of its steps is not proved.
+    """
+    declared = optimizer.dual if optimizer.fused is None else (2.0, optimizer.fused == "gd")
+    if declared is None or optimizer.ridge or not is_listed(optimizer):
+        raise unsupported(f"optimizer {optimizer.name!r}")
+    if not POWERS[0] <= declared[0] <= POWERS[1]:
+        raise unsupported(f"optimizer {optimizer.name!r}, P outside {POWERS[0]:g} to {POWERS[1]:g}")
+    return declared
+
+
+def prover_for(
+    optimizer: Optimizer,
+    tokens: Tokens,
+    head: Floats,
+    loss: Loss,
+    lr: float,
+    *,
+    steady: bool = True,
+) -> Prover:
+    """The Prover of an optimizer; raises Unsupported where no theorem covers it."""
+    p, plain = covered_steps(optimizer)
+    if p == 2:
+        return Prover(tokens, head, loss, optimizer.name, lr, plain, steady)
+    return PowerProver(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)

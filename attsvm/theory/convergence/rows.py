@@ -72,6 +72,23 @@ class Rows:
         """K."""
         return len(self.Z)
 
+    def name(self, k: int) -> tuple[int, int]:
+        """(input, token) of row k."""
+        return int(self.inputs[k]), int(self.places[k])
+
+    def names(self, index: Ints) -> Ints:
+        """(input, token) of rows (j, 2)."""
+        return np.stack([self.inputs[index], self.places[index]], axis=1).astype(np.int64)
+
+    def index(self, names: Any) -> Ints:
+        """The rows of (input, token) pairs (j, 2). Raises ValueError where one is named twice."""
+        place = {self.name(k): k for k in range(self.count)}
+        pairs = np.asarray(names, dtype=np.int64).reshape(-1, 2)
+        found = np.array([place[int(i), int(t)] for i, t in pairs], dtype=np.int64)
+        if len(np.unique(found)) != len(found):
+            raise ValueError("a row is named twice")
+        return found
+
     def margins(self, W: Floats) -> Interval:
         """m_k (K,) at W (d, dq), which is scaled already."""
         return (self.D * (Interval(self.Z) @ np.ascontiguousarray(W.T))).sum(axis=1)
@@ -91,10 +108,7 @@ class Rows:
 
     def gathered(self, names: Any, weights: Floats) -> Floats:
         """The weights of rows (input, kept token, token) added up by merged row, (K,)."""
-        place = {
-            (int(i), int(t)): k
-            for k, (i, t) in enumerate(zip(self.inputs, self.places, strict=True))
-        }
+        place = {self.name(k): k for k in range(self.count)}
         out = np.zeros(self.count)
         for (i, _, t), weight in zip(names, weights, strict=True):
             k = place.get((int(i), int(t)))
@@ -277,10 +291,10 @@ class TokenPull:
         out = []
         low = self.gap.lo - below[..., self.owner]
         high = self.gap.hi + over[..., self.owner]
-        for room, sign in ((low, -1.0), (high, 1.0)):
+        for bound, sign in ((low, -1.0), (high, 1.0)):
             far, near = most[..., self.owner], least[..., self.owner]
             near = near / (1 + o[..., self.owner])
-            value = room * np.where((room > 0) == (sign > 0), far, near)
+            value = bound * np.where((bound > 0) == (sign > 0), far, near)
             value = value + sign * (32 + len(self.owner)) * _U * np.abs(value)
             out.append(added(value / n, self.group, e.shape))
         return out[0], out[1]

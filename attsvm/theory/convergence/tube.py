@@ -13,6 +13,7 @@ constants are computed in intervals, for many radii D at once: arrays (g, K) for
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm._utils.interval import Interval, down, total, up
-from attsvm.theory.convergence.decomposition import PAIRS, Frame, Place, column
+from attsvm.problem.tokens import Tokens
+from attsvm.theory.convergence.frame import PAIRS, Position, TubeFrame, column
 
 # Radii tried at once, between ‖P − P⋆‖ and the first radius without margin.
 _RADII = 28
@@ -28,7 +30,7 @@ _GROW = 1 + 2.0**-48
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepBound:
     """The steps that are to be covered: each of length at most h (`plain` False), or η times the
     gradient (`plain` True), one size or one for each radius; and the sum of all rounding errors, at
     most `errors`, in W."""
@@ -39,7 +41,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class TubeConstants:
     """The constants of g radii at once, rounded the safe way; see docs/convergence.md.
 
     fits: which radii are proved. need: the right side of the inequality, at most D² where it fits.
@@ -60,7 +62,9 @@ class Measured:
     fits: Bools
 
 
-def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Measured:
+def measure(
+    frame: TubeFrame, here: Position, steps: StepBound, D: Floats, mode: str
+) -> TubeConstants:
     """The constants of every radius D (g,) in mode "A" (wide) or "B" (long steps)."""
     rows, active = frame.rows, frame.active
     N, square = active.N, active.square
@@ -95,7 +99,7 @@ def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Me
     length = (tail + (h / float(N.lo))[:, None]) * _GROW
     Pi = (total(b * across * length) + drift * (1 + h / float(N.lo))) * _GROW
     Theta = total(theta * length)
-    room = down(1 - beta)
+    left = down(1 - beta)
     smooth = np.full(len(D), frame.smooth)
     times = 1.0
     if mode == "B":
@@ -104,45 +108,49 @@ def measure(frame: Frame, here: Place, steps: Steps, D: Floats, mode: str) -> Me
         Theta = np.zeros(len(D))
         # L_D takes longest: only where the rest of the inequality can hold.
         with np.errstate(divide="ignore", invalid="ignore"):
-            least = up(here.distance.hi**2) + float(square.hi) / room * 2 * D * Pi
+            least = up(here.distance.hi**2) + float(square.hi) / left * 2 * D * Pi
             can = (beta < 1) & (least <= D * D) & (margin.lo > 0).all(axis=1)
         smooth[can] = np.minimum(smooth[can], _local(frame, D[can], theta))
         times = 2.0
     stiff = up(h * float(N.hi) * smooth * _GROW)
     with np.errstate(divide="ignore", invalid="ignore"):
-        omega = np.where(stiff > 0, times * room / np.where(stiff > 0, stiff, 1.0) - 1, 1e6)
+        omega = np.where(stiff > 0, times * left / np.where(stiff > 0, stiff, 1.0) - 1, 1e6)
         omega = np.minimum(omega * (1 - 1e-12), 1e6)
-        shaken = h * float(N.hi) / room * (1 + 1 / omega) * pi * Pi
+        shaken = h * float(N.hi) / left * (1 + 1 / omega) * pi * Pi
         need = (
             up(here.distance.hi**2)
-            + float(square.hi) / room * (2 * Theta + 2 * D * Pi + shaken) * _GROW
+            + float(square.hi) / left * (2 * Theta + 2 * D * Pi + shaken) * _GROW
         )
         need = up((need + 2 * D * steps.errors + steps.errors**2) * _GROW)
         fits = (
             (beta < 1)
             & (omega > 0)
-            & ((1 + omega) * stiff * _GROW <= times * room)
+            & ((1 + omega) * stiff * _GROW <= times * left)
             & (need <= down(D * D))
             & (margin.lo > 0).all(axis=1)
             & good[active.C].all()
         )
-    return Measured(
+    return TubeConstants(
         mode, D, h, omega, beta, pi, Pi, Theta, smooth, need, speed, margin.lo.min(axis=1), fits
     )
 
 
-def widest(frame: Frame, here: Place, steps: Steps, D: Floats) -> tuple[Measured, int] | None:
-    """The tube with the most room among the radii, in mode A if one fits, else in mode B."""
+def widest(
+    frame: TubeFrame, here: Position, steps: StepBound, D: Floats
+) -> tuple[TubeConstants, int] | None:
+    """The radius whose inequality holds by most, in mode A if one fits, else in mode B."""
     for mode in "AB":
         found = measure(frame, here, steps, D, mode)
         if found.fits.any():
-            room = np.where(found.fits, found.need / found.D**2, np.inf)
-            j = int(found.fits.argmax()) if room[found.fits.argmax()] < 0.9 else int(room.argmin())
-            return found, j
+            ratio = np.where(found.fits, found.need / found.D**2, np.inf)
+            first = int(found.fits.argmax())
+            return found, first if ratio[first] < 0.9 else int(ratio.argmin())
     return None
 
 
-def claims(frame: Frame, here: Place, steps: Steps, found: Measured, j: int) -> dict[str, float]:
+def claims(
+    frame: TubeFrame, here: Position, steps: StepBound, found: TubeConstants, j: int
+) -> dict[str, float]:
     """The constants of radius j by name, in the units of the data, each on its safe side.
 
     1 − corr ≤ rate/ρ² from here on; rho: ρ less the rounding errors that are covered; growth: what
@@ -176,7 +184,7 @@ def claims(frame: Frame, here: Place, steps: Steps, found: Measured, j: int) -> 
     }
 
 
-def radii(frame: Frame, here: Place) -> Floats:
+def radii(frame: TubeFrame, here: Position) -> Floats:
     """Radii to try: from ‖P − P⋆‖ to where a margin may vanish; none where that is less."""
     active = frame.active
     top = (active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
@@ -185,11 +193,11 @@ def radii(frame: Frame, here: Place) -> Floats:
     least = float(here.distance.hi)
     if not most > least:
         return np.empty(0)
-    room = (most - least) * 0.98
-    return up(least + np.geomspace(min(1e-3 * (0.1 + least), 0.1 * room), room, _RADII))
+    width = (most - least) * 0.98
+    return up(least + np.geomspace(min(1e-3 * (0.1 + least), 0.1 * width), width, _RADII))
 
 
-def _local(frame: Frame, D: Floats, theta: Floats) -> Floats:
+def _local(frame: TubeFrame, D: Floats, theta: Floats) -> Floats:
     """L_D: the largest eigenvalue of Σ p_k a_k⊥ a_k⊥ᵀ with p_k the largest weights in the ball.
 
     Assumes that LAPACK's routine for symmetric matrices (`eigvalsh`) errs by at most
@@ -240,3 +248,27 @@ def _mixed(near: Floats, far: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         bound: Floats = np.nan_to_num(before + after, nan=np.inf).min(axis=1)
     return bound * (1 + (near.shape[1] + 8) * 2.0**-53)
+
+
+def drift_of(tokens: Tokens, frame: TubeFrame, W: Floats, h: float) -> float:
+    """The rounding error of one step in floats, as a share of ‖W‖: of the sum, and of the
+    direction through the logits and the gaps of scores, whose errors the weights inherit."""
+    d, dq = W.shape
+    keys = np.asarray(tokens.keys, dtype=np.float64)
+    e = math.frexp(float(np.abs(keys).max(initial=0.0)))[1]
+    longest = float(np.linalg.norm(np.ldexp(keys, -e), axis=2).max(initial=0.0))
+    wide = float(np.linalg.norm(frame.rows.Z, axis=1).max(initial=0.0))
+    turned = 2 * float(frame.active.N.hi) * float(frame.active.length.hi.max())
+    logits = 2 * (d + dq + tokens.T + 16) * longest * wide
+    scores = (tokens.d + 4) * frame.rows.blur / float(np.linalg.norm(W))
+    return 2.0**-53 * (2 + h * turned * (logits + scores))
+
+
+def float_steps(tokens: Tokens, frame: TubeFrame, W: Floats, h: float, errors: float) -> int:
+    """How many steps of length h from W have rounding errors of at most `errors` in all."""
+    drift, R = drift_of(tokens, frame, W, h), float(np.linalg.norm(W))
+    if errors <= 0:
+        return 0
+    allowed = errors / drift
+    steps = allowed / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * allowed)) / h
+    return int(min(max(steps * (1 - 2.0**-40), 0.0), 1e15))

@@ -1,4 +1,4 @@
-"""Rechecking a proof of convergence from tokens, head, W and witness, believing none of its words.
+"""Rechecking a proof of convergence from tokens, head, W and witness, trusting none of its claims.
 
 The theorem's inequality is evaluated again, in intervals, with the tight rows, the radius or the
 cosine that the proof names; and every constant that it prints must be the one found. The recheck
@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats
 from attsvm._utils.result import Result
 from attsvm._utils.summary import Summary
 from attsvm.errors import AttsvmError
-from attsvm.theory.convergence import cone, power, tube
-from attsvm.theory.convergence import decomposition as standing
-from attsvm.theory.convergence.active import NotVerified, verified
+from attsvm.theory.convergence import cone, power_cone, tube
+from attsvm.theory.convergence.cone import ConeAxis
+from attsvm.theory.convergence.frame import NotVerified, TubeFrame, locate, verified
 from attsvm.theory.convergence.level import measure_level
-from attsvm.theory.convergence.power_axis import PowerAxis
-from attsvm.theory.convergence.power_prover import PowerProver, prover_for
+from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
-from attsvm.theory.convergence.prover import Prover, whole_log2
-from attsvm.theory.convergence.rounding import float_steps
+from attsvm.theory.convergence.prover import PowerProver, Prover, prover_for, whole_log2
 from attsvm.theory.convergence.rows import Rows, TokenPull
+from attsvm.theory.convergence.tube import StepBound, float_steps
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import optimizer_of
 
@@ -90,12 +89,13 @@ def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
     if not np.isfinite(W).all():
         return Recheck(False, "W is not finite")
     if isinstance(judge, PowerProver):
-        return _power(proof, judge, rows, W)
-    if proof.theorem == "tube":
+        if proof.theorem == "power cone":
+            return _power(proof, judge, rows, W)
+    elif proof.theorem == "tube":
         return _tube(proof, judge, rows, W)
-    if proof.theorem == "cone":
+    elif proof.theorem == "cone":
         return _cone(proof, judge, rows, W)
-    if proof.theorem == "level" and judge.plain:
+    elif proof.theorem == "level" and judge.plain:
         return _level(proof, rows, W)
     return Recheck(
         False, f"there is no theorem {proof.theorem!r} for optimizer {proof.optimizer!r}"
@@ -104,16 +104,16 @@ def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
 
 def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
     witness, unit = proof.witness, rows.unit
-    frame = standing.Frame(rows, verified(rows, _index(rows, witness["tight"]), settle=False))
+    frame = TubeFrame(rows, verified(rows, rows.index(witness["tight"]), settle=False))
     shift = np.asarray(witness["shift"], dtype=np.float64) / unit**2
     D = np.array([float(witness["D"]) / unit])
     errors = float(witness["errors"]) / unit
     if not (np.isfinite(shift).all() and np.isfinite(D).all() and 0 <= errors < np.inf):
         return Recheck(False, "the witness is not finite")
-    here = standing.place(frame, W, 0.0, (_index(rows, witness["shifted"]), shift))
+    here = locate(frame, W, 0.0, (rows.index(witness["shifted"]), shift))
     sizes = [judge.lr, proof.longest_step]
     for size in sizes:
-        steps = tube.Steps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
+        steps = StepBound(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
         found = tube.measure(frame, here, steps, D, str(witness["mode"]))
         if not D[0] >= here.distance.hi or not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the tube does not hold for step {size:.6g}")
@@ -125,13 +125,8 @@ def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
                 return Recheck(False, said)
             if wrong := _differs(proof, again):
                 return Recheck(False, wrong)
-    return _directed(proof, frame)
-
-
-def _directed(proof: ConvergenceProof, frame: standing.Frame) -> Recheck:
-    """The printed direction must be the solution of the verified set."""
     exact = frame.rows.combined(frame.active.lam, frame.active.C)
-    return _near_solution(proof, exact.mid, frame.rows.unit)
+    return _near_solution(proof, exact.mid, unit)
 
 
 def _near_solution(
@@ -148,17 +143,19 @@ def _near_solution(
     return Recheck(True)
 
 
-def _axis(proof: ConvergenceProof, rows: Rows) -> cone.Axis:
-    """The axis that the witness names; ValueError where it is none."""
+def _axis(proof: ConvergenceProof, rows: Rows, p: float = 2.0) -> Any:
+    """The axis that the witness names, of the cone or of the power cone; ValueError where it is
+    none."""
     witness = proof.witness
-    index = _index(rows, witness["tight"])
-    if bool(witness["exact"]):
-        return cone.Axis.exact(rows, verified(rows, index, settle=False))
+    index = rows.index(witness["tight"])
+    if p == 2 and bool(witness["exact"]):
+        return ConeAxis.exact(rows, verified(rows, index, settle=False))
     mu = np.zeros(rows.count)
     mu[index] = np.asarray(witness["mu"], dtype=np.float64)
     if not ((mu >= 0).all() and np.isfinite(mu).all()):
         raise ValueError("a multiplier is negative or not finite")
-    axis = cone.Axis.near(rows, np.ldexp(witness["axis"], -whole_log2(rows.unit)), mu)
+    W = np.ldexp(np.asarray(witness["axis"], dtype=np.float64), -whole_log2(rows.unit))
+    axis = ConeAxis.near(rows, W, mu) if p == 2 else PowerAxis.near(rows, W, mu, p)
     if axis is None:
         raise ValueError("the axis has a margin that is not positive")
     return axis
@@ -184,33 +181,21 @@ def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
 
 
 def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -> Recheck:
-    if proof.theorem != "power cone":
-        return Recheck(
-            False, f"there is no theorem {proof.theorem!r} for optimizer {proof.optimizer!r}"
-        )
     witness, unit = proof.witness, rows.unit
-    mu = np.zeros(rows.count)
-    mu[_index(rows, witness["tight"])] = np.asarray(witness["mu"], dtype=np.float64)
-    if not ((mu >= 0).all() and np.isfinite(mu).all()):
-        return Recheck(False, "a multiplier is negative or not finite")
-    scaled = np.ldexp(np.asarray(witness["axis"], dtype=np.float64), -whole_log2(unit))
-    axis = PowerAxis.near(rows, scaled, mu, judge.p)
-    if axis is None:
-        return Recheck(False, "the axis of the cone has a margin that is not positive")
-    distance, R = power.place(axis, W)
+    axis = _axis(proof, rows, judge.p)
+    distance, R = power_cone.locate(axis, W)
     u, radius = float(witness["u"]), float(witness["R"]) / unit
     if not (distance <= u * (1 + 2.0**-40) < 1 and 0 < radius <= R * (1 + 2.0**-50)):
         said = f"W is not in the cone: 1 − c_p {distance:.6g}, norm {R * unit:.6g}"
         return Recheck(False, said)
-    if not proof.longest_step >= judge.lr:
-        return Recheck(False, f"longest_step is {proof.longest_step}, below the step itself")
+    widest = np.array([max(u, distance)])
     for size in (judge.lr, proof.longest_step):
         steps = judge.power_steps(rows, size)
-        found = power.measure_power(rows, axis, min(radius, R), np.array([max(u, distance)]), steps)
+        found = power_cone.measure_power(rows, axis, min(radius, R), widest, steps)
         if not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
         if size == judge.lr:
-            again = power.claims(axis, found, 0, radius, distance, unit)
+            again = power_cone.claims(axis, found, 0, radius, distance, unit)
             if wrong := _differs(proof, again):
                 return Recheck(False, wrong)
     return _near_solution(proof, axis.W, unit)
@@ -248,15 +233,3 @@ def _differs(proof: ConvergenceProof, again: dict[str, float]) -> str:
         if not abs(claimed - value) <= _SAME * max(size, 1e-290):
             return f"{name} is said to be {claimed!r}, and is {value!r}"
     return ""
-
-
-def _index(rows: Rows, names: Any) -> Ints:
-    """The rows of (input, token) pairs (j, 2)."""
-    place = {
-        (int(i), int(t)): k for k, (i, t) in enumerate(zip(rows.inputs, rows.places, strict=True))
-    }
-    pairs = np.asarray(names, dtype=np.int64).reshape(-1, 2)
-    found = np.array([place[int(i), int(t)] for i, t in pairs], dtype=np.int64)
-    if len(np.unique(found)) != len(found):
-        raise ValueError("a row is named twice")
-    return found

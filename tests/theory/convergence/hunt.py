@@ -98,7 +98,7 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
 def level_at(judge: Any, W: Array) -> ConvergenceProof | None:
     """The loss level at W alone, where another theorem would come first."""
     alpha = judge.selected(W)
-    at = judge.ground(alpha)
+    at = judge.geometry(alpha)
     if at.rows is None:
         return None
     with np.errstate(all="ignore"):

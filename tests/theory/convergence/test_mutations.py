@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, proof_of_convergence
-from attsvm.theory.convergence import active, cone, level, prover, rows, tube
-from attsvm.theory.convergence import decomposition as standing
+from attsvm.theory.convergence import cone, frame, level, prover, rows, tube
 from attsvm.theory.convergence.prove import prover as made
-from tests.theory.convergence.instances import run
+from tests.theory.convergence.cases import run
 from tests.theory.convergence.members import members
 from tests.theory.convergence.reference import Case
 
@@ -49,28 +48,28 @@ SLIPS = {
         "far = (level + 0 * reach)",
     ),
     "slack is rounded up": (
-        active,
+        frame,
         "verified",
         "slack = Interval(low, high)",
         "slack = Interval(low * 1.05, high * 1.05)",
     ),
-    "‖Ŵ‖ is too short": (active, "verified", "square.sqrt(), slack", "square.sqrt() * 0.99, slack"),
+    "‖Ŵ‖ is too short": (frame, "verified", "square.sqrt(), slack", "square.sqrt() * 0.99, slack"),
     "rows are too short across": (
-        active,
+        frame,
         "verified",
         "slack, squares.sqrt(), across)",
         "slack, squares.sqrt(), across * 0.9)",
     ),
     "the offset is too small": (
-        standing,
-        "place",
+        frame,
+        "locate",
         "square.sqrt(), shift)",
         "square.sqrt() * 0.9, shift)",
     ),
-    "ρ is too large": (standing, "place", "return Place(rho,", "return Place(rho * 1.01,"),
+    "ρ is too large": (frame, "locate", "return Position(rho,", "return Position(rho * 1.01,"),
     "Ẑ is too large": (tube, "measure", "- here.at - here.log_Z", "- here.at - here.log_Z - 0.05"),
     "P⋆ is elsewhere": (
-        standing,
+        frame,
         "level_point",
         "tau = log_ratio - log_Z",
         "tau = (log_ratio - log_Z) * 0.9",
@@ -157,7 +156,7 @@ def asked(judge, W, theorem):
     if theorem is None:
         return judge.prove(W)
     alpha = judge.selected(W)
-    at = judge.ground(alpha)
+    at = judge.geometry(alpha)
     by = judge._cone if theorem == "cone" else judge._level
     with np.errstate(all="ignore"):
         return by(W / at.rows.unit, W, alpha, at)
@@ -200,7 +199,7 @@ def pulls_hold():
         r, started = trained(name)
         judge = made(r.tokens, head=grown * r.v, loss=loss)
         alpha = judge.selected(started[-1])
-        found = judge.ground(alpha).rows
+        found = judge.geometry(alpha).rows
         chosen = Case.of(r.tokens, grown * r.v, loss).at(alpha)
         if not np.allclose(found.pull.limit.mid, chosen.limit, rtol=1e-9):
             return False
@@ -228,7 +227,7 @@ def test_a_slip_is_seen(slip, monkeypatch):
     space = dict(plain.__globals__)
     exec(compile(source.replace(old, new), f"slip in {name}", "exec"), space)
     monkeypatch.setattr(where, name, space[name])
-    for module in (prover, tube, cone, standing):
+    for module in (prover, tube, cone, frame):
         if getattr(module, name, None) is plain:
             monkeypatch.setattr(module, name, space[name])
     theorem = slip.split(":")[0] if ":" in slip else None

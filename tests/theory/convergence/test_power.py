@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm.theory.convergence import power
-from attsvm.theory.convergence.power_axis import Exponent, radii, spread_of
+from attsvm.theory.convergence import power_cone
+from attsvm.theory.convergence.power_cone import Exponent, radii, spread_of
 from attsvm.theory.convergence.prove import prover
-from tests.theory.convergence.power_hunt import tried
-from tests.theory.convergence.power_members import (
+from tests.theory.convergence.power_hunt import (
     cosine,
     gradient,
     instance,
@@ -20,6 +19,7 @@ from tests.theory.convergence.power_members import (
     norm,
     solution,
     stepped,
+    tried,
 )
 from tests.tolerances import ROUNDING
 
@@ -71,7 +71,7 @@ def test_members_of_the_cone_have_the_margins_and_stay(p, seed):
     assert proof.theorem == "power cone", proof.message
     rows = prover(tokens, head=v).rows_for(alpha)
     judge = prover(tokens, head=v, optimizer=f"nmirror:{p:g}")
-    axis = judge.power_ground(alpha).axis
+    axis = judge.geometry(alpha).axis
     u, R = proof.constants["u"], proof.constants["R"]
     spread = spread_of(rows, axis, np.array([u]), radii(axis, np.array([u]))[1]).hi[0]
     assert rows.unit == 1
@@ -187,11 +187,11 @@ def test_a_flipped_head_is_not_proved(p):
 def test_a_step_above_the_limit_is_not_proved(p):
     tokens, v, alpha, proof = proved(2, p)
     judge = prover(tokens, head=v, optimizer=f"nmirror:{p:g}")
-    at = judge.power_ground(alpha)
+    at = judge.geometry(alpha)
     u, R = np.array([proof.constants["u"]]), proof.constants["R"]
     for times, fits in ((0.99, True), (1.01, False)):
         steps = judge.power_steps(at.rows, proof.longest_step * times)
-        assert bool(power.measure_power(at.rows, at.axis, R, u, steps).fits[0]) is fits
+        assert bool(power_cone.measure_power(at.rows, at.axis, R, u, steps).fits[0]) is fits
     # Steps a thousand times as long as the norm do leave.
     x = members(at.axis.W, [], float(u[0]) * 0.999, p, np.random.default_rng(0))[0]
     q = p / (p - 1)
@@ -213,7 +213,7 @@ def test_with_rows_that_score_more(p):
             continue
         assert proof.verify()
         proofs += 1
-        axis = judge.power_ground(alpha).axis
+        axis = judge.geometry(alpha).axis
         u, R = proof.constants["u"], proof.constants["R"]
         _, every = gradient(tokens, v, alpha, proof.W)
         for x in members(axis.W, every[::6], u * (1 - 1e-9), p, np.random.default_rng(seed)):
@@ -277,7 +277,7 @@ def test_rules_without_a_theorem_are_refused():
 def test_extreme_exponents_are_judged_without_failing(p):
     tokens, v, alpha = instance(2, n=2, T=3, d=3)
     judge = prover(tokens, head=v, optimizer=f"mirror:{p:g}", lr=0.1)
-    at = judge.power_ground(alpha)
+    at = judge.geometry(alpha)
     for size in (1.0, 1e3, 1e9):
         if at.direction is not None:
             proof = judge.prove(size * at.direction)

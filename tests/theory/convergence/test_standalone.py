@@ -23,7 +23,7 @@ from attsvm import ConvergenceProof, Tokens
 from attsvm.errors import AttsvmError
 from attsvm.theory.convergence.prove import prover
 from tests.conventions.tree import ROOT
-from tests.theory.convergence.proofs import CASES, draw, proved
+from tests.theory.convergence.cases import CASES, draw, proved
 
 TOOL = ROOT / "tools" / "check_proof.py"
 Arrays = dict[str, Any]
@@ -250,7 +250,8 @@ def forged(folder, tmp_path_factory) -> list[Path]:
 
 def test_forgeries_are_refused(forged):
     assert len(forged) >= 25 * len(CASES)
-    _, lines = judged(*forged)
+    code, lines = judged(*forged)
+    assert code == 5
     passed = [file.stem for file, line in zip(forged, lines, strict=True) if line.startswith("OK")]
     assert not passed, "\n".join(passed)
     odd = [line for line in lines if line.startswith("UNREADABLE")]
@@ -302,7 +303,7 @@ def test_nothing_proved_is_nothing_confirmed(tmp_path):
     blocked = attsvm.proof_of_convergence(tokens, [0.0, 1e-3], head=[0.2, 0.7], lr=1.0)
     assert not blocked.proved
     blocked.save(tmp_path / "a.npz")
-    assert judged(tmp_path / "a.npz") == (1, ["WRONG, nothing is claimed to be proved"])
+    assert judged(tmp_path / "a.npz") == (5, ["FALSE, nothing is claimed to be proved"])
 
 
 @pytest.mark.slow

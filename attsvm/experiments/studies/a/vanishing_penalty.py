@@ -18,7 +18,7 @@ from attsvm.experiments.studies.shared.prompt_paths import (
 )
 from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.regularization_path.penalty import penalty_path
+from attsvm.theory.regularization_path.paths import penalty_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

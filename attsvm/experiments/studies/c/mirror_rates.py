@@ -39,7 +39,7 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import bregman
 from attsvm.theory.optima import optimality
-from attsvm.theory.rates import SHAPES, Comparison, compare, fit
+from attsvm.theory.rates import SHAPES, RateComparison, compare, fit
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
@@ -159,7 +159,7 @@ def curves(
     return out, best
 
 
-def _law(curve: tuple[Floats, Floats], p: str) -> tuple[Comparison, float, float, float]:
+def _law(curve: tuple[Floats, Floats], p: str) -> tuple[RateComparison, float, float, float]:
     """The comparison of shapes, the power of 1/log t, its error, and the ratio to the bound.
 
     The ratio: the largest D/bound in the late half of the window over that in the early half.

@@ -32,8 +32,7 @@ from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-from attsvm.theory.regularization_path.ball import BallTask
-from attsvm.theory.regularization_path.descent import descend
+from attsvm.theory.regularization_path.ball import BallTask, descend
 from attsvm.theory.regularization_path.excess import Excess
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of

@@ -133,7 +133,7 @@ def least_cone(made: Prover, alpha: Ints, stated: StatedCone) -> float:
     A wider cone holds them as well: the least over angles from this one up. inf where there is none
     up to 1e4 R.
     """
-    at = made.ground(alpha)
+    at = made.geometry(alpha)
     if at.rows is None or at.axis is None:
         return np.inf
     rows, axis = at.rows, at.axis

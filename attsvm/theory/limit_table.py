@@ -26,7 +26,7 @@ _FLOW, _STEEP, _ADAM = "sheen2024flow", "fan2025spectral", "zhang2024adam"
 
 
 @dataclass(frozen=True)
-class Row:
+class LimitRow:
     """A cell of the table: norm lP stands for the entrywise norm of the optimizer's exponent P."""
 
     norm: str | None
@@ -64,15 +64,15 @@ _JOINT_PATH = (
 )
 _NOTE = "Proved for linear and multiclass models; for attention it is a conjecture."
 
-_GD = Row("frobenius", "proved", _DESCENT, (_A, _B), _DESCENT_DATA)
-_NGD = Row(
+_GD = LimitRow("frobenius", "proved", _DESCENT, (_A, _B), _DESCENT_DATA)
+_NGD = LimitRow(
     "frobenius",
     "proved",
     "The direction tends to the least-norm solution at the best tokens, with a finite-time rate.",
     (_RATES,),
     (*_DATA, "data model"),
 )
-_NGD_PROMPT = Row(
+_NGD_PROMPT = LimitRow(
     "frobenius",
     "conjectured",
     "In the limit of small steps the iterates follow gradient flow's curve at another speed, "
@@ -80,8 +80,8 @@ _NGD_PROMPT = Row(
     (_A, _RATES),
     _RUN,
 )
-_LP = Row("lP", "proved", _MIRROR, (_C,), _MIRROR_DATA)
-_LP_NORMALIZED = Row(
+_LP = LimitRow("lP", "proved", _MIRROR, (_C,), _MIRROR_DATA)
+_LP_NORMALIZED = LimitRow(
     "lP",
     "conjectured",
     "The limit of mirror descent on the same potential, as published experiments show; the "
@@ -89,23 +89,23 @@ _LP_NORMALIZED = Row(
     (_C,),
     _RUN,
 )
-_SIGN = Row("max", "conjectured", "Largest margin in the max norm. " + _NOTE, (_STEEP,), _RUN)
-_SPECTRAL = Row(
+_SIGN = LimitRow("max", "conjectured", "Largest margin in the max norm. " + _NOTE, (_STEEP,), _RUN)
+_SPECTRAL = LimitRow(
     "spectral",
     "conjectured",
     "Largest margin in the spectral norm (for a prompt, one column, the Euclidean). " + _NOTE,
     (_STEEP,),
     _RUN,
 )
-_ADAM_MAX = Row(
+_ADAM_MAX = LimitRow(
     "max",
     "conjectured",
     "Largest margin in the max norm, without eps and on full batches. " + _NOTE,
     (_ADAM, _STEEP),
     (*_RUN, "full batch"),
 )
-_BALL = Row("frobenius", "path-only", _PATH, (_A, _B), _DATA)
-_NUCLEAR = Row(
+_BALL = LimitRow("frobenius", "path-only", _PATH, (_A, _B), _DATA)
+_NUCLEAR = LimitRow(
     "nuclear",
     "conjectured",
     "The nuclear norm of K Qᵀ: proved for the vanishing-ridge path, and for gradient flow with "
@@ -113,7 +113,7 @@ _NUCLEAR = Row(
     (_B, _FLOW),
     (*_RUN, "nuclear rank"),
 )
-_NUCLEAR_NORMALIZED = Row(
+_NUCLEAR_NORMALIZED = LimitRow(
     "nuclear",
     "conjectured",
     "The nuclear norm of K Qᵀ, as published experiments with normalized steps show; proved for "
@@ -121,7 +121,7 @@ _NUCLEAR_NORMALIZED = Row(
     (_B,),
     (*_RUN, "nuclear rank"),
 )
-_NUCLEAR_PATH = Row(
+_NUCLEAR_PATH = LimitRow(
     "nuclear",
     "path-only",
     "With ‖K‖² + ‖Q‖² bounded, the path of K Qᵀ tends to the set of least nuclear norm at the "
@@ -129,7 +129,7 @@ _NUCLEAR_PATH = Row(
     (_B,),
     (*_DATA, "width"),
 )
-_FACTORED_SPECTRAL = Row(
+_FACTORED_SPECTRAL = LimitRow(
     "spectral",
     "conjectured",
     "Spectral steps on each factor suggest the spectral norm of K Qᵀ once the start reaches the "
@@ -137,7 +137,7 @@ _FACTORED_SPECTRAL = Row(
     (_STEEP,),
     (*_RUN, "rank"),
 )
-_FACTORED_SIGN = Row(
+_FACTORED_SIGN = LimitRow(
     None,
     "conjectured",
     "No entrywise norm: the product seems to follow the gauge of sign outer products x yᵀ, "
@@ -145,11 +145,11 @@ _FACTORED_SIGN = Row(
     (_STEEP,),
     _RUN,
 )
-_FACTORED_OPEN = Row(None, "none", "No norm of K Qᵀ is known or suggested.", (), _RUN)
-_JOINT_GD = Row("frobenius", "path-only", _JOINT_PATH, (_A,), _JOINT)
-_JOINT_LP_2 = Row("frobenius", "path-only", _JOINT_PATH, (_C,), _JOINT)
-_JOINT_LP = Row("lP", "path-only", _JOINT_PATH, (_C,), _JOINT)
-_JOINT_NGD = Row(
+_FACTORED_OPEN = LimitRow(None, "none", "No norm of K Qᵀ is known or suggested.", (), _RUN)
+_JOINT_GD = LimitRow("frobenius", "path-only", _JOINT_PATH, (_A,), _JOINT)
+_JOINT_LP_2 = LimitRow("frobenius", "path-only", _JOINT_PATH, (_C,), _JOINT)
+_JOINT_LP = LimitRow("lP", "path-only", _JOINT_PATH, (_C,), _JOINT)
+_JOINT_NGD = LimitRow(
     "frobenius",
     "proved",
     "Weights and decoder trained together by normalized steps tend to their max-margin "
@@ -158,12 +158,12 @@ _JOINT_NGD = Row(
     (_RATES, _C),
     (*_JOINT, "data model", "theorem's steps"),
 )
-_JOINT_SIGN = Row("max", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
-_JOINT_SPECTRAL = Row("spectral", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
-_JOINT_ADAM = Row(
+_JOINT_SIGN = LimitRow("max", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
+_JOINT_SPECTRAL = LimitRow("spectral", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
+_JOINT_ADAM = LimitRow(
     "max", "conjectured", "Attention part: " + _NOTE, (_ADAM,), (*_JOINT, "full batch")
 )
-_TWO_STAGES = Row(
+_TWO_STAGES = LimitRow(
     "frobenius",
     "proved",
     "W_ov, then W_kq with W_ov frozen, tend in direction to their least-norm solutions; the loss "
@@ -171,7 +171,7 @@ _TWO_STAGES = Row(
     (_NEXT,),
     (*_TWO, "steady"),
 )
-_TWO_PLAIN = Row(
+_TWO_PLAIN = LimitRow(
     "frobenius",
     "conjectured",
     "The limit of the two normalized stages; gradient descent on attention with a fixed head has "
@@ -179,47 +179,49 @@ _TWO_PLAIN = Row(
     (_NEXT, _GRAPH),
     _TWO,
 )
-_TWO_LP = Row("lP", "conjectured", "Entrywise ℓp in each stage; no theorem.", (_NEXT, _C), _TWO)
+_TWO_LP = LimitRow(
+    "lP", "conjectured", "Entrywise ℓp in each stage; no theorem.", (_NEXT, _C), _TWO
+)
 _TWO_STEEP = "in each stage: proved for W_ov, a multiclass model; a conjecture for W_kq."
-_TWO_SIGN = Row("max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
-_TWO_SPECTRAL = Row("spectral", "conjectured", f"Spectral {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
-_TWO_ADAM = Row(
+_TWO_SIGN = LimitRow("max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
+_TWO_SPECTRAL = LimitRow("spectral", "conjectured", f"Spectral {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
+_TWO_ADAM = LimitRow(
     "max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), (*_TWO, "full batch")
 )
 
 # fmt: off
-TABLE: dict[tuple[str, str], Row] = {
-    ("prompt", "gd"): _GD, ("prompt", "ngd"): _NGD_PROMPT, ("prompt", "polyak"): _NGD_PROMPT,
-    ("prompt", "mirror"): _LP, ("prompt", "nmirror"): _LP_NORMALIZED, ("prompt", "sign"): _SIGN,
-    ("prompt", "signum"): _SIGN, ("prompt", "spectral"): _SPECTRAL, ("prompt", "muon"): _SPECTRAL,
-    ("prompt", "adam"): _ADAM_MAX, ("prompt", "path"): _BALL,
-    ("weight", "gd"): _GD, ("weight", "ngd"): _NGD, ("weight", "polyak"): _NGD,
-    ("weight", "mirror"): _LP, ("weight", "nmirror"): _LP_NORMALIZED, ("weight", "sign"): _SIGN,
-    ("weight", "signum"): _SIGN, ("weight", "spectral"): _SPECTRAL, ("weight", "muon"): _SPECTRAL,
-    ("weight", "adam"): _ADAM_MAX, ("weight", "path"): _BALL,
-    ("factored", "gd"): _NUCLEAR, ("factored", "ngd"): _NUCLEAR_NORMALIZED,
-    ("factored", "polyak"): _NUCLEAR_NORMALIZED, ("factored", "mirror"): _FACTORED_OPEN,
-    ("factored", "nmirror"): _FACTORED_OPEN, ("factored", "sign"): _FACTORED_SIGN,
-    ("factored", "signum"): _FACTORED_SIGN, ("factored", "spectral"): _FACTORED_SPECTRAL,
-    ("factored", "muon"): _FACTORED_SPECTRAL, ("factored", "adam"): _FACTORED_OPEN,
-    ("factored", "path"): _NUCLEAR_PATH,
-    ("joint-prompt", "gd"): _JOINT_GD, ("joint-prompt", "ngd"): _JOINT_GD,
-    ("joint-prompt", "polyak"): _JOINT_GD, ("joint-prompt", "mirror"): _JOINT_LP,
-    ("joint-prompt", "nmirror"): _JOINT_LP, ("joint-prompt", "sign"): _JOINT_SIGN,
-    ("joint-prompt", "signum"): _JOINT_SIGN, ("joint-prompt", "spectral"): _JOINT_SPECTRAL,
-    ("joint-prompt", "muon"): _JOINT_SPECTRAL, ("joint-prompt", "adam"): _JOINT_ADAM,
-    ("joint-prompt", "path"): _JOINT_GD,
-    ("joint-weight", "gd"): _JOINT_LP_2, ("joint-weight", "ngd"): _JOINT_NGD,
-    ("joint-weight", "polyak"): _JOINT_LP_2, ("joint-weight", "mirror"): _JOINT_LP,
-    ("joint-weight", "nmirror"): _JOINT_LP, ("joint-weight", "sign"): _JOINT_SIGN,
-    ("joint-weight", "signum"): _JOINT_SIGN, ("joint-weight", "spectral"): _JOINT_SPECTRAL,
-    ("joint-weight", "muon"): _JOINT_SPECTRAL, ("joint-weight", "adam"): _JOINT_ADAM,
-    ("joint-weight", "path"): _JOINT_LP_2,
-    ("next-token", "gd"): _TWO_PLAIN, ("next-token", "ngd"): _TWO_STAGES,
-    ("next-token", "polyak"): _TWO_PLAIN, ("next-token", "mirror"): _TWO_LP,
-    ("next-token", "nmirror"): _TWO_LP, ("next-token", "sign"): _TWO_SIGN,
-    ("next-token", "signum"): _TWO_SIGN, ("next-token", "spectral"): _TWO_SPECTRAL,
-    ("next-token", "muon"): _TWO_SPECTRAL, ("next-token", "adam"): _TWO_ADAM,
-    ("next-token", "path"): _TWO_PLAIN,
+# The families of one row are named together: signum as sign, muon as spectral descent.
+_ROWS: dict[str, dict[str, LimitRow]] = {
+    "prompt": {
+        "gd": _GD, "ngd polyak": _NGD_PROMPT, "mirror": _LP, "nmirror": _LP_NORMALIZED,
+        "sign signum": _SIGN, "spectral muon": _SPECTRAL, "adam": _ADAM_MAX, "path": _BALL,
+    },
+    "weight": {
+        "gd": _GD, "ngd polyak": _NGD, "mirror": _LP, "nmirror": _LP_NORMALIZED,
+        "sign signum": _SIGN, "spectral muon": _SPECTRAL, "adam": _ADAM_MAX, "path": _BALL,
+    },
+    "factored": {
+        "gd": _NUCLEAR, "ngd polyak": _NUCLEAR_NORMALIZED, "mirror nmirror": _FACTORED_OPEN,
+        "sign signum": _FACTORED_SIGN, "spectral muon": _FACTORED_SPECTRAL,
+        "adam": _FACTORED_OPEN, "path": _NUCLEAR_PATH,
+    },
+    "joint-prompt": {
+        "gd ngd polyak path": _JOINT_GD, "mirror nmirror": _JOINT_LP, "sign signum": _JOINT_SIGN,
+        "spectral muon": _JOINT_SPECTRAL, "adam": _JOINT_ADAM,
+    },
+    "joint-weight": {
+        "ngd": _JOINT_NGD, "gd polyak path": _JOINT_LP_2, "mirror nmirror": _JOINT_LP,
+        "sign signum": _JOINT_SIGN, "spectral muon": _JOINT_SPECTRAL, "adam": _JOINT_ADAM,
+    },
+    "next-token": {
+        "ngd": _TWO_STAGES, "gd polyak path": _TWO_PLAIN, "mirror nmirror": _TWO_LP,
+        "sign signum": _TWO_SIGN, "spectral muon": _TWO_SPECTRAL, "adam": _TWO_ADAM,
+    },
 }
 # fmt: on
+TABLE: dict[tuple[str, str], LimitRow] = {
+    (model, family): row
+    for model, rows in _ROWS.items()
+    for families, row in rows.items()
+    for family in families.split()
+}

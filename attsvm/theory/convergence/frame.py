@@ -1,4 +1,12 @@
-"""Where W stands over the rows of its selection: its height ρ, its offset P, and the point P⋆.
+"""The frame of the tube: the active set, verified, the exact solution Ŵ, and where W is over it.
+
+For a set C of rows with a nonsingular Gram matrix G, λ = G⁻¹1 > 0 and slack_k = ⟨a_k, Ŵ⟩ − 1 > 0 on
+all other rows, Ŵ = Σ_C λ_k a_k is the solution, by its KKT conditions, and the rows of C are
+the tight ones. With an approximate inverse M of G and δ ≥ ‖I − MG‖_∞ below 1, the solution x of
+G x = r lies within ‖M(r − G x°)‖_∞ / (1 − δ) of any x°: so λ, Ŵ and every slack are enclosed, and
+the set is proved to be the active one although it was found in floats.
+
+A row outside C may be tight only where its limit q̂_k is exactly zero.
 
 W = ρŴ + P with P ⟂ Ŵ. Across Ŵ the gradient is that of a convex log-sum-exp over the good rows; on
 the tight rows alone its minimiser P⋆ has a closed form, and the rest of P⋆ is free.
@@ -14,8 +22,134 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import Interval, up
-from attsvm.theory.convergence.active import Active
+from attsvm.errors import AttsvmError
 from attsvm.theory.convergence.rows import Rows
+
+# How often rows may enter and leave the set that the solver found.
+_ROUNDS = 12
+
+
+class NotVerified(AttsvmError):
+    """No active set could be verified: why, and the row it hangs on (None for the whole set)."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+@dataclass(frozen=True, eq=False)
+class Active:
+    """A verified active set: C (c,), its Gram rows G (K, c), and what follows from them.
+
+    inverse (c, c) is M, defect is δ. lam (c,) the multipliers, N = ‖Ŵ‖; slack, length, across (K,):
+    the slack of every row, ‖a_k‖, and the length of the part of a_k orthogonal to Ŵ.
+    """
+
+    C: Ints
+    G: Interval
+    inverse: Floats
+    defect: float
+    lam: Interval
+    square: Interval
+    N: Interval
+    slack: Interval
+    length: Interval
+    across: Interval
+
+    def solve(self, right: Interval) -> Interval:
+        """The x of G_C x = right, (c,) or (c, j), enclosed."""
+        return _enclosed(self.G[self.C], self.inverse, self.defect, right)
+
+
+def _enclosed(G: Interval, M: Floats, defect: float, right: Interval) -> Interval:
+    x = M @ right.mid
+    residual = Interval(M) @ (right - G @ x)
+    error = residual.size.max(axis=0, initial=0.0) / (1 - defect)
+    return Interval.near(x, up(error * (1 + 2.0**-50)))
+
+
+def verified(rows: Rows, guess: Ints, *, settle: bool = True) -> Active:
+    """The active set near a guess, or with `settle` False the guess itself.
+
+    Raises NotVerified with the row on which it fails.
+    """
+    C = _settled(rows, guess) if settle else guess
+    G = rows.gram(C)
+    core = G[C]
+    try:
+        M: Floats = np.linalg.inv(core.mid).astype(np.float64)
+    except np.linalg.LinAlgError as error:
+        raise NotVerified("the tight rows are linearly dependent") from error
+    gap = np.eye(len(C)) - Interval(M) @ core
+    defect = float(up(gap.size.sum(axis=1) * (1 + (len(C) + 2) * 2.0**-53)).max(initial=0.0))
+    if not defect < 0.5:
+        raise NotVerified(
+            "the tight rows are linearly dependent, or so nearly that floats cannot tell"
+        )
+    lam = _enclosed(core, M, defect, Interval(np.ones(len(C))))
+    if not (lam.lo > 0).all():
+        k = int(C[int(lam.lo.argmin())])
+        raise NotVerified(f"the multiplier of {named(rows, k)} is not known to be positive", k)
+    square = lam.sum()
+    slack = G @ lam - 1.0
+    low, high = slack.lo.copy(), slack.hi.copy()
+    low[C] = high[C] = 0.0
+    slack = Interval(low, high)
+    _check_slack(rows, C, slack)
+    squares = rows.squares()
+    across = (squares - (slack + 1.0).squared() / square).sqrt()
+    return Active(C, G, M, defect, lam, square, square.sqrt(), slack, squares.sqrt(), across)
+
+
+def _check_slack(rows: Rows, C: Ints, slack: Interval) -> None:
+    outside = np.ones(rows.count, dtype=bool)
+    outside[C] = False
+    wrong = outside & ~((slack.lo > 0) | (rows.zero & (slack.lo >= 0)))
+    if wrong.any():
+        k = int(np.where(wrong, slack.lo, np.inf).argmin())
+        raise NotVerified(
+            f"{named(rows, k)} has slack {slack.mid[k]:.1e} without a multiplier: the tight rows "
+            "are dependent, or nearly",
+            k,
+        )
+
+
+def named(rows: Rows, k: int) -> str:
+    """The row in words."""
+    return f"token {int(rows.places[k])} of input {int(rows.inputs[k])}"
+
+
+def not_good(rows: Rows, k: int) -> str:
+    """Why a tight row whose pull is not known to be positive blocks a proof."""
+    if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
+        return f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
+    what = "as much as" if rows.zero[k] else "more than"
+    return (
+        f"the selection is not locally optimal: {named(rows, k)} is tight and scores {what} the "
+        "kept token"
+    )
+
+
+def _settled(rows: Rows, guess: Ints) -> Ints:
+    """The guess after a few rounds in floats: negative multipliers leave, violated rows enter."""
+    C = np.unique(guess)
+    for _ in range(_ROUNDS):
+        G = rows.gram(C).mid
+        try:
+            lam = np.linalg.solve(G[C], np.ones(len(C)))
+        except np.linalg.LinAlgError:
+            return C
+        if len(C) > 1 and not (lam > 0).all():
+            C = np.delete(C, int(lam.argmin()))
+            continue
+        slack = G @ lam - 1
+        slack[C] = 0.0
+        worst = int(slack.argmin())
+        if slack[worst] >= -1e-9 or len(C) >= rows.D.lo.shape[1] * rows.Z.shape[1]:
+            return C
+        C = np.unique(np.append(C, worst))
+    return C
+
 
 # Rows for which P⋆ may be moved off the span of the tight rows.
 _MOVED = 16
@@ -25,7 +159,7 @@ _GROW = 1 + 2.0**-48
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class TubeFrame:
     """What does not depend on W: rows, their active set, and the good rows among them."""
 
     rows: Rows
@@ -65,8 +199,8 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where W stands: ρ, and P⋆ as ⟨a_k, P⋆⟩ (K,), ‖P⋆‖ and ‖P − P⋆‖.
+class Position:
+    """The position of W: ρ, and P⋆ as ⟨a_k, P⋆⟩ (K,), ‖P⋆‖ and ‖P − P⋆‖.
 
     shift (K,): the coefficients κ by which P⋆ is moved off the span of the tight rows.
     """
@@ -79,8 +213,10 @@ class Place:
     shift: Floats
 
 
-def place(frame: Frame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None = None) -> Place:
-    """Where W (d, dq) stands.
+def locate(
+    frame: TubeFrame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None = None
+) -> Position:
+    """The position of W (d, dq).
 
     h: the longest step, for the choice of P⋆ outside the tight rows; chosen: rows and coefficients
     of that choice, where it has been made before.
@@ -116,10 +252,10 @@ def place(frame: Frame, W: Floats, h: float, chosen: tuple[Ints, Floats] | None 
         moved = moved + rows.combined(Interval(kappa), index)
         moved = moved - rows.combined(inner @ kappa, C)
     star = moved.squared().sum().sqrt()
-    return Place(rho, at, log_Z, star, square.sqrt(), shift)
+    return Position(rho, at, log_Z, star, square.sqrt(), shift)
 
 
-def level_point(frame: Frame) -> tuple[Interval, Interval, Interval]:
+def level_point(frame: TubeFrame) -> tuple[Interval, Interval, Interval]:
     """⟨a_k, P⋆⟩ on the tight rows (c,), ln Ẑ, and the coefficients of P⋆ in the tight rows."""
     active = frame.active
     weight = active.lam / active.square
@@ -129,8 +265,8 @@ def level_point(frame: Frame) -> tuple[Interval, Interval, Interval]:
     return tau, log_Z, active.solve(tau)
 
 
-def centre(frame: Frame) -> Place:
-    """P⋆ in the span of the tight rows, as a Place at height 0 that lies on it."""
+def centre(frame: TubeFrame) -> Position:
+    """P⋆ in the span of the tight rows, as a Position at height 0 that lies on it."""
     active, count = frame.active, frame.rows.count
     tau, log_Z, back = level_point(frame)
     at = active.G @ back
@@ -138,11 +274,11 @@ def centre(frame: Frame) -> Place:
     low[active.C], high[active.C] = tau.lo, tau.hi
     star = (tau * back).sum().sqrt()
     zero = Interval(0.0)
-    return Place(zero, Interval(low, high), log_Z, star, zero, np.zeros(count))
+    return Position(zero, Interval(low, high), log_Z, star, zero, np.zeros(count))
 
 
 def _choice(
-    frame: Frame, rho: float, at: Floats, log_Z: float, h: float
+    frame: TubeFrame, rho: float, at: Floats, log_Z: float, h: float
 ) -> tuple[Ints, Floats] | None:
     """The rows and coefficients κ of c = Σ κ_j a_j^rest that make the tube least, in floats.
 
