@@ -89,7 +89,7 @@ def capture_layers(
     """
     body = model.transformer
     chosen = _numbers(layers, len(body.layers), "layer")
-    among = _numbers(heads, body.heads, "head")
+    among = _numbers(heads, body.heads, "attention head")
     read, positions = _drawn(model, texts, draw)
     _check_memory(body, read)
     return _views(body, read, positions, (chosen, among))
