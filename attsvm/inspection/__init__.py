@@ -1,4 +1,4 @@
-"""Heads of trained transformers on the same rails: what they attend to, and how surely.
+"""Attention heads of trained transformers: what they attend to, and what is certified of it.
 
     model = attsvm.inspection.load("minilm")
     texts = attsvm.inspection.sample_texts(model.texts)

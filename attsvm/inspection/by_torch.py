@@ -45,7 +45,7 @@ def _matrices(layer: Layer) -> list[Floats32]:
 
 
 def _known(body: Transformer) -> bool:
-    """Whether torch has the activations; a family of one's own may bring others."""
+    """Whether torch has the activations; a custom family may have others."""
     return all(layer.mlp.act in (gelu, gelu_tanh, relu, silu) for layer in body.layers)
 
 

@@ -201,7 +201,7 @@ def compare_views(
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):
         heads = []
         for before, after in layer:
-            heads.append(_measured(before, after, plan))
+            heads.append(_compare_head(before, after, plan))
             if progress is not None:
                 progress(len(records) + len(heads))
         records += _with_bands(heads)
@@ -233,7 +233,7 @@ def _with_bands(heads: list[_Head]) -> Iterator[dict[str, Any]]:
 
 
 @one_thread()
-def _measured(before: View, after: View, plan: InspectionConfig) -> _Head:
+def _compare_head(before: View, after: View, plan: InspectionConfig) -> _Head:
     start = time.process_time()
     _check_pair(before, after)
     rows = np.flatnonzero(before.valid.sum(axis=1) >= 2)

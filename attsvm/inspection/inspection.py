@@ -18,8 +18,8 @@ from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.kinds import THRESHOLDS
 from attsvm.inspection.model import TrainedModel, load
 from attsvm.inspection.plan import InspectionConfig
-from attsvm.inspection.record import FIELDS, measured
-from attsvm.inspection.scope import Scope, drawn_count, scope_views, unlike_texts
+from attsvm.inspection.record import FIELDS, measure
+from attsvm.inspection.scope import Scope, count_draws, scope_views, unlike_texts
 from attsvm.inspection.view import View
 
 
@@ -160,7 +160,7 @@ def inspect(
     with telling(f"{count} attention heads") as told:
         tell = None if told is None else lambda done, said: told(done / count, said)
         found = inspect_views(views, name=known.name, plan=plan, progress=tell)
-    left = drawn_count(passages, plan) - found.texts
+    left = count_draws(passages, plan) - found.texts
     return replace(found, repeated=passages.repeated + left)
 
 
@@ -171,7 +171,7 @@ def inspect_views(
     plan: InspectionConfig | None = None,
     progress: Tell | None = None,
 ) -> Inspection:
-    """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or of one's own.
+    """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or custom ones.
 
     progress: called with how many heads are done, parts of one included, and what comes next.
 
@@ -186,7 +186,7 @@ def inspect_views(
     details, rotary, texts = [], False, 0
     for view in views:
         tell = None if progress is None else _at_head(progress, len(records), view)
-        record, shown = measured(view, plan, tell=tell)
+        record, shown = measure(view, plan, tell=tell)
         records.append(record)
         details.append(shown)
         rotary = rotary or view.turns is not None

@@ -22,7 +22,7 @@ from attsvm.inspection.measure.agreement import HeldOutAgreement, held_out, spli
 from attsvm.inspection.measure.economy import economy_of, null_economies
 from attsvm.inspection.measure.kinds import kind_of
 from attsvm.inspection.measure.local import local_of
-from attsvm.inspection.measure.nulls import NULLS, decomposed
+from attsvm.inspection.measure.nulls import NULLS, decompose
 from attsvm.inspection.measure.sharpness import sharpness_of
 from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.view import View
@@ -82,11 +82,11 @@ FIELDS: dict[str, str] = {
     "nuclear_economy_rotated": "the median of the rotated nulls",
     "optimality": "whether its choices are locally optimal: global, local, neither or undecided",
     "optimality_queries": "the queries this was asked of",
-    "tight_margins": "margins surely met with equality at the max-margin matrix of the choices",
-    "loose_margins": "margins surely not",
+    "tight_margins": "margins certified to be equalities at the max-margin matrix of the choices",
+    "loose_margins": "margins certified not to be",
     "undecided_margins": "margins of which this is not decided",
     "tight_lower": "the share of tight neighbours that score lower than the chosen token",
-    "tied": "queries whose two top logits cannot be told apart: nothing is guaranteed of them",
+    "tied": "queries whose two top logits cannot be separated: nothing is guaranteed of them",
     "evictable": "the mean share of keys that may be dropped, all of them together, at 1 % error "
     "of the attention head's output, by the attention row (of some of them alone nothing is said)",
     "evictable_margins": "the same, certified by margins alone; then any part of them may be, too",
@@ -95,7 +95,7 @@ FIELDS: dict[str, str] = {
     "key_radius_share": "the share of queries where that is above 0.01",
     "query_radius": "the median of how far the query may move, over its size",
     "query_radius_share": "the share of queries where that is above 0.01",
-    "int8_safe": "the share of queries whose choice eight-bit weights surely keep",
+    "int8_safe": "the share of queries whose choice eight-bit weights are certified to keep",
     "int8_same": "the share whose choice they do keep",
     "attacks": "attacks on these guarantees",
     "violations": "attacks that succeeded: must be 0",
@@ -114,11 +114,11 @@ def head_record(view: View, plan: InspectionConfig | None = None) -> dict[str, A
     >>> set(record) == set(FIELDS), record["keys"]
     (True, 5.0)
     """
-    return measured(view, plan)[0]
+    return measure(view, plan)[0]
 
 
 @one_thread()
-def measured(
+def measure(
     view: View, plan: InspectionConfig | None = None, *, tell: Tell | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The record of a head, and what its page shows (`attsvm.inspection.details`).
@@ -220,7 +220,7 @@ def _economy_fields(view: View, plan: InspectionConfig) -> dict[str, Any]:
     """Economy, certified, beside that of both nulls; nothing for rotary positions."""
     if view.turns is not None:
         return {}
-    S = decomposed(view)[1]
+    S = decompose(view)[1]
     own = economy_of(view)
     found = {
         "norm": float(np.sqrt((S**2).sum())),
@@ -239,7 +239,7 @@ def _economy_fields(view: View, plan: InspectionConfig) -> dict[str, Any]:
     try:
         own = economy_of(view, "nuclear")
         draws = null_economies(view, "nuclear", draws=plan.nuclear_draws, seed=plan.seed)
-    except TooLarge:  # the Frobenius norm is told; this one is not
+    except TooLarge:  # only the Frobenius norm is reported
         return found
     found |= {"nuclear_economy": own.upper, "nuclear_economy_lower": own.lower}
     return found | {f"nuclear_economy_{name}": _band(draws[name])[1] for name in NULLS}

@@ -63,12 +63,12 @@ def scope_views(
     In a causal model texts with the same beginning can give queries that see the same tokens: the
     first of these is kept.
     """
-    draw = Draw(drawn_count(passages, plan), plan.seed, scope.length, scope.at)
+    draw = Draw(count_draws(passages, plan), plan.seed, scope.length, scope.at)
     views = capture_layers(model, passages.texts, layers=scope.layers, heads=scope.heads, draw=draw)
     return map(_unlike, views) if model.transformer.causal else views
 
 
-def drawn_count(passages: Passages, plan: InspectionConfig) -> int:
+def count_draws(passages: Passages, plan: InspectionConfig) -> int:
     """How many queries are drawn: one from each text, at most what the plan asks for."""
     return min(plan.queries, len(passages.texts))
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.inspection.pieces import Floats32, LinearLayer, Mlp, NormLayer, normed
-from attsvm.inspection.view import rotated
+from attsvm.inspection.view import rotate_half
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Transformer:
     window: int | None = None
     rotary: Rotary | None = None
 
-    def seen(self, layer: int, x: Floats32) -> Floats32:
+    def attention_input(self, layer: int, x: Floats32) -> Floats32:
         """What the projections of a layer see of the stream x (…, d)."""
         return normed(self.layers[layer].before, x)
 
@@ -124,7 +124,7 @@ class Transformer:
         k = self._split(part.key(s), self.groups)
         if self.rotary is not None:
             cos, sin = (_narrow(a) for a in self.rotary(np.arange(s.shape[1])))
-            q, k = _narrow(q * cos + rotated(q) * sin), _narrow(k * cos + rotated(k) * sin)
+            q, k = _narrow(q * cos + rotate_half(q) * sin), _narrow(k * cos + rotate_half(k) * sin)
         logits = np.matmul(q, self._shared(k).transpose(0, 1, 3, 2))
         logits *= np.float32(part.scale)
         open_ = self.sight(s.shape[1]) & valid[:, None, :]

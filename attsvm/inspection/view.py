@@ -29,7 +29,7 @@ class Turns(NamedTuple):
 
     Rotary positions turn the pair (i, i + h/2) of a projected query or key by its position times an
     angle of the pair. The logit depends on the difference of positions only: it is
-    (K x_t)·(R Q z) with R q = cos q + sin rotated(q).
+    (K x_t)·(R Q z) with R q = cos q + sin rotate_half(q).
 
     >>> still = Turns(np.ones((1, 3, 2)), np.zeros((1, 3, 2)))  # one query, three keys, h = 2
     >>> still.cos.shape
@@ -159,7 +159,9 @@ class View(Result):
         if not len(found):
             raise BadTokens(f"no query may attend to a key {offset} places before it")
         cos, sin = (part[tuple(found[0])] for part in self.turns)
-        turned = cos[:, None] * self.query_factor + sin[:, None] * rotated(self.query_factor.T).T
+        turned = (
+            cos[:, None] * self.query_factor + sin[:, None] * rotate_half(self.query_factor.T).T
+        )
         return self.key_factor.T @ turned
 
     def logits(self) -> Floats:
@@ -172,7 +174,7 @@ class View(Result):
                 out[rows] = np.matmul(keys, (q @ self.key_factor)[:, :, None])[:, :, 0]
             else:
                 cos, sin = (part[rows] for part in self.turns)
-                turned = cos * q[:, None] + sin * rotated(q)[:, None]
+                turned = cos * q[:, None] + sin * rotate_half(q)[:, None]
                 out[rows] = ((keys @ self.key_factor.T) * turned).sum(axis=2)
         out[~self.valid] = -np.inf
         return out
@@ -238,10 +240,10 @@ class View(Result):
         return Summary("View", what, facts)
 
 
-def rotated(q: NDArray[Any]) -> NDArray[Any]:
+def rotate_half(q: NDArray[Any]) -> NDArray[Any]:
     """(−second half, first half) of the last axis: every pair (i, i + h/2) turned by 90°.
 
-    >>> rotated(np.array([1.0, 2.0, 3.0, 4.0]))
+    >>> rotate_half(np.array([1.0, 2.0, 3.0, 4.0]))
     array([-3., -4.,  1.,  2.])
     """
     first, second = np.split(q, 2, axis=-1)

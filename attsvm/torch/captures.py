@@ -189,10 +189,10 @@ def capture(
         raise Unsupported(not_seen(model, NOT_SEEN))
     if layer is None:
         if len(calls) > 1:
-            raise Unsupported(f"the model attends in several places, give layer=: {_listed(calls)}")
+            raise Unsupported(f"the model attends in several places, give layer=: {_names(calls)}")
         layer = next(iter(calls))
     if not isinstance(layer, str) or layer not in calls:
-        raise Unsupported(f"no layer {shown(layer)} has attended; these have: {_listed(calls)}")
+        raise Unsupported(f"no layer {shown(layer)} has attended; these have: {_names(calls)}")
     call, number = calls[layer], list(calls).index(layer)
     head = whole(head, "head", least=0)
     if head >= call.heads:
@@ -204,7 +204,7 @@ def capture(
     return replace(_factored(call, head, query, labels), number=number)
 
 
-def _listed(calls: Mapping[str, Call]) -> str:
+def _names(calls: Mapping[str, Call]) -> str:
     names = list(calls)
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 

@@ -23,7 +23,7 @@ def forward(body, ids, valid):
     """The attention (B, H, T, T) of every layer."""
     x, found = body.embedding(ids), []
     for layer in range(len(body.layers)):
-        found.append(body.shares(layer, body.seen(layer, x), valid))
+        found.append(body.shares(layer, body.attention_input(layer, x), valid))
         x = body.step(layer, x, valid)
     return found
 

@@ -275,7 +275,7 @@ def minilm():
 
 
 def test_a_head_of_minilm_looks_at_the_token_before(minilm):
-    read = lens.load("minilm").reader.encoded(
+    read = lens.load("minilm").reader.encode(
         lens.sample_texts("prose")[:24], length=16, longest=512
     )
     batch = {

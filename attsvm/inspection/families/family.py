@@ -138,10 +138,10 @@ def width_of(config: Config, d: int, heads: int) -> int:
 
 
 def check_family(family: Family, config: Config, weights: ModelWeights) -> Transformer:
-    """The Transformer that a family from outside reads. Raises Unsupported where it breaks a law.
+    """The Transformer that a custom family reads. Raises Unsupported where it breaks its contract.
 
-    The laws: it is a Transformer; its heads divide into groups; on three tokens every layer keeps
-    the shape of the stream, finite, and every query's attention sums to 1.
+    The contract: it is a Transformer; its heads divide into groups; on three tokens every layer
+    keeps the shape of the stream, finite, and every query's attention sums to 1.
     """
     body = family(config, weights)
     name = getattr(family, "__name__", "family")
@@ -155,7 +155,7 @@ def check_family(family: Family, config: Config, weights: ModelWeights) -> Trans
     try:
         x = body.embedding(ids)
         for layer in range(len(body.layers)):
-            shares = body.shares(layer, body.seen(layer, x), valid)
+            shares = body.shares(layer, body.attention_input(layer, x), valid)
             x = body.step(layer, x, valid)
             body.factors(layer, body.heads - 1)
             kept = x.shape == (1, 3, body.features) and bool(np.isfinite(x).all())

@@ -25,7 +25,7 @@ def read_llama(config: Config, weights: ModelWeights) -> Transformer:
         )
     given = config.entries.get("head_dim")
     width = width_of(config, d, heads) if given is None else config.count("head_dim")
-    kinds = {str(kind) for kind in _listed(config, "layer_types")}
+    kinds = {str(kind) for kind in _list(config, "layer_types")}
     if len(kinds) > 1:
         raise Unsupported(
             f"{config.where}: layer_types are {', '.join(sorted(kinds))}; one is read"
@@ -51,7 +51,7 @@ def read_llama(config: Config, weights: ModelWeights) -> Transformer:
     )
 
 
-def _listed(config: Config, name: str) -> list[Any]:
+def _list(config: Config, name: str) -> list[Any]:
     """An entry that is a list; an empty one where it is missing."""
     value = config.entries.get(name)
     if value is not None and not isinstance(value, list):

@@ -28,7 +28,7 @@ from attsvm.inspection.measure.fits import (
     tokens_of,
     twins,
 )
-from attsvm.inspection.measure.nulls import permuted
+from attsvm.inspection.measure.nulls import permute
 from attsvm.inspection.measure.rules import FollowedRule, best_rule
 from attsvm.inspection.view import View
 from attsvm.problem.problem import Problem
@@ -50,7 +50,7 @@ class HeldOutAgreement(NamedTuple):
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
     choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
     that the SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top
-    logits cannot be told apart, though their keys can, so that theirs is no choice.
+    logits cannot be separated, though their keys can, so that theirs is no choice.
     """
 
     rule: FollowedRule
@@ -130,7 +130,7 @@ def ease_of(view: View, svm: SvmFit, *, seed: int) -> float:
     """
     if svm.soft:
         return np.nan
-    labels = permuted(view, view.chosen(), np.random.default_rng([seed, 1]))
+    labels = permute(view, view.chosen(), np.random.default_rng([seed, 1]))
     rows = apart(view, labels)
     if not len(rows):
         return np.nan

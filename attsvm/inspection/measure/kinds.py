@@ -1,4 +1,4 @@
-"""A word for a head: sink, positional, content or diffuse, by thresholds that stand here alone.
+"""The kind of a head: sink, positional, content or diffuse, by the thresholds in this file.
 
     content      the SVM of its choices agrees with half of the held-out choices, and with a tenth
                  more of them than the best one-line rule, special keys kept and removed

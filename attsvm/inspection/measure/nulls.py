@@ -22,14 +22,14 @@ _RANK = 1e-12
 
 def spectrum(view: View, rng: np.random.Generator) -> View:
     """A head with the same singular values and random subspaces."""
-    U, S, V = decomposed(view)
+    U, S, V = decompose(view)
     left = _orthonormal(rng, U.shape[0], len(S))
     return _with(view, left, S, _orthonormal(rng, V.shape[0], len(S)))
 
 
-def rotated(view: View, rng: np.random.Generator) -> View:
+def rotate(view: View, rng: np.random.Generator) -> View:
     """A head with the same singular values and subspaces, rotated inside them."""
-    U, S, V = decomposed(view)
+    U, S, V = decompose(view)
     rank = max(1, int((_RANK * S.max() < S).sum()))  # what lies beyond is none of the head's
     turns = (_orthonormal(rng, rank, rank) for _ in range(2))
     left, right = (part[:, :rank] @ turn for part, turn in zip((U, V), turns, strict=True))
@@ -38,11 +38,11 @@ def rotated(view: View, rng: np.random.Generator) -> View:
 
 NULLS: dict[str, Callable[[View, np.random.Generator], View]] = {
     "spectrum": spectrum,
-    "rotated": rotated,
+    "rotated": rotate,
 }
 
 
-def decomposed(view: View) -> tuple[Floats, Floats, Floats]:
+def decompose(view: View) -> tuple[Floats, Floats, Floats]:
     """U (d, h), S (h,), V (dq, h) with W = U S Vᵀ, from the factors alone."""
     if view.turns is not None:
         raise Unsupported("an attention head with rotary positions has no single W and no nulls")
@@ -52,7 +52,7 @@ def decomposed(view: View) -> tuple[Floats, Floats, Floats]:
     return left @ u, S, right @ v.T
 
 
-def permuted(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
+def permute(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
     """The choices (n,) of other queries, drawn without repetition.
 
     They are counted among the valid keys; where there are fewer, modulo their number.

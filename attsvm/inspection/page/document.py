@@ -31,7 +31,7 @@ MAPPED = {
     "ease": "ease of the selection",
     "evictable": "keys evictable together",
     "key_radius": "stability radius of keys",
-    "int8_safe": "choices int8 surely keeps",
+    "int8_safe": "choices certified under int8",
 }
 _HERE = "attsvm.inspection.page"
 

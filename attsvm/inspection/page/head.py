@@ -164,12 +164,12 @@ def _sample(one: Record) -> str:
             f"{text(word)}</span>"
         )
     radius = (
-        "two top logits cannot be told apart: nothing is guaranteed"
+        "two top logits cannot be separated: nothing is guaranteed"
         if not one["key_radius"] > 0
         else f"choice certified while every key moves less than {share(one['key_radius'])} of its "
         f"size, or the query less than {share(one['query_radius'])}; {len(drop)} of "
         f"{keys} keys may be dropped together at 1 % error; int8 "
-        + ("surely keeps it" if one["int8_safe"] else "may change it")
+        + ("is certified to keep it" if one["int8_safe"] else "may change it")
     )
     return (
         f'<figure class="sample"><p class="text">{" ".join(words)}</p>'
