@@ -8,14 +8,14 @@ import pytest
 
 from attsvm import inspection as lens
 from attsvm.errors import BadTokens
-from attsvm.inspection.record import measured
+from attsvm.inspection.record import measure
 from tests.inspection.built import content_view, place_view, random_view, rotary_view, sink_view
 
 PLAN = lens.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
 
 
 def shown(view):
-    return measured(view, PLAN)[1]
+    return measure(view, PLAN)[1]
 
 
 @pytest.fixture(scope="module")
