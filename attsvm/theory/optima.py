@@ -156,10 +156,25 @@ def optimality(
     *,
     tol: float | None = None,
 ) -> Optimality:
-    """The verdict on one selection under the head v.
+    """Decide whether a selection is globally or locally optimal.
 
-    tol: the certified gap asked for, the norm's own by default; a smaller one decides more rows.
+    Parameters
+    ----------
+    tokens : Tokens
+    keep : Selection or array (n,)
+        The kept token of each input.
+    v : array (d,)
+        The prediction head.
+    norm : str or Norm, default: "frobenius"
+    tol : float, optional
+        The certified gap asked for; by default that of the norm. A smaller one decides more rows.
 
+    Returns
+    -------
+    Optimality
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens(
     ...     [[[-0.1, 1, 1], [1, 0, 0.9], [0, 0, 0]]], keys=[[[-0.1, 1, 0], [1, 0, 0], [0, 0, 0]]]

@@ -1,4 +1,4 @@
-"""Mean ranks of nuclear solutions by two solvers: `python -m tests.theory.ranks [SEEDS]`."""
+"""Mean ranks of nuclear solutions by two solvers: `python -m tests.theory.test_ranks [SEEDS]`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from attsvm import Problem, Selection, Tokens, measures, relaxed, solve, train
 from attsvm.datasets import EXAMPLES
 from attsvm.theory.regularization_path.paths import regpath
 from attsvm.training.losses import LOSSES
-from tests.theory.shares import NORMS, OWN, certified, shares
+from tests.theory.test_optimizers_against_norms import NORMS, OWN, certified, shares
 from tests.training.finding import Finding, Part, above, below, equal
 from tests.training.models.errors import (
     PAIRS,

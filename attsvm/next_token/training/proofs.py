@@ -32,8 +32,8 @@ from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
 from attsvm.theory.convergence.prove import covered_step
 from attsvm.theory.convergence.prover import Finding, Geometry, PowerProver, Prover, covered_steps
-from attsvm.theory.convergence.rows import Rows, Singles, merged, shift_of
-from attsvm.theory.convergence.verify import Recheck, rechecked
+from attsvm.theory.convergence.rows import Rows, Singles, merge_rows, shift_of
+from attsvm.theory.convergence.verify import Recheck, recheck
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
@@ -64,7 +64,7 @@ class SentenceProof(ConvergenceProof):
 
     def verify(self) -> Recheck:
         """The verdict of a recomputation from sentences, W and witness alone, in intervals."""
-        return rechecked(self, lambda: _prover(self.lesson, self.optimizer, self.lr))
+        return recheck(self, lambda: _prover(self.lesson, self.optimizer, self.lr))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
@@ -247,7 +247,7 @@ def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
         return OutputPull.over(mass, (E, W_ov), (kept_all, contexts.labels), other)
 
     a = shift_of(E)
-    return merged(single, alpha, (a, a), pull_of)
+    return merge_rows(single, alpha, (a, a), pull_of)
 
 
 def _in_words(lesson: Lesson, blocked: Blocked) -> Blocked:

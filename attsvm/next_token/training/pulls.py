@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import Interval, up
-from attsvm.theory.convergence.rows import added, grouped
+from attsvm.theory.convergence.rows import sum_by, sum_intervals_by
 
 _GROW = 1 + 2.0**-46
 
@@ -35,13 +35,13 @@ class MassPull:
         """The pull of single rows; times: how often the other and the kept token occur, (k,)."""
         ratio = Interval(times[0]) / times[1]
         share = ratio * weights[owner]
-        return cls(grouped(share, group), share, ratio.hi, owner, group, len(weights))
+        return cls(sum_intervals_by(share, group), share, ratio.hi, owner, group, len(weights))
 
     def summed(self, single: Floats, weight: Floats) -> Floats:
         """Σ_t (m_t/m_α) e^−m_t weight_t of each sentence, (..., S), rounded up."""
         shape = (*single.shape[:-1], self.sentences)
         grow = 1 + (self.owner.size + 8) * 2.0**-53
-        return np.asarray(added(single * self.ratio * weight * _GROW, self.owner, shape) * grow)
+        return np.asarray(sum_by(single * self.ratio * weight * _GROW, self.owner, shape) * grow)
 
     def error(self, e: Floats) -> Floats:
         """π (m_t/m_α) o, as |1/(1 + o) − 1| ≤ o."""
@@ -52,7 +52,7 @@ class MassPull:
     def collected(self, part: Floats, shape: tuple[int, ...]) -> Floats:
         """Sums of single rows' numbers ≥ 0 by merged row, rounded up."""
         grow = 1 + (self.owner.size + 8) * 2.0**-53
-        return np.asarray(added(up(part), self.group, shape) * grow)
+        return np.asarray(sum_by(up(part), self.group, shape) * grow)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """The limit less and more than its error."""
@@ -109,7 +109,7 @@ class OutputPull:
         single = mass.share * gap
         zero = (low == 0) & (high == 0)
         single = Interval(np.where(zero, 0.0, single.lo), np.where(zero, 0.0, single.hi))
-        return cls(grouped(single, mass.group), mass, gap, reach, wide)
+        return cls(sum_intervals_by(single, mass.group), mass, gap, reach, wide)
 
     def error(self, e: Floats) -> Floats:
         """π (m_t/m_α) [(e^φ − 1) reach_t + e^φ Σ_u (m_u/m_α) e^−m_u reach_u + |gap| o]."""

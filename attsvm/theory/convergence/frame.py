@@ -68,7 +68,7 @@ def _enclosed(G: Interval, M: Floats, defect: float, right: Interval) -> Interva
     return Interval.near(x, up(error * (1 + 2.0**-50)))
 
 
-def verified(rows: Rows, guess: Ints, *, settle: bool = True) -> Active:
+def verify_active(rows: Rows, guess: Ints, *, settle: bool = True) -> Active:
     """The active set near a guess, or with `settle` False the guess itself.
 
     Raises NotVerified with the row on which it fails.
@@ -89,7 +89,7 @@ def verified(rows: Rows, guess: Ints, *, settle: bool = True) -> Active:
     lam = _enclosed(core, M, defect, Interval(np.ones(len(C))))
     if not (lam.lo > 0).all():
         k = int(C[int(lam.lo.argmin())])
-        raise NotVerified(f"the multiplier of {named(rows, k)} is not known to be positive", k)
+        raise NotVerified(f"the multiplier of {rows.describe(k)} is not known to be positive", k)
     square = lam.sum()
     slack = G @ lam - 1.0
     low, high = slack.lo.copy(), slack.hi.copy()
@@ -108,24 +108,19 @@ def _check_slack(rows: Rows, C: Ints, slack: Interval) -> None:
     if wrong.any():
         k = int(np.where(wrong, slack.lo, np.inf).argmin())
         raise NotVerified(
-            f"{named(rows, k)} has slack {slack.mid[k]:.1e} without a multiplier: the tight rows "
-            "are dependent, or nearly",
+            f"{rows.describe(k)} has slack {slack.mid[k]:.1e} without a multiplier: the tight "
+            "rows are dependent, or nearly",
             k,
         )
-
-
-def named(rows: Rows, k: int) -> str:
-    """The row in words."""
-    return f"token {int(rows.places[k])} of input {int(rows.inputs[k])}"
 
 
 def not_good(rows: Rows, k: int) -> str:
     """Why a tight row whose pull is not known to be positive blocks a proof."""
     if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
-        return f"{named(rows, k)} is tight, and its pull is too near to 0 to have a sign"
+        return f"{rows.describe(k)} is tight, and its pull is too near to 0 to have a sign"
     what = "as much as" if rows.zero[k] else "more than"
     return (
-        f"the selection is not locally optimal: {named(rows, k)} is tight and scores {what} the "
+        f"the selection is not locally optimal: {rows.describe(k)} is tight and scores {what} the "
         "kept token"
     )
 

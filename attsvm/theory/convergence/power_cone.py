@@ -34,7 +34,7 @@ GROW = 1 + 2.0**-44
 _NIL = 1e-300
 
 
-def raised(x: Interval, s: Interval | float) -> Interval:
+def power_of(x: Interval, s: Interval | float) -> Interval:
     """x^s for x ≥ 0 and an s of one sign."""
     found = (Interval(np.maximum(x.lo, _NIL), np.maximum(x.hi, _NIL)).log() * s).exp()
     if float(Interval.of(s).lo) > 0:
@@ -78,7 +78,7 @@ def _extreme(s: Interval) -> Interval:
     one, x = s - 1.0, float(s.mid)
 
     def value(tau: float) -> Interval:
-        return raised(Interval(tau), one) - one * tau - (s - 2.0)
+        return power_of(Interval(tau), one) - one * tau - (s - 2.0)
 
     low, high = 1e-3, 1e-3
     sign = 1.0 if x > 2 else -1.0
@@ -94,7 +94,7 @@ def _extreme(s: Interval) -> Interval:
             break
     # Between low and high the value changes its sign once: it is convex or concave, and not zero
     # at τ = 0.
-    return one * raised(Interval(low, high) + 1.0, 2.0 - s)
+    return one * power_of(Interval(low, high) + 1.0, 2.0 - s)
 
 
 def _even(p: Interval, q: Interval) -> float:
@@ -104,13 +104,13 @@ def _even(p: Interval, q: Interval) -> float:
     """
     t = np.concatenate([[0.0], np.geomspace(1e-12, 1.0, 8001)])
     low, high = Interval(t[:-1]), Interval(t[1:])
-    above = raised(low, p) / p + 1.0 / q + low
-    below = 1.0 / p + raised(high, p) / q + raised(high, p - 1.0)
+    above = power_of(low, p) / p + 1.0 / q + low
+    below = 1.0 / p + power_of(high, p) / q + power_of(high, p - 1.0)
     least = min(float((above / below).lo.min()), float((p - 1.0).lo))
     return max(least * (1 - 1e-12), 0.0)
 
 
-def leveled(x: Interval) -> tuple[Interval, int]:
+def rescale(x: Interval) -> tuple[Interval, int]:
     """x divided by the power of two 2^k that brings its largest entry to [1, 2), and k.
 
     k is 0 where the division would not be exact.
@@ -125,14 +125,14 @@ def leveled(x: Interval) -> tuple[Interval, int]:
 
 def length(x: Interval, s: Interval | float, axis: tuple[int, ...]) -> Interval:
     """(Σ |x|^s)^(1/s) along axes."""
-    x, k = leveled(x)
+    x, k = rescale(x)
     size = Interval(
         np.where((x.lo <= 0) & (x.hi >= 0), 0.0, np.minimum(np.abs(x.lo), np.abs(x.hi))), x.size
     )
-    powers = raised(size, s)
+    powers = power_of(size, s)
     for one in sorted(axis, reverse=True):
         powers = powers.sum(axis=one)
-    found = raised(powers, Interval(1.0) / s)
+    found = power_of(powers, Interval(1.0) / s)
     return Interval(np.ldexp(found.lo, k), np.ldexp(found.hi, k))
 
 
@@ -179,7 +179,7 @@ class PowerAxis:
         slack = margins - 1.0
         w = Interval(np.abs(W)) / N
         reached = (mu * margins).sum()
-        slope = raised(w, exponent.less) * np.sign(W)
+        slope = power_of(w, exponent.less) * np.sign(W)
         tilt = length(U - slope * (reached / N), exponent.q, (0, 1)) * N
         own = length(rows.D, exponent.q, (1,)) * length(Interval(rows.Z), exponent.q, (1,))
         return PowerAxis(
@@ -201,7 +201,7 @@ def whole(axis: PowerAxis, u: Floats) -> Floats:
     p = axis.exponent.p
     if p <= 2:
         return np.asarray((Interval(2 * u) / axis.exponent.less).sqrt().hi)
-    return np.asarray(raised(Interval(u) * p / axis.exponent.bend, Interval(1.0) / p).hi)
+    return np.asarray(power_of(Interval(u) * p / axis.exponent.bend, Interval(1.0) / p).hi)
 
 
 @np.errstate(all="ignore")  # an entry that may vanish has no inverse
@@ -217,9 +217,9 @@ def radii(axis: PowerAxis, u: Floats) -> tuple[Floats, Floats]:
         scale = (u3 * 2.0 / axis.exponent.less).sqrt()
         r = np.broadcast_to(scale.hi, (len(u), *w.lo.shape))
         for _ in range(_ROUNDS):
-            r = np.minimum(r, (scale * raised(_beyond(w, r), less * 0.5)).hi)
-        return r, (raised(_beyond(w, r), less) / axis.exponent.less).hi
-    power = raised(u3 * p / axis.exponent.bend, Interval(1.0) / p)
+            r = np.minimum(r, (scale * power_of(_beyond(w, r), less * 0.5)).hi)
+        return r, (power_of(_beyond(w, r), less) / axis.exponent.less).hi
+    power = power_of(u3 * p / axis.exponent.bend, Interval(1.0) / p)
     r = np.broadcast_to(power.hi, (len(u), *w.lo.shape))
     inverse = np.full(r.shape, np.inf)
     for _ in range(_ROUNDS):
@@ -242,17 +242,17 @@ def _held(axis: PowerAxis, r: Floats) -> Interval:
     p, w = axis.exponent.p, axis.w
     less = Interval(p) - 2.0
     if p >= 3:
-        low = raised(Interval(np.maximum(down(w.lo - up(r * (2 / 3 + 1e-15))), 0.0)), less).lo
+        low = power_of(Interval(np.maximum(down(w.lo - up(r * (2 / 3 + 1e-15))), 0.0)), less).lo
     else:
-        inner = raised(Interval(np.maximum(down(w.lo - r), 0.0)), less).lo
-        low = down((raised(Interval(w.lo), less).lo + 2 * inner) / 3 * (1 - 2.0**-50))
+        inner = power_of(Interval(np.maximum(down(w.lo - r), 0.0)), less).lo
+        low = down((power_of(Interval(w.lo), less).lo + 2 * inner) / 3 * (1 - 2.0**-50))
     return Interval(np.where(r < w.lo, np.maximum(low, 0.0), 0.0))
 
 
-def stretched(axis: PowerAxis, r: Floats, theta: Floats) -> Floats:
+def stretch_weights(axis: PowerAxis, r: Floats, theta: Floats) -> Floats:
     """((|w| + r)^(p−1) + θ)^(q−2) of each entry, p ≤ 2: the weights of ∇²‖·‖_q near the cone."""
-    far = raised(axis.w + r, axis.exponent.less).hi
-    return np.asarray(raised(Interval(up(far + theta[:, None, None])), axis.exponent.q - 2.0).hi)
+    far = power_of(axis.w + r, axis.exponent.less).hi
+    return np.asarray(power_of(Interval(up(far + theta[:, None, None])), axis.exponent.q - 2.0).hi)
 
 
 def lengths(rows: Rows, weight: Floats) -> Floats:
@@ -284,8 +284,8 @@ def spread_of(rows: Rows, axis: PowerAxis, u: Floats, inverse: Floats) -> Interv
 
 def _powers(rows: Rows, axis: PowerAxis, chosen: Bools) -> Floats:
     """Σ |a_kj|^q over the chosen entries (g, K), rounded up."""
-    D = raised(Interval(rows.D.size), axis.exponent.q).hi
-    Z = raised(Interval(np.abs(rows.Z)), axis.exponent.q).hi
+    D = power_of(Interval(rows.D.size), axis.exponent.q).hi
+    Z = power_of(Interval(np.abs(rows.Z)), axis.exponent.q).hi
     found = (np.matmul(D, chosen.astype(np.float64)) * Z).sum(axis=2)
     return np.asarray(found * (1 + (sum(chosen.shape[1:]) + 16) * 2.0**-52))
 
@@ -308,7 +308,7 @@ def _conjugate(axis: PowerAxis, u: Floats, square: Floats, powers: Floats) -> Fl
         value = lam * width + square / (2 * lam) + rest * lam**power
         chosen = np.where(value < best, lam, chosen)
         best = np.minimum(best, value)
-    last = raised(Interval(chosen) * kappa, 1.0 - q) * powers / q
+    last = power_of(Interval(chosen) * kappa, 1.0 - q) * powers / q
     return np.asarray((chosen * width + square / (2 * chosen) + last.hi) * GROW)
 
 
@@ -347,13 +347,13 @@ class PowerConeConstants:
 
 def locate(axis: PowerAxis, W: Floats) -> tuple[float, float]:
     """At least 1 − c_p(W), and at most ‖W‖_p."""
-    x, k = leveled(
+    x, k = rescale(
         Interval(W)
     )  # c_p does not depend on the size of W, and the powers stay in range
-    Y = raised(Interval(np.abs(x.lo)), axis.exponent.less)
+    Y = power_of(Interval(np.abs(x.lo)), axis.exponent.less)
     top = (Y * (np.sign(W) * axis.W)).sum()
     R = length(x, axis.exponent.p, (0, 1))
-    c = top / (raised(R, axis.exponent.less) * axis.N)
+    c = top / (power_of(R, axis.exponent.less) * axis.N)
     return float(np.clip((1.0 - c).hi, 0.0, 2.0)), float(np.ldexp(R.lo, k))
 
 
@@ -393,14 +393,14 @@ def measure_power(
     if steps.plain:
         h = h * speed / steps.unit * total(np.where(good, high, 0.0) * e.hi) * GROW
     # θ = h/‖Y‖_q with ‖Y‖_q = ‖W‖_p^(p−1): the power may leave the range of floats, θ does not.
-    theta = up(h * raised(Interval(R) * steps.unit, -axis.exponent.less).hi * GROW)
+    theta = up(h * power_of(Interval(R) * steps.unit, -axis.exponent.less).hi * GROW)
     out = good & ~held & (x.lo >= _BEYOND)
     inside = Interval(total(np.where(good & ~out, high, 0.0))).log().hi
     rest = total(np.where(out, up(high * damp) * x.hi, 0.0))
     epsilon = (np.maximum(up(inside - log_Z), 0.0) + rest) / float(r.lo) * GROW + wider
     turn = _turn(axis, theta, speed)
     if axis.exponent.p <= 2:
-        near = lengths(rows, stretched(axis, radius, theta))
+        near = lengths(rows, stretch_weights(axis, radius, theta))
         turn = np.minimum(turn, _turn(axis, theta, _speed(good, B, near)))
     turn = up(turn * c * GROW)
     top = _top(axis, u)
@@ -437,7 +437,7 @@ def _turn(axis: PowerAxis, theta: Floats, speed: Floats) -> Floats:
     if axis.exponent.p <= 2:
         bent = float((q - 1.0).hi) * theta / 2
     else:
-        bent = axis.exponent.lift * raised(Interval(theta), q - 1.0).hi / float(q.lo)
+        bent = axis.exponent.lift * power_of(Interval(theta), q - 1.0).hi / float(q.lo)
     return up(bent * float(axis.N.hi) * speed * GROW)
 
 

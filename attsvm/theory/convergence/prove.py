@@ -41,21 +41,9 @@ def proof_of_convergence(
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> ConvergenceProof:
-    """A proof that training from W never changes its selection and tends to the max-margin
-    direction, or what blocks it.
-
-    W: (d, dq), or a prompt (d,). head: the linear head v. optimizer: "ngd" (any steps along the
-    gradient of length at most lr whose lengths add up to infinity), "gd", "nmirror:P" (likewise, in
-    the dual norm) or "mirror:P". The proof is of the exact iteration; `float_steps` says how far it
-    covers one in floats. Every inequality is checked in interval arithmetic.
-
-    >>> import numpy as np, attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
-    True
-    """
+    """The proof for one W, or what blocks it; `attsvm.proof_of_convergence` takes sentences too."""
     return prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss).prove(
-        checked_W(tokens, W)
+        check_W(tokens, W)
     )
 
 
@@ -68,10 +56,24 @@ def proofs_of_convergence(
     lr: float = 0.1,
     loss: str | Loss = "logistic",
 ) -> list[ConvergenceProof]:
-    """The proof of each of B instances, as in `proof_of_convergence`.
+    """Prove convergence for each of B instances, as `proof_of_convergence` does for one.
 
-    W: (B, d, dq), or prompts (B, d). head: one for all (d,), or one each (B, d).
+    Parameters
+    ----------
+    tokens : sequence of Tokens
+    W : array (B, d, dq)
+        Or prompts (B, d).
+    head : array (d,) or (B, d)
+        One linear prediction head for all instances, or one each.
+    optimizer, lr, loss
+        As in `proof_of_convergence`.
 
+    Returns
+    -------
+    list of ConvergenceProof
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> W = [[0.0, 30.0], [30.0, 0.0]]  # two prompts
@@ -123,7 +125,7 @@ def _size(lr: Any) -> float:
     return 0.0
 
 
-def checked_W(tokens: Tokens, W: Any) -> Floats:
+def check_W(tokens: Tokens, W: Any) -> Floats:
     """W as a finite float64 matrix (d, dq)."""
     shape = (int(tokens.keys.shape[2]), int(tokens.queries.shape[1]))
     array = numbers(detached(W), "W").astype(np.float64)

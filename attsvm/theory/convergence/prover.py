@@ -33,9 +33,8 @@ from attsvm.theory.convergence.frame import (
     Position,
     TubeFrame,
     locate,
-    named,
     not_good,
-    verified,
+    verify_active,
 )
 from attsvm.theory.convergence.level import measure_level
 from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepBound
@@ -150,7 +149,7 @@ class Prover:
             said = f"{rows.count} rows with {len(guess)} tight ones are too many for a proof"
             return Geometry(rows, None, Blocked(said), certificate.W)
         try:
-            active = verified(rows, guess)
+            active = verify_active(rows, guess)
         except NotVerified as error:
             blocked = Blocked(str(error), None if error.row is None else rows.name(error.row))
         if active is not None:
@@ -346,10 +345,10 @@ def blocked_by(judge: Prover, W: Floats, at: Geometry) -> Blocked:
         return Blocked("W is too large: the square of its norm leaves the range of floats")
     if reach[k] <= 0:
         row = rows.name(k)
-        return Blocked(f"attention is not settled: {named(rows, k)} has no margin yet", row, norm)
+        return Blocked(f"attention is not settled: {rows.describe(k)} has no margin yet", row, norm)
     if not reach[k] > D0:
         return Blocked(
-            f"{named(rows, k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
+            f"{rows.describe(k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
             f"limit ray, and the margin is known within {reach[k] * rows.unit:.3g} of it",
             rows.name(k),
             norm,
@@ -372,7 +371,7 @@ def blocked_by(judge: Prover, W: Floats, at: Geometry) -> Blocked:
     if bad.any():
         k = int(np.where(bad, level, np.inf).argmin())
         return Blocked(
-            f"{named(rows, k)} scores more than the kept token and still pulls too strongly "
+            f"{rows.describe(k)} scores more than the kept token and still pulls too strongly "
             f"(its slack is {frame.active.slack.mid[k]:.3g})",
             rows.name(k),
             norm,
@@ -538,9 +537,9 @@ class PowerProver(Prover):
         j = int(inward.argmax())
         if found.pulls[j].any():
             k = int(np.where(found.pulls[j], axis.slack.lo, np.inf).argmin())
-            said = f"{named(rows, k)} scores more than the kept token and may pull too strongly"
+            said = f"{rows.describe(k)} scores more than the kept token and may pull too strongly"
             if rows.pull.limit.lo[k] > 0:
-                said = f"the margins are too small to tell which way {named(rows, k)} pulls"
+                said = f"the margins are too small to tell which way {rows.describe(k)} pulls"
             said += f" (its slack is {axis.slack.mid[k]:.3g})"
             return Blocked(said, rows.name(k), norm)
         if not inward.any():

@@ -76,6 +76,10 @@ class Rows:
         """(input, token) of row k."""
         return int(self.inputs[k]), int(self.places[k])
 
+    def describe(self, k: int) -> str:
+        """Row k in words."""
+        return f"token {int(self.places[k])} of input {int(self.inputs[k])}"
+
     def names(self, index: Ints) -> Ints:
         """(input, token) of rows (j, 2)."""
         return np.stack([self.inputs[index], self.places[index]], axis=1).astype(np.int64)
@@ -152,7 +156,7 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
     def pull_of(group: Ints) -> TokenPull:
         return TokenPull.of(tokens, alpha, v, steepness, (inputs, places, group))
 
-    found = merged(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
+    found = merge_rows(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
     pull: Any = found.pull
     return replace(found, blur=_blur(tokens, alpha, v, pull))
 
@@ -168,7 +172,7 @@ class Singles(NamedTuple):
     places: Ints
 
 
-def merged(
+def merge_rows(
     single: Singles, alpha: Ints, shifts: tuple[int, int], pull_of: Callable[[Ints], Pull]
 ) -> Rows:
     """Rows with equal ones made one. shifts: powers of two by which keys and queries are divided;
@@ -267,7 +271,7 @@ class TokenPull:
         single = Interval(least, most)[inputs] * gap / float(tokens.n)
         exact = (gap.lo == 0) & (gap.hi == 0)
         single = Interval(np.where(exact, 0.0, single.lo), np.where(exact, 0.0, single.hi))
-        return cls(grouped(single, group), gap, top, inputs, group, steepness)
+        return cls(sum_intervals_by(single, group), gap, top, inputs, group, steepness)
 
     def error(self, e: Floats) -> Floats:
         """(1/n)[(M1 + M0 |gap|) φ_i + |ℓ'(γ_α)| |gap| o_i], φ_i ≥ |f_i − γ_iα|."""
@@ -279,7 +283,7 @@ class TokenPull:
         part = (slope[..., self.owner] + bend[..., self.owner] * size) * moved
         part = part + slope[..., self.owner] * size * o[..., self.owner]
         grow = 1 + (16 + len(self.owner)) * _U
-        return added(up(part * grow) / len(self.top.lo), self.group, e.shape)
+        return sum_by(up(part * grow) / len(self.top.lo), self.group, e.shape)
 
     def between(self, e: Floats) -> tuple[Floats, Floats]:
         """|ℓ'|_min (gap − φ)/(1 + o) where that is positive, |ℓ'|_max (gap − φ) where it is not;
@@ -296,7 +300,7 @@ class TokenPull:
             near = near / (1 + o[..., self.owner])
             value = bound * np.where((bound > 0) == (sign > 0), far, near)
             value = value + sign * (32 + len(self.owner)) * _U * np.abs(value)
-            out.append(added(value / n, self.group, e.shape))
+            out.append(sum_by(value / n, self.group, e.shape))
         return out[0], out[1]
 
     def _spread(self, single: Floats) -> tuple[Floats, Floats, Floats]:
@@ -307,7 +311,7 @@ class TokenPull:
         for weight in (np.maximum(self.gap.hi, 0.0), np.maximum(-self.gap.lo, 0.0), 1.0):
             # An e_k beyond all floats pulls beyond all floats, or, without a gap, not at all.
             part = np.where(weight == 0, 0.0, single) * weight
-            parts.append(added(part, self.owner, shape) * grow)
+            parts.append(sum_by(part, self.owner, shape) * grow)
         return parts[0], parts[1], parts[2]
 
     def _steep(self, below: Floats, over: Floats) -> tuple[Floats, Floats, Floats]:
@@ -319,7 +323,7 @@ class TokenPull:
 _U = 2.0**-53
 
 
-def added(values: Floats, index: Ints, shape: tuple[int, ...]) -> Floats:
+def sum_by(values: Floats, index: Ints, shape: tuple[int, ...]) -> Floats:
     """values (..., k) added up by index into (..., K)."""
     flat = values.reshape(-1, values.shape[-1])
     out = np.zeros((len(flat), shape[-1]))
@@ -328,7 +332,7 @@ def added(values: Floats, index: Ints, shape: tuple[int, ...]) -> Floats:
     return out.reshape(shape)
 
 
-def grouped(single: Interval, group: Ints) -> Interval:
+def sum_intervals_by(single: Interval, group: Ints) -> Interval:
     """The sums of intervals by group."""
     if not len(group):
         return single

@@ -19,7 +19,7 @@ from attsvm._utils.summary import Summary
 from attsvm.errors import AttsvmError
 from attsvm.theory.convergence import cone, power_cone, tube
 from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.frame import NotVerified, TubeFrame, locate, verified
+from attsvm.theory.convergence.frame import NotVerified, TubeFrame, locate, verify_active
 from attsvm.theory.convergence.level import measure_level
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
@@ -60,11 +60,11 @@ def verify_proof(proof: ConvergenceProof) -> Recheck:
         loss = loss_of(proof.loss)
         return prover_for(optimizer_of(proof.optimizer), proof.tokens, proof.head, loss, proof.lr)
 
-    return rechecked(proof, judge)
+    return recheck(proof, judge)
 
 
 @np.errstate(all="ignore")
-def rechecked(proof: ConvergenceProof, judge: Callable[[], Prover]) -> Recheck:
+def recheck(proof: ConvergenceProof, judge: Callable[[], Prover]) -> Recheck:
     """The verdict by the prover that `judge` makes of the proof's data."""
     if proof.theorem is None:
         return Recheck(False, "nothing is claimed to be proved")
@@ -104,7 +104,7 @@ def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
 
 def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
     witness, unit = proof.witness, rows.unit
-    frame = TubeFrame(rows, verified(rows, rows.index(witness["tight"]), settle=False))
+    frame = TubeFrame(rows, verify_active(rows, rows.index(witness["tight"]), settle=False))
     shift = np.asarray(witness["shift"], dtype=np.float64) / unit**2
     D = np.array([float(witness["D"]) / unit])
     errors = float(witness["errors"]) / unit
@@ -149,7 +149,7 @@ def _axis(proof: ConvergenceProof, rows: Rows, p: float = 2.0) -> Any:
     witness = proof.witness
     index = rows.index(witness["tight"])
     if p == 2 and bool(witness["exact"]):
-        return ConeAxis.exact(rows, verified(rows, index, settle=False))
+        return ConeAxis.exact(rows, verify_active(rows, index, settle=False))
     mu = np.zeros(rows.count)
     mu[index] = np.asarray(witness["mu"], dtype=np.float64)
     if not ((mu >= 0).all() and np.isfinite(mu).all()):

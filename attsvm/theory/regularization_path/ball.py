@@ -373,7 +373,7 @@ def stationarity(norm: Norm, x: Floats, G: Floats) -> tuple[float, float]:
     return max(away, 0.0), float(np.log(slope))
 
 
-def aimed(tokens: Tokens, task: BallTask, v: Floats) -> BallTask:
+def aim(tokens: Tokens, task: BallTask, v: Floats) -> BallTask:
     """The task with the linear head v (e, 1) and the excess over the best tokens under it."""
     alpha, _ = best_tokens(tokens, v[:, 0])
     excess = Excess.over(tokens, alpha, v[:, 0], task.loss)
@@ -411,9 +411,9 @@ def joint_least(
     """
     away = np.inf
     for _ in range(ROUNDS):
-        x = aimed(tokens, task, v).least(x, R)
+        x = aim(tokens, task, v).least(x, R)
         v, own = decoder(task, x, v, r)
-        away = max(own, aimed(tokens, task, v).residual(x)[0])
+        away = max(own, aim(tokens, task, v).residual(x)[0])
         if away <= STILL:
             break
     return x, v, away

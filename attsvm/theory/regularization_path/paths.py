@@ -33,7 +33,7 @@ from attsvm.theory.regularization_path.ball import (
     ROUNDING,
     BallTask,
     Objective,
-    aimed,
+    aim,
     descend,
     normal_of,
     polish,
@@ -146,20 +146,47 @@ def regpath(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> RegPath:
-    """The RegPath of least losses in balls of the given radii, smallest first.
+    """Minimise the loss in balls of growing radii, smallest first.
 
-    norm: "frobenius" (default) or "lP"; "nuclear" (the only one) for the factored model. radii:
-    increasing; 13 from the least norm of the target to 10⁴ times it unless given. second: r(R) of
-    the joint models, which need it: the limit of W depends on it. keep: the tokens of the target;
-    the best ones under a linear head unless given, needed by joint models. starts: random starts
-    at the first radius, each followed to the last one. scouts: under a linear head, so many
-    selections of least loss, and as many random directions, are tried at each radius in one batch,
-    and the best three minimised from. local: a Certificate or matrix; then W
-    stays in the cone of cosine at least 1 − `cone` with it, on the sphere of radius R; a path that
-    ends at that cosine is held by the cone, and the residual says nothing. The theorems hold for
-    a small enough cone: margins of better tokens must stay above the tight ones inside it. width:
-    columns of the factors.
+    Parameters
+    ----------
+    tokens : Tokens
+    model : str or Model, default: "weight"
+    norm : str or Norm, optional
+        "frobenius" (default) or "lP"; "nuclear" (the only one) for the factored model.
+    head : array (d,) or Head, optional
+        The prediction head; joint models train it.
+    loss : str or Loss, default: "logistic"
+    radii : array (R,), optional
+        Increasing; by default 13 from the least norm of the target to 10⁴ times it.
+    second : function, optional
+        r(R) of the joint models, which need it: the limit of W depends on it.
+    keep : Selection or array, optional
+        The tokens of the target: by default the best ones under a linear head; joint models need
+        it.
+    starts : int, default: 4
+        Random starts at the first radius, each followed to the last one.
+    scouts : int, default: 32
+        Under a linear head, so many selections of least loss, and as many random directions, are
+        tried at each radius in one batch; the best three are minimised from.
+    local : Certificate or array, optional
+        W stays in the cone of cosine at least 1 − `cone` with this matrix, on the sphere of radius
+        R. A path that ends at that cosine is held by the cone, and the residual says nothing. The
+        theorems hold for a small enough cone: margins of better tokens must stay above the tight
+        ones inside it.
+    cone : float, default: 1e-3
+    width : int, optional
+        Columns of the factors.
+    seed : int, default: 0
+    progress : function, optional
+        Called with the share done.
 
+    Returns
+    -------
+    RegPath
+
+    Examples
+    --------
     >>> import attsvm
     >>> from attsvm.datasets import EXAMPLES
     >>> a = EXAMPLES["single-input-global"]()
@@ -205,7 +232,7 @@ def record_of(setting: Setting, grid: Floats, points: list[Point]) -> RegPath:
     tokens, task, target = setting.tokens, setting.task, setting.target
     extra, second = setting.extra, setting.second
     joint = second is not None
-    tasks = [aimed(tokens, task, p.v) if joint else task for p in points]
+    tasks = [aim(tokens, task, p.v) if joint else task for p in points]
     W = np.stack([task.matrix(p.x) for p in points])
     blocks = [task.blocks(p.x) for p in points]
     weights = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
@@ -282,7 +309,7 @@ def penalty_path(
     return record_of(setting, np.array([_radius(task, p.x) for p in found]), found)
 
 
-def priced(task: BallTask, log_penalty: float) -> Objective:
+def penalize(task: BallTask, log_penalty: float) -> Objective:
     """The objective at x: log(L − infimum + λ‖x‖²/2) and its slope.
 
     Where the excess may change sign, the task's ± log(1 + |·| e^shift) of it; L + λ‖x‖²/2 itself
@@ -312,7 +339,7 @@ def priced(task: BallTask, log_penalty: float) -> Objective:
 
 def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
     """The lowest of the penalised minimisers that the starts lead to."""
-    objective = priced(task, log_penalty)
+    objective = penalize(task, log_penalty)
 
     def wanted(x: Floats) -> Floats:
         """Where the slope of λ‖·‖²/2 balances the loss's slope at x."""
@@ -343,7 +370,7 @@ def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
 def _starts(task: BallTask, log_penalty: float, balls: list[Point]) -> list[Point]:
     """The balls' minimisers at each local minimum over the radii and next to it, where another
     branch may begin; and the point that the slope at 0 leads to, if it is smaller than all."""
-    objective = priced(task, log_penalty)
+    objective = penalize(task, log_penalty)
     values = np.array([objective(p.x)[0] for p in balls])
     left, right = np.append(np.inf, values[:-1]), np.append(values[1:], np.inf)
     low = np.flatnonzero((values <= left) & (values <= right)).tolist()

@@ -36,7 +36,7 @@ from attsvm.theory.regularization_path.ball import (
     ROUNDING,
     SHIFT,
     BallTask,
-    aimed,
+    aim,
     ball_norm,
     joint_least,
 )
@@ -304,7 +304,7 @@ def _solve(setting: Setting, start: Point, R: float, r: float) -> Point:
         x = task.least(start.x, R)
         return Point(x, start.v, start.origin, task(x)[0], task.residual(x)[0])
     x, v, away = joint_least(tokens, task, start.x, start.v, R, r)
-    margins = aimed(tokens, task, v).at(x)[0].margins[0]
+    margins = aim(tokens, task, v).at(x)[0].margins[0]
     # The loss to the digits that starts can differ in; the stationarity decides beyond.
     return Point(x, v, start.origin, round(log_loss(task.loss, margins), 11), away)
 

@@ -49,14 +49,19 @@ SLIPS = {
     ),
     "slack is rounded up": (
         frame,
-        "verified",
+        "verify_active",
         "slack = Interval(low, high)",
         "slack = Interval(low * 1.05, high * 1.05)",
     ),
-    "‖Ŵ‖ is too short": (frame, "verified", "square.sqrt(), slack", "square.sqrt() * 0.99, slack"),
+    "‖Ŵ‖ is too short": (
+        frame,
+        "verify_active",
+        "square.sqrt(), slack",
+        "square.sqrt() * 0.99, slack",
+    ),
     "rows are too short across": (
         frame,
-        "verified",
+        "verify_active",
         "slack, squares.sqrt(), across)",
         "slack, squares.sqrt(), across * 0.9)",
     ),
