@@ -1,7 +1,6 @@
-"""train(), outcome() and proof_of_convergence(): tokens and sentences come in by the same door.
+"""train(), outcome() and proof_of_convergence(), each for Tokens and for Sentences.
 
-Each hands over to the room of its data, and refuses by name what belongs to the other. Rooms are
-loaded when they are entered.
+One check refuses the options of the other kind of data. What a call does not need is not imported.
 """
 
 from __future__ import annotations
@@ -9,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.sentences import Sentences
 from attsvm.norms import Norm
 from attsvm.problem.tokens import Tokens
-from attsvm.training.loop import Progress, Stop
+from attsvm.training.loop import Stop
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.path import Path
-from attsvm.training.train import train as train_tokens
+from attsvm.training.train import train_tokens
 
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceOutcome
@@ -50,24 +50,47 @@ def train(
     stop: Stop | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The Path of gradient training on (1/n) Σ ℓ(y_i h(o_i)), exact however far it goes.
+    """Train attention by gradient descent on (1/n) Σ ℓ(y_i h(o_i)), exactly at any saturation.
 
-    tokens: one instance or several of one size, with labels. model, optimizer, loss: a name, or an
-    object of one's own (a Model; an Optimizer or a function that makes one; a Loss). head: a vector
-    v, a stack (B, d), or a Head; the joint models train it, a linear one, or a ReLU network of
-    `width` units with head="relu". init: "zero", "normal:STD", "uniform" (±1/√rows), or arrays by
-    block name; the default is zero, and normal:0.1 for factors, where zero is a stationary point.
-    width: columns of the factors (min(d, dq) without it). schedule: "constant", "sqrt" (1/√(t+1))
-    or a function of the step. options: those of the optimizer, such as {"momentum": 0.9} for muon
-    or {"eps": 1e-8} for adam. start: a Path to go on from, with its own model, optimizer and step
-    size; of a saved run whose optimizer was an object, the object is given again. stop(step,
-    params, evaluation): ends the run.
+    Parameters
+    ----------
+    tokens : one instance with labels, several of one size, or Sentences.
+    model : "weight", "prompt", "factored", "joint-prompt", "joint-weight", or a custom Model; for
+        Sentences "next-token", "decoder" or "joint-next-token".
+    optimizer : a name, a custom Optimizer, or a function that makes one.
+    head : the prediction head: a vector v, a stack (B, d), or a Head. The joint models train it: a
+        linear one, or with head="relu" a ReLU network of `width` units. For "next-token" the
+        decoder W_ov, or the path that trained it.
+    loss : a name or a custom Loss. Tokens only.
+    lr, steps, seed : the step size, the number of steps, the seed of the start.
+    init : "zero", "normal:STD", "uniform" (±1/√rows), or arrays by block name; default: zero, and
+        normal:0.1 for factors, where zero is a stationary point.
+    width : columns of the factors, default: min(d, dq). Tokens only.
+    schedule : "constant", "sqrt" (1/√(t+1)) or a function of the step.
+    decay : decoupled weight decay.
+    options : those of the optimizer, such as {"momentum": 0.9} for muon or {"eps": 1e-8} for adam.
+    embedding : as in `embedding_of`. Sentences only.
+    readout : "softmax" of the decoder's output, or "mass", the attention on tokens that the label
+        follows. Sentences only.
+    weights : "empirical" or "uniform". Sentences only.
+    collocations : add the decoder's loss to the joint one's. Sentences only.
+    start : a Path to continue, with its own model, optimizer and step size; custom objects of a
+        saved run are given again.
+    stop : stop(step, params, evaluation) returns True to end the run.
+    progress : called with the share of the steps done, 0 to 1.
 
-    Sentences take the models "next-token" (head: the decoder W_ov, or the path that trained it),
-    "decoder" and "joint-next-token". Of these alone: embedding, as in `embedding_of`; readout:
-    "softmax" of the decoder's output, or "mass", the attention on tokens that the label follows;
-    weights: "empirical" or "uniform"; collocations: add the decoder's loss to the joint one's.
+    Returns
+    -------
+    Path
+        The recorded run.
 
+    Raises
+    ------
+    BadTokens, Unsupported
+        If the data or an option does not fit; the message names it.
+
+    Examples
+    --------
     >>> import attsvm
     >>> from attsvm.datasets import EXAMPLES
     >>> a = EXAMPLES["single-input-global"]()
@@ -76,38 +99,36 @@ def train(
     >>> path.selection
     array([[0]])
     """
-    both: dict[str, Any] = {
-        "model": model,
-        "optimizer": optimizer,
-        "head": head,
-        "lr": lr,
-        "steps": steps,
-        "seed": seed,
-        "init": init,
-        "schedule": schedule,
-        "decay": decay,
-        "options": options,
-        "start": start,
-        "stop": stop,
-        "progress": progress,
-    }
-    of_sentences = {
-        "embedding": embedding,
-        "readout": readout,
-        "weights": weights,
-        "collocations": collocations,
-    }
-    given = {name: value for name, value in of_sentences.items() if value is not None}
+    own = _options_for(
+        tokens,
+        {"loss": loss, "width": width},
+        {
+            "embedding": embedding,
+            "readout": readout,
+            "weights": weights,
+            "collocations": collocations,
+        },
+    )
+    train_on: Callable[..., Path] = train_tokens
     if isinstance(tokens, Sentences):
-        if loss != "logistic" or width is not None:
-            name = "loss" if loss != "logistic" else "width"
-            raise Unsupported(f"{name} is for tokens: models of sentences have their own")
-        from attsvm.next_token.training.train import train as train_sentences
-
-        return train_sentences(tokens, **both, **given)
-    if given:
-        raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
-    return train_tokens(tokens, **both, loss=loss, width=width)
+        from attsvm.next_token.training.train import train as train_on
+    return train_on(
+        tokens,
+        model=model,
+        optimizer=optimizer,
+        head=head,
+        lr=lr,
+        steps=steps,
+        seed=seed,
+        init=init,
+        schedule=schedule,
+        decay=decay,
+        options=options,
+        start=start,
+        stop=stop,
+        progress=progress,
+        **own,
+    )
 
 
 @overload
@@ -145,22 +166,35 @@ def outcome(
     lr: float | None = None,
     loss: str | Loss = "logistic",
 ) -> Outcome | SentenceOutcome:
-    """Where a run, or a W of one's own, has got to, beside the limit that theory names.
+    """Compare a run, or given weights, with the limit that theory predicts.
 
-    run: a Path; both stages of sentences; or the weights themselves, from anywhere: W (d, dq), a
-    prompt (d,) for tokens without queries, factors as a tuple (K, Q) or a dict of K (d, m) and
-    Q (dq, m) with W = K Qᵀ, a dict that adds a trained decoder v, tensors, or stacks of these.
-    tokens: what it was trained on, Tokens or Sentences. head: the fixed head, or the decoder under
-    attention on sentences (its array or its path). instance: which one of a stack. norm: the norm
-    to compare in; that of the predicted limit unless given; where none is known, Frobenius for a W
-    of one's own, nuclear for factors. model: the model of a saved run, where it was an object of
-    one's own. embedding: as it was given to `train`. optimizer, lr, loss: how a W of one's own was
-    trained, where that is known; a path knows it.
+    Parameters
+    ----------
+    run : a Path; both stages of sentences; or weights from anywhere: W (d, dq), a prompt (d,) for
+        tokens without queries, factors as a tuple (K, Q) or a dict of K (d, m) and Q (dq, m) with
+        W = K Qᵀ, a dict that adds a trained decoder v, tensors, or stacks of these.
+    tokens : the Tokens or Sentences that it was trained on.
+    head : the fixed prediction head, or the decoder under attention on sentences (its array or its
+        path).
+    instance : which one of a stack. Tokens only.
+    norm : the norm to compare in; default: that of the predicted limit and, where none is known,
+        Frobenius for given weights, nuclear for factors.
+    model : the model of a saved run, where it was a custom object. Tokens only.
+    embedding : as given to `train`. Sentences only.
+    optimizer, lr, loss : how given weights were trained, where that is known. Tokens only.
 
+    Returns
+    -------
+    Outcome or SentenceOutcome
+
+    Notes
+    -----
     The state of tokens is "undecided" (some input has no token with nearly all the attention),
     "saturated" (every input has, but the selection is not locally optimal), "at a locally optimal
     selection" (certified; the run may still leave it), "converges" (there is a proof) or "unknown".
 
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> found = attsvm.outcome([-1.0, 9.0], tokens, [0.2, 0.7], optimizer="gd")
@@ -171,34 +205,26 @@ def outcome(
     >>> found.status, found.top_optimal
     ('optimal', 1.0)
     """
+    own = _options_for(
+        tokens,
+        {"instance": instance, "model": model, "optimizer": optimizer, "lr": lr, "loss": loss},
+        {"embedding": embedding},
+    )
+    if not isinstance(run, Path):
+        from attsvm.next_token.training.stages import Stages
+
+        if isinstance(run, Stages) and not isinstance(tokens, Sentences):
+            raise BadTokens("two stages are compared with the Sentences they were trained on")
+        if isinstance(tokens, Sentences) and not isinstance(run, Stages):
+            raise BadTokens("run must be a Path of training on Sentences, or both stages")
     if isinstance(tokens, Sentences):
-        of_tokens: dict[str, Any] = {
-            "instance": instance or None,
-            "model": model,
-            "optimizer": optimizer,
-            "lr": lr,
-            "loss": None if loss == "logistic" else loss,
-        }
-        for name, given in of_tokens.items():
-            if given is not None:
-                raise Unsupported(f"{name} is for runs on tokens: leave it out for sentences")
         from attsvm.next_token.training.outcome import sentence_outcome
         from attsvm.next_token.training.runs import SentenceRun
-        from attsvm.next_token.training.stages import Stages as BothStages
 
-        if not isinstance(run, Path | BothStages):
-            raise BadTokens("of sentences an outcome is of a Path, or of both stages: give these")
-        read = SentenceRun.of(run, tokens, head, "orthonormal" if embedding is None else embedding)
+        read = SentenceRun.of(run, tokens, head, own.get("embedding", "orthonormal"))
         return sentence_outcome(read, norm=norm)
-    if embedding is not None:
-        raise Unsupported("embedding is for runs on sentences: leave it out for tokens")
     from attsvm.theory import outcome as token_outcomes
 
-    if not isinstance(run, Path):
-        from attsvm.next_token.training.stages import Stages as BothStages
-
-        if isinstance(run, BothStages):
-            raise BadTokens("two stages are compared with the Sentences they were trained on")
     return token_outcomes.outcome(
         run,
         tokens,
@@ -224,32 +250,67 @@ def proof_of_convergence(
     readout: str | None = None,
     weights: str | None = None,
 ) -> ConvergenceProof:
-    """A proof that training from W never changes its selection and tends to the max-margin
-    direction, or what blocks it.
+    """Prove that training from W keeps its selection and tends to the max-margin direction.
 
-    W: (d, dq), or a prompt (d,); of sentences W_kq (d, d). head: the linear head v, or the frozen
-    decoder W_ov. optimizer: "ngd" (any steps along the gradient of length at most lr whose lengths
-    add up to infinity), "gd", "nmirror:P" (likewise, in the dual norm) or "mirror:P". The proof is
-    of the exact iteration; `float_steps` says how far it covers one in floats. Every inequality is
-    checked in interval arithmetic. Of sentences alone: embedding, readout, weights, as in `train`.
+    The proof is of the exact iteration; `float_steps` says how far it covers one in floats. Every
+    inequality is checked in interval arithmetic.
 
+    Parameters
+    ----------
+    tokens : Tokens or Sentences.
+    W : (d, dq), or a prompt (d,); for Sentences W_kq (d, d).
+    head : the linear prediction head v, or the frozen decoder W_ov.
+    optimizer : "ngd" (any steps along the gradient of length at most lr whose lengths add up to
+        infinity), "gd", "nmirror:P" (likewise, in the dual norm) or "mirror:P".
+    lr : the step size.
+    loss : a name or a custom Loss. Tokens only.
+    embedding, readout, weights : as in `train`. Sentences only.
+
+    Returns
+    -------
+    ConvergenceProof
+        The proof, or what blocks it.
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> attsvm.proof_of_convergence(tokens, [0.0, 30.0], head=[0.2, 0.7], lr=0.1).proved
     True
     """
-    of_sentences = {"embedding": embedding, "readout": readout, "weights": weights}
-    given = {name: value for name, value in of_sentences.items() if value is not None}
+    own = _options_for(
+        tokens,
+        {"loss": loss},
+        {"embedding": embedding, "readout": readout, "weights": weights},
+    )
     if isinstance(tokens, Sentences):
-        if loss != "logistic":
-            raise Unsupported("loss is for tokens: models of sentences have their own")
         from attsvm.next_token.training import proofs
 
-        return proofs.proof_of_convergence(
-            tokens, W, head=head, optimizer=optimizer, lr=lr, **given
-        )
-    if given:
-        raise Unsupported(f"{next(iter(given))} is for sentences: leave it out, or give Sentences")
-    from attsvm.theory.convergence import prove as front
+        return proofs.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
+    from attsvm.theory.convergence import prove
 
-    return front.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, loss=loss)
+    return prove.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
+
+
+def _options_for(
+    data: Any, of_tokens: dict[str, Any], of_sentences: dict[str, Any]
+) -> dict[str, Any]:
+    """The options of this kind of data that differ from their defaults.
+
+    Raises Unsupported where an option of the other kind is given.
+    """
+    defaults = {"loss": "logistic", "instance": 0}
+
+    def given(options: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in options.items()
+            if not (value is None or (isinstance(value, str | int) and value == defaults.get(name)))
+        }
+
+    own, other, kind = given(of_tokens), given(of_sentences), "Sentences"
+    if isinstance(data, Sentences):
+        own, other, kind = other, own, "Tokens"
+    for name in other:
+        raise Unsupported(f"{name} is an option for {kind} only: leave it out")
+    return own

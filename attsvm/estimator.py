@@ -25,7 +25,7 @@ from attsvm.training.losses import Loss
 from attsvm.training.models.gradient.attention import attend
 from attsvm.training.optimizers import Optimizer
 from attsvm.training.path import Path
-from attsvm.training.train import train
+from attsvm.training.train import train_tokens
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
@@ -174,7 +174,7 @@ class MaxMarginAttention(ClassifierMixin, _TakesTokens):
     def _trained(self, values: Floats, signs: Floats, model: str, norm: Norm | None) -> _Fit:
         """One decision between the labels +1 and −1."""
         tokens = Tokens(values, queries=self.query, labels=signs)
-        path = train(
+        path = train_tokens(
             tokens,
             model=model,
             optimizer=self.optimizer,

@@ -17,7 +17,7 @@ import tokenize
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,6 @@ _UNREADABLE = (
     tokenize.TokenError,
 )
 
-Say = Callable[[str], None]
 # Digits of a whole number in a text file, and how deep its tables may be nested.
 _DIGITS, _DEPTH = 40, 40
 

@@ -9,10 +9,14 @@ from contextlib import contextmanager
 from math import log
 from typing import Any
 
-# Seconds of work that pass without a word.
+# The callback of long work: progress(share done, 0 to 1), with a message as second argument where
+# there is one; progress(name, state) from work in named parts; progress(message) for notices.
+Progress = Callable[..., None]
+
+# Seconds of work before a late bar shows.
 PATIENCE = 2.0
 
-# The sign that turns now, if one does: what goes on inside tells its news there.
+# The spinner that turns now, if one does: bars inside it write their messages there.
 _sign: Any = None
 
 # Whether a bar is on the screen: two at once would write over each other.
@@ -20,32 +24,28 @@ _drawn = False
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Callable[[float], None] | None]:
-    """A function to call with the share done, 0 to 1; None when nobody is watching.
+def bar(what: str, *, late: bool = False) -> Iterator[Progress | None]:
+    """A progress bar: a function of the share done and a message; None when nobody is watching.
 
-    Inside another bar it is None as well: the outer one tells how far the work is.
+    late: it shows once PATIENCE seconds have passed. Inside `working` it writes to the spinner;
+    inside another bar, which shows how far the work is, it is None as well.
     """
-    global _drawn
     if _drawn or not sys.stderr.isatty():
         yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    _drawn = True
-    try:
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task(what, total=1.0)
-            yield lambda share: progress.update(task, completed=share)
-    finally:
-        _drawn = False
+    elif _sign is not None:
+        sign = _sign
+        yield lambda share, message="": sign.update(f"{_text(what, message)}, {100 * share:.0f} %")
+    else:
+        shown = _Bar(what, PATIENCE if late else 0.0)
+        try:
+            yield shown
+        finally:
+            shown.end()
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A turning sign while work of unknown length goes on; nothing when nobody is watching."""
+    """A spinner while work of unknown length goes on; nothing when nobody is watching."""
     if not sys.stderr.isatty():
         yield
         return
@@ -60,59 +60,44 @@ def working(what: str) -> Iterator[None]:
             _sign = before
 
 
-# Called with the share done, 0 to 1, and how things stand.
-Tell = Callable[[float, str], None]
+class _Bar:
+    """A bar that shows at the first report after `patience` seconds, at once for 0."""
 
-
-@contextmanager
-def telling(what: str) -> Iterator[Tell | None]:
-    """A function to call with the share done and how things stand; None when nobody is watching.
-
-    A bar shows once two seconds have gone by. Inside `working` the words go to its sign; inside
-    another bar, which tells how far the work is, it is None as well.
-    """
-    if _drawn or not sys.stderr.isatty():
-        yield None
-        return
-    if _sign is not None:
-        sign = _sign
-        yield lambda share, said: sign.update(f"{what}: {said}, {100 * share:.0f} %")
-        return
-    late = _Late(what)
-    try:
-        yield late
-    finally:
-        late.end()
-
-
-class _Late:
-    """A bar that begins when it is told something after PATIENCE seconds."""
-
-    def __init__(self, what: str) -> None:
-        self.what, self.start = what, time.monotonic()
+    def __init__(self, what: str, patience: float) -> None:
+        self.what, self.due = what, time.monotonic() + patience
         self.progress: Any = None
+        if patience == 0.0:
+            self._show()
 
-    def __call__(self, share: float, said: str) -> None:
-        global _drawn
+    def __call__(self, share: float, message: str = "") -> None:
         if self.progress is None:
-            if time.monotonic() - self.start < PATIENCE:
+            if time.monotonic() < self.due:
                 return
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+            self._show()
+        self.progress.update(self.task, completed=share, description=_text(self.what, message))
 
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-            self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.progress.start()
-            _drawn = True
-            self.task = self.progress.add_task(self.what, total=1.0)
-        self.progress.update(self.task, completed=share, description=f"{self.what}: {said}")
+    def _show(self) -> None:
+        global _drawn
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Live
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        self.progress = Live(*columns, console=Console(stderr=True), transient=True)
+        self.progress.start()
+        _drawn = True
+        self.task = self.progress.add_task(self.what, total=1.0)
 
     def end(self) -> None:
-        """Takes the bar away."""
+        """Remove the bar."""
         global _drawn
         if self.progress is not None:
             self.progress.stop()
             _drawn = False
+
+
+def _text(what: str, message: str) -> str:
+    return f"{what}: {message}" if message else what
 
 
 def share_of_gap(first: float, now: float, goal: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.files import finite
-from attsvm._utils.progress import Tell, telling
+from attsvm._utils.progress import Progress, bar
 from attsvm._utils.result import Table
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens
@@ -157,8 +157,8 @@ def inspect(
     scope = Scope(layers, heads, length, at)
     views = scope_views(known, passages, scope, plan)
     count = scope.count(known)
-    with telling(f"{count} attention heads") as told:
-        tell = None if told is None else lambda done, said: told(done / count, said)
+    with bar(f"{count} attention heads", late=True) as show:
+        tell = None if show is None else lambda done, said: show(done / count, said)
         found = inspect_views(views, name=known.name, plan=plan, progress=tell)
     left = count_draws(passages, plan) - found.texts
     return replace(found, repeated=passages.repeated + left)
@@ -169,7 +169,7 @@ def inspect_views(
     *,
     name: str = "views",
     plan: InspectionConfig | None = None,
-    progress: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Inspection:
     """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or custom ones.
 
@@ -196,7 +196,7 @@ def inspect_views(
     return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
 
 
-def _at_head(progress: Tell, done: int, view: View) -> Tell:
+def _at_head(progress: Progress, done: int, view: View) -> Progress:
     """What a head in work tells, after so many others."""
     who = f"layer {view.layer}, attention head {view.head}"
     return lambda share, said: progress(done + share, f"{who}, {said}")

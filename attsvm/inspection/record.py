@@ -13,7 +13,7 @@ import numpy as np
 
 from attsvm._utils.blas import one_thread
 from attsvm._utils.memory import require
-from attsvm._utils.progress import Tell
+from attsvm._utils.progress import Progress
 from attsvm.errors import TooLarge
 from attsvm.inspection.details import head_details
 from attsvm.inspection.guarantee.offered import guarantees
@@ -119,7 +119,7 @@ def head_record(view: View, plan: InspectionConfig | None = None) -> dict[str, A
 
 @one_thread()
 def measure(
-    view: View, plan: InspectionConfig | None = None, *, tell: Tell | None = None
+    view: View, plan: InspectionConfig | None = None, *, tell: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The record of a head, and what its page shows (`attsvm.inspection.details`).
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import ENTRY, njit, plain
-from attsvm.training.models.gradient.one_input import LEAST, TIED
+from attsvm.training.models.gradient.attention import LEAST, TIED
 
 
 class Followers(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.training.models.gradient.one_input import TIED
+from attsvm.training.models.gradient.attention import TIED
 
 
 def attend(logits: Floats) -> tuple[Floats, Ints]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
-from attsvm._utils.progress import Tell, telling
+from attsvm._utils.progress import Progress, bar
 from attsvm.certificate import certify
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
@@ -89,7 +89,7 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     judge = None if problem.scalable else enough
     lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
     prox = norm.prox if np.isinf(budget) else Squared(norm, norm.prox)
-    with telling(f"{problem.m:,} rows in norm {norm.name}") as told:
+    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True) as told:
         if np.isinf(budget) and has_pairs(norm):
             W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, told=told)
         else:
@@ -104,7 +104,7 @@ def _closed(
     *,
     tol: float,
     enough: Enough | None,
-    told: Tell | None,
+    told: Progress | None,
 ) -> tuple[Floats, Floats]:
     """W and λ of a norm that is a linear program: its interior point ends what splitting began."""
     shares = [0.0]

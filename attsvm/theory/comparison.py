@@ -17,6 +17,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import file_path, flag, function, positive, shown
 from attsvm._utils.expected import listed as items
+from attsvm._utils.progress import Progress
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
@@ -29,12 +30,11 @@ from attsvm.solvers.solve import solve
 from attsvm.theory import measures
 from attsvm.theory.convergence.prove import Since, proved_since
 from attsvm.theory.outcome import Outcome, outcome
-from attsvm.training.arguments import plain_options
-from attsvm.training.loop import Progress
+from attsvm.training.config import plain_options
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
 from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path
-from attsvm.training.train import train as train_tokens
+from attsvm.training.train import train_tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,6 @@ Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm].
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +20,7 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints, vector
 from attsvm._utils.expected import function, whole
 from attsvm._utils.files import finite
+from attsvm._utils.progress import Progress
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
@@ -348,7 +348,7 @@ def local_optima(
     norm: str | Norm = "frobenius",
     *,
     most: int = MOST,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Optima:
     """Find all locally optimal selections of a small problem, each certified.
 
@@ -420,9 +420,7 @@ def count_selections(tokens: Tokens) -> int:
     return total
 
 
-def _walk_all(
-    tokens: Tokens, v: Any, total: int, progress: Callable[[float], None] | None
-) -> Feasible:
+def _walk_all(tokens: Tokens, v: Any, total: int, progress: Progress | None) -> Feasible:
     """All feasible selections, their Frobenius norms, the kernel's verdicts, and counts."""
     source = np.arange(tokens.n) if tokens.source is None else tokens.source
     keys = np.asarray(tokens.keys, dtype=np.float64)[source]

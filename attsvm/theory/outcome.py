@@ -48,7 +48,7 @@ from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import Evaluation, evaluate, log_norm
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
-from attsvm.training.optimizers.steps.scaled import length
+from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path, recorded
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Training, exactly: one loop, what it descends on, what it records."""
 
 from attsvm.training.path import Path
-from attsvm.training.train import train
+from attsvm.training.train import train_tokens
 
-__all__ = ["Path", "train"]
+__all__ = ["Path", "train_tokens"]

@@ -1,4 +1,4 @@
-"""Descent: how a task is descended on, and the same in plain values, which a Path keeps."""
+"""OptimizerConfig: how a task is descended on, checked, with the plain values that a Path keeps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,57 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attsvm._utils.expected import positive, shown, whole
+import numpy as np
+
+from attsvm._utils.expected import expect, positive, shown, whole
 from attsvm.errors import Unsupported
-from attsvm.training.arguments import plain_options
 from attsvm.training.optimizers import RuleLike, optimizer_of
 from attsvm.training.optimizers.optimizer import Optimizer
-from attsvm.training.optimizers.steps.decay import with_decay
-from attsvm.training.optimizers.steps.schedules import Schedule, schedule_of
+from attsvm.training.optimizers.steps import Schedule, schedule_of, with_decay
+from attsvm.training.path import Path
+
+
+def plain_options(options: Any) -> dict[str, Any]:
+    """The optimizer's options with NumPy numbers made Python's."""
+    if options is None:
+        return {}
+    if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
+        raise Unsupported("options is a dict of the optimizer's options, such as {'momentum': 0.9}")
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in options.items()
+    }
+
+
+def choose_parts(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]:
+    """The optimizer, the model and the loss of a run by family: names, or custom objects.
+
+    A continued run keeps its own. Of a custom object a saved path holds the name alone, so the
+    object must be given again.
+    """
+    if start is None:
+        return dict(given)
+    expect(start, Path, "start", make="train(…) gives one")
+    out: dict[str, Any] = {}
+    for family, value in given.items():
+        name = start.config[family]
+        own = None if isinstance(value, str) else value
+        if family not in start.config.get("outside", ()):
+            out[family] = name
+        elif own is not None or family in start.objects:
+            out[family] = start.objects[family] if own is None else own
+        else:
+            raise Unsupported(
+                f"this run's {family} {name!r} is a custom object, which is not saved: give "
+                f"{family}=… (--{family} FILE.py:NAME)"
+            )
+        called = getattr(own, "name", None)  # a function that makes an optimizer has none
+        if called not in (name, None):
+            raise Unsupported(
+                f"this run's {family} is {name!r}, not {called!r}: give the one it was trained with"
+            )
+    return out
+
 
 # What `words` says of every descent.
 WORDS = ("optimizer", "lr", "schedule", "decay", "options", "seed", "init")
@@ -45,7 +89,7 @@ class OptimizerConfig:
     words: dict[str, Any]
 
     @classmethod
-    def asked(
+    def of(
         cls,
         optimizer: RuleLike,
         *,
@@ -56,7 +100,7 @@ class OptimizerConfig:
         seed: Any = 0,
         init: Any = "default",
     ) -> OptimizerConfig:
-        """The descent of these arguments of `train`, checked."""
+        """The configuration from these arguments of `train`, checked."""
         if not isinstance(init, (str, dict)):
             raise Unsupported(
                 f"init is {shown(init)}: give zero, normal:STD, uniform, or arrays by name"
@@ -66,9 +110,7 @@ class OptimizerConfig:
                 f"schedule is {shown(schedule)}: give a name or a function of the step"
             )
         if isinstance(optimizer, Optimizer):
-            optimizer_of(
-                optimizer, **plain_options(options)
-            )  # an optimizer that is made takes none
+            optimizer_of(optimizer, **plain_options(options))  # refuses options
         words = {
             "optimizer": optimizer,
             "lr": positive(lr, "lr"),
@@ -84,7 +126,7 @@ class OptimizerConfig:
     def again(
         cls, words: Mapping[str, Any], optimizer: RuleLike, schedule: str | Callable[[int], float]
     ) -> OptimizerConfig:
-        """The descent of a path's config, with its optimizer, and its schedule if a function.
+        """The configuration of a path, with its optimizer, and its schedule if a function.
 
         optimizer: the name in the config, or the object of that name.
         """

@@ -1,8 +1,13 @@
-"""Path: what happened in a run, thinned, with all that is needed to go on from its end."""
+"""Path: what happened in a run, thinned, with all that is needed to go on from its end.
+
+A saved path is checked when it is loaded: its arrays fit each other, its config is complete.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
@@ -11,16 +16,129 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.expected import expect, file_path, place
+from attsvm._utils.files import parse_json
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.weights import whole_instance
 from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of
 from attsvm.training.models.joint import with_head
-from attsvm.training.saved import check_path, saved_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# The axes of each array; equal letters are equal lengths (R records, B instances, n inputs).
+_AXES = {
+    "steps": "R", "loss": "RB", "log_gradient": "RB", "clock": "RB", "top": "RBn",
+    "top_attention": "RBn", "changed": "Bn",
+}  # fmt: skip
+_WHOLE = ("steps", "top", "changed")
+
+
+def _word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _count(value: Any, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _size(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < math.inf
+
+
+def _options(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(one, bool | int | float) for one in value.values()
+    )
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_word, value))
+
+
+# What each entry of the config must be; the second group may be absent.
+_NEEDED: dict[str, Callable[[Any], bool]] = {
+    "model": _word,
+    "optimizer": _word,
+    "loss": _word,
+    "lr": lambda x: _size(x) and x > 0,
+    "schedule": _word,
+    "decay": _size,
+    "options": _options,
+    "seed": _count,
+    "init": _word,
+    "places": lambda x: _count(x, 1),
+}
+_MAY: dict[str, Callable[[Any], bool]] = {
+    "head": lambda x: x is None or _word(x),
+    "width": lambda x: x is None or _count(x, 1),
+    "records": lambda x: _count(x, 1),
+    "outside": _names,
+    "blocks": _names,
+    "limit": lambda x: x is None or _word(x),
+    "readout": lambda x: x is None or _word(x),
+    "weights": lambda x: x is None or _word(x),
+    "collocations": lambda x: isinstance(x, bool),
+    "data": lambda x: x is None or _word(x),
+}
+
+
+def saved_config(text: str, file: str) -> dict[str, Any]:
+    """The config of a saved path; raises BadTokens unless it is one."""
+    try:
+        config = parse_json(text)
+    except ValueError as error:
+        raise BadTokens(f"{file} is not a saved path: its config is no JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise BadTokens(f"{file} is not a saved path: its config has no names")
+    for name, fits in (_NEEDED | _MAY).items():
+        if name not in config:
+            if name in _MAY:
+                continue
+            raise BadTokens(f"{file} is not a whole saved path: its config has no {name}")
+        if not fits(config[name]):
+            said = f"{config[name]!r}"[:60]
+            raise BadTokens(f"{file} is not a whole saved path: {name} of its config is {said}")
+    return config
+
+
+def check_path(path: Path, file: str) -> None:
+    """Raises BadTokens unless the arrays of a path are whole, and fit each other."""
+    sizes: dict[str, int] = {}
+    for name, axes in _AXES.items():
+        _check_array(getattr(path, name), name, axes, sizes, file)
+    for name, block in path.weights.items():
+        _check_array(block, name, "RB" + "." * (block.ndim - 2), sizes, file)
+    for name, part in path.state.items():
+        if part.dtype.kind not in "fi" or not part.dtype.isnative:
+            raise BadTokens(f"{file} is not a whole saved path: state.{name} is {part.dtype}")
+    steps, top, changed = path.steps, path.top, path.changed
+    if not (sizes["R"] and sizes["B"] and path.weights):
+        raise BadTokens(f"{file} is not a whole saved path: it has no records or no blocks")
+    if steps[0] < 0 or (np.diff(steps) <= 0).any():
+        raise BadTokens(f"{file} is not a whole saved path: its steps do not increase")
+    if (top < 0).any() or (path.config["model"] != "decoder" and (top >= path.places).any()):
+        raise BadTokens(f"{file} is not a whole saved path: top is beyond its {path.places} places")
+    if (changed < 0).any() or (changed > steps[-1]).any():
+        raise BadTokens(f"{file} is not a whole saved path: changed names no step of the run")
+
+
+def _check_array(a: Any, name: str, axes: str, sizes: dict[str, int], file: str) -> None:
+    """Raises BadTokens unless an array has its kind and its axes; sizes: those known so far."""
+    kinds, widest = ("iu", np.int64) if name in _WHOLE else ("f", np.float64)
+    right = a.dtype.kind in kinds and a.dtype.isnative and np.can_cast(a.dtype, widest)
+    lengths: Mapping[str, int] = dict(zip(axes.rstrip("."), a.shape, strict=False))
+    if not (right and a.ndim == len(axes) and all(
+        sizes.setdefault(letter, size) == size for letter, size in lengths.items()
+    )):  # fmt: skip
+        raise BadTokens(
+            f"{file} is not a whole saved path: {name} is {a.dtype} of shape {a.shape}, which does "
+            "not fit the others"
+        )
+
 
 # Records per decade of steps.
 PER_DECADE = 48
@@ -69,13 +187,13 @@ class Path(Table):
     def matrices(self, model: Model | None = None) -> Floats:
         """The effective W of every record (R, B, d, dq).
 
-        model: that of the run, for a saved run whose model was an object of one's own.
+        model: that of the run, needed for a saved run whose model was a custom object.
         """
         form = self.form(model)
         return np.stack([form.matrix(self.at(r)) for r in range(len(self.steps))])
 
     def form(self, model: Model | None = None) -> Model | SentenceModel:
-        """The model of the run; raises Unsupported where it is an object that is not at hand."""
+        """The model of the run; raises Unsupported where it is an unknown custom object."""
         name = self.config["model"]
         if "model" not in self.config.get("outside", ()):
             form = SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)
@@ -83,7 +201,9 @@ class Path(Table):
             return form
         found = self.objects.get("model") if model is None else model
         if found is None:
-            raise Unsupported(f"this run's model {name!r} is not at hand: give model=…")
+            raise Unsupported(
+                f"this run's model {name!r} is a custom object, which is not saved: give model=…"
+            )
         if expect(found, Model, "model").name != name:
             raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
         return model_of(found)

@@ -1,55 +1,140 @@
-"""The task of training on Tokens, and the fused kernel that takes many of its steps at once."""
+"""The task of training on Tokens, and the fused kernel that takes many of its steps at once.
+
+The first parameters of a run are drawn or given.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import whole
+from attsvm._utils.expected import shown, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.fused import FastSteps, Kernel
 from attsvm.training.heads import Head, head_of
 from attsvm.training.heads.linear import Linear
-from attsvm.training.loop import Ahead, Task
+from attsvm.training.loop import Ahead, FastSteps, Kernel, TrainingTask
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient import factored_steps, fused
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.gradient.shortfall import residual, shortfalls
+from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import Evaluation, Model, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
-from attsvm.training.start import initial, shapes_of
+
+
+def shapes_of(model: Model, batch: Batch, width: int | None) -> dict[str, tuple[int, ...]]:
+    """The shape of each block; width: columns of the factors, min(d, dq) unless given."""
+    d, dq = batch.shape
+    return model.shapes(d, dq, min(d, dq) if width is None else width, batch.values.shape[3])
+
+
+def initial(
+    model: Model, batch: Batch, init: str | dict[str, Any], *, seed: int, width: int | None
+) -> Blocks:
+    """The first parameters of every instance, each instance from its own stream of the seed."""
+    shapes = shapes_of(model, batch, width)
+    if isinstance(init, dict):
+        _check_width(model, batch, init, width)
+    if init != "default":
+        return begin(shapes, batch.size, init, seed=seed)
+    out = begin(shapes, batch.size, model.start, seed=seed)
+    if "V" in shapes:  # no unit of a zero network is active
+        drawn = begin({"V": shapes["V"]}, batch.size, "normal:0.1", seed=seed)
+        out = {name: drawn.get(name, block) for name, block in out.items()}
+    return out
+
+
+def _check_width(model: Model, batch: Batch, init: dict[str, Any], width: int | None) -> None:
+    """Raises BadTokens when the given blocks are those of another width, and names it."""
+    given = {name: x.shape for name, x in init.items() if isinstance(x, np.ndarray) and x.ndim}
+
+    def fits(shapes: dict[str, tuple[int, ...]]) -> bool:
+        return all(given.get(name) in (s, (batch.size, *s)) for name, s in shapes.items())
+
+    for name, shape in given.items():
+        if not fits(shapes_of(model, batch, width)) and fits(shapes_of(model, batch, shape[-1])):
+            raise BadTokens(
+                f"start {name} has shape {shape}: pass width={shape[-1]} "
+                f"(on the command line --width {shape[-1]})"
+            )
+
+
+def begin(
+    shapes: dict[str, tuple[int, ...]], count: int, init: str | dict[str, Any], *, seed: int
+) -> Blocks:
+    """The blocks of these shapes for `count` instances: zero, normal:STD, uniform, or given."""
+    if isinstance(init, dict):
+        return _given(init, shapes, count)
+    kind, _, size = init.partition(":")
+    out: Blocks = {}
+    streams = [np.random.default_rng([seed, b]) for b in range(count)]
+    for name, shape in shapes.items():
+        if kind == "zero":
+            out[name] = np.zeros((count, *shape))
+        elif kind == "normal":
+            out[name] = _deviation(size) * np.stack([s.standard_normal(shape) for s in streams])
+        elif kind == "uniform":
+            edge = 1.0 / np.sqrt(shape[0])
+            out[name] = np.stack([s.uniform(-edge, edge, shape) for s in streams])
+        else:
+            raise Unsupported(f"unknown init {shown(init)}: known are zero, normal:STD, uniform")
+    return out
+
+
+def _deviation(text: str) -> float:
+    try:
+        value = float(text or "1")
+    except ValueError:
+        value = np.nan
+    if not 0 < value < np.inf:
+        raise Unsupported(f"init normal:{text[:20]} needs a positive number")
+    return value
+
+
+def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) -> Blocks:
+    out: Blocks = {}
+    for name, shape in shapes.items():
+        if name not in init:
+            raise BadTokens(f"the start has no array {name}; it needs {', '.join(shapes)}")
+        try:
+            block = np.asarray(init[name], dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BadTokens(f"start {name} is not an array of numbers") from error
+        if block.shape == shape:
+            block = np.broadcast_to(block, (size, *shape))
+        if block.shape != (size, *shape):
+            raise BadTokens(f"start {name} has shape {block.shape}; it must be {shape}")
+        if not np.isfinite(block).all():
+            raise BadTokens(f"start {name} has an entry that is not finite")
+        out[name] = block.copy()
+    return out
+
 
 # Multiplications of one call of the fused kernel: well below a second, so that a run can be
 # interrupted and shows how far it is.
 _CALL = 5e8
 
 
-class TokenSetting(NamedTuple):
-    """What is trained on tokens: names or objects; head: fixed, or the name of one to train."""
-
-    model: str | Model
-    loss: str | Loss
-    head: Any = None
-    width: int | None = None
-
-
 def token_task(
-    tokens: Tokens | Sequence[Tokens], setting: TokenSetting, descent: OptimizerConfig
-) -> Task:
-    """The task (1/n) Σ ℓ(y_i h(o_i)) on these instances."""
-    model, loss = model_of(setting.model), loss_of(setting.loss)
-    width = None if setting.width is None else whole(setting.width, "width", least=1)
+    tokens: Tokens | Sequence[Tokens],
+    given_model: str | Model,
+    given_loss: str | Loss,
+    given_head: Any,
+    width: int | None,
+    config: OptimizerConfig,
+) -> TrainingTask:
+    """The task (1/n) Σ ℓ(y_i h(o_i)); given_head: a fixed one, or the name of one to train."""
+    model, loss = model_of(given_model), loss_of(given_loss)
+    width = None if width is None else whole(width, "width", least=1)
     batch = Batch.of(tokens)
-    head = _head(setting.head, model, batch)
-    named = setting.head if isinstance(setting.head, str) else None
+    head = _head(given_head, model, batch)
+    named = given_head if isinstance(given_head, str) else None
     facts = {
         "model": model.name,
         "loss": loss.name,
@@ -60,54 +145,49 @@ def token_task(
     if model.trains_head:
         model = with_head(model, named or "linear")
 
-    def begin(init: str | dict[str, Any], seed: int) -> Blocks:
-        return initial(model, batch, init, seed=seed, width=width)
+    def evaluate_at(params: Blocks, *, graded: bool = False) -> Evaluation:
+        return evaluate(model, params, batch, head, loss, graded=graded)
 
-    def loss_and_grad(params: Blocks) -> Evaluation:
-        return evaluate(model, params, batch, head, loss)
-
-    def graded(params: Blocks) -> Evaluation:
-        return evaluate(model, params, batch, head, loss, graded=True)
-
-    given = {"model": setting.model, "loss": setting.loss}
-    return Task(
+    given = {"model": given_model, "loss": given_loss}
+    return TrainingTask(
         size=batch.size,
         inputs=int(batch.keys.shape[1]),
         shapes=shapes_of(model, batch, width),
-        begin=begin,
-        loss_and_grad=loss_and_grad,
-        graded=graded,
+        begin=lambda init, seed: initial(model, batch, init, seed=seed, width=width),
+        loss_and_grad=evaluate_at,
+        graded=partial(evaluate_at, graded=True),
         infimum=lambda: _infimum(batch, head, loss),
-        ahead=_fused(batch, model, loss, head, descent),
+        ahead=_fused(batch, model, loss, head, config),
         facts=facts,
         objects={family: part for family, part in given.items() if not isinstance(part, str)},
     )
 
 
 def _head(head: Any, model: Model, batch: Batch) -> Head | None:
-    """The fixed head, None for models that train their own; raises BadTokens without one."""
+    """The fixed prediction head, None for models that train their own; BadTokens without one."""
     if model.prompt and batch.shape[1] != 1:
         raise Unsupported("a prompt model needs tokens without queries; use a weight model")
     if model.trains_head:
         if head is not None and not isinstance(head, str):
             raise Unsupported(
-                f"model {model.name!r} trains its own head: leave head out, or name it (relu)"
+                f"model {model.name!r} trains its own prediction head: leave head out, or name it "
+                "(relu)"
             )
         return None
     if head is None:
-        raise BadTokens(f"model {model.name!r} needs a head: give the vector v")
+        raise BadTokens(f"model {model.name!r} needs a prediction head: pass head=v, a vector")
     return head_of(head, batch.values.shape[3], size=batch.size)
 
 
 def _fused(
-    batch: Batch, model: Model, loss: Loss, head: Head | None, descent: OptimizerConfig
+    batch: Batch, model: Model, loss: Loss, head: Head | None, config: OptimizerConfig
 ) -> Ahead | None:
     """The fused kernel, where model, optimizer, loss and head are ones that it takes."""
     if type(head) is not Linear or not (model.fused or model.paired):
         return None
-    if descent.optimizer.fused is None or loss.code is None:
+    if config.optimizer.fused is None or loss.code is None:
         return None
-    if descent.optimizer.ridge and not model.paired:
+    if config.optimizer.ridge and not model.paired:
         return None
     B, n, T, d = batch.keys.shape
     dq = batch.queries.shape[2]
@@ -118,7 +198,7 @@ def _fused(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
     if model.paired:
-        kernel: Kernel = partial(factored_steps.descend, given, descent.optimizer.ridge)
+        kernel: Kernel = partial(factored_steps.descend, given, config.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
     else:
         kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
@@ -126,9 +206,9 @@ def _fused(
         kernel,
         max(1, int(_CALL / (B * n * work))),
         n,
-        lr=descent.lr,
-        normalized=descent.optimizer.fused == "ngd",
-        decay=descent.decay,
+        lr=config.lr,
+        normalized=config.optimizer.fused == "ngd",
+        decay=config.decay,
     )
 
 

@@ -1,4 +1,4 @@
-"""train(): gradient training of one instance of Tokens, or of a stack of them."""
+"""Gradient training: the run of any task, and of Tokens."""
 
 from __future__ import annotations
 
@@ -6,66 +6,74 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attsvm._utils.expected import function, whole
+from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
-from attsvm.training.arguments import chosen, instances
-from attsvm.training.config import OptimizerConfig
-from attsvm.training.loop import Progress, Stop, Task, run
+from attsvm.training.config import OptimizerConfig, choose_parts
+from attsvm.training.loop import Stop, TrainingTask, run
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
-from attsvm.training.task import TokenSetting, token_task
+from attsvm.training.task import token_task
 
 
-def train(
+def train_tokens(
     tokens: Tokens | Sequence[Tokens],
     *,
     model: str | Model = "weight",
-    optimizer: RuleLike = "ngd",
     head: Any = None,
     loss: str | Loss = "logistic",
-    lr: float = 0.1,
-    steps: int = 1000,
-    seed: int = 0,
-    init: str | dict[str, Any] = "default",
     width: int | None = None,
+    start: Path | None = None,
+    **how: Any,
+) -> Path:
+    """The Path of training on Tokens; how: the options of `descend`."""
+    several = tokens if isinstance(tokens, (list, tuple)) else (tokens,)
+    if not all(isinstance(t, Tokens) for t in several):
+        raise BadTokens("train needs Tokens, or a list of Tokens of one size: build Tokens(X, …)")
+
+    def task(config: OptimizerConfig, parts: dict[str, Any]) -> TrainingTask:
+        before = {} if start is None else start.config
+        kept = before.get("head") if head is None else head
+        columns = width if start is None else before.get("width")
+        return token_task(tokens, parts["model"], parts["loss"], kept, columns, config)
+
+    return descend(task, {"model": model, "loss": loss}, start=start, **how)
+
+
+def descend(
+    task_of: Callable[[OptimizerConfig, dict[str, Any]], TrainingTask],
+    parts: dict[str, Any],
+    *,
+    optimizer: RuleLike = "ngd",
+    steps: int = 1000,
+    init: str | dict[str, Any] = "default",
     schedule: str | Callable[[int], float] = "constant",
-    decay: float = 0.0,
-    options: dict[str, Any] | None = None,
     start: Path | None = None,
     stop: Stop | None = None,
     progress: Progress | None = None,
+    **how: Any,
 ) -> Path:
-    """The Path of gradient training on (1/n) Σ ℓ(y_i h(o_i)), exact however far it goes.
+    """The Path of a run, from the start that `init` names or from the end of the path `start`.
 
-    The arguments are those of `attsvm.train`.
+    task_of: the task from the optimizer's configuration and the parts (model, loss) of the run.
+    how: lr, decay, options and seed, as in `attsvm.train`; a continued run keeps its own.
     """
     steps = whole(steps, "steps", least=0)
     stop, progress = function(stop, "stop"), function(progress, "progress")
-    parts = chosen({"model": model, "optimizer": optimizer, "loss": loss}, start)
+    parts = choose_parts({**parts, "optimizer": optimizer}, start)
     if start is None:
-        descent = OptimizerConfig.asked(
-            parts["optimizer"],
-            lr=lr,
-            schedule=schedule,
-            decay=decay,
-            options=options,
-            seed=seed,
-            init=init,
-        )
-        setting = TokenSetting(parts["model"], parts["loss"], head, width)
+        config = OptimizerConfig.of(parts["optimizer"], init=init, schedule=schedule, **how)
     else:
-        descent = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
-        kept = start.config.get("head") if head is None else head
-        setting = TokenSetting(parts["model"], parts["loss"], kept, start.config.get("width"))
-    task = token_task(instances(tokens), setting, descent)
-    first = task.begin(init, descent.seed) if start is None else ending(start, task)
-    return run(task, descent, first, steps, start=start, stop=stop, progress=progress)
+        config = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
+    task = task_of(config, parts)
+    first = task.begin(init, config.seed) if start is None else _last(start, task)
+    return run(task, config, first, steps, start=start, stop=stop, progress=progress)
 
 
-def ending(start: Path, task: Task) -> Blocks:
+def _last(start: Path, task: TrainingTask) -> Blocks:
     """The parameters at the end of a path; raises BadTokens unless they fit the task."""
     if task.trace is not None and start.config.get("data", task.trace) != task.trace:
         raise BadTokens(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.problem.problem import Problem, Stack
 from attsvm.problem.selection import Selection
@@ -9,7 +10,6 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import local_optima
-from attsvm.training.train import train
 from benchmarks.task import Answer, Task, Training
 
 

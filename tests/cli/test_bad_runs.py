@@ -10,8 +10,8 @@ import pytest
 from attsvm import train
 from attsvm.datasets import EXAMPLES
 from attsvm.problem.tokens import Tokens
+from attsvm.training.loop import COLUMNS
 from attsvm.training.path import Path
-from attsvm.training.record import COLUMNS
 from tests.cli.command import problem, refused, save
 
 PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()
@@ -114,7 +114,7 @@ def test_words(run, tmp_path, words, said):
         (
             {"K0": np.ones((10, 3)), "Q0": np.ones((10, 4))},
             "--model factored --init file",
-            ["the starting K has shape (10, 3); it must be"],
+            ["start K has shape (10, 3); it must be"],
         ),
         ({}, "--model prompt", ["prompt model needs tokens without queries"]),
         ({}, "--queries last", ["holds an array z", "--queries"]),

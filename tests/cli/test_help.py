@@ -18,7 +18,7 @@ from attsvm.training.heads import HEADS
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS, SENTENCE_MODELS
 from attsvm.training.optimizers import OPTIMIZERS
-from attsvm.training.optimizers.steps.schedules import SCHEDULES
+from attsvm.training.optimizers.steps import SCHEDULES
 from tests.cli.command import problem
 from tests.cli.commanded import PAGE, command_page
 

@@ -28,13 +28,13 @@ def test_a_optimizer_of_ones_own_is_trained_saved_and_resumed(run, problem):
     limit = done.report["limit"]
     assert done.code == 0 and (limit["norm"], limit["status"]) == (None, "unknown")
     assert limit["word"] == "unknown" and limit["premises"] == []
-    refused(run("train", problem, "--resume", "half.npz"), "optimizer 'slow' is not at hand")
+    refused(run("train", problem, "--resume", "half.npz"), "optimizer 'slow' is a custom object")
     again = ["--resume", "half.npz", "--optimizer", f"{FILE}:slow", "--steps", "25"]
     assert run("train", problem, *again, "--out", "all.npz").code == 0
     path = Path.load("all.npz")
     np.testing.assert_array_equal(path.weights["W"], whole.weights["W"])
     other = ["--resume", "half.npz", "--optimizer", "ngd"]
-    refused(run("train", problem, *other), "is not at hand")
+    refused(run("train", problem, *other), "is a custom object")
 
 
 @pytest.mark.parametrize("part", ["model", "loss", "head"])

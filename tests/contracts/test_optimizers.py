@@ -16,11 +16,18 @@ NAMES = tuple(
     for key in OPTIMIZERS
     for name in ([key.replace(":P", f":{p}") for p in (1.5, 3)] if key.endswith(":P") else [key])
 )
-# Steps of these do not depend on the scale of the gradient.
-SCALE_FREE = ("ngd", "nmirror:1.5", "nmirror:3", "sign", "spectral", "signum", "muon", "adam")
-# Steps of these depend on earlier gradients.
-REMEMBERING = ("signum", "muon", "adam")
 PROMISING = tuple(name for name in NAMES if optimizer_of(name).norm)
+# Steps of these do not depend on the scale of the gradient: those of declared norm, and more.
+SCALE_FREE = (*PROMISING, "nmirror:1.5", "nmirror:3", "signum", "muon", "adam")
+# Steps of these do.
+SCALED = ("gd", "polyak", "mirror:1.5", "mirror:3")
+# Steps of these depend on earlier gradients; those of an optimizer without a state do not.
+REMEMBERING = ("signum", "muon", "adam")
+FORGETTING = tuple(
+    name
+    for name in NAMES
+    if "mirror" in name or not optimizer_of(name).init({"W": np.zeros((1, 2, 2))})
+)
 B = 3
 SHAPES = {"W": (4, 3), "v": (5,)}
 every = pytest.mark.parametrize("name", NAMES)
@@ -61,7 +68,8 @@ def as_matrix(x):
 
 
 def test_the_groups_name_listed_rules():
-    assert {*SCALE_FREE, *REMEMBERING} <= set(NAMES)
+    assert {*SCALE_FREE, *SCALED, *REMEMBERING} <= set(NAMES)
+    assert not set(REMEMBERING) & set(FORGETTING)
 
 
 @every
@@ -70,11 +78,8 @@ def test_names_are_kept(name):
 
 
 def test_rules_that_promise_a_norm():
-    assert {name: optimizer_of(name).norm for name in PROMISING} == {
-        "ngd": "frobenius",
-        "sign": "max",
-        "spectral": "spectral",
-    }
+    promised = {"ngd": "frobenius", "sign": "max", "spectral": "spectral"}
+    assert promised.items() <= {name: optimizer_of(name).norm for name in PROMISING}.items()
 
 
 @pytest.mark.parametrize("name", PROMISING)
@@ -142,7 +147,7 @@ def test_normalized_rules_do_not_notice_the_size_of_the_direction(name, size):
     close(other, one, rtol=10 * ROUNDING)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(SCALE_FREE)))
+@pytest.mark.parametrize("name", SCALED)
 def test_the_others_do_notice_it(name):
     one, other = (
         run(optimizer_of(name), point(0), [slope(0, log_scale=s)])[-1]["W"] for s in (0.0, -1.0)
@@ -237,4 +242,5 @@ def test_an_update_is_a_function_of_its_arguments(name):
     again = run(optimizer, run(optimizer, start, gradients[:1])[-1], gradients[1:2])[-1]
     once = run(optimizer, start, gradients[:2])[-1]
     gap = max(np.abs(again[x] - once[x]).max() for x in SHAPES)
-    assert (gap > ROUNDING) == (name in REMEMBERING)
+    assert gap > ROUNDING or name not in REMEMBERING
+    assert gap <= ROUNDING or name not in FORGETTING

@@ -58,7 +58,10 @@ def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
     train(TOKENS, steps=5, **PARTS[part]).save(tmp_path / "run.npz")
     loaded = Path.load(tmp_path / "run.npz")
     name = PARTS[part][part].name
-    with pytest.raises(Unsupported, match=f"run's {part} '{name}' is not at hand: give {part}="):
+    with pytest.raises(
+        Unsupported,
+        match=f"{part} '{name}' is a custom object, which is not saved: give {part}=",
+    ):
         train(TOKENS, steps=5, start=loaded, head=V)
     other = replace(PARTS[part][part], name="other")
     with pytest.raises(Unsupported, match=f"this run's {part} is '{name}', not 'other'"):
@@ -93,7 +96,7 @@ def test_an_outcome_needs_no_names(part, tmp_path):
         judged = outcome(one, TOKENS, given["head"], norm="frobenius", model=model)
         assert judged.certificate.status == "optimal" and judged.margin_share > 0
     if model is not None:
-        with pytest.raises(Unsupported, match="this run's model 'twofold' is not at hand"):
+        with pytest.raises(Unsupported, match="this run's model 'twofold' is a custom object"):
             loaded.matrices()
         np.testing.assert_array_equal(loaded.matrices(MODEL), path.matrices())
 
@@ -134,7 +137,7 @@ def test_sentences_take_a_rule(tmp_path):
     half = train(data, model="next-token", readout="mass", optimizer=OPTIMIZER, steps=10)
     half.save(tmp_path / "run.npz")
     loaded = Path.load(tmp_path / "run.npz")
-    with pytest.raises(Unsupported, match="is not at hand"):
+    with pytest.raises(Unsupported, match="is a custom object"):
         train(data, start=loaded, steps=5)
     whole = train(data, model="next-token", readout="mass", optimizer=OPTIMIZER, steps=15)
     equal(train(data, start=loaded, optimizer=OPTIMIZER, steps=5), whole)
@@ -250,12 +253,16 @@ def test_what_is_no_part_is_refused(given, said):
 @pytest.mark.parametrize(
     ("data", "given", "said"),
     [
-        (TOKENS, {"readout": "softmax"}, "readout is for sentences"),
-        (TOKENS, {"collocations": False}, "collocations is for sentences"),
-        (TOKENS, {"embedding": "normal"}, "embedding is for sentences"),
-        (TOKENS, {"weights": "uniform"}, "weights is for sentences"),
-        (Sentences.of(LINES), {"width": 2, "model": "decoder"}, "width is for tokens"),
-        (Sentences.of(LINES), {"loss": "linear", "model": "decoder"}, "loss is for tokens"),
+        (TOKENS, {"readout": "softmax"}, "readout is an option for Sentences"),
+        (TOKENS, {"collocations": False}, "collocations is an option for Sentences"),
+        (TOKENS, {"embedding": "normal"}, "embedding is an option for Sentences"),
+        (TOKENS, {"weights": "uniform"}, "weights is an option for Sentences"),
+        (Sentences.of(LINES), {"width": 2, "model": "decoder"}, "width is an option for Tokens"),
+        (
+            Sentences.of(LINES),
+            {"loss": "linear", "model": "decoder"},
+            "loss is an option for",
+        ),
     ],
 )
 def test_options_of_the_other_kind_of_data_are_refused(data, given, said):

@@ -25,8 +25,9 @@ REGISTRIES = {
 }
 
 
-# The functions users call, beside the plug-ins they call, and base classes of other names.
+# The functions users call, parts shared by the plug-ins, and base classes of other names.
 OTHERS = {
+    "training.optimizers": {"steps"},
     "norms": {"rational"},
     "datasets": {"labelled"},
     "solvers": {"solve", "given", "solve_many", "solve_sets"},

@@ -129,7 +129,7 @@ def test_an_outcome_is_of_the_data_of_its_run():
     path = attsvm.train(tokens, head=[1.0, 0.0, 0.0], model="prompt", steps=5)
     with pytest.raises(Unsupported, match="trains on Tokens"):
         attsvm.outcome(path, DATA)
-    with pytest.raises(Unsupported, match="embedding is for runs on sentences"):
+    with pytest.raises(Unsupported, match="embedding is an option for Sentences"):
         attsvm.outcome(path, tokens, embedding="normal")
-    with pytest.raises(Unsupported, match="instance is for runs on tokens"):
+    with pytest.raises(Unsupported, match="instance is an option for Tokens"):
         attsvm.outcome(stages, DATA, instance=1)

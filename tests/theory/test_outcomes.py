@@ -266,7 +266,7 @@ def test_a_trained_decoder_is_the_head():
     assert one.limit == other.limit
     with pytest.raises(Unsupported, match="the weights hold a decoder v: leave head out"):
         attsvm.outcome(given, tokens, V)
-    with pytest.raises(BadTokens, match=r"the head has shape \(3,\)"):
+    with pytest.raises(BadTokens, match=r"the prediction head has shape \(3,\)"):
         attsvm.outcome({"W": given["W"], "v": np.ones(3)}, tokens)
 
 
@@ -325,8 +325,8 @@ def test_float32_tokens_and_no_labels():
         (BadTokens, {"run": np.full((4, 4), 1e100)}, r"entries must be finite and below 1e\+75"),
         (BadTokens, {"run": (np.zeros((4, 2)), np.zeros((4, 3)))}, "K has 2 columns and Q 3"),
         (BadTokens, {"head": None}, "the head is missing: give head=v"),
-        (BadTokens, {"head": np.zeros(3)}, r"the head has shape \(3,\)"),
-        (BadTokens, {"head": np.full(4, np.inf)}, "the head holds a number that is not finite"),
+        (BadTokens, {"head": np.zeros(3)}, r"the prediction head has shape \(3,\)"),
+        (BadTokens, {"head": np.full(4, np.inf)}, "head has an entry that is not finite"),
         (BadTokens, {"instance": 1}, "instance is 1: there is one instance, 0"),
         (BadTokens, {"instance": -1}, "instance is -1"),
         (BadTokens, {"tokens": a["X"]}, "an outcome is of Tokens, or of Sentences"),
@@ -335,7 +335,7 @@ def test_float32_tokens_and_no_labels():
         (Unsupported, {"loss": 3}, "a loss is given by name"),
         (Unsupported, {"loss": "hinge"}, "unknown loss 'hinge'"),
         (Unsupported, {"norm": "l0"}, "l0"),
-        (Unsupported, {"embedding": "normal"}, "embedding is for runs on sentences"),
+        (Unsupported, {"embedding": "normal"}, "embedding is an option for Sentences"),
         (Unsupported, {"model": "weight"}, "model is"),
     ],
 )  # fmt: skip
@@ -360,9 +360,9 @@ def test_sentences_refuse_what_is_of_tokens():
     data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
     run = attsvm.two_stages(data, steps=(20, 20))
     for name, value in (("optimizer", "gd"), ("lr", 0.1), ("loss", "squared")):
-        with pytest.raises(Unsupported, match=f"{name} is for runs on tokens"):
+        with pytest.raises(Unsupported, match=f"{name} is an option for Tokens"):
             attsvm.outcome(run, data, **{name: value})
-    with pytest.raises(BadTokens, match="of sentences an outcome is of a Path"):
+    with pytest.raises(BadTokens, match="run must be a Path of training on Sentences"):
         attsvm.outcome(np.eye(3), data)
 
 

@@ -77,7 +77,7 @@ def without(s: SentenceSetting) -> float:
         readout="mass" if mass else "softmax",
         collocations=s.pairs,
     )
-    task = sentence_task(lesson, OptimizerConfig.asked(s.optimizer))
+    task = sentence_task(lesson, OptimizerConfig.of(s.optimizer))
     optimizer = optimizer_of(s.optimizer)
     params = {name: block[None].copy() for name, block in s.start.items()}
     state, worst = optimizer.init(params), 0.0

@@ -19,8 +19,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.gradient.shortfall import residual, shortfalls
+from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.model import evaluate
 from tests.training.beside import found
 from tests.training.digits import Setting

@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attsvm import BadTokens, Unsupported, outcome
+from attsvm.api import train
 from attsvm.theory.convergence.prove import covered_step
 from attsvm.training import task as token_task
 from attsvm.training.losses import LOSSES
 from attsvm.training.models.gradient import fused
 from attsvm.training.models.gradient.attention import Slopes
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.train import train
 from tests.training.test_fused import equal, plainly, same, stack
 from tests.twins import attention as twin
 

@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import BadTokens, ConvergenceWarning, Tokens
+from attsvm.api import train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.training import task as token_task
+from attsvm.training.loop import COLUMNS, grid
 from attsvm.training.losses import LOSSES
 from attsvm.training.models.gradient import fused
 from attsvm.training.path import recorded
-from attsvm.training.record import COLUMNS, grid
-from attsvm.training.train import train
 from tests.tolerances import ROUNDING
 
 # Of a run of some hundred steps, each of which rounds.

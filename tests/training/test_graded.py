@@ -8,9 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.training.optimizers.graded import Graded
-from attsvm.training.optimizers.graded.entries import Sum, entries
 from attsvm.training.optimizers.graded.polar import resolve
-from attsvm.training.optimizers.graded.wide import logs_of, of_logs
+from attsvm.training.optimizers.graded.wide import Sum, entries, logs_of, of_logs
 from tests.tolerances import GRADED, ROUNDING
 from tests.training.digits import exact, floats, polar
 from tests.twins import graded as twin

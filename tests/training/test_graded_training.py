@@ -26,7 +26,7 @@ MANY = pytest.mark.parametrize("optimizer", WEIGHING)
 
 def test_rules_say_that_they_need_the_graded_form():
     made = {key: optimizer_of(key.replace(":P", ":1.5")).graded for key in OPTIMIZERS}
-    assert {key for key, graded in made.items() if graded} == set(WEIGHING)
+    assert {key for key, graded in made.items() if graded} >= set(WEIGHING)
     for name in ("spectral", "muon"):
         assert not optimizer_of(name, newton_schulz=True).graded
 

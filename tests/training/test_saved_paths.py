@@ -6,8 +6,8 @@ import pytest
 from attsvm import Path, Sentences, Tokens, outcome, train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
+from attsvm.training.loop import COLUMNS
 from attsvm.training.models import MODELS, SENTENCE_MODELS
-from attsvm.training.record import COLUMNS
 from tests.cli.command import refused, runner
 from tests.training.damage import damaged
 

@@ -16,7 +16,7 @@ from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
 from attsvm.training.optimizers import optimizer_of
 from attsvm.training.optimizers.graded import Graded
-from attsvm.training.optimizers.graded.tree import climbed, heaviest
+from attsvm.training.optimizers.graded.form import climbed, heaviest
 from attsvm.training.optimizers.graded.wide import logs_of, of_logs
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import OPTIMIZERS, compared
@@ -121,7 +121,7 @@ def task_of(s):
         weights="uniform",
         collocations=s.pairs,
     )
-    return sentence_task(lesson, OptimizerConfig.asked(s.optimizer))
+    return sentence_task(lesson, OptimizerConfig.of(s.optimizer))
 
 
 @pytest.mark.parametrize("form", PASSAGES)

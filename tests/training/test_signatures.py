@@ -14,7 +14,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 import attsvm
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.training.heads.quadratic import Quadratic
+from attsvm.training.heads.nonlinear import Quadratic
 
 made = [sphere_arrays(4, 5, 6, seed=s) for s in range(2)]
 heads = np.array([m["v"] for m in made])
@@ -65,10 +65,10 @@ for kernel in gc.get_objects():
     [
         (
             TOKENS,
-            "fused._march factored_steps._march attention._attend attention._pull terms._terms "
+            "fused._march factored_steps._march attention._attend attention._pull attention._terms "
             "polar._resolve",
         ),
-        (SENTENCES, "attention_kernel._march choices.write_attention terms._outputs tree._climb"),
+        (SENTENCES, "attention_kernel._march choices.write_attention terms._outputs form._climb"),
     ],
     ids=["tokens", "sentences"],
 )

@@ -14,8 +14,7 @@ from attsvm.training import task as token_task
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.gradient.shortfall import shortfalls
+from attsvm.training.models.gradient.batch import Batch, shortfalls
 from tests.tolerances import LOG_DOMAIN, ROUNDING
 from tests.training.models.errors import precise_error, saturated_case
 from tests.training.models.instances import GRID_HEAD

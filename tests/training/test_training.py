@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
+from attsvm.api import train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.path import Path, recorded
-from attsvm.training.train import train
 
 
 def stack(count, **sizes):
@@ -127,11 +127,11 @@ def test_gd_and_ngd_follow_one_curve_at_equal_clock():
 
 def test_bad_input_is_one_sentence():
     tokens, heads = stack(1)
-    with pytest.raises(BadTokens, match="needs a head"):
+    with pytest.raises(BadTokens, match="needs a prediction head"):
         train(tokens)
     with pytest.raises(BadTokens, match="labels are missing"):
         train(Tokens(tokens[0].X), model="prompt", head=heads[0])
-    with pytest.raises(Unsupported, match="trains its own head"):
+    with pytest.raises(Unsupported, match="trains its own prediction head"):
         train(tokens, model="joint-weight", head=heads)
     with pytest.raises(Unsupported, match="unknown model"):
         train(tokens, model="weights", head=heads)

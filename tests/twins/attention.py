@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.training.models.gradient.attention import Slopes
-from attsvm.training.models.gradient.one_input import ABOVE, TIED
+from attsvm.training.models.gradient.attention import ABOVE, TIED, Slopes
 from attsvm.training.optimizers.graded.wide import of_logs
 
 

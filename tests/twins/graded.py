@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.training.optimizers.graded.entries import Sum
-from attsvm.training.optimizers.graded.polar import SQUARE, SWEEPS, Resolved
-from attsvm.training.optimizers.graded.span import ROUNDING
-from attsvm.training.optimizers.graded.wide import APART, NONE, Wide, normal
+from attsvm.training.optimizers.graded.polar import ROUNDING, SQUARE, SWEEPS, Resolved
+from attsvm.training.optimizers.graded.wide import APART, NONE, Sum, Wide, normal
 
 
 def _shifted(x: Floats, by: Ints) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.training.models.gradient.one_input import TIED
+from attsvm.training.models.gradient.attention import TIED
 from attsvm.training.optimizers.graded.wide import Wide, normal, of_logs
 from tests.twins.graded import added
 

@@ -24,13 +24,13 @@ def watched(monkeypatch):
 
 
 def test_nobody_watching_is_told_nothing():
-    with progress.telling("rows") as told:
+    with progress.bar("rows", late=True) as told:
         assert told is None
 
 
 def test_short_work_shows_no_bar(monkeypatch):
     terminal = watched(monkeypatch)
-    with progress.telling("rows") as told:
+    with progress.bar("rows", late=True) as told:
         told(0.5, "gap 1e-2")
     assert terminal.getvalue() == ""
 
@@ -38,7 +38,7 @@ def test_short_work_shows_no_bar(monkeypatch):
 def test_long_work_shows_how_things_stand(monkeypatch):
     terminal = watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    with progress.telling("12 rows") as told:
+    with progress.bar("12 rows", late=True) as told:
         told(0.5, "gap 1e-2")
     assert "12 rows" in terminal.getvalue() and "gap 1e-2" in terminal.getvalue()
 
@@ -46,7 +46,7 @@ def test_long_work_shows_how_things_stand(monkeypatch):
 def test_inside_a_turning_sign_the_words_go_there(monkeypatch):
     watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    with progress.working("solving"), progress.telling("12 rows") as told:
+    with progress.working("solving"), progress.bar("12 rows", late=True) as told:
         told(0.25, "gap 1e-3")
         assert "gap 1e-3, 25 %" in str(progress._sign.status)
     assert progress._sign is None
@@ -60,7 +60,7 @@ def test_the_share_is_counted_in_digits():
 
 def test_inside_a_bar_nothing_is_told(monkeypatch):
     watched(monkeypatch)
-    with progress.bar("outer"), progress.telling("12 rows") as told:
+    with progress.bar("outer"), progress.bar("12 rows", late=True) as told:
         assert told is None
 
 

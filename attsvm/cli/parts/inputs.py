@@ -18,8 +18,7 @@ from attsvm._utils.plugins import is_outside, load_object
 from attsvm.cli.parts.archive import Archive, read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
-from attsvm.training.arguments import chosen
-from attsvm.training.config import OptimizerConfig
+from attsvm.training.config import OptimizerConfig, choose_parts
 from attsvm.training.heads import HEADS, Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of
@@ -28,7 +27,7 @@ from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import Model, evaluate
 from attsvm.training.optimizers import Optimizer
 from attsvm.training.path import Path
-from attsvm.training.start import shapes_of
+from attsvm.training.task import shapes_of
 
 # The arrays of each head in a file, and how many axes they have.
 ARRAYS: dict[str, dict[str, int]] = {
@@ -203,7 +202,7 @@ def read_start(file: FilePath, given: dict[str, Any]) -> tuple[Path, dict[str, A
     """
     path = Path.load(file)
     config = path.config
-    parts = chosen({name: given.get(name, "") for name in FAMILIES}, path)
+    parts = choose_parts({name: given.get(name, "") for name in FAMILIES}, path)
     try:
         whole = set(path.weights) == set(_form(parts["model"], config).shapes(1, 1, 1, 1))
         optimizer = OptimizerConfig.again(config, parts["optimizer"], "constant").optimizer

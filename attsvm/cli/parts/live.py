@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-Watch = Callable[[str, str], None]
-Say = Callable[[str], None]
+from attsvm._utils.progress import Progress
 
 _COLOURS = {
     "holds": "green",
@@ -82,7 +81,7 @@ class Board:
 
 
 @contextmanager
-def watching(names: list[str]) -> Iterator[tuple[Watch, Say]]:
+def watching(names: list[str]) -> Iterator[tuple[Progress, Progress]]:
     """What to tell of changes and what to say sentences with, on standard error."""
     console = Console(stderr=True, highlight=False)
     board = Board(names, console)

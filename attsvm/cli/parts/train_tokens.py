@@ -32,7 +32,7 @@ from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.heads import Head, head_of
 from attsvm.training.models import Model, model_of
-from attsvm.training.optimizers.steps.scaled import length
+from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path
 
 

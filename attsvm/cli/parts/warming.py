@@ -34,7 +34,7 @@ from attsvm.theory.optima import local_optima
 from attsvm.theory.regularization_path.paths import regpath
 from attsvm.training.models import MODELS
 from attsvm.training.optimizers import OPTIMIZERS
-from attsvm.training.train import train
+from attsvm.training.train import train_tokens
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
 
@@ -58,7 +58,7 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         data = plain if "prompt" in model else tokens
         head = None if "joint" in model else v
         name = optimizer.replace(":P", ":3")
-        ask = partial(train, data, model=model, optimizer=name, head=head, steps=40, lr=0.01)
+        ask = partial(train_tokens, data, model=model, optimizer=name, head=head, steps=40, lr=0.01)
         found.append((f"train {model} {name}", ask))
     found += [(f"solve {norm}", partial(solve, problem, norm)) for norm in NORMS]
     found.append(("solve, many rows", partial(solve, large)))

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from attsvm._utils.progress import Progress
 from attsvm.errors import Unsupported
 from attsvm.experiments.counterexamples.folder import Folder
 from attsvm.experiments.counterexamples.outcome import Found, Hunt
@@ -30,8 +31,6 @@ from attsvm.experiments.statements.statement import check_statement
 _SAVE = 2.0
 # Seconds that shrinking may take.
 SHRINKING = 60.0
-
-Progress = Callable[[float], None]
 
 
 def hunt(

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.files import Say, parse_json
+from attsvm._utils.files import parse_json
+from attsvm._utils.progress import Progress
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.experiments.reproduce.draws import config_on_file
 from attsvm.experiments.reproduce.folder import Record, open_folder, rerun_command
 from attsvm.experiments.reproduce.judging import broken, empty, judged
 from attsvm.experiments.reproduce.outside import known_claims
-from attsvm.experiments.reproduce.processes import Watch, in_processes
+from attsvm.experiments.reproduce.processes import in_processes
 from attsvm.experiments.reproduce.runs import at_hand, chosen_ids, workers
 from attsvm.experiments.studies import claim_of
 from attsvm.experiments.studies.claim import BadClaim, Claim, Config, NothingInside, lawful_result
@@ -38,8 +39,8 @@ def audit_claims(
     share: float = SHARE,
     jobs: int = 1,
     source: str | Path | None = None,
-    watch: Watch | None = None,
-    say: Say | None = None,
+    watch: Progress | None = None,
+    say: Progress | None = None,
 ) -> dict[str, Any]:
     """{seed, share, within, of, seconds, claims: [{id, agrees, differences, seconds}]}.
 

@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import Say, parse_json, write_json, writing_to
+from attsvm._utils.files import parse_json, write_json, writing_to
+from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens
 
@@ -49,7 +50,7 @@ def open_folder(folder: Path) -> Path:
     return folder
 
 
-def read_record(file: Path, say: Say) -> Record | None:
+def read_record(file: Path, say: Progress) -> Record | None:
     """The record in this file; None when there is none. A broken one is kept aside and named."""
     if not file.exists():
         return None
@@ -63,7 +64,7 @@ def read_record(file: Path, say: Say) -> Record | None:
     return None
 
 
-def gather(folder: Path, ids: Iterable[str], say: Say) -> list[Record]:
+def gather(folder: Path, ids: Iterable[str], say: Progress) -> list[Record]:
     """The records on file in the order of the ids, then those of claims from outside the package.
 
     results.json is written from them.
@@ -125,7 +126,7 @@ def _whole(record: Any) -> bool:
     return isinstance(numbers, list) and all(isinstance(row, dict) for row in numbers)
 
 
-def set_aside(file: Path, say: Say) -> None:
+def set_aside(file: Path, say: Progress) -> None:
     """Move a broken file out of the way, its content kept, and say so."""
     if file.exists():
         kept = file.with_name(f"{file.name}.broken")

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import Say, load_arrays, to_json, write_text
+from attsvm._utils.files import load_arrays, to_json, write_text
+from attsvm._utils.progress import Progress
 from attsvm._utils.version import __version__
 from attsvm.errors import AttsvmError
 from attsvm.experiments.reproduce.folder import (
@@ -100,7 +101,7 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
         motion.unlink(missing_ok=True)
 
 
-def saved_arrays(folder: Path, name: str, say: Say) -> Result | None:
+def saved_arrays(folder: Path, name: str, say: Progress) -> Result | None:
     """What the claim measured; None when it cannot be read, and then it is kept aside."""
     file = folder / "claims" / f"{name}.npz"
     try:

@@ -7,14 +7,18 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from functools import partial
 
+from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
 from attsvm.experiments.executors import ExecutorConfig, Failure, engine_of, run_tasks
 
-Watch = Callable[[str, str], None]  # (name, state)
-
 
 def in_processes(
-    work: Callable[..., str], names: list[str], *, given: tuple[object, ...], jobs: int, tell: Watch
+    work: Callable[..., str],
+    names: list[str],
+    *,
+    given: tuple[object, ...],
+    jobs: int,
+    tell: Progress,
 ) -> None:
     """Do work(name, *given) for every name in `jobs` processes, and tell what each returned.
 

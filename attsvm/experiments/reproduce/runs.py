@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import Say, disk_is_full, write_arrays, write_json, writing_to
+from attsvm._utils.files import disk_is_full, write_arrays, write_json, writing_to
 from attsvm._utils.meter import timed
+from attsvm._utils.progress import Progress
 from attsvm._utils.sources import code_digest
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce.draws import Draws, as_json, asked_configs
@@ -27,7 +28,7 @@ from attsvm.experiments.reproduce.folder import (
 )
 from attsvm.experiments.reproduce.judging import broken, draw, empty, judged, saved_arrays
 from attsvm.experiments.reproduce.outside import known_claims
-from attsvm.experiments.reproduce.processes import Watch, in_processes
+from attsvm.experiments.reproduce.processes import in_processes
 from attsvm.experiments.reproduce.single_runs import do_runs, seconds_of, store_of
 from attsvm.experiments.studies import CLAIMS, claim_of
 from attsvm.experiments.studies.claim import BadClaim, Claim, Config, NothingInside, lawful_result
@@ -45,8 +46,8 @@ def reproduce_claims(
     again: bool = False,
     source: str | Path | None = None,
     draws: Draws | None = None,
-    watch: Watch | None = None,
-    say: Say | None = None,
+    watch: Progress | None = None,
+    say: Progress | None = None,
 ) -> list[Record]:
     """The records of these claims (ids or paper letters; all without), written to the folder.
 
@@ -157,7 +158,7 @@ def chosen_ids(
 
 
 def at_hand(
-    names: Sequence[str], known: Mapping[str, Claim], *, named: Sequence[str] = (), say: Say
+    names: Sequence[str], known: Mapping[str, Claim], *, named: Sequence[str] = (), say: Progress
 ) -> list[str]:
     """Those of the claims whose packages and data are here; the others are named, one sentence.
 
@@ -174,7 +175,7 @@ def at_hand(
     return left
 
 
-def _finished(folder: Path, claim: Claim, config: Config, say: Say) -> bool:
+def _finished(folder: Path, claim: Claim, config: Config, say: Progress) -> bool:
     """Whether the claim is on file with this config and this code, its arrays readable.
 
     Pictures that are missing are drawn again from the arrays.

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attsvm._utils.files import Say, disk_is_full, load_arrays
+from attsvm._utils.files import disk_is_full, load_arrays
+from attsvm._utils.progress import Progress
 from attsvm._utils.sources import code_digest
-from attsvm.experiments.reproduce.processes import Watch, in_processes
+from attsvm.experiments.reproduce.processes import in_processes
 from attsvm.experiments.studies.claim import Claim, Config
 from attsvm.experiments.studies.shared.stored import SECONDS, Run, Store, done, on_file, storing
 
@@ -33,8 +34,8 @@ def do_runs(
     *,
     jobs: int,
     again: bool,
-    watch: Watch,
-    say: Say,
+    watch: Progress,
+    say: Progress,
 ) -> None:
     """Do the runs of these claims that are not on file; a run that raises is left to its claim.
 
@@ -75,7 +76,9 @@ def _named(asked: Sequence[tuple[Claim, Config]], store: Store) -> dict[str, Run
     return found
 
 
-def _teller(count: _Count, asked: Sequence[tuple[Claim, Config]], watch: Watch, say: Say) -> Watch:
+def _teller(
+    count: _Count, asked: Sequence[tuple[Claim, Config]], watch: Progress, say: Progress
+) -> Progress:
     """What is told of a run: the claims that wait for it show how many are done."""
 
     def told(name: str, state: str) -> None:
@@ -91,7 +94,7 @@ def _teller(count: _Count, asked: Sequence[tuple[Claim, Config]], watch: Watch, 
     return told
 
 
-def _round(runs: dict[str, Run], folder: str, *, jobs: int, tell: Watch) -> None:
+def _round(runs: dict[str, Run], folder: str, *, jobs: int, tell: Progress) -> None:
     """Do these runs, in processes where there are several."""
     if min(jobs, len(runs)) > 1:
         in_processes(do_one, list(runs), given=(runs, folder), jobs=min(jobs, len(runs)), tell=tell)

@@ -25,7 +25,7 @@ from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
-from attsvm.training.start import begin, shapes_of
+from attsvm.training.task import begin, shapes_of
 
 # What is said of a run, and what it is unless it is said.
 RUN: dict[str, Any] = {

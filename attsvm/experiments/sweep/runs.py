@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import Say, beside, write_json, writing_to
+from attsvm._utils.files import beside, write_json, writing_to
+from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens
 from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, run_tasks
@@ -42,9 +42,6 @@ class State:
     failed: int = 0
 
 
-Watch = Callable[[State], None]
-
-
 @dataclass(frozen=True)
 class Swept:
     """What came of a sweep: its folder and table, how far it is, and the tasks that failed."""
@@ -63,8 +60,8 @@ def run_sweep(
     engine: str | Engine | Executor = "local",
     asked: ExecutorConfig | None = None,
     retries: int = 2,
-    watch: Watch | None = None,
-    say: Say | None = None,
+    watch: Progress | None = None,
+    say: Progress | None = None,
 ) -> Swept:
     """What came of the sweep: results on file are kept, the others made, the table written.
 
@@ -98,7 +95,7 @@ def run_sweep(
 class _Progress:
     """The state of a sweep, told at every change."""
 
-    def __init__(self, spec: Spec, watch: Watch | None) -> None:
+    def __init__(self, spec: Spec, watch: Progress | None) -> None:
         self.state, self.watch = State(spec.instances), watch
 
     def move(self, **by: int) -> None:
@@ -110,7 +107,7 @@ class _Progress:
 
 
 def _remaining(
-    spec: Spec, folder: Path, engine: Engine, progress: _Progress, retries: int, say: Say
+    spec: Spec, folder: Path, engine: Engine, progress: _Progress, retries: int, say: Progress
 ) -> list[Failure[Task]]:
     """Do what is not on file; the tasks that failed."""
     there = on_file(folder)

@@ -22,8 +22,8 @@ from attsvm.next_token.choices import (
     write_slopes,
 )
 from attsvm.next_token.contexts import Contexts
-from attsvm.training.models.gradient.one_input import LEAST
-from attsvm.training.models.gradient.steps import Log, State, Steps, log_add
+from attsvm.training.models.gradient.attention import LEAST
+from attsvm.training.models.gradient.fused import Log, RunState, StepSizes, log_add
 
 # No entry of W may be larger: beyond it differences of logits lose all digits.
 FAR = 1e150
@@ -62,7 +62,7 @@ class Workspace(NamedTuple):
 
 
 @njit(**ENTRY)
-def _march(given: Passage, room: Workspace, steps: Steps, state: State, log: Log) -> bool:
+def _march(given: Passage, room: Workspace, steps: StepSizes, state: RunState, log: Log) -> bool:
     """Whether all stayed finite; see `Descent.descend`."""
     pair, token, query = given.pair, given.token, given.query
     u, G, x, height, best = room.u, room.G, room.x, room.height, room.best
@@ -162,7 +162,7 @@ class AttentionKernel:
             followers(lift, c.slot, c.known, c.right, c.vocabulary),
         )
 
-    def descend(self, steps: Steps, state: State, log: Log) -> bool:
+    def descend(self, steps: StepSizes, state: RunState, log: Log) -> bool:
         """Whether the run stayed inside the range of floats; if not, all is void.
 
         One instance: W (1, N, N).

@@ -38,7 +38,7 @@ from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.limits import Limit, LimitCase, limit_of
 from attsvm.theory.measures import correlation
 from attsvm.training.config import pulled_back
-from attsvm.training.optimizers.steps.scaled import length
+from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path
 
 if TYPE_CHECKING:

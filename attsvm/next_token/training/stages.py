@@ -5,7 +5,6 @@ Theory: [huang2024nexttoken].
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import function, shown, whole
+from attsvm._utils.progress import Progress
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import Unsupported
@@ -99,7 +99,7 @@ def two_stages(
     steps: tuple[int, int] = (2000, 4000),
     weights: tuple[str, str] = ("empirical", "empirical"),
     embedding: Any = "orthonormal",
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Stages:
     """Both stages, from zero: W_ov on the collocations, then W_kq on the sentences over it.
@@ -149,9 +149,7 @@ def two_stages(
     return Stages(sentences, E, first, second)
 
 
-def _part(
-    progress: Callable[[float], None] | None, start: float, end: float
-) -> Callable[[float], None] | None:
+def _part(progress: Progress | None, start: float, end: float) -> Progress | None:
     """Progress over one part of the whole."""
     if progress is None:
         return None

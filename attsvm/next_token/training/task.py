@@ -39,12 +39,11 @@ from attsvm.next_token.training.next_token import (
     strengths,
 )
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.fused import FastSteps
-from attsvm.training.loop import Ahead, Task
+from attsvm.training.loop import Ahead, FastSteps, TrainingTask
 from attsvm.training.models import SentenceModel, sentence_model_of
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import PER_DECADE, Path
-from attsvm.training.start import begin
+from attsvm.training.task import begin
 
 WEIGHTS = ("empirical", "uniform")
 # Numbers that the records of a run may hold before they are thinned: half a gigabyte.
@@ -161,7 +160,9 @@ class Lesson:
         return found.hexdigest()[:12]
 
 
-def sentence_task(lesson: Lesson, descent: OptimizerConfig, records: int | None = None) -> Task:
+def sentence_task(
+    lesson: Lesson, descent: OptimizerConfig, records: int | None = None
+) -> TrainingTask:
     """The task of a run on sentences; records: per decade of steps, those of the earlier run."""
     N, d = lesson.E.shape
     shapes = lesson.shapes
@@ -171,7 +172,7 @@ def sentence_task(lesson: Lesson, descent: OptimizerConfig, records: int | None 
     look = _look(lesson)
     records = records_of(shapes) if records is None else records
     s = lesson.sentences
-    return Task(
+    return TrainingTask(
         size=1,
         # A decoder's inputs are the collocations.
         inputs=s.size if lesson.model.attends else int((s.follows >= 0).sum()),

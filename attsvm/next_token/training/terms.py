@@ -18,7 +18,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import ENTRY, njit, plain
-from attsvm.training.models.gradient.one_input import LEAST, TIED
+from attsvm.training.models.gradient.attention import LEAST, TIED
 from attsvm.training.optimizers.graded.wide import NONE, Wide, of_log, shifted
 
 

@@ -18,7 +18,7 @@ import scipy
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.progress import Tell, share_of_gap, telling
+from attsvm._utils.progress import Progress, bar, share_of_gap
 from attsvm.solvers.frobenius.coordinate import (
     REFRESH,
     Segments,
@@ -140,7 +140,7 @@ def solve_rows(
         found = Found(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        with telling(f"{len(b):,} rows") as told:
+        with bar(f"{len(b):,} rows", late=True) as told:
             found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)), told)
     out = np.empty(len(b))
     out[rows.order] = found.lam
@@ -154,7 +154,7 @@ def _run(
     tol: float,
     deadline: float,
     room: int,
-    told: Tell | None,
+    told: Progress | None,
 ) -> Found:
     """Coordinate descent, then Newton when its working set fits (`room` rows) and it pays."""
     W = adjoint(rows, lam)

@@ -26,7 +26,7 @@ import scipy
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.progress import Tell, share_of_gap
+from attsvm._utils.progress import Progress, share_of_gap
 from attsvm.norms import Norm
 from attsvm.solvers.frobenius.coordinate import Segments, adjoint, margins
 from attsvm.solvers.lp_interior_point.gram import weighted_gram
@@ -89,7 +89,7 @@ def close_gap(
     *,
     tol: float,
     enough: Enough | None = None,
-    told: Tell | None = None,
+    told: Progress | None = None,
 ) -> tuple[Floats, Floats, float]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, and their gap; no worse than given.
 

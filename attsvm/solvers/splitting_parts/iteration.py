@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.progress import Tell, share_of_gap
+from attsvm._utils.progress import Progress, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.norm import Prox
 from attsvm.solvers.frobenius.coordinate import Segments, Waiting, adjoint, descend
@@ -69,7 +69,7 @@ def alternate(
     tol: float,
     enough: Enough | None = None,
     leave: Leave | None = None,
-    told: Tell | None = None,
+    told: Progress | None = None,
 ) -> tuple[Floats, Floats]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, from Frobenius multipliers λ.
 

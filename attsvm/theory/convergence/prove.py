@@ -28,7 +28,7 @@ from attsvm.training.models import MODELS
 from attsvm.training.models.model import Evaluation, Model
 from attsvm.training.optimizers import RuleLike, optimizer_of
 from attsvm.training.optimizers.optimizer import Blocks
-from attsvm.training.optimizers.steps.schedules import SCHEDULES
+from attsvm.training.optimizers.steps import SCHEDULES
 from attsvm.training.path import Path, recorded
 
 

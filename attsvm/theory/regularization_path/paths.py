@@ -21,6 +21,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, numbers
 from attsvm._utils.expected import function, whole
+from attsvm._utils.progress import Progress
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
@@ -144,7 +145,7 @@ def regpath(
     cone: float = 1e-3,
     width: int | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> RegPath:
     """Minimise the loss in balls of growing radii, smallest first.
 

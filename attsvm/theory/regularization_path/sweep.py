@@ -23,6 +23,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.expected import number, whole
+from attsvm._utils.progress import Progress
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import Norm
@@ -258,7 +259,7 @@ def points_along(
     *,
     starts: int,
     scouts: int,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Point]:
     """The best Point found at each radius: upwards along every start, then downwards.
 

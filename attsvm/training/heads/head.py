@@ -1,4 +1,4 @@
-"""Head: what reads the pooled output of attention, a number and its gradient."""
+"""Head: the prediction head, which reads a number off the pooled output of attention."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Head(ABC):
 
     Parameters carry the stack axis B, or 1 for one head shared by the stack. linear: h(o) is v·o
     with v in `vector`. curvature: the c of ∇h(o) − ∇h(x) = c (o − x); 0 for a head that is linear
-    near every o, None where no such c exists, and then tokens whose scores tie are told apart to
-    first order only. block: the name under which the parameters are trained, where they are.
+    near every o, None where no such c exists, and then tokens whose scores tie are distinguished
+    to first order only. block: the name under which the parameters are trained, where they are.
 
     >>> from attsvm.training.heads.linear import Linear
     >>> head = Linear(np.array([[0.2, 0.7]]))
@@ -34,6 +34,14 @@ class Head(ABC):
         """v (B, d) of a linear head, None for the others."""
         return None
 
+    @classmethod
+    def random(cls, rng: np.random.Generator, size: int, d: int) -> Head:
+        """A Gaussian head for each of `size` instances, which a listed head is tested on.
+
+        Here for a head with the one parameter v (B, d).
+        """
+        return cls(rng.standard_normal((size, d)))  # type: ignore[call-arg]
+
     @abstractmethod
     def value(self, o: Floats) -> Floats:
         """h(o), (B, n)."""
@@ -44,7 +52,7 @@ class Head(ABC):
 
     def pull(self, o: Floats, weights: Floats) -> Floats:
         """Σ_i weights_i ∂h(o_i) in the parameters, in their shape; weights (B, n)."""
-        raise Unsupported(f"head {self.name!r} cannot be trained: it has no method pull")
+        raise Unsupported(f"prediction head {self.name!r} cannot be trained: it has no method pull")
 
     def units(self, o: Floats) -> Floats:
         """How each trained unit reads o, (B, n, width): `pull` is Σ_i weights_i o_i unitsᵢᵀ."""
@@ -52,9 +60,9 @@ class Head(ABC):
 
 
 def check_head(head: Head, d: int, size: int) -> None:
-    """Raises Unsupported, with the law and the input, unless the head keeps its contract.
+    """Raises Unsupported, with the condition and the input, unless the head meets its contract.
 
-    d: the length of pooled outputs; size: the number of instances. The laws: value (B, n) and
+    d: the length of pooled outputs; size: the number of instances. The contract: value (B, n) and
     gradient (B, n, d) are finite; the gradient is the derivative of the value; a number in
     `curvature` is the c of ∇h(o) − ∇h(x) = c (o − x) near every o; a head that says `linear` has
     its vector, and a head with a vector is linear: h(o) is v·o.
@@ -66,12 +74,12 @@ def check_head(head: Head, d: int, size: int) -> None:
         value, gradient = np.asarray(head.value(o)), np.asarray(head.gradient(o))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise Unsupported(f"head {head.name!r} fails {said} ({reason})") from error
+        raise Unsupported(f"prediction head {head.name!r} fails {said} ({reason})") from error
     h = 1e-6
     rise = (np.asarray(head.value(o + h * toward)) - head.value(o - h * toward)) / (2 * h)
     turn = (np.asarray(head.gradient(o + h * toward)) - head.gradient(o - h * toward)) / (2 * h)
     shaped = value.shape == o.shape[:2] and gradient.shape == o.shape
-    laws = {
+    contract = {
         "value (B, n) and gradient (B, n, d) are finite": shaped
         and bool(np.isfinite(value).all() and np.isfinite(gradient).all()),
         "gradient is the derivative of value": shaped
@@ -82,6 +90,6 @@ def check_head(head: Head, d: int, size: int) -> None:
         "value is v·o for a head with `vector` v": head.vector is None
         or (shaped and np.allclose(value, (o * head.vector[:, None]).sum(axis=2), 1e-9, 1e-9)),
     }
-    for law, kept in laws.items():
+    for law, kept in contract.items():
         if not kept:
-            raise Unsupported(f"head {head.name!r} breaks a law of heads: {law}; {said}")
+            raise Unsupported(f"prediction head {head.name!r} breaks its contract: {law}; {said}")

@@ -6,15 +6,10 @@ from weakref import WeakSet
 
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.training.losses import exponential, linear, logistic, squared
 from attsvm.training.losses.loss import Loss, check_loss
+from attsvm.training.losses.margin import EXPONENTIAL, LINEAR, LOGISTIC, SQUARED
 
-LOSSES: dict[str, Loss] = {
-    "logistic": logistic.LOSS,
-    "exponential": exponential.LOSS,
-    "linear": linear.LOSS,
-    "squared": squared.LOSS,
-}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (LOGISTIC, EXPONENTIAL, LINEAR, SQUARED)}
 # Losses that are known to keep the contract.
 _FINE: WeakSet[Loss] = WeakSet(LOSSES.values())
 
@@ -22,13 +17,12 @@ __all__ = ["LOSSES", "Loss", "check_loss", "loss_of"]
 
 
 def loss_of(loss: str | Loss) -> Loss:
-    """The loss of this name; a Loss of one's own is checked once and handed back."""
+    """The loss of this name; a custom Loss is checked once and returned."""
     if isinstance(loss, Loss):
         if loss not in _FINE:
             if loss.name in LOSSES:
                 raise Unsupported(
-                    f"the loss of one's own is named {loss.name!r}, as a listed one: give it "
-                    "another name"
+                    f"the custom loss is named {loss.name!r}, as a listed one: give it another name"
                 )
             kernels = {known.code: (known.value, known.slope) for known in LOSSES.values()}
             if loss.code is not None and kernels.get(loss.code) != (loss.value, loss.slope):

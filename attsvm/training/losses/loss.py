@@ -55,9 +55,9 @@ class Loss:
 
 
 def check_loss(loss: Loss) -> None:
-    """Raises Unsupported, with the law and the input, unless the loss keeps its contract.
+    """Raises Unsupported, with the condition and the input, unless the loss meets its contract.
 
-    The laws: value and slope are finite numbers in the shape of the margins (log |ℓ'| may be −inf);
+    The contract: value and slope are finite, in the shape of the margins (log |ℓ'| may be −inf);
     the slope is the derivative of the value; the loss is nowhere below its infimum; it falls up to
     `best` and rises beyond it; |ℓ'| and |ℓ''| keep to the bounds of `steepness`, which only a loss
     has that falls everywhere; `from_best`, where it is given, says the same.
@@ -113,5 +113,5 @@ def encloses(loss: Loss, x: Floats) -> bool:
 
 def _require(loss: Loss, kept: bool, law: str) -> None:
     if not kept:
-        said = f"loss {loss.name!r} breaks a law of losses: {law}"
+        said = f"loss {loss.name!r} breaks its contract: {law}"
         raise Unsupported(f"{said}; on margins x from −3 to 3")

@@ -6,16 +6,14 @@ from weakref import WeakSet
 
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.training.models import factored, joint, prompt, weight
+from attsvm.training.models.factored import MODEL as FACTORED
+from attsvm.training.models.joint import JOINT_PROMPT, JOINT_WEIGHT
 from attsvm.training.models.model import Model, check_model
 from attsvm.training.models.next_token import SENTENCE_MODELS, SentenceModel
+from attsvm.training.models.weight import PROMPT, WEIGHT
 
 MODELS: dict[str, Model] = {
-    "prompt": prompt.MODEL,
-    "weight": weight.MODEL,
-    "factored": factored.MODEL,
-    "joint-prompt": joint.PROMPT,
-    "joint-weight": joint.WEIGHT,
+    model.name: model for model in (PROMPT, WEIGHT, FACTORED, JOINT_PROMPT, JOINT_WEIGHT)
 }
 # Models that are known to keep the contract.
 _FINE: WeakSet[Model] = WeakSet(MODELS.values())
@@ -32,7 +30,7 @@ __all__ = [
 
 
 def model_of(model: str | Model) -> Model:
-    """The model of this name; a Model of one's own is checked once and handed back."""
+    """The model of this name; a custom Model is checked once and returned."""
     if isinstance(model, Model):
         if model not in _FINE:
             check_model(model)

@@ -9,25 +9,22 @@ from typing import NamedTuple
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.training.heads import HEADS, Head, Linear, Relu
-from attsvm.training.models import prompt, weight
 from attsvm.training.models.model import Model
+from attsvm.training.models.weight import PROMPT, WEIGHT
 from attsvm.training.optimizers.optimizer import Blocks
 
 
-def _prompt_shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
-    return {**prompt.shapes(d, dq, width, e), "v": (e,)}
+def _joint(model: Model) -> Model:
+    """The model with a linear head v (e,) trained as well."""
+
+    def shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
+        return {**model.shapes(d, dq, width, e), "v": (e,)}
+
+    name = f"joint-{model.name}"
+    return replace(model, name=name, shapes=shapes, trains_head=True, fused=False)
 
 
-def _weight_shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
-    return {**weight.shapes(d, dq, width, e), "v": (e,)}
-
-
-PROMPT = replace(
-    prompt.MODEL, name="joint-prompt", shapes=_prompt_shapes, trains_head=True, fused=False
-)
-WEIGHT = replace(
-    weight.MODEL, name="joint-weight", shapes=_weight_shapes, trains_head=True, fused=False
-)
+JOINT_PROMPT, JOINT_WEIGHT = _joint(PROMPT), _joint(WEIGHT)
 
 
 class Trained(NamedTuple):
@@ -47,9 +44,11 @@ TRAINED: dict[str, Trained] = {
 def with_head(model: Model, head: str) -> Model:
     """The joint model that trains this head: "linear" (block v) or "relu" (block V, d × width)."""
     if not model.trains_head:
-        raise Unsupported(f"model {model.name!r} trains no head: hand it one")
+        raise Unsupported(f"model {model.name!r} trains no prediction head: pass head=v")
     if head not in TRAINED:
-        raise Unsupported(f"head {head!r} cannot be trained: known are {', '.join(TRAINED)}")
+        raise Unsupported(
+            f"prediction head {head!r} cannot be trained: known are {', '.join(TRAINED)}"
+        )
     shape, made = TRAINED[head]
     if made is Linear:  # the model as it stands
         return model

@@ -14,10 +14,8 @@ from attsvm.errors import Unsupported
 from attsvm.training.heads import Head
 from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import Loss
-from attsvm.training.models.gradient.attention import Slopes, attend, pull
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.gradient.shortfall import residual, shortfalls
-from attsvm.training.models.gradient.terms import terms
+from attsvm.training.models.gradient.attention import Slopes, attend, pull, terms
+from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.wide import of_logs
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
@@ -38,7 +36,7 @@ class Model:
     shapes(d, dq, width, e) gives the shape of each block without the stack axis; matrix(params)
     gives W; chain(params, G) the direction of each block from that of W. With `trains_head` a
     further block is the head, trained as well, and `reads` makes the head of it. `prompt` models
-    need queries of width one. start: where a run begins unless told otherwise. fused: W is the one
+    need queries of width one. start: where a run begins by default. fused: W is the one
     block, so that the fused kernel takes its steps. paired: the blocks are K and Q with W = K Qᵀ,
     which have a kernel of their own. Both speak of matrix and chain: `dataclasses.replace` with
     another matrix or chain drops them. about: what they were declared for.
@@ -71,9 +69,9 @@ class Model:
 
 
 def check_model(model: Model) -> None:
-    """Raises Unsupported, with the law and the input, unless the model keeps its contract.
+    """Raises Unsupported, with the condition and the input, unless the model meets its contract.
 
-    The laws: matrix gives a finite W (B, d, dq); chain gives each block of attention in its own
+    The contract: matrix gives a finite W (B, d, dq); chain gives each block of attention in its own
     shape, and its inner product with a small change of the blocks is that of G with the change of
     W; both leave their arguments alone. The head's own block has nothing to do with either.
     """
@@ -97,7 +95,7 @@ def check_model(model: Model) -> None:
         reason = f"{type(error).__name__}: {error}"
         raise Unsupported(f"model {model.name!r} fails {said} ({reason})") from error
     trained = {name: x.shape for name, x in params.items() if name != own}
-    laws = {
+    contract = {
         "matrix gives a finite W (B, d, dq)": W.shape == (B, d, dq) and np.isfinite(W).all(),
         "chain gives every block of attention in its own shape": trained
         == {name: np.shape(block) for name, block in found.items()},
@@ -105,13 +103,13 @@ def check_model(model: Model) -> None:
             np.array_equal(params[name], block) for name, block in before.items()
         ),
     }
-    if all(laws.values()):
+    if all(contract.values()):
         wanted = float(np.vdot(G, (ends[0] - ends[1]) / (2 * h)))
         got = sum(float(np.vdot(block, toward[name])) for name, block in found.items())
-        laws["chain is the derivative of matrix"] = bool(np.isclose(got, wanted, 1e-5, 1e-6))
-    for law, kept in laws.items():
+        contract["chain is the derivative of matrix"] = bool(np.isclose(got, wanted, 1e-5, 1e-6))
+    for law, kept in contract.items():
         if not kept:
-            raise Unsupported(f"model {model.name!r} breaks a law of models: {law}; {said}")
+            raise Unsupported(f"model {model.name!r} breaks its contract: {law}; {said}")
 
 
 @dataclass(frozen=True, eq=False)

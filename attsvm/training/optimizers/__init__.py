@@ -11,33 +11,25 @@ from weakref import WeakSet
 
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers import (
-    adam,
-    gd,
-    mirror,
-    muon,
-    ngd,
-    nmirror,
-    polyak,
-    sign,
-    signum,
-    spectral,
-)
+from attsvm.training.optimizers.adam import adam
+from attsvm.training.optimizers.gradient_descent import gd, ngd, polyak
+from attsvm.training.optimizers.mirror import mirror, nmirror
 from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, Step, check_optimizer
-from attsvm.training.optimizers.steps.decay import with_decay
-from attsvm.training.optimizers.steps.schedules import Schedule, schedule_of
+from attsvm.training.optimizers.sign import sign, signum
+from attsvm.training.optimizers.spectral import muon, spectral
+from attsvm.training.optimizers.steps import Schedule, schedule_of, with_decay
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
-    "gd": gd.optimizer,
-    "ngd": ngd.optimizer,
-    "polyak": polyak.optimizer,
-    "mirror:P": mirror.optimizer,
-    "nmirror:P": nmirror.optimizer,
-    "sign": sign.optimizer,
-    "spectral": spectral.optimizer,
-    "signum": signum.optimizer,
-    "muon": muon.optimizer,
-    "adam": adam.optimizer,
+    "gd": gd,
+    "ngd": ngd,
+    "polyak": polyak,
+    "mirror:P": mirror,
+    "nmirror:P": nmirror,
+    "sign": sign,
+    "spectral": spectral,
+    "signum": signum,
+    "muon": muon,
+    "adam": adam,
 }
 
 
@@ -144,14 +136,14 @@ def _key(name: str) -> str:
 
 
 def _known(optimizer: Optimizer) -> Optimizer:
-    """An optimizer of the house's own, which tests hold to the contract."""
+    """A listed optimizer, which tests hold to the contract."""
     _FINE.add(optimizer)
     _LISTED.add(optimizer)
     return optimizer
 
 
 def _checked(optimizer: Optimizer) -> Optimizer:
-    """An optimizer of one's own, held to the contract the first time it is met."""
+    """A custom optimizer, held to the contract the first time it is met."""
     if optimizer not in _FINE:
         if _key(optimizer.name) in OPTIMIZERS:
             raise Unsupported(
@@ -163,7 +155,7 @@ def _checked(optimizer: Optimizer) -> Optimizer:
 
 
 def _made(factory: Callable[..., Optimizer], options: dict[str, Any]) -> Optimizer:
-    """The optimizer that a function of one's own makes with these options."""
+    """The optimizer that a custom function makes with these options."""
     try:
         made = factory(**options)
     except TypeError as error:

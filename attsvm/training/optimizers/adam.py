@@ -20,13 +20,12 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers.graded.averages import entries_of
 from attsvm.training.optimizers.graded.wide import logs_of
 from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, State, Step
-from attsvm.training.optimizers.steps.scaled import log, log_of, over
+from attsvm.training.optimizers.steps import entries_of, log, log_of, over
 
 
-def optimizer(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Optimizer:
+def adam(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Optimizer:
     """Adam with bias correction; ε is in the gradient's true scale.
 
     Theory: with ε = 0 on separable linear models the limit is the max-margin solution in the

@@ -4,6 +4,8 @@
 
 u is the state: for P near 1 the power 1/(P−1) is large, x underflows where u does not, and an
 update through x would stick at zero. P = 2 is gradient descent.
+
+Normalized mirror descent: u ← u − η g/‖g‖_Q in the dual variable, Q = P/(P − 1).
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers import gd
+from attsvm.norms.entrywise import power_norm
+from attsvm.training.optimizers.gradient_descent import unscaled
 from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
-from attsvm.training.optimizers.steps.scaled import over
-from attsvm.training.optimizers.steps.steepest import Toward
+from attsvm.training.optimizers.steps import Toward, over, unit
 
 
-def optimizer(p: float) -> Optimizer:
+def mirror(p: float) -> Optimizer:
     """Mirror descent with the gradient in true scale.
 
     Theory: on the weight it leads to the entrywise ℓP max margin [julistiono2024mirror].
     """
-    made = through_dual(f"mirror:{p:.12g}", gd.toward, p)
+    made = through_dual(f"mirror:{p:.12g}", unscaled, p)
     return replace(made, dual=(p, True))
 
 
@@ -65,3 +67,17 @@ def power(x: Floats, exponent: float) -> Floats:
     """sign(x) |x|^exponent, ±inf where it leaves the range of floats."""
     with np.errstate(over="ignore"):
         return np.sign(x) * np.abs(x) ** exponent
+
+
+def nmirror(p: float) -> Optimizer:
+    """Mirror descent by the dual norm of each block; P = 2 is normalized gradient descent.
+
+    `norm` is None: the step in u has dual norm η, but the step in x depends on where x is.
+    """
+
+    def toward(G: Floats, log_scale: Floats) -> Floats:
+        size = np.asarray(power_norm(G.reshape(len(G), 1, -1), p / (p - 1)))
+        return unit(G, size, log_scale)
+
+    made = through_dual(f"nmirror:{p:.12g}", toward, p)
+    return replace(made, dual=(p, False))

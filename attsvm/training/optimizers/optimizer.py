@@ -120,9 +120,9 @@ _TRIED = "two instances of blocks W (4, 3) and v (5,), gradients of size e^{0:g}
 
 
 def check_optimizer(optimizer: Optimizer) -> None:
-    """Raises Unsupported, with the law and the input, unless the optimizer keeps its contract.
+    """Raises Unsupported, with the condition and the input, unless the contract is met.
 
-    The laws: init and move leave their arguments alone; a state is a flat dict of arrays, with the
+    The contract: init and move leave their arguments alone; a state is a flat dict of arrays of the
     same names and shapes after each step; a step has the shapes of the parameters, is finite for
     gradients of size 1, and never NaN, not for those of size e^−900 either; a zero gradient moves
     nothing; instances of a stack do not mix; a step goes on from a saved state as from the state
@@ -133,7 +133,7 @@ def check_optimizer(optimizer: Optimizer) -> None:
 
 
 def _check_at(optimizer: Optimizer, scale: float) -> None:
-    """Every law, on gradients of size e^scale."""
+    """The contract on gradients of size e^scale."""
     input_ = _TRIED.format(scale)
     params, gradient = _sample(scale)
     state = _tried(optimizer, lambda: optimizer.init(params), "init", input_, params)
@@ -249,9 +249,7 @@ def _check_state(optimizer: Optimizer, state: Any, input_: str) -> None:
 
 def _require(optimizer: Optimizer, kept: bool, law: str, input_: str) -> None:
     if not kept:
-        raise Unsupported(
-            f"optimizer {optimizer.name!r} breaks a law of optimizers: {law}; on {input_}"
-        )
+        raise Unsupported(f"optimizer {optimizer.name!r} breaks its contract: {law}; on {input_}")
 
 
 def _shapes(arrays: dict[str, Any]) -> dict[str, tuple[int, ...]]:

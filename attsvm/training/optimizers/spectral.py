@@ -1,4 +1,7 @@
-"""Spectral descent: x ← x − η U Vᵀ, the steepest descent in the largest singular value."""
+"""Spectral descent: x ← x − η U Vᵀ, the steepest descent in the largest singular value.
+
+Muon: x ← x − η U Vᵀ of m = U Σ Vᵀ, m the running average of gradients.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.norms.norm import UNIT
-from attsvm.training.optimizers import ngd
 from attsvm.training.optimizers.graded import Graded
 from attsvm.training.optimizers.graded.wide import of_logs
+from attsvm.training.optimizers.gradient_descent import normalized
 from attsvm.training.optimizers.optimizer import Optimizer
-from attsvm.training.optimizers.steps.scaled import over
-from attsvm.training.optimizers.steps.steepest import memoryless
+from attsvm.training.optimizers.steps import Average, averaged, by_terms, memoryless, over, whole
 
 # The odd polynomial a σ + b σ³ + c σ⁵ that Muon applies to the singular values, and how often.
 _NEWTON_SCHULZ, _ROUNDS = (3.4445, -4.7750, 2.0315), 5
@@ -27,7 +29,7 @@ def exact(G: Floats, log_scale: Floats) -> Floats:
     taken as zero: their vectors are noise, and U Vᵀ would give the noise the length of the signal.
     """
     if G.ndim == 2:
-        return ngd.toward(G, log_scale)
+        return normalized(G, log_scale)
     return norm_of("spectral").dual_maximizer(np.where(over(log_scale == -np.inf, G), 0.0, G))
 
 
@@ -38,7 +40,7 @@ def approximate(G: Floats, log_scale: Floats) -> Floats:
     about 0.01 end between 0.65 and 1.25, smaller ones are cut short, zero stays zero. Vectors
     are normalized exactly.
     """
-    X = ngd.toward(G, log_scale)
+    X = normalized(G, log_scale)
     if G.ndim == 2:
         return X
     tall = X.shape[-2] > X.shape[-1]
@@ -64,10 +66,26 @@ def terms_of(G: Floats, log_scale: Floats) -> Graded:
     return Graded(np.ascontiguousarray(U.swapaxes(1, 2)), Vt, number, number, *x)
 
 
-def optimizer(*, newton_schulz: bool = False) -> Optimizer:
+def spectral(*, newton_schulz: bool = False) -> Optimizer:
     """Spectral descent: the largest singular value of every step is η, unless approximated."""
     if newton_schulz:
         made = memoryless("spectral", approximate)
     else:
         made = memoryless("spectral", exact, norm="spectral", finely=finely)
     return replace(made, limit="spectral")
+
+
+def muon(*, momentum: float = 0.95, newton_schulz: bool = False) -> Optimizer:
+    """Spectral descent with this momentum β; β = 0 is spectral descent.
+
+    The singular vectors are exact; newton_schulz=True takes the usual approximation.
+
+    Theory: on linear multiclass models the limit is the spectral max margin [fan2025spectral].
+    """
+
+    def average(ndim: int) -> Average:
+        if newton_schulz:
+            return whole(approximate)
+        return whole(normalized) if ndim == 2 else by_terms(terms_of)
+
+    return replace(averaged("muon", average, momentum, graded=not newton_schulz), limit="muon")

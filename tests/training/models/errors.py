@@ -10,7 +10,7 @@ from attsvm.training.heads.linear import Linear
 from attsvm.training.losses import Loss
 from attsvm.training.models import MODELS, Model
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.joint import with_head
+from attsvm.training.models.joint import TRAINED, with_head
 from attsvm.training.models.model import evaluate
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
 from tests.training.models.instances import (
@@ -24,12 +24,11 @@ from tests.training.models.instances import (
 )
 from tests.training.models.precise import gradient as precise_gradient
 
-# What exists: a model that trains its head trains a linear or a ReLU one.
+# Every model with every head: those that can be trained, for a model that trains its head.
 PAIRS = [
     (name, head)
     for name, model in MODELS.items()
-    for head in HEADS
-    if head != "quadratic" or not model.trains_head
+    for head in (TRAINED if model.trains_head else HEADS)
 ]
 # Central differences of order four: their error is step⁴ plus rounding over step.
 STENCIL = ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12))

@@ -2,10 +2,7 @@
 
 import numpy as np
 
-from attsvm.training.heads import Head
-from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.quadratic import Quadratic
-from attsvm.training.heads.relu import Relu
+from attsvm.training.heads import HEADS, Head
 from attsvm.training.models import Model
 from attsvm.training.models.gradient.batch import Batch
 
@@ -48,11 +45,7 @@ def for_model(model: Model, batch: Batch) -> Batch:
 def head_named(name: str, batch: Batch, seed: int) -> Head:
     """A Gaussian head of this kind, one per instance."""
     rng = np.random.default_rng(2000 + seed)
-    e = batch.values.shape[3]
-    if name == "relu":
-        return Relu(rng.standard_normal((batch.size, e, 6)))
-    v = rng.standard_normal((batch.size, e))
-    return Linear(v) if name == "linear" else Quadratic(v, 0.3)
+    return HEADS[name].random(rng, batch.size, batch.values.shape[3])
 
 
 # The head of the tied instances: sums of grid values under it are exact.

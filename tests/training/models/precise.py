@@ -3,8 +3,8 @@
 import mpmath as mp
 import numpy as np
 
-from attsvm.training.heads.quadratic import Quadratic
-from attsvm.training.heads.relu import Relu
+from attsvm.training.heads.linear import Linear
+from attsvm.training.heads.nonlinear import Quadratic, Relu
 
 SLOPES = {
     "logistic": lambda x: -1 / (1 + mp.exp(x)),
@@ -19,18 +19,38 @@ def exact(array):
     return np.vectorize(lambda x: mp.mpf(float(x)), otypes=[object])(array)
 
 
-def read(head, b, o):
-    """h(o) and ∇h(o) of instance b."""
+def slope_at(loss, x):
+    """ℓ'(x), by formula or, for a loss without one here, by the slope that `check_loss` checks."""
+    if loss.name in SLOPES:
+        return SLOPES[loss.name](x)
+    if loss.from_best is None:
+        sign, log = loss.slope(np.array(float(x)))
+    else:
+        r = loss.best - x
+        log = np.array(-np.inf if r == 0 else float(mp.log(abs(r))))
+        _, sign, log = loss.from_best(np.array(float(mp.sign(r))), log)
+    return mp.mpf(float(sign)) * mp.exp(mp.mpf(float(log)))
+
+
+def read(head, b, o, size):
+    """h(o), ∇h(o) and ∂h(o) in the parameters of instance b of `size`.
+
+    By formula or, for a head without one here, by the head itself at the float nearest to o.
+    """
     if isinstance(head, Relu):
         V = exact(head.V[b % len(head.V)])
         inner = o @ V
         active = [j for j in range(V.shape[1]) if inner[j] > 0]
-        return sum((inner[j] for j in active), mp.mpf(0)), V[:, active].sum(axis=1) + 0 * o
-    v = exact(head.v[b % len(head.v)])
-    if isinstance(head, Quadratic):
-        penalty = mp.mpf(head.penalty)
-        return v @ o - penalty * (o @ o), v - 2 * penalty * o
-    return v @ o, v
+        on = np.array([float(u > 0) for u in inner])
+        value = sum((inner[j] for j in active), mp.mpf(0))
+        return value, V[:, active].sum(axis=1) + 0 * o, np.outer(o, on)
+    if isinstance(head, Linear | Quadratic):
+        v = exact(head.v[b % len(head.v)])
+        penalty = mp.mpf(head.penalty if isinstance(head, Quadratic) else 0)
+        return v @ o - penalty * (o @ o), v - 2 * penalty * o, o
+    there = np.broadcast_to(o.astype(float), (size, 1, len(o)))
+    pulled = exact(head.pull(there, np.ones((size, 1)))[b]) if head.block else None
+    return mp.mpf(float(head.value(there)[b, 0])), exact(head.gradient(there)[b, 0]), pulled
 
 
 def gradient(model, params, batch, head, loss):
@@ -49,14 +69,11 @@ def gradient(model, params, batch, head, loss):
 
 
 def _one(model, params, batch, head, loss, b):
-    if model.name == "factored":
-        K, Q = exact(params["K"][b]), exact(params["Q"][b])
-        W = K @ Q.T
-    else:
-        W = exact(model.matrix(params)[b])
+    # The model's own arithmetic, on exact numbers.
+    blocks = {name: exact(block[b : b + 1]) for name, block in params.items()}
+    W = model.matrix(blocks)[0]
     n = batch.keys.shape[1]
-    slope_head = 0 * exact(params[head.block][b]) if model.trains_head else None
-    gradient_W = 0 * W
+    gradient_W, slope_head = 0 * W, 0
     largest = mp.mpf(0)
     for i in range(n):
         here = batch.present[b, i]
@@ -66,23 +83,17 @@ def _one(model, params, batch, head, loss, b):
         weights = np.array([mp.exp(h) for h in k @ (W @ z)], dtype=object)
         s = weights / weights.sum()
         o = s @ x
-        value, slope = read(head, b, o)
-        outer = SLOPES[loss.name](y * value) * y / n
+        value, slope, pulled = read(head, b, o, batch.size)
+        outer = slope_at(loss, y * value) * y / n
         largest = max(largest, abs(outer))
         scores = x @ slope
         gradient_W += np.outer((s * (scores - s @ scores)) @ k, z) * outer
-        if isinstance(head, Relu) and model.trains_head:
-            on = np.array([float(u > 0) for u in o @ exact(head.V[b])])
-            slope_head += outer * np.outer(o, on)
-        elif model.trains_head:
-            slope_head += outer * o
-    blocks = {"K": gradient_W @ Q, "Q": gradient_W.T @ K} if model.name == "factored" else {}
-    if not blocks:
-        name = "p" if model.prompt else "W"
-        blocks = {name: gradient_W[:, 0] if model.prompt else gradient_W}
+        if model.trains_head:
+            slope_head = slope_head + outer * pulled
+    found = {name: G[0] for name, G in model.chain(blocks, gradient_W[None]).items()}
     if model.trains_head:
-        blocks[head.block] = slope_head
-    return {name: _split(G, largest) for name, G in blocks.items()}
+        found[head.block] = slope_head
+    return {name: _split(G, largest) for name, G in found.items()}
 
 
 def _split(G, largest):

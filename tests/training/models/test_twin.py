@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.quadratic import Quadratic
+from attsvm.training.heads.nonlinear import Quadratic
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
-from attsvm.training.models.gradient import attention, terms
+from attsvm.training.models.gradient import attention
 from attsvm.training.optimizers.graded.wide import logs_of
 from tests.tolerances import ROUNDING
 from tests.training.models.instances import (
@@ -51,7 +51,7 @@ def compare(batch, W, head, loss):
 
 def _compare_terms(arrays, at):
     """The gradient token by token, by both routes."""
-    D, share, power = terms.terms(*arrays, at)
+    D, share, power = attention.terms(*arrays, at)
     E, other, height = twin.terms(*arrays, at)
     assert_array_equal(D, E)
     logs = logs_of(other, height)

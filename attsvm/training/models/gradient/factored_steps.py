@@ -19,28 +19,30 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
-from attsvm.training.models.gradient.attention import gather, weigh
+from attsvm.training.models.gradient.attention import combine, gather, weigh
 from attsvm.training.models.gradient.fused import (
     FAR,
     LOWEST,
     Instances,
     Known,
-    Seen,
+    Log,
+    Looked,
+    RunState,
+    StepSizes,
+    allocate,
+    log_add,
     look,
     note,
     prepare,
-    room_of,
 )
-from attsvm.training.models.gradient.one_input import combine
-from attsvm.training.models.gradient.steps import Log, State, Steps, log_add
 
 
-class Workspace(NamedTuple):
+class FactoredWorkspace(NamedTuple):
     """Memory of one thread: that of a look, the factors K (d, m), turned (m, d) = Kᵀ, Q (dq, m),
     their gradients, and ahead, back (n, m): Qᵀz_i and Kᵀp_i."""
 
     known: Known
-    seen: Seen
+    seen: Looked
     K: Floats
     turned: Floats
     Q: Floats
@@ -115,16 +117,16 @@ def _inside(size: float) -> bool:
 @njit(**ENTRY)
 def _march(
     given: Instances,
-    room: Workspace,
+    work: FactoredWorkspace,
     ridge: float,
-    steps: Steps,
-    state: State,
+    steps: StepSizes,
+    state: RunState,
     log: Log,
     begin: int,
     end: int,
 ) -> bool:
     """The steps of the instances from begin to end, as far as they stay inside the floats."""
-    known, seen, K, turned, Q, slope_K, slope_Q, ahead, back = room
+    known, seen, K, turned, Q, slope_K, slope_Q, ahead, back = work
     n = given.keys.shape[1]
     lr, normalized, decay = steps.lr, steps.normalized, steps.decay
     d, m = K.shape
@@ -201,22 +203,22 @@ def _march(
     return True
 
 
-def _memory(given: Instances, m: int) -> Workspace:
-    """Room for one thread, for factors with m columns."""
+def _memory(given: Instances, m: int) -> FactoredWorkspace:
+    """The memory of one thread, for factors with m columns."""
     _, n, _, d = given.keys.shape
     dq = given.queries.shape[2]
     sizes = (d, m), (m, d), (dq, m), (d, m), (dq, m), (n, m), (n, m)
-    return Workspace(*room_of(given), *(np.zeros(size) for size in sizes))
+    return FactoredWorkspace(*allocate(given), *(np.zeros(size) for size in sizes))
 
 
-def descend(given: Instances, ridge: float, steps: Steps, state: State, log: Log) -> bool:
+def descend(given: Instances, ridge: float, steps: StepSizes, state: RunState, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void.
 
     state.W (B, d + dq, m): the rows of K, then those of Q; the records likewise. ridge: λ.
     """
 
     def some(begin: int, end: int) -> bool:
-        room = _memory(given, state.W.shape[2])
-        return bool(_march(given, room, ridge, steps, state, log, begin, end))
+        work = _memory(given, state.W.shape[2])
+        return bool(_march(given, work, ridge, steps, state, log, begin, end))
 
     return all(map_chunks(some, len(given.keys)))

@@ -7,6 +7,10 @@ token alone (key differences, score differences, ties) is kept from step to step
 that token changes. The head is linear and fixed, so nothing is pooled: y v·o = y v·x_a − δ. Between
 two steps nothing leaves the processor's cache. Its twin is `train`'s own loop, which evaluates and
 steps with whole arrays.
+
+B instances of n inputs; W (B, d, dq) is the one block of parameters, or several with one number
+of columns, the rows of one below those of another. Every kernel of many steps, that for sentences
+as well, takes `StepSizes`, `RunState` and `Log`.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
-from attsvm.training.models.gradient.attention import assemble
-from attsvm.training.models.gradient.one_input import (
+from attsvm.training.models.gradient.attention import (
     against,
+    assemble,
     combine,
     distinct,
     gaps,
@@ -32,7 +36,49 @@ from attsvm.training.models.gradient.one_input import (
     top_token,
     untie,
 )
-from attsvm.training.models.gradient.steps import Log, State, Steps, log_add
+
+
+class StepSizes(NamedTuple):
+    """The steps first, first + 1, … of sizes lr (K,); nan stands for a last look without a step.
+
+    normalized: the gradient is divided by its norm. decay: λ of W ← W − η λ W.
+    """
+
+    lr: Floats
+    normalized: bool
+    decay: float
+    first: int
+
+
+class RunState(NamedTuple):
+    """Where a run stands, changed in place: W (B, d, dq), clock (B,), top (B, n): the top tokens,
+    −1 before the first step, and changed (B, n): the steps at which they changed last."""
+
+    W: Floats
+    clock: Floats
+    top: Ints
+    changed: Ints
+
+
+class Log(NamedTuple):
+    """The records of a run, written: weights (R, B, d, dq), columns (R, 3, B) with loss, log ‖g‖
+    and clock, tops and top_attention (R, B, n). at (R,): which steps they are of, counted from the
+    first one of the call."""
+
+    at: Ints
+    weights: Floats
+    columns: Floats
+    tops: Ints
+    top_attention: Floats
+
+
+@njit(**INNER, forceinline=True)
+def log_add(x: float, y: float) -> float:
+    """log(e^x + e^y)."""
+    if x == y:
+        return x + math.log(2.0)
+    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
+
 
 # The losses the kernel knows, by their place.
 CODES = ("logistic", "exponential", "linear", "squared")
@@ -82,11 +128,11 @@ class Known(NamedTuple):
     live: Bools
 
 
-class Seen(NamedTuple):
+class Looked(NamedTuple):
     """What one look at W gives: part (n, d), height, slope (n,): the gradient, see `assemble`;
     margin, sure (n,): y v·o, less 1 for the squared loss, and the attention of the top token. The
-    others are room: U (dq, d) for Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass, rises (T,),
-    shares (n,), line (e,)."""
+    others are workspace: U (dq, d) for Wᵀ, G (dq, d) for the gradient, w (d,), ahead, mass and
+    rises (T,), shares (n,), line (e,)."""
 
     part: Floats
     height: Floats
@@ -111,7 +157,7 @@ def _softplus(x: float) -> float:
 
 @njit(_nrt=False, forceinline=True)
 def value_of(code: int, x: float) -> float:
-    """ℓ(x) of the loss with this code; for the squared loss x is less by 1, see `Seen`."""
+    """ℓ(x) of the loss with this code; for the squared loss x is less by 1, see `Looked`."""
     if code == 0:
         return _softplus(-x)
     if code == 1:
@@ -135,7 +181,7 @@ def slope_of(code: int, x: float) -> tuple[float, float]:
 
 
 @njit(**INNER)
-def prepare(given: Instances, known: Known, seen: Seen, b: int) -> None:
+def prepare(given: Instances, known: Known, seen: Looked, b: int) -> None:
     """Writes what is known of instance b before a look."""
     keys, present, queries = given.keys[b], given.present[b], given.queries[b]
     n, T, d = keys.shape
@@ -169,7 +215,7 @@ def _load(W: Floats, U: Floats) -> float:
 
 
 @njit(**INNER)
-def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) -> None:
+def _turn(given: Instances, known: Known, seen: Looked, b: int, i: int, a: int) -> None:
     """Learn what depends on the top token a of input i; D is there already."""
     values, present, v = given.values[b, i], given.present[b, i], given.v[b]
     score = 0.0
@@ -183,7 +229,7 @@ def _turn(given: Instances, known: Known, seen: Seen, b: int, i: int, a: int) ->
 
 
 @njit(**INNER, inline="always")
-def look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: int) -> bool:
+def look(given: Instances, known: Known, seen: Looked, reach: float, b: int, i: int) -> bool:
     """Whether all numbers of input i are well inside the floats; writes what is seen at W.
 
     seen.w holds W z, and no entry of W is above reach. A top token that no rounding could have made
@@ -240,7 +286,7 @@ def look(given: Instances, known: Known, seen: Seen, reach: float, b: int, i: in
 
 
 @njit(**INNER)
-def note(given: Instances, seen: Seen, state: State, log: Log, b: int, row: int) -> None:
+def note(given: Instances, seen: Looked, state: RunState, log: Log, b: int, row: int) -> None:
     """Writes the record of this number, all but log ‖g‖ and the parameters."""
     n = len(seen.margin)
     loss = 0.0
@@ -273,9 +319,9 @@ def _step(U: Floats, G: Floats, f: float, decay: float) -> None:
 def _march(
     given: Instances,
     known: Known,
-    seen: Seen,
-    steps: Steps,
-    state: State,
+    seen: Looked,
+    steps: StepSizes,
+    state: RunState,
     log: Log,
     begin: int,
     end: int,
@@ -335,43 +381,29 @@ def _march(
     return True
 
 
-def room_of(given: Instances) -> tuple[Known, Seen]:
-    """Room for one thread."""
+def allocate(given: Instances) -> tuple[Known, Looked]:
+    """The memory of one thread."""
     _, n, T, d = given.keys.shape
     dq, e = given.queries.shape[2], given.values.shape[3]
     known = Known(
-        np.empty(n, np.int64),
-        np.empty((n, T, d)),
-        np.empty((n, T)),
-        np.empty((n, T)),
-        np.empty(n, np.bool_),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n, np.bool_),
-        np.empty(n, np.bool_),
+        held=np.empty(n, np.int64),
+        D=np.empty((n, T, d)),
+        gap=np.empty((n, T)),
+        order=np.empty((n, T)),
+        simple=np.empty(n, np.bool_),
+        score=np.empty(n),
+        rounding=np.empty(n),
+        whole=np.empty(n, np.bool_),
+        live=np.empty(n, np.bool_),
     )
-    seen = Seen(
-        np.empty((n, d)),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n),
-        np.empty((dq, d)),
-        np.empty((dq, d)),
-        np.empty(d),
-        np.empty(T),
-        np.empty(T),
-        np.empty(T),
-        np.empty(n),
-        np.empty(e),
-    )
-    return known, seen
+    sizes = ((n, d), n, n, n, n, (dq, d), (dq, d), d, T, T, T, n, e)
+    return known, Looked(*map(np.empty, sizes))
 
 
-def descend(given: Instances, steps: Steps, state: State, log: Log) -> bool:
+def descend(given: Instances, steps: StepSizes, state: RunState, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void."""
 
     def some(begin: int, end: int) -> bool:
-        return bool(_march(given, *room_of(given), steps, state, log, begin, end))
+        return bool(_march(given, *allocate(given), steps, state, log, begin, end))
 
     return all(map_chunks(some, len(given.keys)))

@@ -1,15 +1,59 @@
-"""Polyak's step: x ← x − η (L − L*)/‖g‖² · g, one step size for all blocks together."""
+"""Gradient descent: x ← x − η g; normalized, and with Polyak's step size.
+
+Normalized gradient descent: x ← x − η g/‖g‖, each block by its own Frobenius norm.
+
+Polyak's step: x ← x − η (L − L*)/‖g‖² · g, one step size for all blocks together.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
-from attsvm.training.optimizers.steps.scaled import grown, length, log
+from attsvm.training.optimizers.steps import grown, length, log, memoryless, unit, with_ridge
 
 
-def optimizer(*, longest: float | None = None) -> Optimizer:
+def unscaled(G: Floats, log_scale: Floats) -> Floats:
+    """g = e^log_scale G. A gradient below the smallest float moves nothing, as it should."""
+    return grown(log_scale, G)
+
+
+def gd() -> Optimizer:
+    """Gradient descent, the step in true scale.
+
+    Theory: on the weight, started far out and near it, it converges in direction to the Frobenius
+    max-margin solution of locally optimal tokens [tarzanagh2023maxmargin], [tarzanagh2023svm].
+    """
+    made = memoryless("gd", unscaled)
+    return replace(made, clock=_gd_clock, fused="gd", limit="gd")
+
+
+def _gd_clock(log_lr: Floats, log_norm: Floats) -> Floats:
+    """A step of size η is the time η of gradient flow."""
+    return log_lr
+
+
+def normalized(G: Floats, log_scale: Floats) -> Floats:
+    """g/‖g‖, zero at a zero gradient. No eps is added: the scale drops out before it could."""
+    return unit(G, length(G), log_scale)
+
+
+def ngd(*, ridge: float = 0.0) -> Optimizer:
+    """Normalized gradient descent: every step has Frobenius norm η; ridge: λ of λ ‖x‖² more."""
+    made = memoryless("ngd", normalized, norm="frobenius")
+    return with_ridge(replace(made, clock=_ngd_clock, fused="ngd", limit="ngd"), ridge)
+
+
+def _ngd_clock(log_lr: Floats, log_norm: Floats) -> Floats:
+    """A step of length η is the time η/‖g‖ of gradient flow."""
+    return log_lr - log_norm
+
+
+def polyak(*, longest: float | None = None) -> Optimizer:
     """Gradient descent with Polyak's step size, which needs the loss above its infimum L*.
 
     ‖g‖² sums the squares of all blocks; everything is done in logarithms. Where the gradient or

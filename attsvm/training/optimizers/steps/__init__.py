@@ -1,1 +1,0 @@
-"""What optimizers share: scaled gradients, steepest descent, decay and schedules."""
