@@ -11,7 +11,7 @@ from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from tests.inspection.built import content_view, random_view, rotary_view, view_of
 
-PLAN = lens.Plan(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
+PLAN = lens.InspectionConfig(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
 
 
 def sharpened():
@@ -46,7 +46,7 @@ def test_other_heads_of_the_layer_make_the_band():
     assert first["growth_cosine_low"] <= first["growth_cosine_high"] < first["growth_cosine"]
     assert np.isnan(last["growth_cosine_low"])  # alone in its layer
     assert found.to_frame().shape == (4, len(lens.CHANGE_FIELDS))
-    assert "4 heads" in repr(found)
+    assert "4 attention heads" in repr(found)
 
 
 def test_the_same_checkpoint_twice_has_no_growth():
@@ -71,7 +71,7 @@ def test_different_queries_are_refused():
     for other in (replace(view, head=1), replace(view, positions=0 * view.positions)):
         with pytest.raises(BadTokens, match="different queries"):
             lens.compare_views([(view, other)], plan=PLAN)
-    with pytest.raises(BadTokens, match="no head to compare"):
+    with pytest.raises(BadTokens, match="no attention head to compare"):
         lens.compare_views([])
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from attsvm import inspection as lens
 from attsvm.errors import BadTokens
-from attsvm.inspection.record import measured
+from attsvm.inspection.record import measure
 from tests.inspection.built import content_view, place_view, random_view, rotary_view, sink_view
 
-PLAN = lens.Plan(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
+PLAN = lens.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
 
 
 def shown(view):
-    return measured(view, PLAN)[1]
+    return measure(view, PLAN)[1]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_offsets_say_where_the_choice_stands():
 
 
 def test_nothing_to_inspect_is_refused():
-    with pytest.raises(BadTokens, match="no head to inspect"):
+    with pytest.raises(BadTokens, match="no attention head to inspect"):
         lens.inspect_views([])
 
 
