@@ -204,7 +204,7 @@ def _safetensors() -> Any:
         return import_module("safetensors")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
+            "reading a model needs safetensors and tokenizers: pip install 'attsvm[inspect]'"
         ) from error
 
 

@@ -120,7 +120,7 @@ def _tokenizers() -> Any:
         return import_module("tokenizers")
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
+            "reading a model needs safetensors and tokenizers: pip install 'attsvm[inspect]'"
         ) from error
 
 
