@@ -1,19 +1,23 @@
-"""Files: what is read is checked first, what is written appears in one move.
+"""Files: what is read is checked first, what is written appears in one move or not at all.
 
-Arrays are kept in `.npz` files without pickles, written beside and then renamed.
+Arrays are kept in `.npz` files without pickles, records in JSON with null for infinities and NaN;
+both are written to a temporary file and renamed. A full disk is reported in one sentence.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import lzma
 import math
 import os
 import struct
 import tempfile
 import tokenize
+import tomllib
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +43,10 @@ _UNREADABLE = (
     struct.error,
     tokenize.TokenError,
 )
+
+Say = Callable[[str], None]
+# Digits of a whole number in a text file, and how deep its tables may be nested.
+_DIGITS, _DEPTH = 40, 40
 
 
 def check_in(path: Path, wanted: str) -> None:
@@ -121,3 +129,91 @@ def beside(file: Path) -> Iterator[Path]:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Nested plain data as JSON; null stands for every infinity and NaN.
+
+    >>> to_json({"gap": float("inf"), "margins": (1.0, 2.5)})
+    '{"gap": null, "margins": [1.0, 2.5]}'
+    """
+    return json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """Nested plain data with None for every infinity and NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write a JSON file in one move; null stands for every infinity and NaN."""
+    write_text(file, to_json(content, indent=1) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file in one move: a whole file appears, or none."""
+    with beside(file) as target:
+        target.write_text(text, encoding="utf-8")
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; raises ValueError, whatever is wrong with it."""
+    try:
+        return json.loads(text, parse_int=_whole)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text; raises ValueError, whatever is wrong with it."""
+    try:
+        found = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    _check_depth(found, _DEPTH)
+    return found
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"a whole number has {len(text)} digits, {_DIGITS} at most are read")
+    return int(text)
+
+
+def _check_depth(value: Any, most: int) -> None:
+    """Raises ValueError for lists and tables nested too deeply, and for huge whole numbers."""
+    if isinstance(value, dict | list):
+        if not most:
+            raise ValueError("it is nested too deeply")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_depth(inner, most - 1)
+    elif isinstance(value, int) and abs(value) >= 10**_DIGITS:
+        raise ValueError(f"a whole number has more than {_DIGITS} digits")
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """A context in which a full disk, or a folder that cannot be written to, is one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if disk_is_full(error):
+            raise BadTokens(
+                f"no space is left in {folder}: what was finished is kept; free some space and "
+                "run it again"
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise BadTokens(
+                f"{folder} cannot be written to ({os.strerror(error.errno)}): what is finished is "
+                "kept; give another folder"
+            ) from error
+        raise
+
+
+def disk_is_full(error: BaseException) -> bool:
+    """Whether the error says that no space is left."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

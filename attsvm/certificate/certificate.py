@@ -215,6 +215,15 @@ class Certificate(Table):
 
         return load(path, norm=norm)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as plain data that JSON can hold; infinities and unknowns are None.
+
+        rows and tight: the input, the kept and the dropped token of each margin.
+        """
+        from attsvm.certificate.table import certificate_dict
+
+        return certificate_dict(self)
+
     def columns(self) -> dict[str, Any]:
         """The rows as a table: margins first, then ties.
 

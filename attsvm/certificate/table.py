@@ -12,6 +12,39 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
 
 
+def number(value: float) -> float | None:
+    """A float for JSON: None for infinities and NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+def certificate_dict(certificate: Certificate) -> dict[str, Any]:
+    """A certificate as plain data; infinities and unknowns are None."""
+    W, verdict, rows = certificate.W, certificate.tight, certificate.problem.rows
+    return {
+        "status": certificate.status,
+        "message": certificate.message,
+        "norm": certificate.norm.name,
+        "W": None if W is None else W.tolist(),
+        "value": None if W is None else number(certificate.norm.value(W)),
+        "lower": number(certificate.lower),
+        "upper": number(certificate.upper),
+        "gap": number(certificate.gap),
+        "C": number(certificate.budget),
+        "margins": certificate.margins.tolist(),
+        "multipliers": certificate.multipliers.tolist(),
+        "rows": rows.tolist(),
+        "tight": {
+            "rows": rows[verdict.tight].tolist(),
+            "undecided": rows[verdict.undecided].tolist(),
+            "how": verdict.how,
+        },
+        "rank": certificate.rank,
+        "proof": certificate.proof,
+        "residual": number(certificate.residual),
+        "moved": number(certificate.moved),
+    }
+
+
 def certificate_card(certificate: Certificate) -> Summary:
     """What is shown of a certificate."""
     p = certificate.problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from attsvm.certificate.exact.bounds import (
     exact_upper,
 )
 from attsvm.certificate.exact.farkas import exact_infeasibility, proves, residual
+from attsvm.certificate.table import number
 from attsvm.errors import Unsupported
 from attsvm.norms.exact.rational import float_above, float_below
 from attsvm.norms.norm import UNIT
@@ -56,6 +57,15 @@ class Check(Result):
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data that JSON can hold; infinities are None."""
+        return {
+            "ok": self.ok,
+            "reason": self.reason,
+            "lower": number(self.lower),
+            "upper": number(self.upper),
+        }
 
     def _card(self) -> Summary:
         said = "holds" if self.ok else f"does not hold: {self.reason}"

@@ -120,7 +120,7 @@ def _plan(task: str, config: Path | None, changes: dict[str, Any], quick: bool) 
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """The values of --set NAME=VALUE: numbers, true, false, none, or words."""
-    from attsvm._utils.records import parsed_json
+    from attsvm._utils.files import parse_json
 
     found: dict[str, Any] = {}
     for text in given:
@@ -128,7 +128,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
         if not sign or not name:
             raise Unsupported(f"--set takes NAME=VALUE, such as width=32; this is {text!r}")
         try:
-            found[name] = None if value == "none" else parsed_json(value)
+            found[name] = None if value == "none" else parse_json(value)
         except json.JSONDecodeError:
             found[name] = value
         except ValueError as error:

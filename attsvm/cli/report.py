@@ -17,9 +17,9 @@ def report_command(
     as_json: Json = False,
 ) -> None:
     """Draw the page again from saved results."""
-    from attsvm.experiments.reproduce.folder import gather, opened
+    from attsvm.experiments.reproduce.folder import gather, open_folder
     from attsvm.experiments.reproduce.page.document import write_page
     from attsvm.experiments.studies import CLAIMS
 
-    place = opened(folder)
+    place = open_folder(folder)
     finish(place, gather(place, CLAIMS, say), write_page(place), as_json)

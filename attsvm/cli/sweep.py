@@ -110,19 +110,19 @@ class Wanted(NamedTuple):
 
     def write(self, spec: Spec, folder: Path) -> dict[str, Any]:
         """Write them; what the report says of them."""
+        from attsvm._utils.files import writing_to
         from attsvm.experiments.sweep import write_table
-        from attsvm.experiments.sweep.folder import writing
         from attsvm.experiments.sweep.pictures import write_figure
 
         said: dict[str, Any] = {}
         if self.table is not None:
-            with writing(self.table.parent):
+            with writing_to(self.table.parent):
                 count = write_table(folder, spec, self.table)
             said = {
                 "table": str(self.table), "instances": count, "missing": spec.instances - count
             }  # fmt: skip
         if self.figure is not None:
-            with writing(self.figure.parent):
+            with writing_to(self.figure.parent):
                 write_figure(folder, spec, self.figure)
             said["figure"] = str(self.figure)
         return said

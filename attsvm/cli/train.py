@@ -345,11 +345,11 @@ def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, forc
     if out is None:
         return
     if several:
-        from attsvm._utils.folders import check_folder
+        from attsvm._utils.run_folder import RunFolder
 
         if out.suffix == ".npz":
             raise Unsupported(f"--out is {out}: several runs are saved as a folder, not as .npz")
-        check_folder(out, "comparison.json", force=force)
+        RunFolder(out, "comparison").check_replaceable(force=force)
     else:
         check_out(out, force=force)
     if figure is not None and out.resolve() == figure.resolve():

@@ -19,8 +19,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.blas import one_thread
+from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
-from attsvm._utils.records import finite
 from attsvm._utils.result import Table
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.files import finite
 from attsvm._utils.progress import Tell, telling
-from attsvm._utils.records import finite
 from attsvm._utils.result import Table
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens

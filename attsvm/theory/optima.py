@@ -20,6 +20,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, vector
 from attsvm._utils.expected import function, whole
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
@@ -117,6 +118,18 @@ class Optimality(Table):
             "score_gap": [w.score_gap for w in every],
             "decides": [w in decides for w in every],
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain data for JSON; infinities and unknown values are None."""
+        best = self.certificate
+        found = {
+            "kind": self.kind,
+            "lower": best.lower,
+            "upper": best.upper,
+            "gap": best.gap,
+            "score_gap": self.score_gap,
+        }
+        return dict(finite(found))
 
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
         """The score gaps of the tight neighbours, least first: none may be 0 or below.
@@ -223,7 +236,7 @@ class Optima(Table):
     total: number of selections; choices (K, n) the feasible ones with their least norms (K,);
     best: the globally optimal selection (n,); local: verdicts on the locally optimal (and
     undecided) ones, each with its certificate, least norm first; solves, infeasible: how many
-    problems were solved and how many prefixes were cut as infeasible.
+    problems were solved and how many prefixes were cut as infeasible; norm: the name of the norm.
 
     >>> import attsvm
     >>> from attsvm.datasets import EXAMPLES
@@ -241,6 +254,7 @@ class Optima(Table):
     local: tuple[tuple[tuple[int, ...], Optimality], ...]
     solves: int
     infeasible: int
+    norm: str
 
     def columns(self) -> dict[str, Any]:
         """A row per feasible selection, least norm first.
@@ -262,6 +276,33 @@ class Optima(Table):
             "local": [False if one is None else one.locally for one in found],
             "score_gap": [np.nan if one is None else one.score_gap for one in found],
         }
+
+    def to_dict(self, *, rows: int | None = None) -> dict[str, Any]:
+        """The selections as plain data for JSON; infinities and unknown values are None.
+
+        rows: how many selections are listed, those of least norm; all of them unless given.
+        """
+        table = self._rows(len(self.choices) if rows is None else whole(rows, "rows", least=0))
+        words = {True: "yes", False: "no", None: "undecided"}
+        verdicts = [verdict for _, verdict in self.local]
+        listed = [
+            {"alpha": alpha, "norm": least, "global": best, "local": words[local], "score_gap": gap}
+            for alpha, least, best, local, gap in zip(*table.values(), strict=True)
+        ]
+        found = {
+            "status": "optimal",
+            "norm": self.norm,
+            "selections": self.total,
+            "feasible": len(self.choices),
+            "locally_optimal": sum(verdict.locally is True for verdict in verdicts),
+            "undecided": sum(verdict.locally is None for verdict in verdicts),
+            "best": self.best.tolist(),
+            "optima": [{"alpha": alpha, **verdict.to_dict()} for alpha, verdict in self.local],
+            "list": listed,
+            "solves": self.solves,
+            "infeasible_prefixes": self.infeasible,
+        }
+        return dict(finite(found))
 
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
         """The least norm of every feasible selection, least first; optimal ones marked.
@@ -329,7 +370,8 @@ def local_optima(
         if progress is not None:
             progress(0.5 + 0.5 * (step + 1) / len(wanted))
     local.sort(key=lambda pair: pair[1].certificate.upper)
-    return Optima(total, choices, least, best, tuple(local), feasible.solves, feasible.infeasible)
+    counts = feasible.solves, feasible.infeasible
+    return Optima(total, choices, least, best, tuple(local), *counts, geometry.name)
 
 
 def count_selections(tokens: Tokens) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.files import finite
 from attsvm._utils.result import Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.certificate import Certificate
@@ -37,6 +38,7 @@ from attsvm.theory.optima import Optimality, optimality, verdict_on
 from attsvm.training.models import MODELS, Model
 from attsvm.training.models.model import Evaluation
 from attsvm.training.optimizers.optimizer import Blocks
+from attsvm.training.optimizers.steps.scaled import length
 from attsvm.training.path import Path, recorded
 
 if TYPE_CHECKING:
@@ -109,6 +111,31 @@ class Outcome(Table):
             "best": least,
             "multiplier": best.multipliers,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain data for JSON; infinities and unknown values are None."""
+        best = self.certificate
+        with np.errstate(over="ignore"):
+            norm = float(length(self.W[None])[0])
+        found = {
+            "status": "optimal" if best is None else best.status,
+            "selection": self.selection.tolist(),
+            "state": self.state,
+            "top_attention": self.top_attention,
+            "last_change": self.changed,
+            "loss": self.loss,
+            "log10_gradient_norm": self.log10_gradient,
+            "log_flow_time": self.log_time,
+            "limit": self.limit.to_dict(),
+            "correlation": self.correlation,
+            "margin_share": self.margin_share,
+            "W": self.W.tolist(),
+            "norm": norm,
+            "rank": self.rank,
+            "certificate": None if best is None else best.to_dict(),
+            "proof": None if self.proof is None else self.proof.to_dict(),
+        }
+        return dict(finite(found))
 
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
         """Every margin of the run beside that of the certified solution, least first.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.records import parsed_json
+from attsvm._utils.files import parse_json
 from attsvm.errors import BadTokens
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ _MAY: dict[str, Callable[[Any], bool]] = {
 def saved_config(text: str, file: str) -> dict[str, Any]:
     """The config of a saved path; raises BadTokens unless it is one."""
     try:
-        config = parsed_json(text)
+        config = parse_json(text)
     except ValueError as error:
         raise BadTokens(f"{file} is not a saved path: its config is no JSON ({error})") from error
     if not isinstance(config, dict):

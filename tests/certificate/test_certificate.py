@@ -1,5 +1,6 @@
 """Certificates: what they claim is true, and what is false is not certified."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -236,3 +237,13 @@ def test_tokens_that_coincide_are_named(several):
         best.require()
     X[1, 7] += 1e-3
     assert solve(Problem.of(Tokens(X), kept)).status == "optimal"
+
+
+def test_to_dict_is_json_without_infinities():
+    tokens = Tokens([[[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]]])
+    best = solve(Problem.of(tokens, [0]))
+    report = json.loads(json.dumps(best.to_dict(), allow_nan=False))
+    assert report["status"] == "infeasible" and report["upper"] is None and report["gap"] is None
+    assert report["rows"] == [[0, 0, 1], [0, 0, 2]] and report["margins"] == []
+    check = json.loads(json.dumps(best.verify(exact=True).to_dict(), allow_nan=False))
+    assert check == {"ok": True, "reason": "", "lower": None, "upper": None}

@@ -147,5 +147,5 @@ def test_a_folder_of_ones_own_is_never_replaced(run, tokens, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     words = (*PLANAR, "--optimizer", "ngd", "--optimizer", "sign", "--out", "mine", "--force")
-    refused(run("train", tokens, *words), "mine exists and has no comparison.json")
+    refused(run("train", tokens, *words), "mine exists and has no attsvm.json")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"

@@ -125,11 +125,13 @@ def test_an_inspection_replaces_its_own_folder_and_no_other(attsvm, text, tmp_pa
     model, folder = write(tmp_path / "mine", "bert"), tmp_path / "out"
     assert words(attsvm, model, text, "--heads", "0", "--out", folder).code == 0
     assert words(attsvm, model, text, "--heads", "0", "--out", folder).code == 0
-    assert sorted(f.name for f in folder.iterdir()) == ["report.html", "results.json"]
-    (folder / "results.json").write_text("[]")
+    assert sorted(f.name for f in folder.iterdir()) == [
+        "attsvm.json", "report.html", "results.json",
+    ]  # fmt: skip
+    (folder / "attsvm.json").rename(folder / "mine.json")
     refused = words(attsvm, model, text, "--heads", "0", "--out", folder)
     assert refused.code == 2
-    assert "files that no inspection wrote" in refused.err
+    assert "was written by attsvm 0.2: run it again" in refused.err
 
 
 @pytest.mark.parametrize(

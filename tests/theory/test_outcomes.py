@@ -4,6 +4,7 @@ Loss, gradient, attention and correlation are computed again from the formulas, 
 where attention is saturated.
 """
 
+import json
 from dataclasses import replace
 
 import mpmath
@@ -356,3 +357,20 @@ def test_sentences_refuse_what_is_of_tokens():
             attsvm.outcome(run, data, **{name: value})
     with pytest.raises(BadTokens, match="of sentences an outcome is of a Path"):
         attsvm.outcome(np.eye(3), data)
+
+
+def test_results_are_plain_data():
+    """What a program reads holds no infinity and no array, and says what the result says."""
+    found = attsvm.outcome(direction(TOKENS, V)[0], TOKENS, V)
+    said = found.to_dict()
+    json.dumps(said, allow_nan=False)
+    assert said["state"] == found.state and said["correlation"] == found.correlation
+    assert said["log_flow_time"] is None and said["limit"]["norm"] is None
+    optima = attsvm.local_optima(TOKENS, V)
+    listed = optima.to_dict(rows=3)
+    json.dumps(listed, allow_nan=False)
+    assert [row["alpha"] for row in listed["list"]] == list(
+        map(list, optima.to_frame()["selection"][:3])
+    )
+    assert [one["kind"] for one in listed["optima"]] == [one.kind for _, one in optima.local]
+    assert len(optima.to_dict()["list"]) == len(optima.choices)

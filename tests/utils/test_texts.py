@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from attsvm._utils.records import parsed_json, parsed_toml
+from attsvm._utils.files import parse_json, parse_toml
+from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.counterexamples import hunt
 from attsvm.experiments.sweep import read_spec
@@ -25,7 +26,7 @@ def test_toml_is_refused_in_one_sentence(case, tmp_path):
     file = tmp_path / "spec.toml"
     file.write_text(TOML[case])
     with pytest.raises(ValueError, match=r"digits|nested too deeply"):
-        parsed_toml(TOML[case])
+        parse_toml(TOML[case])
     with pytest.raises(BadTokens, match=r"spec\.toml is no TOML file .*(digits|nested)") as said:
         read_spec(file)
     assert len(str(said.value)) < 300
@@ -44,10 +45,11 @@ def test_a_plan_is_refused_in_one_sentence(case, tmp_path):
 @pytest.mark.parametrize("case", JSON)
 def test_json_is_refused_in_one_sentence(case, tmp_path):
     with pytest.raises(ValueError, match=r"digits|nested too deeply"):
-        parsed_json(JSON[case])
-    (tmp_path / "sweep.json").write_text(JSON[case])
-    with pytest.raises(BadTokens, match=r"sweep\.json cannot be read"):
+        parse_json(JSON[case])
+    (tmp_path / "attsvm.json").write_text(JSON[case])
+    with pytest.raises(BadTokens, match=r"attsvm\.json cannot be read"):
         kept_spec(tmp_path)
+    RunFolder(tmp_path, "hunt")._stamp(tmp_path, {})
     (tmp_path / "hunt.json").write_text(JSON[case])
     with pytest.raises(BadTokens, match="no record of a hunt"):
         hunt("low-rank", out=tmp_path)

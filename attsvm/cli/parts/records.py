@@ -42,11 +42,11 @@ def say(sentence: str) -> None:
 
 def last_records(folder: Path, known: Mapping[str, Claim]) -> dict[str, Record]:
     """The records on file of these claims, by id; none when nothing was run in the folder."""
-    from attsvm.experiments.reproduce.folder import opened, read_record
+    from attsvm.experiments.reproduce.folder import open_folder, read_record
 
     if folder == HERE and not (folder / "attsvm.json").exists():
         return {}
-    place = opened(folder)
+    place = open_folder(folder)
     found = {name: read_record(place / "claims" / f"{name}.json", say) for name in known}
     return {name: record for name, record in found.items() if record is not None}
 

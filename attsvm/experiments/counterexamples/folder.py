@@ -1,5 +1,6 @@
 """The folder of a hunt: its record, and what was found as arrays, as Python and as a picture.
 
+attsvm.json     the stamp of a RunFolder
 hunt.json       the record: what was tried, covered and found; a hunt goes on from it
 instance.npz    the instance, as a problem file of attsvm
 instance.py     the instance as Python that shows the violation
@@ -16,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.files import beside, write_arrays
-from attsvm._utils.records import parsed_json
+from attsvm._utils.files import parse_json, write_arrays, write_json, write_text
+from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.counterexamples.outcome import Found, Hunt
@@ -40,18 +41,12 @@ class Folder:
     hunt: Hunt
 
     @staticmethod
-    def opened(place: Path, statement: Statement, reference: str, seed: int) -> Folder:
+    def open(place: Path, statement: Statement, reference: str, seed: int) -> Folder:
         """The folder, made or gone on with. Raises BadTokens for one with something else in it."""
         digest = _digest(statement)
         record = place / RECORD
-        if place.exists() and not place.is_dir():
-            raise BadTokens(f"{place} is a file; give a folder")
-        for left in place.glob(".attsvm-*.part"):  # of a hunt that was killed as it wrote
-            left.unlink(missing_ok=True)
+        RunFolder(place, "hunt").create()
         if not record.exists():
-            if place.exists() and any(place.iterdir()):
-                raise BadTokens(f"{place} holds other files; give an empty or a new folder")
-            place.mkdir(parents=True, exist_ok=True)
             return Folder(place, reference, digest, Hunt(statement.name, seed))
         saved = _read(record)
         for what, here, there in (
@@ -73,8 +68,7 @@ class Folder:
     def save(self, hunt: Hunt) -> None:
         """Write the record in one move."""
         kept = {"version": __version__, "digest": self.digest, **hunt.to_dict()}
-        with beside(self.place / RECORD) as target:
-            target.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
+        write_json(self.place / RECORD, kept)
 
     def write(self, hunt: Hunt, statement: Statement) -> None:
         """Write the record, and what was found as arrays, as Python and as a picture."""
@@ -83,8 +77,7 @@ class Folder:
         if hunt.found is not None:
             write_arrays(self.place / "instance.npz", file_arrays(hunt.found), force=True)
             text = script(statement, self.reference, hunt.found)
-            with beside(self.place / "instance.py") as target:
-                target.write_text(text, encoding="utf-8")
+            write_text(self.place / "instance.py", text)
         shown: dict[str, Any] = {} if hunt.found is None else dict(hunt.found.instance.arrays)
         draw_hunt(self.place / "figure.svg", shown, hunt.rises, title=statement.title)
         draw_hunt(self.place / "figure.png", shown, hunt.rises, title=statement.title)
@@ -126,7 +119,7 @@ def _digest(statement: Statement) -> str:
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        saved = parsed_json(record.read_text(encoding="utf-8"))
+        saved = parse_json(record.read_text(encoding="utf-8"))
         for name in ("statement", "seed", "digest", "version", "blocks", "covered", "found"):
             saved[name]
     except _BROKEN as error:

@@ -66,7 +66,7 @@ def hunt(
     else:
         made, name = found_statement(statement), statement
         work = partial(search_block, statement, seed)
-    folder = None if out is None else Folder.opened(Path(out), made, name, seed)
+    folder = None if out is None else Folder.open(Path(out), made, name, seed)
     known = Hunt(made.name, seed) if folder is None else folder.hunt
     if known.found is None:
         _Run(made, known, _Limit(seconds, instances, progress), folder).go(work, engine_of(engine))

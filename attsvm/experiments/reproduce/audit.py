@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.records import Say, parsed_json
+from attsvm._utils.files import Say, parse_json
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.experiments.reproduce.draws import config_on_file
-from attsvm.experiments.reproduce.folder import Record, opened, rerun_command
+from attsvm.experiments.reproduce.folder import Record, open_folder, rerun_command
 from attsvm.experiments.reproduce.judging import broken, empty, judged
 from attsvm.experiments.reproduce.outside import known_claims
 from attsvm.experiments.reproduce.processes import Watch, in_processes
@@ -52,7 +52,7 @@ def audit_claims(
     if not 0 < share <= 1:
         raise Unsupported(f"share is {share:g}: it must be above 0 and at most 1")
     seed = secrets.randbits(32) if seed is None else seed
-    folder = opened(Path(out))
+    folder = open_folder(Path(out))
     tell, speak = watch or (lambda name, state: None), say or (lambda sentence: None)
     known = known_claims(source)
     asked = chosen_ids(claims, known, real=None)
@@ -136,7 +136,7 @@ def _on_file(claim: Claim, folder: Path) -> tuple[Record, Config]:
     """The record on file and the config it was run with."""
     file = folder / "claims" / f"{claim.id}.json"
     try:
-        record = parsed_json(file.read_text("utf-8"))
+        record = parse_json(file.read_text("utf-8"))
         config = config_on_file(claim, record)
         list(differences(record, record))
     except (ValueError, KeyError, AttributeError, TypeError) as error:

@@ -1,6 +1,6 @@
 """The folder that a page is drawn from: its files, read with care and written in one move.
 
-attsvm.json          the layout of the folder
+attsvm.json          the stamp of a RunFolder
 claims/ID.npz        what was measured
 claims/ID.json       the record: config, verdict, numbers; written last, so it vouches for all
 runs/NAME.npz        a training run of claims on real data, named by its plan and code
@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.records import Say, disk_space, parsed_json, write_json
+from attsvm._utils.files import Say, parse_json, write_json, writing_to
+from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens
 
-# The layout of the folder; a folder of another layout is not touched.
-FORMAT = 1
+KIND = "reproduction"
 PAGE = "report.html"
 RESULTS = "results.json"
 # How the names of a claim's pictures end.
@@ -39,41 +38,14 @@ Record = dict[str, Any]
 _NEEDED = {"id", "paper", "title", "verdict", "config"}
 
 
-def prepared(folder: Path) -> Path:
-    """The folder, made or checked: one of another layout, or with other files in it, is refused."""
-    stamp = folder / "attsvm.json"
-    if folder.exists() and not folder.is_dir():
-        raise BadTokens(f"{folder} is a file; give a folder")
-    if stamp.exists():
-        opened(folder)
-    elif folder.exists() and any(folder.iterdir()):
-        raise BadTokens(f"{folder} holds other files; give an empty or a new folder")
-    with disk_space(folder):
-        for part in ("claims", "figures", "runs"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-            for left in (folder / part).glob(".*.part"):
-                if left.stat().st_mtime < time.time() - STALE:
-                    left.unlink(missing_ok=True)
-        write_json(stamp, {"format": FORMAT})
-    return folder
+def create_folder(folder: Path) -> Path:
+    """The folder, made or resumed: one with anything else in it is refused."""
+    return RunFolder(folder, KIND).create("claims", "figures", "runs", stale=STALE)
 
 
-def opened(folder: Path) -> Path:
-    """The folder, checked and left as it is: one that no reproduction made is refused."""
-    stamp = folder / "attsvm.json"
-    if not folder.is_dir():
-        raise BadTokens(f"there is no folder {folder}; `attsvm reproduce --out {folder}` makes it")
-    if not stamp.exists():
-        raise BadTokens(f"{folder} was not made by `attsvm reproduce`: it has no attsvm.json")
-    try:
-        found = parsed_json(stamp.read_text("utf-8")).get("format")
-    except (ValueError, AttributeError):
-        found = "unknown"
-    if found != FORMAT:
-        raise BadTokens(
-            f"{folder} was written by another version (layout {found}, this one reads {FORMAT}); "
-            "give another folder"
-        )
+def open_folder(folder: Path) -> Path:
+    """The folder, left as it is: one that no reproduction made is refused."""
+    RunFolder(folder, KIND).open()
     return folder
 
 
@@ -82,7 +54,7 @@ def read_record(file: Path, say: Say) -> Record | None:
     if not file.exists():
         return None
     try:
-        record = parsed_json(file.read_text("utf-8"))
+        record = parse_json(file.read_text("utf-8"))
     except ValueError:
         record = None
     if _whole(record):
@@ -101,7 +73,7 @@ def gather(folder: Path, ids: Iterable[str], say: Say) -> list[Record]:
     others = [name for name in listed if name not in first]
     found = [read_record(folder / "claims" / f"{name}.json", say) for name in (*first, *others)]
     records = [r for r in found if r is not None and (r["id"] in first or OUTSIDE in r)]
-    with disk_space(folder):
+    with writing_to(folder):
         write_json(folder / RESULTS, records)
     return records
 
@@ -112,7 +84,7 @@ def read_results(folder: Path) -> list[Record]:
     if not file.exists():
         raise BadTokens(f"{folder} has no {RESULTS}; `attsvm reproduce --out {folder}` writes it")
     try:
-        records = parsed_json(file.read_text("utf-8"))
+        records = parse_json(file.read_text("utf-8"))
     except ValueError as error:
         raise BadTokens(f"{file} cannot be read ({error}); `attsvm report` rewrites it") from error
     if not isinstance(records, list) or not all(map(_whole, records)):

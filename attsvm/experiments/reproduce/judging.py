@@ -7,8 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import load_arrays
-from attsvm._utils.records import Say, write_json
+from attsvm._utils.files import Say, load_arrays, to_json, write_text
 from attsvm._utils.version import __version__
 from attsvm.errors import AttsvmError
 from attsvm.experiments.reproduce.folder import (
@@ -96,7 +95,7 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
     motion = folder / "claims" / f"{claim.id}.motion.json"
     if claim.motion is not None:
         moving = lawful_part(claim, "motion", claim.motion(config, result), "Motion")
-        write_json(motion, asdict(moving), indent=None)
+        write_text(motion, to_json(asdict(moving)))
     else:
         motion.unlink(missing_ok=True)
 

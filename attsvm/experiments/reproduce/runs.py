@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import write_arrays
+from attsvm._utils.files import Say, disk_is_full, write_arrays, write_json, writing_to
 from attsvm._utils.meter import timed
-from attsvm._utils.records import Say, full, no_space, write_json
 from attsvm._utils.sources import code_digest
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce.draws import Draws, as_json, asked_configs
@@ -22,8 +21,8 @@ from attsvm.experiments.reproduce.folder import (
     OUTSIDE,
     PICTURES,
     Record,
+    create_folder,
     gather,
-    prepared,
     read_record,
 )
 from attsvm.experiments.reproduce.judging import broken, draw, empty, judged, saved_arrays
@@ -67,7 +66,7 @@ def reproduce_claims(
     names = at_hand(chosen_ids(claims, known, real=real), known, named=claims, say=speak)
     chosen = [known[name] for name in names]
     configs = asked_configs(chosen, quick, draws or Draws())
-    folder = prepared(Path(out))
+    folder = create_folder(Path(out))
     tell = watch or (lambda name, state: None)
     waiting: list[str] = []
     for claim in chosen:
@@ -78,7 +77,7 @@ def reproduce_claims(
             tell(claim.id, "waiting")
     count = min(workers(jobs), len(waiting))
     given = (str(folder), quick, None if source is None else str(source), draws or Draws())
-    try:
+    with writing_to(folder):
         if any(known[name].runs for name in waiting):
             asked = [(known[name], configs[name]) for name in waiting]
             do_runs(asked, folder, jobs=workers(jobs), again=again, watch=tell, say=speak)
@@ -88,10 +87,6 @@ def reproduce_claims(
             for name in waiting:
                 tell(name, "running")
                 tell(name, measure(name, *given))
-    except OSError as error:
-        if full(error):
-            raise no_space(folder) from error
-        raise
     written = gather(folder, {**CLAIMS, **known}, speak)
     ids = {claim.id for claim in chosen}
     mine = [record for record in written if record["id"] in ids]
@@ -123,7 +118,7 @@ def measure(
         record = judged(claim, config, result, about)
         draw(place, claim, config, result, record)
     except Exception as error:  # whatever one claim does, the others go on
-        if full(error) or isinstance(error, BadClaim):
+        if disk_is_full(error) or isinstance(error, BadClaim):
             raise
         if isinstance(error, NothingInside):
             record = empty(claim, config, about, error)

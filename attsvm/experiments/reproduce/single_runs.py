@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from attsvm._utils.files import load_arrays
-from attsvm._utils.records import Say, full
+from attsvm._utils.files import Say, disk_is_full, load_arrays
 from attsvm._utils.sources import code_digest
 from attsvm.experiments.reproduce.processes import Watch, in_processes
 from attsvm.experiments.studies.claim import Claim, Config
@@ -108,7 +107,7 @@ def do_one(name: str, runs: dict[str, Run], folder: str) -> str:
             store.file(runs[name]).unlink(missing_ok=True)
             done(runs[name])
     except Exception as error:  # whatever one run does, the others go on
-        if full(error):
+        if disk_is_full(error):
             raise
         return f"{type(error).__name__}: {error}"
     return ""

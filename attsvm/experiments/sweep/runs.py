@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import beside
-from attsvm._utils.records import Say, write_json
+from attsvm._utils.files import Say, beside, write_json, writing_to
+from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens
 from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, run_tasks
 from attsvm.experiments.sweep.folder import (
     FAILURES,
+    KIND,
     SHARDS,
     TABLE,
+    create_folder,
     kept_spec,
-    locked,
     on_file,
-    prepared,
     write_shard,
-    writing,
 )
 from attsvm.experiments.sweep.spec import Spec
 from attsvm.experiments.sweep.table import broken, write_table
@@ -76,8 +75,8 @@ def run_sweep(
     folder, start = Path(out), time.perf_counter()
     speak = say or (lambda sentence: None)
     chosen = engine_of(engine, replace(asked or ExecutorConfig(), folder=folder / "jobs"))
-    with locked(folder), writing(folder):
-        prepared(folder, spec)
+    with RunFolder(folder, KIND).locked(), writing_to(folder):
+        create_folder(folder, spec)
         drawn_at(
             spec.work, next(spec.points()), (spec.first,)
         )  # what is wrong with all is said now
@@ -159,8 +158,8 @@ def take_shards(out: str | Path, sources: list[Path]) -> int:
     for source in sources:
         if not (source / SHARDS).is_dir():
             raise BadTokens(f"{source} is no folder of a sweep: it has no {SHARDS}")
-    with locked(folder), writing(folder):
-        prepared(folder, spec)
+    with RunFolder(folder, KIND).locked(), writing_to(folder):
+        create_folder(folder, spec)
         there = on_file(folder)
         for source in sources:
             for name in sorted(on_file(source) - there):

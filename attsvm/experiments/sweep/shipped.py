@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from attsvm._utils.records import parsed_toml
+from attsvm._utils.files import parse_toml
 from attsvm.errors import Unsupported
 from attsvm.experiments.sweep.nearest import unknown
 from attsvm.experiments.sweep.spec import Spec, spec_of
@@ -25,5 +25,5 @@ def shipped_spec(name: str, *, quick: bool = False) -> Spec:
     if name not in SHIPPED:
         raise Unsupported(f"{unknown('sweep', name, SHIPPED)}, or a file SPEC.toml")
     return spec_of(
-        parsed_toml(_SPECS.joinpath(f"{name}.toml").read_text("utf-8")), name, quick=quick
+        parse_toml(_SPECS.joinpath(f"{name}.toml").read_text("utf-8")), name, quick=quick
     )

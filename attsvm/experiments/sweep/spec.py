@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.files import parse_toml
 from attsvm._utils.plugins import is_outside
-from attsvm._utils.records import parsed_toml
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep.nearest import unknown
 from attsvm.experiments.sweep.task import Task, Work, task_name
@@ -183,7 +183,7 @@ def _drawn_points(random: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def read_spec(file: Path, *, quick: bool = False) -> Spec:
     """The spec of a TOML file, checked; quick: with the smaller counts of its table [quick]."""
     try:
-        found = parsed_toml(file.read_text("utf-8"))
+        found = parse_toml(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise BadTokens(f"{file} does not exist") from error
     except ValueError as error:

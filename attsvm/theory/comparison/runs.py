@@ -140,10 +140,11 @@ class Comparison(Table):
 
         The files are those of `Path.save`. force: replace the folder of an earlier comparison.
         """
-        from attsvm._utils.folders import new_folder, write_json
+        from attsvm._utils.files import write_json
+        from attsvm._utils.run_folder import RunFolder
 
         target = file_path(folder, "folder")
-        with new_folder(target, "comparison.json", force=flag(force, "force")) as place:
+        with RunFolder(target, "comparison").replaced(force=flag(force, "force")) as place:
             table = self.columns()
             rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
             for row, file, run in zip(rows, self.files, self.runs, strict=True):

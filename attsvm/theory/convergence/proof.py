@@ -11,6 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import whole
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Table, draw
 from attsvm._utils.summary import Summary
 from attsvm.errors import BadTokens, Unsupported
@@ -167,24 +168,25 @@ class ConvergenceProof(Table):
         return load_proof(path)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a program wants to read: plain values, without the arrays."""
+        """The proof as plain data for JSON, without the arrays; unknown values are None."""
         blocked = self.blocked
-        return {
+        found = {
             "proved": self.proved,
             "theorem": self.theorem,
             "optimizer": self.optimizer,
             "lr": self.lr,
             "loss": self.loss,
             "selection": [int(t) for t in self.selection],
-            "bound": _number(self.bound()),
-            "longest_step": _number(self.longest_step),
+            "bound": self.bound(),
+            "longest_step": self.longest_step,
             "float_steps": self.float_steps,
-            "constants": {name: _number(value) for name, value in self.constants.items()},
+            "constants": dict(self.constants),
             "blocked": None
             if blocked is None
-            else {"reason": blocked.reason, "row": blocked.row, "norm": _number(blocked.norm)},
+            else {"reason": blocked.reason, "row": blocked.row, "norm": blocked.norm},
             "message": self.message,
         }
+        return dict(finite(found))
 
     def columns(self) -> dict[str, Any]:
         """The constants of the theorem: name and value."""
@@ -212,10 +214,6 @@ class ConvergenceProof(Table):
         if self.theorem is None:
             facts = {name: facts[name] for name in ("theorem", "selection", "optimizer")}
         return Summary(type(self).__name__, self.message, facts, self.columns(), brief=True)
-
-
-def _number(x: Any) -> float | None:
-    return float(x) if np.isfinite(x) else None
 
 
 def unsupported(what: str) -> Unsupported:

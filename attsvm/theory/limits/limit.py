@@ -104,6 +104,21 @@ class Limit(Table):
             "detail": [p.detail for p in self.premises],
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """The limit as plain data for JSON: its status, what is left of it here, and why."""
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "norm": self.norm,
+            "status": self.status,
+            "established": self.established,
+            "word": self.word,
+            "premises": [
+                {"name": p.name, "holds": p.holds, "detail": p.detail, "needed": p.needed}
+                for p in self.premises
+            ],
+        }
+
     def _card(self) -> Summary:
         said = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
         facts = {"status": self.status, "statement": self.statement}

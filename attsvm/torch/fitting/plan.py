@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attsvm._utils.expected import file_path, number, shown
-from attsvm._utils.files import check_in
-from attsvm._utils.records import parsed_toml
+from attsvm._utils.files import check_in, parse_toml
 from attsvm.errors import Unsupported
 
 TASKS = ("text", "images")
@@ -140,7 +139,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
     file = file_path(file, "file")
     check_in(file, "a .toml file")
     try:
-        return parsed_toml(file.read_text("utf-8"))
+        return parse_toml(file.read_text("utf-8"))
     except ValueError as error:
         raise Unsupported(f"{file} cannot be read as TOML ({error})") from error
 

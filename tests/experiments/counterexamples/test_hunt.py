@@ -139,7 +139,7 @@ def test_the_folder_has_what_was_found(tmp_path):
     out = tmp_path / "found"
     seen = hunt("every-input-tight", out=out)
     assert {p.name for p in out.iterdir()} == {
-        "hunt.json", "instance.npz", "instance.py", "figure.svg", "figure.png",
+        "attsvm.json", "hunt.json", "instance.npz", "instance.py", "figure.svg", "figure.png",
     }  # fmt: skip
     archive = read_problem(out / "instance.npz")
     assert np.array_equal(archive.tokens.X, seen.found.instance["X"])

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attsvm.experiments.reproduce.folder import FORMAT
+from attsvm.experiments.reproduce.folder import create_folder
 
 # Two parts with the names that every picture uses, one part referring to the other.
 SVG = """<?xml version="1.0" encoding="utf-8"?>
@@ -79,9 +79,7 @@ def made_up(folder: Path) -> Path:
         record("B.basins", kind="theorem", verdict="undecided", gap=None, numbers=[]),
         record("beyond.plain", seconds=0.5),
     ]  # fmt: skip
-    for part in ("claims", "figures"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    (folder / "attsvm.json").write_text(json.dumps({"format": FORMAT}))
+    create_folder(folder)
     (folder / "results.json").write_text(json.dumps(records))
     for entry in records[:3]:
         (folder / "figures" / f"{entry['id']}.svg").write_text(SVG)

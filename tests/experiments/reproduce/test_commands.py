@@ -78,7 +78,7 @@ def test_an_unknown_claim_is_answered_with_the_nearest(run, command):
 
 def test_a_folder_of_another_version_is_refused(run):
     Path("old").mkdir()
-    Path("old/attsvm.json").write_text('{"format": 7}')
+    Path("old/attsvm.json").write_text('{"kind": "reproduction", "version": 7}')
     for words in (
         ("reproduce", NAME, "--out", "old"), ("report", "old"), ("list", "--out", "old"),
         ("show", NAME, "--out", "old"),

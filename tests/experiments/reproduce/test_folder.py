@@ -130,7 +130,7 @@ def test_no_space_for_the_results_is_one_sentence(tmp_path, runs, monkeypatch):
     def full(source, target):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(page_folder.os, "replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(BadTokens, match="no space is left in"):
         page_folder.gather(tmp_path, [], print)
     assert list(tmp_path.iterdir()) == [], "nothing half-written is left"
@@ -145,10 +145,19 @@ def test_a_folder_of_other_things_is_refused(tmp_path, runs):
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"] and runs == []
 
 
-@pytest.mark.parametrize("stamp", ['{"format": 99}', "{", "[]"])
-def test_a_folder_of_another_version_is_refused(tmp_path, runs, stamp):
+@pytest.mark.parametrize(
+    ("stamp", "said"),
+    [
+        ('{"kind": "reproduction", "version": 99}', "written by another version of attsvm"),
+        ('{"kind": "sweep", "version": 1}', "holds a sweep, not a reproduction"),
+        ('{"format": 1}', r"was written by attsvm 0\.2: run it again"),
+        ("{", r"attsvm\.json cannot be read"),
+        ("[]", r"attsvm\.json cannot be read"),
+    ],
+)
+def test_a_folder_of_another_version_is_refused(tmp_path, runs, stamp, said):
     (tmp_path / "attsvm.json").write_text(stamp)
-    with pytest.raises(BadTokens, match="written by another version"):
+    with pytest.raises(BadTokens, match=said):
         reproduce_claims([NAME], out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["attsvm.json"]
 
@@ -169,7 +178,7 @@ def test_a_run_that_is_killed_before_its_record_is_run_again(tmp_path, runs, mon
 
 def test_old_half_written_files_are_removed(tmp_path, runs):
     reproduce_claims([NAME], out=tmp_path)
-    old, new = tmp_path / "claims" / ".a.part", tmp_path / "claims" / ".b.part"
+    old, new = tmp_path / "claims" / ".attsvm-a.part", tmp_path / "claims" / ".attsvm-b.part"
     for file in (old, new):
         file.touch()
     os.utime(old, (1, 1))

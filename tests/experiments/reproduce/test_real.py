@@ -11,7 +11,7 @@ from attsvm._utils.files import load_arrays, write_arrays
 from attsvm.cli.parts.live import Board
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce import reproduce_claims
-from attsvm.experiments.reproduce.folder import prepared
+from attsvm.experiments.reproduce.folder import create_folder
 from attsvm.experiments.reproduce.single_runs import do_runs
 from attsvm.experiments.studies import CLAIMS
 from attsvm.experiments.studies.shared.needs import NEEDS, missing
@@ -134,7 +134,7 @@ def test_runs_are_kept_shared_and_resumed(tmp_path):
 
 def test_in_processes_the_runs_are_the_same(tmp_path):
     for jobs in (1, 2):
-        out = prepared(tmp_path / str(jobs))
+        out = create_folder(tmp_path / str(jobs))
         asked = [(CLAIMS[name], CLAIMS[name].full) for name in (REAL, OTHER)]
         do_runs(asked, out, jobs=jobs, again=False, watch=lambda name, state: None, say=TOLD.append)
     # Of the second time only the round of one run is done in this process; none broke.

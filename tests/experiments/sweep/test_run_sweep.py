@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep import load_table, read_spec, run_sweep, take_shards, write_table
-from attsvm.experiments.sweep.folder import kept_spec, locked
+from attsvm.experiments.sweep.folder import KIND, kept_spec
 
 
 def files(folder):
@@ -115,8 +116,8 @@ def test_failed_tasks_are_recorded_and_tried_again(spec_file, tmp_path):
 def test_two_sweeps_do_not_share_a_folder(whole):
     spec, folder = whole
     with (
-        locked(folder),
-        pytest.raises(BadTokens, match=r"in use by another sweep \(process \d+ on"),
+        RunFolder(folder, KIND).locked(),
+        pytest.raises(BadTokens, match=r"in use by another run \(process \d+ on"),
     ):
         run_sweep(spec, folder, engine="here")
     (folder / "lock").write_text("process 1 on some-host")  # of one that was killed
@@ -134,7 +135,7 @@ def test_another_spec_and_other_files_are_refused(whole, tmp_path):
         run_sweep(spec, tmp_path / "full", engine="here")
     with pytest.raises(BadTokens, match="is a file; give a folder"):
         run_sweep(spec, tmp_path / "full/x", engine="here")
-    with pytest.raises(BadTokens, match=r"has no sweep.json"):
+    with pytest.raises(BadTokens, match=r"has no attsvm\.json"):
         load_table(tmp_path / "full")
     with pytest.raises(BadTokens, match="there is no folder"):
         load_table(tmp_path / "none")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from attsvm._utils.records import parsed_json
+from attsvm._utils.files import parse_json
 from attsvm.experiments.reproduce.folder import Record, judged_words, proof_words, rerun_command
 from attsvm.experiments.reproduce.page.figure import LARGEST, picture
 from attsvm.experiments.studies.claim import Verdict
@@ -284,7 +284,7 @@ def _moving(folder: Path, record: Record, number: int) -> str:
     if not file.exists():
         return ""
     try:
-        motion = parsed_json(file.read_text("utf-8"))
+        motion = parse_json(file.read_text("utf-8"))
     except ValueError:
         return ""  # the still picture is shown
     if not isinstance(motion, dict) or not motion.get("steps"):

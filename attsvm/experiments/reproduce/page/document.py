@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from attsvm._utils.records import disk_space, write_text
+from attsvm._utils.files import write_text, writing_to
 from attsvm._utils.version import __version__
 from attsvm.experiments.reproduce.folder import PAGE, Record, read_results
 from attsvm.experiments.reproduce.page.claim import (
@@ -48,7 +48,7 @@ def write_page(folder: str | Path) -> Path:
     place = Path(folder)
     page = place / PAGE
     html = render(place, read_results(place))
-    with disk_space(place):
+    with writing_to(place):
         write_text(page, html)
     return page
 
