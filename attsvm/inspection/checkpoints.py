@@ -27,7 +27,7 @@ from attsvm.inspection.families import Config, ModelWeights
 SAFE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
 # What a clone of the project needs to read models.
-NEEDED = "reading a model needs safetensors and tokenizers: pip install '.[lens]'"
+NEEDED = "reading a model needs safetensors and tokenizers: pip install '.[inspect]'"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 

@@ -250,7 +250,7 @@ def test_a_package_that_is_missing_is_named_with_its_line(name, monkeypatch):
 def test_missing_extras_are_named(absent, tmp_path, monkeypatch):
     folder = write(tmp_path, "bert")
     monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(attsvm.Unsupported, match=r"pip install '\.\[lens\]'"):
+    with pytest.raises(attsvm.Unsupported, match=r"pip install '\.\[inspect\]'"):
         load(folder)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import attsvm
-from attsvm import inspection as lens
+from attsvm import inspection
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.checkpoints import folder_of
@@ -275,8 +275,8 @@ def minilm():
 
 
 def test_a_head_of_minilm_looks_at_the_token_before(minilm):
-    read = lens.load("minilm").reader.encode(
-        lens.sample_texts("prose")[:24], length=16, longest=512
+    read = inspection.load("minilm").reader.encode(
+        inspection.sample_texts("prose")[:24], length=16, longest=512
     )
     batch = {
         "input_ids": torch.as_tensor(read.ids),
@@ -284,7 +284,7 @@ def test_a_head_of_minilm_looks_at_the_token_before(minilm):
     }
     captured = capture(minilm, batch, layer="encoder.layer.0.attention.self", head=2, query=5)
     view = captured.view(ids=batch["input_ids"], special=read.special)
-    (record,) = lens.inspect_views([view], plan=lens.InspectionConfig.quick()).records
+    (record,) = inspection.inspect_views([view], plan=inspection.InspectionConfig.quick()).records
     assert (record["layer"], record["head"]) == (0, 2)
     assert (record["kind"], record["rule"]) == ("positional", "1 before")
     assert record["rule_agreement"] == 1.0
