@@ -21,7 +21,7 @@ from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import MIDDLE, Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.problem.weights import Weights
+from attsvm.problem.weights import WeightBlocks
 from attsvm.solvers.solver import Answer, Solver, answer_of, zero_row
 
 # A solver by name, as a record or as a function; None: the norm's default.
@@ -222,7 +222,7 @@ def certify(
         )
     if tie_multipliers is not None:
         raise BadTokens("multipliers of ties are given without those of margins: give both or none")
-    matrix = Weights.of(W, problem.shape).matrix
+    matrix = WeightBlocks.of(W, problem.shape).matrix
     with warnings.catch_warnings():
         # A bound that stops early is still one: the certificate says how far apart the two are.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.norms import Norm
 from attsvm.norms.norm import Inner
 

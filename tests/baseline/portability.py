@@ -24,12 +24,14 @@ def main() -> None:
     path = attsvm.train(tokens, model="weight", optimizer="ngd", head=v, lr=0.1, steps=2000)
     found = attsvm.outcome(path, tokens, v)
     print(f"train: {found.state}, selection {found.selection.tolist()}")
-    print(
-        f"train: correlation {float(found.correlation)!r}, margin share {float(found.margin_share)!r}"
-    )
-    print(
-        f"train: log10 of the gradient {found.log10_gradient!r}, |W| {float(np.linalg.norm(found.W))!r}"
-    )
+    numbers = {
+        "correlation": found.correlation,
+        "margin share": found.margin_share,
+        "log10 of the gradient": found.log10_gradient,
+        "Frobenius norm of W": np.linalg.norm(found.W),
+    }
+    for name, value in numbers.items():
+        print(f"train: {name} {float(value)!r}")
 
 
 if __name__ == "__main__":

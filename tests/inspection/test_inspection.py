@@ -98,7 +98,9 @@ def test_nothing_to_inspect_is_refused():
 def test_what_comes_next_is_told():
     told = []
     views = [replace(random_view(30), head=k) for k in (0, 1)]
-    inspection.inspect_views(views, plan=PLAN, progress=lambda done, said: told.append((done, said)))
+    inspection.inspect_views(
+        views, plan=PLAN, progress=lambda done, said: told.append((done, said))
+    )
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert any("head 1, tight margins" in said for _, said in told)
     assert 1 < told[-1][0] < 2

@@ -14,7 +14,9 @@ def found():
     package = PACKAGES["minilm"]
     if not any(folder.is_dir() for folder in package_folders(package.package, package.folder)):
         pytest.skip(f"minilm is not installed: {package.install}")
-    return inspection.inspect("minilm", layers=[0], heads=[2, 7], plan=inspection.InspectionConfig.quick())
+    return inspection.inspect(
+        "minilm", layers=[0], heads=[2, 7], plan=inspection.InspectionConfig.quick()
+    )
 
 
 def test_a_saturated_positional_head_and_a_sink(found):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import njit
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.problem.problem import Problem, pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
