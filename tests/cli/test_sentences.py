@@ -221,7 +221,7 @@ def test_the_paper_s_example(run):
     report = run("sentences", "paper.txt", "--json").report
     assert report["outside"] == [] and report["unclosed"] == 0 and report["vocabulary"] == 4
     assert "inside; prefix-closed" in run("sentences", "paper.txt").out
-    refused(run("example", "sentences-paper", "--out", "other.txt", "--seed", 1), "takes no seed")
+    refused(run("example", "sentences-paper", "--out", "other.txt", "--seed", 1), "takes no --seed")
 
 
 @pytest.mark.parametrize("name", SENTENCES)
