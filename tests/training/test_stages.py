@@ -13,7 +13,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import task as sentence_task
 from attsvm.next_token.training.train import Stages
-from attsvm.plotting.training import Curves, Row, picture
+from attsvm.plotting.training import Curves, StageRow, _rows_figure
 from attsvm.theory.measures import correlation
 
 
@@ -118,8 +118,8 @@ def test_six_panels(stages):
     for name, path in (("W_ov", stages.decoder), ("W_kq", stages.attention)):
         size = np.linalg.norm(path.weights[name], axis=(2, 3))
         apart = size * 0 if name == "W_ov" else 1 / (1 + size)
-        rows.append(Row(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
-    figure = picture(rows, "both")
+        rows.append(StageRow(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
+    figure = _rows_figure(rows, "both")
     assert len(figure.axes) == 6
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
         f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")
