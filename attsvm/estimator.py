@@ -97,7 +97,7 @@ class MaxMarginAttention(ClassifierMixin, _TakesTokens):
     they are undecided or not locally optimal.
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
-    what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
+    what a joint weight becomes when query is None. query: the query token, "first" or "last",
     or None. optimizer, loss: by name, or a custom Optimizer and Loss; init, seed: as in
     `attsvm.train`; lr, max_iter: step size and number of steps. norm: of the certificate; None
     takes the norm that theory predicts for the optimizer.

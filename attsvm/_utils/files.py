@@ -142,7 +142,9 @@ def to_json(value: Any, *, indent: int | None = None, ascii: bool = False) -> st
 
 
 def finite(value: Any) -> Any:
-    """Nested plain data with None for every infinity and NaN."""
+    """Nested data as plain data, arrays as lists, with None for every infinity and NaN."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

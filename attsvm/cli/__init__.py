@@ -113,7 +113,7 @@ def _open_streams() -> None:
 def _run(words: Sequence[str]) -> NoReturn:
     """Run one command, and leave with its exit code."""
     if "--json" in words:
-        from attsvm._utils.waiting import silence
+        from attsvm._utils.compiled import silence
 
         silence()
     try:

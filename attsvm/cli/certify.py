@@ -42,7 +42,7 @@ def certify_command(
     """
     import numpy as np
 
-    from attsvm._utils.plugins import is_outside
+    from attsvm._utils.objects import is_outside
     from attsvm.certificate import Certificate, certify
     from attsvm.cli.problem_file import read_problem
 

@@ -221,7 +221,7 @@ def reproduce_command(
 
 def _warm(jobs: int) -> None:
     """Compile every kernel before the first claim, so that no claim's seconds include it."""
-    from attsvm._utils.waiting import silence
+    from attsvm._utils.compiled import silence
     from attsvm.cli.warm import warm_up
     from attsvm.experiments.reproduce import workers
 

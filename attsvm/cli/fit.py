@@ -165,8 +165,7 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
 
 def _write_heads(monitor: Any, out: Path) -> None:
     """attention.csv, and the figure in SVG and PNG."""
-    from attsvm.plotting.run import write_figure
-    from attsvm.plotting.style import styled
+    from attsvm.plotting.style import styled, write_figure
 
     monitor.to_csv(out / "attention.csv")
     with styled():
@@ -177,7 +176,7 @@ def _write_heads(monitor: Any, out: Path) -> None:
 def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
     from attsvm._utils.files import write_json, write_text
-    from attsvm.plotting.fit import draw_fit
+    from attsvm.plotting.networks import draw_fit
 
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}

@@ -146,7 +146,7 @@ Jobs = Annotated[int, option("--jobs", "N", "Processes; 0 for one per core.", mi
 
 def read_norm(text: str) -> Norm:
     """The norm of this name, or the one that `FILE.py:NAME` names: an object, or its class."""
-    from attsvm._utils.plugins import is_outside, load_object
+    from attsvm._utils.objects import is_outside, load_object
     from attsvm.norms import norm_of
 
     if not is_outside(text):
@@ -164,6 +164,6 @@ def check_figure(figure: Path | None, style: str, *, force: bool) -> None:
             raise Unsupported("--style is that of a figure: give --figure FILE as well")
         return
     check_out(figure, force=force)
-    from attsvm.plotting.run import check_format
+    from attsvm.plotting.style import check_format
 
     check_format(figure)

@@ -51,7 +51,7 @@ def solve_command(
     as_json: Json = False,
 ) -> None:
     """Solve a max-margin problem and certify the answer."""
-    from attsvm._utils.plugins import is_outside, load_object
+    from attsvm._utils.objects import is_outside, load_object
     from attsvm.cli.problem_file import read_problem, solution_arrays
     from attsvm.solvers.solve import solve
     from attsvm.solvers.solve_sets import solve_sets

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from attsvm.experiments.executors import ExecutorConfig
     from attsvm.experiments.sweep import Spec, Swept
-    from attsvm.experiments.sweep.runs import State
+    from attsvm.experiments.sweep.runs import SweepState
 
 # Seconds between two lines where no terminal shows the board.
 _QUIET = 60.0
@@ -253,9 +253,9 @@ class Meter:
 
     def __init__(self) -> None:
         self.start = self.last = time.monotonic()
-        self.state: State | None = None
+        self.state: SweepState | None = None
 
-    def update(self, state: State) -> None:
+    def update(self, state: SweepState) -> None:
         """Note a change."""
         self.state = state
         if not sys.stderr.isatty() and time.monotonic() - self.last >= _QUIET:
@@ -265,7 +265,7 @@ class Meter:
             print(f"{state.done} of {state.total} instances, {rate}/s, {left} left{bad}",
                   file=sys.stderr, flush=True)  # fmt: skip
 
-    def _pace(self, state: State) -> tuple[str, str]:
+    def _pace(self, state: SweepState) -> tuple[str, str]:
         """Instances per second, of those that were not there before, and the time that is left."""
         rate = (state.done - state.before) / max(time.monotonic() - self.start, 1e-9)
         left = state.total - state.done - state.failed

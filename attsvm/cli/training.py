@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from attsvm._utils.arrays import Floats, floats
-from attsvm._utils.plugins import is_outside, load_object
+from attsvm._utils.objects import is_outside, load_object
 from attsvm._utils.progress import bar, working
 from attsvm.api import train
 from attsvm.cli.options import FAILED
@@ -33,7 +33,7 @@ from attsvm.theory.comparison import (
     check_optimizers,
     compare_runs,
 )
-from attsvm.theory.convergence.prove import Since, proved_since, until_proved
+from attsvm.theory.convergence.prover import Since, proved_since, until_proved
 from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.config import OptimizerConfig, choose_parts
@@ -120,7 +120,7 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
             )
         found.proof.save(asked["proof"], force=asked["force"])
     if asked["figure"] is not None:
-        from attsvm.plotting.run import draw_run
+        from attsvm.plotting.training import draw_run
 
         draw_run(path, found, asked["figure"], proved=proved, look=asked["style"])
     report = {
@@ -167,7 +167,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     if asked["out"] is not None:
         found.save(asked["out"], force=asked["force"])
     if asked["figure"] is not None:
-        from attsvm.plotting.comparison import draw_comparison
+        from attsvm.plotting.training import draw_comparison
 
         draw_comparison(found, asked["figure"], look=asked["style"])
     report = {
@@ -240,7 +240,7 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             raise Unsupported("--unseen compares with the solution, and there is none here")
         report["unseen"] = end.ask_unseen(asked["unseen"], seed=int(asked["seed"])).to_dict()
     if asked["figure"] is not None:
-        from attsvm.plotting.stages import draw_stages
+        from attsvm.plotting.training import draw_stages
 
         with np.errstate(over="ignore", invalid="ignore"):
             draw_stages(end, asked["figure"], look=asked["style"])

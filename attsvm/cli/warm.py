@@ -74,7 +74,7 @@ def _compile(name: str) -> tuple[str, int]:
     """The name of a call, and how many kernels it compiled; one that does not apply is skipped."""
     import numpy as np
 
-    from attsvm._utils.waiting import silence
+    from attsvm._utils.compiled import silence
 
     silence()
     before = compiled()

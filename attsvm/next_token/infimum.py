@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.next_token.attention import Contexts, attend, read_output
 from attsvm.next_token.order import Order, check_orders

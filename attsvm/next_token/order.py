@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Ints
 from attsvm._utils.expected import shown
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, check_sentences
 

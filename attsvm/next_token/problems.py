@@ -32,8 +32,7 @@ from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm._utils.compiled import njit
 from attsvm._utils.expected import expect, positive
 from attsvm._utils.files import finite
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.certificate import Certificate, certify
 from attsvm.errors import BadTokens
 from attsvm.next_token.order import Order, check_orders

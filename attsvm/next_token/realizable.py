@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.next_token.order import KINDS, Order, check_orders, orders
 from attsvm.next_token.sentences import Sentences, check_sentences
 

@@ -21,8 +21,8 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints, floats
 from attsvm._utils.expected import expect, listed, places, shown, whole
 from attsvm._utils.expected import place as index
-from attsvm._utils.lazy import lazy
 from attsvm._utils.memory import require
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens, Unsupported
 
 # Ways to find the followers that are not in the data.

@@ -11,8 +11,8 @@ from attsvm.cli import warm
 
 WATCH = """
 import sys, numba
-from attsvm._utils import waiting
-waiting.PATIENCE = -1.0
+from attsvm._utils import compiled
+compiled.PATIENCE = -1.0
 {first}
 @numba.njit
 def theirs(x):
@@ -72,4 +72,4 @@ def test_compiling_is_announced_once_and_only_for_our_kernels():
 
 def test_the_word_can_be_silenced():
     assert said("", ATTSVM_QUIET="1") == ["theirs"]
-    assert said("waiting.silence()") == ["theirs"]
+    assert said("compiled.silence()") == ["theirs"]

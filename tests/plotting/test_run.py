@@ -10,8 +10,9 @@ from attsvm import Tokens, train
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.plotting import style
-from attsvm.plotting.run import check_format, picture
-from attsvm.theory.convergence.prove import proved_since
+from attsvm.plotting.style import check_format
+from attsvm.plotting.training import run_figure
+from attsvm.theory.convergence.prover import proved_since
 from attsvm.theory.outcome import DECIDED, outcome
 
 
@@ -29,7 +30,7 @@ def trained(name, head=True, **options):
     if found.state == "converges":
         proved = proved_since(path, tokens, v)
     with style.styled():
-        figure = picture(path, found, proved=proved)
+        figure = run_figure(path, found, proved=proved)
         FigureCanvasAgg(figure).draw()
     return path, found, figure
 

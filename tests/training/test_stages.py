@@ -13,7 +13,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import task as sentence_task
 from attsvm.next_token.training.train import Stages
-from attsvm.plotting.stages import Curves, Row, picture
+from attsvm.plotting.training import Curves, Row, picture
 from attsvm.theory.measures import correlation
 
 

@@ -16,9 +16,8 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect, file_path
 from attsvm._utils.files import finite, write_arrays
-from attsvm._utils.lazy import lazy
-from attsvm._utils.result import Result, Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.objects import lazy
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import FinitePart, excess, finite_part, infima

@@ -11,8 +11,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, floats
 from attsvm._utils.expected import flag, one_of
-from attsvm._utils.lazy import lazy
 from attsvm._utils.memory import require
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.attention import AttentionKernel, Contexts
 from attsvm.next_token.infimum import entropy, finite_part, infima

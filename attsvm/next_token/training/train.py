@@ -13,8 +13,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import function, shown, whole
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import Unsupported
 from attsvm.next_token.sentences import Sentences, check_sentences, embedding_of
 from attsvm.next_token.training.task import SentenceObjective, sentence_task

@@ -20,18 +20,16 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
 from attsvm._utils.expected import positive
 from attsvm._utils.interval import Interval, up
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence import cone, tube
 from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.frame import Position, TubeFrame, centre, level_point
 from attsvm.theory.convergence.proof import unsupported
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import PowerProver, Prover, whole_log2
+from attsvm.theory.convergence.prover import PowerProver, Prover, prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
+from attsvm.theory.convergence.tube import Position, TubeFrame, centre, level_point
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import RuleLike
 

@@ -15,7 +15,14 @@ from attsvm.experiments.reproduce.folder import create_folder
 from attsvm.experiments.reproduce.single_runs import do_runs
 from attsvm.experiments.studies import CLAIMS
 from attsvm.experiments.studies.shared.needs import NEEDS, missing
-from attsvm.experiments.studies.shared.stored import SECONDS, Run, Store, done, on_file, storing
+from attsvm.experiments.studies.shared.stored import (
+    SECONDS,
+    Store,
+    TrainingRun,
+    done,
+    on_file,
+    storing,
+)
 from tests.cli.command import refused
 from tests.experiments.reproduce.made_claims import NAME, made
 
@@ -33,17 +40,23 @@ def doubled(plan):
 
 def runs(config):
     """Two runs, and one that waits for the first."""
-    first = Run(doubled, {"x": config["x"]})
+    first = TrainingRun(doubled, {"x": config["x"]})
     found = on_file(first)
     plan = {"x": None if found is None else int(found["x"]) + 1}
-    return [first, Run(doubled, {"x": 7}), Run(doubled, plan, ready=found is not None)]
+    return [
+        first,
+        TrainingRun(doubled, {"x": 7}),
+        TrainingRun(doubled, plan, ready=found is not None),
+    ]
 
 
 def total(config):
     """The sum over the runs."""
-    first = done(Run(doubled, {"x": config["x"]}))
-    last = done(Run(doubled, {"x": int(first["x"]) + 1}))
-    return {"x": np.array(float(first["x"] + done(Run(doubled, {"x": 7}))["x"] + last["x"]))}
+    first = done(TrainingRun(doubled, {"x": config["x"]}))
+    last = done(TrainingRun(doubled, {"x": int(first["x"]) + 1}))
+    return {
+        "x": np.array(float(first["x"] + done(TrainingRun(doubled, {"x": 7}))["x"] + last["x"]))
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +169,7 @@ def test_a_run_that_breaks_is_said_and_the_others_go_on(tmp_path, monkeypatch):
 
 
 def test_without_a_store_a_run_is_done_where_it_is_asked_for(tmp_path):
-    run = Run(doubled, {"x": 4})
+    run = TrainingRun(doubled, {"x": 4})
     assert on_file(run) is None and float(done(run)["x"]) == 8
     with storing(Store(tmp_path, lambda module: "code")) as store:
         assert on_file(run) is None

@@ -112,7 +112,7 @@ def mixed(found: dict[int, Order]) -> tuple[Ints, Ints]:
     return words, np.array(chosen)
 
 
-class _Seen:
+class _UnseenValues:
     """All that one set shows after some updates: gaps, answers, and agreement with the solution.
 
     block: the result's name of W_kq. other: the inputs of `mixed` that are not answered with the
@@ -169,7 +169,11 @@ def check(config: Config, result: Result) -> Finding:
     """The gaps of Theorem 3 are open and grow like t, and its inputs are answered as it says."""
     seeds = seeds_of(config)
     early, late = (
-        [one for one in (_Seen(config, seed, result, block) for seed in seeds) if one.inside]
+        [
+            one
+            for one in (_UnseenValues(config, seed, result, block) for seed in seeds)
+            if one.inside
+        ]
         for block in ("W_kq", "later")
     )
     if not late:
@@ -221,7 +225,7 @@ def check(config: Config, result: Result) -> Finding:
     )
 
 
-def _cosine(seen: list[_Seen]) -> float:
+def _cosine(seen: list[_UnseenValues]) -> float:
     """The least cosine of the trained attention to its solution."""
     return min(float(correlation(one.W_kq, one.columns.W)) for one in seen)
 
@@ -239,7 +243,7 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.experiments.studies.shared.drawing import CYCLE, panels
 
     both = [
-        [_Seen(config, seed, result, block) for seed in seeds_of(config)]
+        [_UnseenValues(config, seed, result, block) for seed in seeds_of(config)]
         for block in ("W_kq", "later")
     ]
     figure, (left, right) = panels(2)
