@@ -51,6 +51,7 @@ def rows(heads: Iterable[str], body: Iterable[Iterable[Any]], **style: Any) -> T
     The last column is folded where the screen is too narrow, the others are not.
     """
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(**{"box": None, "pad_edge": False, **style})
     names = list(heads)
@@ -58,7 +59,7 @@ def rows(heads: Iterable[str], body: Iterable[Iterable[Any]], **style: Any) -> T
         justify: Any = "right" if name.startswith(">") else "left"
         table.add_column(name.removeprefix(">"), justify=justify, no_wrap=name != names[-1])
     for row in body:
-        table.add_row(*(one if hasattr(one, "plain") else str(one) for one in row))
+        table.add_row(*(one if isinstance(one, Text) else str(one) for one in row))
     return table
 
 

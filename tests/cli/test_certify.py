@@ -1,12 +1,13 @@
-"""`certify` accepts what `solve` wrote, and nothing that was changed since."""
+"""`certify` accepts what `solve` wrote, a solution or a certificate, and nothing changed since."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from attsvm import Certificate
 from tests.cli.command import GENERIC, NORMS, Run, refused, save
-from tests.tolerances import FORGED
+from tests.tolerances import FORGED, FORGED_SLIGHTLY, ROUNDING
 
 _DRAW = np.random.default_rng(0)
 X = _DRAW.standard_normal((3, 4, 5))
@@ -39,22 +40,28 @@ INFEASIBLE = ("a line", "equal tokens")
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("case", PROBLEMS)
 def test_accepts_what_solve_wrote(run, tmp_path, case, norm):
+    """A solution against its problem file, and a saved certificate alone."""
     arrays, problem = PROBLEMS[case]
     code = 3 if case in INFEASIBLE else 0
     file = save(tmp_path / "tokens.npz", **arrays)
-    solved = run("solve", file, "--norm", norm, "--problem", problem, "--out", "best.npz", "--json")
+    words = ("--norm", norm, "--problem", problem, "--json")
+    solved = run("solve", file, *words, "--out", "best.npz", "--certificate", "proof.npz")
     assert solved.code == code, solved
-    checked = run("certify", file, "best.npz", "--exact", "--json")
-    assert checked.code == code, checked
-    report = checked.report
-    assert report["claims"] == "hold"
-    assert report["exact"]["ok"] is True and report["exact"]["reason"] == ""
-    assert (report["norm"], report["problem"]) == (norm, problem)
-    assert report["status"] == solved.report["status"]
-    if not code:
-        assert report["lower"] == pytest.approx(solved.report["lower"], rel=1e-12, abs=1e-300)
-        assert report["exact"]["lower"] >= report["lower"]
-        assert report["exact"]["upper"] <= report["upper"]
+    for given in ((file, "best.npz"), ("proof.npz",)):
+        checked = run("certify", *given, "--exact", "--json")
+        assert checked.code == code, checked
+        report = checked.report
+        assert report["claims"] == "hold"
+        assert report["exact"]["ok"] is True and report["exact"]["reason"] == ""
+        assert report.get("problem", problem) == problem
+        for name in ("status", "norm", "rows", "proof"):
+            assert report[name] == solved.report[name], name
+        if not code:
+            lower = pytest.approx(solved.report["lower"], rel=ROUNDING, abs=1e-300)
+            assert report["lower"] == lower
+            assert report["exact"]["lower"] >= report["lower"]
+            assert report["exact"]["upper"] <= report["upper"]
+        file.unlink(missing_ok=True)  # the certificate holds all that is needed
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -68,9 +75,10 @@ def test_only_zero_rows(run, request, tmp_path, norm):
 
 
 @pytest.mark.parametrize("words", [(), ("--json",), ("--exact",)])
-def test_prints(run, tmp_path, words):
-    solve(run, tmp_path)
-    done = run("certify", "tokens.npz", "best.npz", *words)
+@pytest.mark.parametrize("given", [("tokens.npz", "best.npz"), ("proof.npz",)])
+def test_prints(run, tmp_path, given, words):
+    solve(run, tmp_path, "--certificate", "proof.npz")
+    done = run("certify", *given, *words)
     assert done.code == 0 and done.err == ""
     assert "hold" in done.out and "optimal" in done.out
     assert ("{" in done.out) == ("--json" in words)
@@ -78,11 +86,13 @@ def test_prints(run, tmp_path, words):
 
 def test_soft_margin(run, tmp_path):
     file = save(tmp_path / "line.npz", **PROBLEMS["a line"][0])
-    assert run("solve", file, "--C", "2", "--out", "best.npz").code == 0
-    report = run("certify", file, "best.npz", "--json").report
-    assert report["C"] == 2.0 and report["claims"] == "hold"
-    assert report["upper"] == pytest.approx(4.0)
-    assert run("certify", file, "best.npz", "--exact").code == 0
+    words = ("--C", "2", "--out", "best.npz", "--certificate", "proof.npz")
+    assert run("solve", file, *words).code == 0
+    for given in ((file, "best.npz"), ("proof.npz",)):
+        report = run("certify", *given, "--json").report
+        assert report["C"] == 2.0 and report["claims"] == "hold"
+        assert report["upper"] == pytest.approx(4.0)
+        assert run("certify", *given, "--exact").code == 0
     # Without its budget the same pair is held to the hard margins, which it cannot meet.
     change(tmp_path / "best.npz", C=None, upper=None, lower=None)
     assert run("certify", file, "best.npz", "--json").code in (3, 4)
@@ -222,3 +232,58 @@ def test_changed_tokens_are_seen(run, tmp_path):
 def test_bad_tolerance(run, tmp_path, tol):
     solve(run, tmp_path)
     refused(run("certify", "tokens.npz", "best.npz", "--tol", tol), "tol")
+
+
+def test_both_files_are_written(run, tmp_path):
+    file = save(tmp_path / "tokens.npz", **PROBLEMS["ties"][0])
+    assert run("solve", file, "--out", "best.npz", "--certificate", "proof.npz").code == 0
+    assert run("certify", file, "best.npz").code == 0
+    assert run("certify", "proof.npz").code == 0
+    assert Certificate.load(tmp_path / "proof.npz").verify(exact=True)
+    refused(run("solve", file, "--certificate", "proof.npz"), "proof.npz exists", "--force")
+    assert run("solve", file, "--certificate", "proof.npz", "--force").code == 0
+    same = ("--out", "a.npz", "--certificate", "a.npz")
+    refused(run("solve", file, *same), "--out and --certificate both name a.npz")
+    refused(run("solve", file, "--certificate", "no/a.npz"), "the folder no does not exist")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "best.npz", "proof.npz", "tokens.npz",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("exact", [(), ("--exact",)])
+@pytest.mark.parametrize(
+    ("name", "forge"),
+    [
+        ("lower", lambda a: a * (1 + FORGED_SLIGHTLY)),
+        ("upper", lambda a: a * (1 - FORGED_SLIGHTLY)),
+        ("W", lambda a: -a),
+        ("multipliers", lambda a: 0 * a),
+        ("keys", lambda a: 1.01 * a),
+        ("b", lambda a: 1.01 * a),
+        ("norm", lambda a: np.str_("l1")),
+    ],
+)
+def test_forged_certificates_are_seen(run, tmp_path, name, forge, exact):
+    save(tmp_path / "tokens.npz", **PROBLEMS["ties"][0])
+    run("solve", "tokens.npz", "--certificate", "proof.npz")
+    with np.load(tmp_path / "proof.npz") as archive:
+        before = archive[name]
+    change(tmp_path / "proof.npz", **{name: forge(before)})
+    done = run("certify", "proof.npz", "--json", *exact)
+    assert done.code == 5, done
+    assert done.report["claims"] != "hold"
+    assert done.err.startswith("attsvm: proof.npz: ") and done.err.count("\n") == 1
+
+
+def test_what_is_no_certificate_is_refused(run, tmp_path):
+    file = save(tmp_path / "tokens.npz", **PROBLEMS["ties"][0])
+    run("solve", file, "--out", "best.npz", "--certificate", "proof.npz")
+    refused(run("certify", file), "not a saved certificate", "attsvm_certificate")
+    refused(run("certify", "best.npz"), "not a saved certificate")
+    refused(run("certify", file, "proof.npz"), "proof.npz is a saved certificate")
+    for option in (("--norm", "l1"), ("--problem", "labels"), ("--tol", "1e-3")):
+        refused(run("certify", "proof.npz", *option), f"{option[0]} goes with a solution")
+    change(tmp_path / "proof.npz", attsvm_certificate=np.int64(7))
+    refused(run("certify", "proof.npz"), "certificate format 7; this version reads 1")
+    change(tmp_path / "proof.npz", attsvm_certificate=np.int64(1), queries=None)
+    refused(run("certify", "proof.npz", "--json"), "no array queries")
