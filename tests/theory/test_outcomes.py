@@ -48,7 +48,7 @@ def test_numbers_of_a_bare_matrix(size, masked):
     digits = 60 if size < 100 else 3000
     loss, G, least = definition(Case.of(tokens, V, "logistic"), W, digits)
     with mpmath.workdps(digits):
-        gradient = float(mpmath.log10(mpmath.norm(mpmath.matrix(G), "f")))
+        gradient = float(mpmath.log10(mpmath.mnorm(mpmath.matrix(G), "f")))
     assert found.loss == pytest.approx(float(loss), rel=1e-13)
     assert found.log10_gradient == pytest.approx(gradient, abs=1e-9 * max(1, abs(gradient)))
     assert found.top_attention == pytest.approx(float(least), rel=1e-12)
