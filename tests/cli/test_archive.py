@@ -84,17 +84,6 @@ def test_unknown_problem(tmp_path):
     assert archive.problem("any", [0, 1]).rows.tolist() == archive.problem().rows.tolist()
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "text", "empty"])
-def test_no_file(tmp_path, kind):
-    path = tmp_path / "tokens.npz"
-    if kind == "folder":
-        path.mkdir()
-    elif kind != "missing":
-        path.write_text("X = 1" if kind == "text" else "")
-    with pytest.raises(BadTokens, match=r"tokens\.npz"):
-        load_arrays(path)
-
-
 def test_solution_of_an_infeasible_problem(tmp_path):
     archive = saved(tmp_path, X=[[[1.0], [0.0], [2.0]]], alpha=[0])
     arrays = solution_arrays(solve(archive.problem()))

@@ -1,9 +1,6 @@
 """`attsvm sentences` and the example texts: reports, figures, and what is refused."""
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -193,17 +190,6 @@ def test_hostile_words(run, text):
     assert "\x1b" not in done.err
 
 
-def test_a_terminal_without_these_letters(text):
-    """Standard output in ASCII: words are escaped, nothing breaks."""
-    file = text("é ü\nü é\né ü é ü\né ñ ñ\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "attsvm", "sentences", str(file)],
-        capture_output=True, env={"PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
-    assert done.returncode == 0 and done.stderr == b"", done.stderr
-    assert b"\\xf1" in done.stdout and b"\\xe9" in done.stdout
-
-
 def test_long_lists_are_cut_for_a_reader(run, text):
     lines = [f"{k} {k + 50}" for k in range(50)]
     lines += [f"{k} {(k + 1) % 50} 99" for k in range(40)]
@@ -250,15 +236,6 @@ def test_example_refusals(run, tmp_path):
     known = (*EXAMPLES, *SENTENCES)
     refused(run("example", "sentence", "--out", "x.txt"), "'sentence'", *known)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_json_is_one_object(text):
-    done = subprocess.run(
-        [sys.executable, "-m", "attsvm", "sentences", str(text(GOOD)), "--json"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0 and done.stderr == ""
-    assert json.loads(done.stdout)["status"] == "realizable"
 
 
 def test_the_problems_are_solved_in_the_report(run, tmp_path):
