@@ -12,17 +12,9 @@ from attsvm.datasets import EXAMPLES
 from attsvm.problem.tokens import Tokens
 from attsvm.training.loop import COLUMNS
 from attsvm.training.path import Path
-from tests.cli.command import problem, refused, save
+from tests.cli.command import leaves_nothing, problem, refused, save
 
 PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()
-
-
-def leaves_nothing(run, folder, *words, said):
-    """The command is refused with a path and a figure asked for, and the folder is as before."""
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    refused(run("train", *words, "--out", "path.npz", "--figure", "run.svg"), *said)
-    refused(run("train", *words, "--json"), *said)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(

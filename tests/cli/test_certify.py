@@ -82,6 +82,7 @@ def test_prints(run, tmp_path, given, words):
     assert done.code == 0 and done.err == ""
     assert "hold" in done.out and "optimal" in done.out
     assert ("{" in done.out) == ("--json" in words)
+    assert ("ran in rational arithmetic: holds" in done.out) == ("--exact" in words)
 
 
 def test_soft_margin(run, tmp_path):

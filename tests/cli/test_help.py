@@ -18,7 +18,6 @@ from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS, SENTENCE_MODELS
 from attsvm.training.optimizers import OPTIMIZERS
 from attsvm.training.optimizers.steps import SCHEDULES
-from tests.cli.command import problem
 from tests.cli.commanded import PAGE, command_page
 
 COMMANDS = [str(command.name) for command in app.registered_commands]
@@ -109,15 +108,6 @@ def test_completion(line, found):
         },
     )
     assert found in done.stdout.split(), done
-
-
-def test_certify_says_that_the_exact_check_ran(run, tmp_path):
-    run("solve", problem(tmp_path), "--out", "best.npz")
-    assert "exact check" not in run("certify", "tokens.npz", "best.npz").out
-    done = run("certify", "tokens.npz", "best.npz", "--exact")
-    assert done.code == 0 and "ran in rational arithmetic: holds" in done.out
-    run("solve", "tokens.npz", "--certificate", "proof.npz")
-    assert "ran in rational arithmetic: holds" in run("certify", "proof.npz", "--exact").out
 
 
 def test_every_option_is_on_the_page_and_says_what_it_does():

@@ -11,7 +11,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.theory.measures import correlation
 from attsvm.training.path import Path
-from tests.cli.command import refused
+from tests.cli.command import leaves_nothing, refused
 
 GOOD = "a A\nb B\nc C\nd D\na b d A\nb c d B\nc d c C\na a d A\n"
 TORN = "a A\nb B\nc C\na b c A\nb a c B\n"
@@ -21,14 +21,6 @@ SHORT = ("--steps", 200, "--decoder-steps", 100)
 
 def written(lines):
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
-
-
-def leaves_nothing(run, folder, *words, said):
-    """The command is refused with a path and a figure asked for, and the folder is as before."""
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    refused(run("train", *words, "--out", "path.npz", "--figure", "run.svg"), *said)
-    refused(run("train", *words, "--json"), *said)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_published_figures(run, text):

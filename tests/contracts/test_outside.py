@@ -11,11 +11,8 @@ from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import Unsupported
 from attsvm.theory.regularization_path.paths import regpath
-from attsvm.training.heads import Head
 from attsvm.training.losses import LOSSES as HOUSE
-from attsvm.training.losses import Loss
-from attsvm.training.models import Model
-from attsvm.training.optimizers import Optimizer, optimizer_of
+from attsvm.training.optimizers import optimizer_of
 from tests.contracts import outside
 from tests.contracts.outside import HEAD, LOSS, MODEL, OPTIMIZER
 
@@ -269,8 +266,3 @@ def test_options_of_the_other_kind_of_data_are_refused(data, given, said):
     head = {"head": V} if data is TOKENS else {}
     with pytest.raises(Unsupported, match=said):
         train(data, steps=1, **head, **given)
-
-
-def test_kinds_are_those_of_the_package():
-    kinds = ((OPTIMIZER, Optimizer), (MODEL, Model), (LOSS, Loss), (HEAD, Head))
-    assert all(isinstance(thing, kind) for thing, kind in kinds)

@@ -14,7 +14,6 @@ from attsvm._utils.compiled import njit
 from tests.utils.cold_start import HERE
 
 PROGRAM = """
-__name__ = "attsvm.made"
 import sys, numba
 from attsvm._utils import compiled
 from attsvm._utils.compiled import njit
@@ -25,6 +24,7 @@ def theirs(x):
     return x + 1
 theirs(1)
 print("theirs", file=sys.stderr)
+__name__ = "attsvm.made"
 @njit(cache=False{more})
 def first(x):
     return x + 1

@@ -16,6 +16,7 @@ from attsvm.experiments.executors import ENGINES, ExecutorConfig, engine_of, run
 from attsvm.experiments.reproduce.processes import in_processes
 from tests.conventions.tree import ROOT
 from tests.experiments.executors import jobs
+from tests.experiments.processes import alive, heeds_interrupts
 
 TWO = ExecutorConfig(jobs=2)
 
@@ -122,20 +123,6 @@ def test_a_given_executor_that_breaks_is_said_so():
 
     with Processes(1) as pool, pytest.raises(BadTokens, match="the executor is broken"):
         run_tasks(jobs.dies, [3], engine_of(pool), done=lambda task, result: None)
-
-
-def alive(process: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def heeds_interrupts():
-    """Interrupts end the process, though it was started where they are ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")

@@ -1,6 +1,5 @@
 """attsvm list, show, reproduce and report: what they print, write and end with."""
 
-import errno
 from io import StringIO
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from attsvm.cli.claims import Board
-from attsvm.experiments.reproduce import runs as running
 from attsvm.experiments.studies import CLAIMS
 from tests.cli.command import refused
 from tests.experiments.reproduce.made_claims import NAME, made
@@ -92,14 +90,6 @@ def test_a_folder_that_is_none_is_refused(run):
     Path("other").mkdir()
     refused(run("report", "other"), "attsvm.json")
     refused(run("reproduce", NAME, "--jobs", "-1"), "--jobs")
-
-
-def test_no_space_left_is_one_sentence(run, monkeypatch):
-    def full(*arguments, **options):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(running, "write_arrays", full)
-    refused(run("reproduce", NAME), "no space is left in attsvm-report")
 
 
 def test_list_shows_the_last_verdicts(run):

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.conventions.tree import ROOT
-from tests.experiments.executors.test_run_tasks import alive
+from tests.experiments.processes import alive, children
 
 _PROGRAM = """
 import sys
@@ -34,21 +34,6 @@ def started(spec_file: Path, out: Path, jobs: int) -> subprocess.Popen:
         [sys.executable, str(program), str(spec_file), str(out), str(jobs)],
         env=environment, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-
-
-def children(process: int) -> list[int]:
-    """The processes that a process has started and that still run."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if fields[1] == str(process):
-            found.append(int(folder.name))
-    return found
 
 
 def killed_run(

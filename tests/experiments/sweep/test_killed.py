@@ -13,8 +13,7 @@ import pytest
 
 from attsvm.experiments.sweep import read_spec, run_sweep
 from tests.conventions.tree import ROOT
-from tests.experiments.executors.test_run_tasks import heeds_interrupts
-from tests.experiments.sweep.conftest import command
+from tests.experiments.processes import heeds_interrupts
 from tests.experiments.sweep.killing import killed_run
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")
@@ -62,11 +61,11 @@ def test_a_sweep_killed_before_its_stamp_goes_on(spec_file, left):
     assert (out / "table.csv").exists() and not list(out.glob(".attsvm-*"))
 
 
-def test_an_interrupt_says_how_to_go_on(spec_file):
+def test_an_interrupt_says_how_to_go_on(run, spec_file):
     slow(spec_file, pause=0.3)
     out = spec_file.parent / "out"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTSVM_QUIET": "1"}
-    run = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "attsvm", "sweep", str(spec_file), "--out", str(out)],
         env=environment, stderr=subprocess.PIPE, text=True,
         preexec_fn=heeds_interrupts,
@@ -74,10 +73,10 @@ def test_an_interrupt_says_how_to_go_on(spec_file):
     until = time.monotonic() + 60
     while not list(out.glob("shards/*.npz")) and time.monotonic() < until:
         time.sleep(0.02)
-    run.send_signal(signal.SIGINT)
-    said = run.communicate(timeout=60)[1]
-    assert run.returncode == 130
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
     assert said.splitlines()[-1].startswith("attsvm: stopped: what is finished is kept")
     assert f"`attsvm sweep {out}` goes on" in said
-    code, text, _ = command(out, "--json")
-    assert code == 0 and '"status": "done"' in text
+    done = run("sweep", out, "--json")
+    assert done.code == 0 and done.report["status"] == "done"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -184,6 +185,9 @@ def test_a_group_depends_on_each_seed_alone(tmp_path):
             out = tmp_path / f"{model}{group}"
             run_sweep(spec, out, engine="here")
             tables.append(load_table(out).columns)
+        run_sweep(spec, tmp_path / "local", engine="local")
+        assert (tmp_path / "local/table.csv").read_bytes() == (out / "table.csv").read_bytes()
+        shutil.rmtree(tmp_path / "local")
         for name in ("seed", "global_end", "kind", "decided"):
             assert np.array_equal(tables[0][name], tables[1][name])
         np.testing.assert_allclose(
