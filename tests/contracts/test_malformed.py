@@ -8,8 +8,7 @@ import pytest
 import attsvm
 from attsvm._utils.expected import shown
 from attsvm.errors import AttsvmError, BadTokens
-from tests.contracts.malformed import calls, drawn, quiet, tried
-from tests.contracts.malformed_values import bad_values
+from tests.contracts.malformed import bad_values, calls, drawn, quiet, tried
 from tests.contracts.results import path, planar, sentences
 
 # Refused although every argument is right: no file of the plan's data, and no TensorBoard.

@@ -49,6 +49,7 @@ def test_other_names_are_refused_with_what_is_known(said, names):
         ("adam", {"beta2": 1.0}, "adam has"),
         ("adam", {"eps": -1e-8}, "adam has"),
         ("polyak", {"longest": 0.0}, "polyak has"),
+        ("adam", {"eps": float("nan")}, "adam has ε = nan"),
         ("adam", {"eps": True}, "it must be a number"),
         ("signum", {"momentum": "high"}, "it must be a number"),
         ("polyak", {"longest": "far"}, "it must be a number"),

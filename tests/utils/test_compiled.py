@@ -1,5 +1,6 @@
 """Kernels: cached where they can be, compiled all the same elsewhere; one notice; their time."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from numba.core import event
 
 from attsvm._utils import compiled
 from attsvm._utils.compiled import njit
-from tests.utils.cold_start import HERE
+from tests.utils.cold_start import CASES, HERE
 
 PROGRAM = """
 import sys, numba
@@ -136,3 +137,31 @@ def test_the_two_parts_are_the_whole(monkeypatch):
 
 def _tell(status):
     event.broadcast(event.Event("numba:compiler_lock", status))
+
+
+# Kernels that may meet more than one kind of arguments, and why.
+MORE = {
+    "attsvm.solvers.frobenius.coordinate": "keys in float32 or float64, which are never copied",
+}
+
+COUNT = """
+from attsvm._utils.compiled import KERNELS
+import json
+print(json.dumps({f"{k.py_func.__module__}.{k.py_func.__name__}": len(k.signatures)
+                  for k in KERNELS}))
+"""
+
+
+def test_each_kernel_is_compiled_for_one_kind_of_arguments(tmp_path):
+    # From an empty cache: a kernel that is loaded does not say what its parts were compiled for.
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(HERE)}
+    program = CASES["solve, train, many, optima"] + "call()\n" + COUNT
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, cwd=tmp_path, check=True, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert sum(counts.values()) > 10
+    twice = {name: n for name, n in counts.items()
+             if n > 1 and name.rpartition(".")[0] not in MORE}  # fmt: skip
+    assert not twice

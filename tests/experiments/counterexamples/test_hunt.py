@@ -72,19 +72,19 @@ def test_a_fault_while_shrinking_keeps_what_was_found(part, fault, word):
     assert Hunt.of_dict(kept.to_dict(), whole).found.note == found.note
 
 
-@pytest.mark.parametrize("name", ["every-input-tight", "weak-order"])
+QUICK = ("every-input-tight", "proposition-2", "weak-order")
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(x, marks=pytest.mark.slow) for x in CHECKS if x not in QUICK)]
+)
 def test_what_is_known_to_be_false_is_found(name):
     found = hunt(name, seconds=120).found
     assert found.confirmation.proved
-    drawn = {k: a.tolist() for k, a in found.drawn.items()}
-    assert CHECKS[name](independent.exact(drawn))
-
-
-def test_proposition_2_falls_to_two_sentences_of_five_tokens():
-    found = hunt("proposition-2", seconds=120).found
-    assert found.drawn["marks"].shape == (2, 4)  # the query is the fifth
-    assert found.confirmation.proved and "7/6" in found.confirmation.says
-    assert CHECKS["proposition-2"](independent.exact({"marks": found.drawn["marks"].tolist()}))
+    if name != "nuclear-unique":  # its check needs the two solutions by hand
+        assert CHECKS[name](independent.exact({k: a.tolist() for k, a in found.drawn.items()}))
+    if name == "proposition-2":  # two sentences of five tokens, of which the query is the fifth
+        assert found.drawn["marks"].shape == (2, 4) and "7/6" in found.confirmation.says
 
 
 def test_equal_scores_falls_to_two_inputs_of_two_tokens():
@@ -211,17 +211,6 @@ def test_processes_give_what_one_gives(name, tmp_path):
     assert alone.pop("seconds") > 0
     assert shared.pop("seconds") > 0
     assert alone == shared
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", sorted(set(CHECKS) - {"every-input-tight", "proposition-2", "weak-order"})
-)
-def test_the_others_are_found(name):
-    found = hunt(name, seconds=120).found
-    assert found.confirmation.proved
-    if name != "nuclear-unique":  # its check needs the two solutions by hand
-        assert CHECKS[name](independent.exact({k: a.tolist() for k, a in found.drawn.items()}))
 
 
 @pytest.mark.slow
