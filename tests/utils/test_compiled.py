@@ -10,7 +10,7 @@ import numba
 import pytest
 from numba.core import event
 
-from attsvm._utils import compiled
+from attsvm._utils import compiled, parallel
 from attsvm._utils.compiled import njit
 from tests.utils.cold_start import CASES, HERE
 
@@ -165,3 +165,20 @@ def test_each_kernel_is_compiled_for_one_kind_of_arguments(tmp_path):
     twice = {name: n for name, n in counts.items()
              if n > 1 and name.rpartition(".")[0] not in MORE}  # fmt: skip
     assert not twice
+
+
+def test_the_threads_come_back(monkeypatch):
+    count = [4]
+    monkeypatch.setattr(
+        parallel, "_switches", lambda: [(lambda: count[0], lambda n: count.__setitem__(0, n))]
+    )
+    with pytest.raises(ZeroDivisionError), parallel.one_thread():
+        assert count == [1]
+        raise ZeroDivisionError
+    assert count == [4]
+
+
+def test_another_library_is_left_alone(monkeypatch):
+    monkeypatch.setattr(parallel, "_switches", lambda: [])
+    with parallel.one_thread():
+        pass
