@@ -144,10 +144,6 @@ def test_ties_are_accepted_when_asked(run, text):
     ("content", "words", "said"),
     [
         ("", "", ["text.txt is empty"]),
-        ("\n \n", "", ["only blank lines"]),
-        ("a A\nb\n", "", ["line 2", "one token"]),
-        ("0 1\n1 0\n0 1 7 1\n", "--vocabulary 3", ["token 7", "out of range", "0…2"]),
-        ("0 1\n1 0\n0 -1 1\n", "", ["token -1", "out of range"]),
         (GOOD, "--dimension 5", ["8 tokens cannot be orthonormal in 5", "normal"]),
         (TORN, "", ["line 4", "line 5", "two labels", "--ties"]),
         (ROUND, "", ["goes round", "line 5", "line 6", "line 7", "--ties"]),
@@ -157,7 +153,6 @@ def test_ties_are_accepted_when_asked(run, text):
         ("a A\nb B\n", "", ["no sentence of three or more tokens"]),
         ("a A\nb B\na b C\n", "", ["line 3", "followed by its label", "--ties"]),
         ("a A\na B\na a A\n", "", ["line 1", "line 2", "one follower"]),
-        (b"a A\nb \xff\n", "", ["line 2", "not UTF-8"]),
         (b"a A\nb \x00\n", "", ["line 2", "zero byte"]),
         (GOOD, "--collocations nowhere.txt", ["nowhere.txt does not exist"]),
         (GOOD, "--head linear", ["--head does not fit --model next-token"]),

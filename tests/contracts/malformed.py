@@ -96,7 +96,7 @@ def bases() -> dict[str, Any]:
         "probabilities": np.full(tokens.present().shape, 0.5), "s": [0.5, 0.5], "p": 3.0,
         "log_t": np.log([10.0]), "optimizers": ["ngd"], "model": "prompt", "optimizer": "gd",
         "sentences": sentences(), "vocabulary": 3, "E": embedding_of(3),
-        "orders": orders(sentences()), "found": certificate, "angle": 0.1, "record": 0, "count": 5,
+        "orders": orders(sentences()), "found": certificate, "angle": 0.1, "record": 0, "count": 2,
         "sentence": 0, "token": 0, "a": 0, "b": 1, "steps": 5, "file": "run.npz", "path_": "c.npz",
         "folder": "folder", "lines": [["a", "b"], ["b", "a"]], "data": sentences(),
         "arrays": run.arrays(), "alpha": np.zeros((2, 3), int), "function": lambda *a, **k: None,

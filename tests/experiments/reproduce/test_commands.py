@@ -124,15 +124,6 @@ def test_report_draws_the_page_again(run):
     assert done.out.endswith("page: attsvm-report/report.html\n")
 
 
-def test_a_broken_record_is_named(run):
-    run("reproduce", NAME)
-    file = Path("attsvm-report/claims") / f"{NAME}.json"
-    file.write_text("{")
-    done = run("reproduce", NAME)
-    assert done.code == 0
-    assert done.err.startswith(f"attsvm: {file} cannot be read: kept aside as {file.name}.broken\n")
-
-
 def test_the_live_table_fits_the_screen():
     names = [f"Z.{k:03d}" for k in range(200)]
     console = Console(height=20, width=60, record=True, file=StringIO())
