@@ -11,7 +11,7 @@ from attsvm import BadTokens, TooLarge, solve
 from attsvm._utils import memory
 from attsvm._utils.files import load_arrays, write_arrays
 from attsvm._utils.memory import available, require
-from attsvm.cli.problem_file import KNOWN, Archive, read_problem, solution_arrays
+from attsvm.cli.problem_file import Archive, read_problem, solution_arrays
 
 X = np.random.default_rng(3).standard_normal((2, 3, 7))
 
@@ -31,14 +31,6 @@ def test_a_file_comes_back(tmp_path):
     tokens = read_problem(tmp_path / "a.npz").tokens
     assert np.array_equal(tokens.keys, 2 * X) and np.array_equal(tokens.labels, [1, -1])
     assert tokens.queries.shape == (2, 4)
-
-
-@pytest.mark.parametrize("name", [name for name in KNOWN if name not in ("X", "select")])
-def test_known_arrays_are_read(tmp_path, name):
-    shapes = {"z": (2, 4), "y": 2, "v": 7, "alpha": 2, "keys": (2, 3, 7)}
-    array = np.ones(shapes.get(name, (2, 3)))
-    archive = saved(tmp_path, X=X, **{name: array})
-    assert np.array_equal(archive.arrays[name], array)
 
 
 def test_selection_of_a_file(tmp_path):
