@@ -27,7 +27,6 @@ def solved(run, name: str, *words: str) -> dict:
         ("single-input-local", 0.49505),
         ("multi-input", 0.31319),
         ("multi-input-planar", 0.37134),
-        ("joint-tight", 17 / 18),
     ],
 )
 def test_half_squared_norm_of_the_prompt(run, name, half):
