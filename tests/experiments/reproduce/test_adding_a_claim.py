@@ -11,20 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.contracts.test_adding_pages import steps
 from tests.conventions.tree import PACKAGE, ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-claim.md").read_text("utf-8")
 
 
-def block(mark: str, kind: str) -> str:
-    """The fenced block under a mark of the page."""
-    found = re.search(rf"<!-- {re.escape(mark)} -->\n```{kind}\n(.*?)^```$", PAGE, re.S | re.M)
-    assert found, f"no block {mark}"
-    return found[1]
-
-
-FILE = block("file: mine.py", "python")
-COMMANDS = block("commands", "console").splitlines()
+(_, _, FILE), (_, _, SHELL) = steps("adding-a-claim.md")
+COMMANDS = SHELL.splitlines()
 
 
 @pytest.fixture
