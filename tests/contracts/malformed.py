@@ -136,6 +136,7 @@ def special() -> dict[str, dict[str, Any]]:
         "attsvm.read_sentences": {"file": "saved.txt"},
         "attsvm.next_token.read_sentences": {"file": "saved.txt"},
         "attsvm.next_token.sentence_outcome": {"run": MADE["SentenceRun"][0]()},
+        "attsvm.next_token.SentenceRun.save": {"path": "s.npz", "force": True},
         "attsvm.next_token.SentenceRun.of": {"path": stages(), "head": None},
         "attsvm.next_token.train": {"model": "decoder", "head": None, "steps": 5},
         "attsvm.two_stages": {"steps": (5, 5)}, "attsvm.next_token.two_stages": {"steps": (5, 5)},

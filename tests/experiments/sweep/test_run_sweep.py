@@ -216,7 +216,7 @@ def test_a_missing_package_is_one_sentence(whole, tmp_path, monkeypatch):
     spec, folder = whole
     for module in ("pyarrow", "pandas"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(Unsupported, match=r"attsvm\[parquet\]"):
+    with pytest.raises(Unsupported, match=r"pip install '\.\[parquet\]'"):
         write_table(folder, spec, tmp_path / "t.parquet")
     assert not list(tmp_path.glob(".attsvm*"))
     with pytest.raises(Unsupported, match="pandas is not installed"):
