@@ -212,7 +212,7 @@ def test_a_decoder_needs_no_sentences(run, text):
 def test_a_diverging_run_says_so(run, text):
     done = run("train", text(GOOD), "--model", "next-token", *SHORT, "--lr", 1e308, "--json")
     assert done.report["diverged"]["W_kq"] >= 0
-    assert "diverged at step" in done.err and "smaller step size" in done.err
+    assert "diverged at step" in done.err and "smaller --lr" in done.err
 
 
 def test_no_floor_is_told_where_no_solution_is(run, text):
