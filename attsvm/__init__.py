@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from attsvm.problem.problem import Problem, Stack
     from attsvm.problem.selection import Selection
     from attsvm.problem.tokens import Tokens
-    from attsvm.solvers.given import certify
-    from attsvm.solvers.solve import solve
+    from attsvm.solvers.solve import certify, solve
     from attsvm.solvers.solve_many import solve_many
     from attsvm.solvers.solve_sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
@@ -82,7 +81,7 @@ _HOMES = {
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
     "basin": "theory.convergence",
-    "certify": "solvers.given",
+    "certify": "solvers.solve",
     "compare": "theory.comparison",
     "embedding_of": "next_token.sentences",
     "local_optima": "theory.optima",

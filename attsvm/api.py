@@ -286,9 +286,9 @@ def proof_of_convergence(
         from attsvm.next_token.training import proofs
 
         return proofs.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
-    from attsvm.theory.convergence import prove
+    from attsvm.theory.convergence import prover
 
-    return prove.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
+    return prover.proof_of_convergence(tokens, W, head=head, optimizer=optimizer, lr=lr, **own)
 
 
 def _options_for(

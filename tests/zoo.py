@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm import Problem, Selection, Tokens
+from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS as REGISTRY
 from attsvm.norms import norm_of
 from tests.tolerances import ROUNDING
@@ -262,6 +263,12 @@ def sphere_tokens(n, T, d, *, seed, labels=True, queries=True):
     X, z, v, y = unit(n, T, d), unit(n, d), unit(d), rng.choice([-1.0, 1.0], n)
     tokens = Tokens(X, queries=z if queries else None, labels=y if labels else None)
     return tokens, v
+
+
+def example(name, *shape, **options):
+    """Tokens and head of an example of the data sets."""
+    a = EXAMPLES[name](*shape, **options)
+    return Tokens(a["X"], keys=a.get("keys"), queries=a.get("z"), labels=a["y"]), a.get("v")
 
 
 def chosen(tokens, alpha):

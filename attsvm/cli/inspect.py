@@ -13,7 +13,7 @@ from attsvm.cli.output import emit, many, rows
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.inspection import Inspection, Plan
+    from attsvm.inspection import Inspection, InspectionConfig
 
 
 @app.command("inspect", epilog="Example: attsvm inspect minilm --quick --out heads")
@@ -130,15 +130,15 @@ def numbers(text: str | None, option: str) -> list[int] | None:
             raise Unsupported(f"{option} is {text!r}: give numbers such as 0,2-4")
         ends = int(first), int(last or first)
         if ends[0] > ends[1] or ends[1] > 100_000:
-            raise Unsupported(f"{option} is {text!r}: {part.strip()} is no range of heads")
+            raise Unsupported(f"{option} is {text!r}: give numbers such as 0,2-4")
         found.update(range(ends[0], ends[1] + 1))
     return sorted(found)
 
 
-def _plan(queries: int | None, seed: int, quick: bool) -> Plan:
+def _plan(queries: int | None, seed: int, quick: bool) -> InspectionConfig:
     from dataclasses import replace
 
-    from attsvm.inspection import Plan as Spent
+    from attsvm.inspection import InspectionConfig as Spent
 
     plan = Spent.quick(seed=seed) if quick else Spent(seed=seed)
     if queries is None:

@@ -33,7 +33,7 @@ from attsvm.theory.comparison import (
     check_optimizers,
     compare_runs,
 )
-from attsvm.theory.convergence.prove import Since, proved_since, until_proved
+from attsvm.theory.convergence.prover import Since, proved_since, until_proved
 from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.config import OptimizerConfig, choose_parts

@@ -139,7 +139,7 @@ def economy_figure(records: Sequence[Record], *, look: str = "screen") -> Pictur
                     zorder=2,
                 )
         if not shown:
-            _nothing(ax, "no head has a single W")
+            _nothing(ax, "no attention head has a single W")
         else:
             ax.plot([], [], color=style.FAINT, linewidth=3.0, label="its rotated nulls")
             ax.set_yscale("log")

@@ -24,7 +24,7 @@ from attsvm.plotting import style
 from attsvm.plotting.style import Picture, check_format, finish, sheet, step_axis, write_figure
 from attsvm.theory import measures
 from attsvm.theory.comparison import ComparedRun, Comparison
-from attsvm.theory.convergence.prove import Since
+from attsvm.theory.convergence.prover import Since
 from attsvm.theory.measures import bregman
 from attsvm.theory.outcome import DECIDED, Outcome
 from attsvm.training.path import Path

@@ -27,7 +27,7 @@ from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.theory import measures
-from attsvm.theory.convergence.prove import Since, proved_since
+from attsvm.theory.convergence.prover import Since, proved_since
 from attsvm.theory.outcome import Outcome, outcome
 from attsvm.training.config import plain_options
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of

@@ -30,8 +30,8 @@ from attsvm.problem import selection
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens, checked_tokens
+from attsvm.solvers.frobenius.active_set import gram
 from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
-from attsvm.solvers.frobenius.stacked import gram
 from attsvm.solvers.solve import solve
 
 if TYPE_CHECKING:

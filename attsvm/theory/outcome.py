@@ -33,8 +33,7 @@ from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.convergence.prove import prover, prover_of
-from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.convergence.prover import Prover, prover, prover_of
 from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
 from attsvm.theory.optima import Optimality, optimality, verdict_on
 from attsvm.training.config import pulled_back

@@ -12,7 +12,7 @@ from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.plotting import style
 from attsvm.plotting.style import check_format
 from attsvm.plotting.training import run_figure
-from attsvm.theory.convergence.prove import proved_since
+from attsvm.theory.convergence.prover import proved_since
 from attsvm.theory.outcome import DECIDED, outcome
 
 

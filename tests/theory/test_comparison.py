@@ -5,25 +5,20 @@ import os
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog
 
 import attsvm
-from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.training.optimizers import optimizer_of
+from tests.theory.convergence.reference import Case, max_margin
+from tests.zoo import example
 
 OPTIMIZERS = ["ngd", "gd", "sign", "spectral", "adam", "nmirror:1.5"]
 
 
-def instance(name="sphere"):
-    a = EXAMPLES[name]()
-    keys = a.get("keys")
-    return attsvm.Tokens(a["X"], keys=keys, queries=a.get("z"), labels=a["y"]), a["v"]
-
-
 @pytest.fixture(scope="module")
 def six():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     return tokens, v, attsvm.compare(tokens, optimizers=OPTIMIZERS, head=v, steps=400)
 
 
@@ -48,25 +43,6 @@ def test_each_run_is_what_it_would_be_alone(six):
             assert run.proved.step <= 400 and run.proved.proof.proved
 
 
-def rows_of(tokens, selection):
-    """Every (x_kept − x_other) zᵀ as a flat row, by loops over the tokens."""
-    rows = []
-    for i, a in enumerate(selection):
-        for t in range(tokens.T):
-            if t != a:
-                rows.append(np.outer(tokens.X[i, a] - tokens.X[i, t], tokens.queries[i]).ravel())
-    return np.array(rows)
-
-
-def least_frobenius(A):
-    """min ‖w‖₂ with A w ≥ 1: least distance programming by non-negative least squares."""
-    E = np.vstack([A.T, np.ones(len(A))])
-    f = np.append(np.zeros(A.shape[1]), 1.0)
-    u, _ = nnls(E, f)
-    r = E @ u - f
-    return float(np.linalg.norm(-r[:-1] / r[-1]))
-
-
 def least_largest(A):
     """min max|w| with A w ≥ 1, as a linear program; min Σ|w| likewise below."""
     m, d = A.shape
@@ -84,14 +60,14 @@ def least_sum(A):
 
 
 def test_shares_are_those_of_plain_optimization(six):
-    """Another way to every number: rows by loops, least norms by nnls and linear programs."""
-    tokens, _, both = six
+    """Another way to every number: dense rows, least norms by nnls and linear programs."""
+    tokens, v, both = six
     checked = 0
     for run in both.runs:
-        A = rows_of(tokens, run.outcome.selection)
+        A = Case.of(tokens, v, "logistic").at(run.outcome.selection).a
         W = run.path.weights["W"][:, 0].reshape(len(run.path.steps), -1)
         sizes = {
-            "frobenius": (np.sqrt((W**2).sum(axis=1)), least_frobenius(A)),
+            "frobenius": (np.sqrt((W**2).sum(axis=1)), max_margin(A).N),
             "max": (np.abs(W).max(axis=1), least_largest(A)),
             "l1": (np.abs(W).sum(axis=1), least_sum(A)),
         }
@@ -107,7 +83,7 @@ def test_shares_are_those_of_plain_optimization(six):
 
 
 def test_every_combination_in_order():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     both = attsvm.compare(
         tokens, optimizers=["ngd", "sign"], lrs=[0.1, 0.01], models=["prompt", "joint-prompt"],
             head=v,
@@ -124,7 +100,7 @@ def test_every_combination_in_order():
 
 
 def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd", "mirror:1.5"], head=v, steps=20, decay=0.1)
     ((optimizer, said),) = [(run.optimizer, run.refused) for run in both.refused]
     assert optimizer == "mirror:1.5"
@@ -138,7 +114,7 @@ def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
 
 
 def test_a_model_that_does_not_fit_the_tokens_is_named():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd"], models=["prompt", "weight"], head=v, steps=20)
     assert [run.model for run in both.refused] == ["prompt"]
     assert "use a weight model" in both.refused[0].refused
@@ -170,26 +146,26 @@ def test_when_none_can_be_trained_the_reason_is_raised():
     ],
 )
 def test_bad_input_is_one_sentence(given, said):
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     with pytest.raises(Unsupported, match=said):
         attsvm.compare(tokens, **{"optimizers": ["ngd"], "models": ["prompt"], "head": v} | given)
 
 
 def test_sentences_and_stacks_are_refused():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     with pytest.raises(BadTokens, match="takes Tokens"):
         attsvm.compare([tokens, tokens], optimizers=["ngd"], models=["prompt"], head=v)
 
 
 def test_objects_go_where_names_go():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     own = optimizer_of("sign")
     both = attsvm.compare(tokens, optimizers=["ngd", own], models=["prompt"], head=v, steps=10)
     assert [run.optimizer for run in both.runs] == ["ngd", "sign"]
 
 
 def test_progress_rises_to_one():
-    tokens, v = instance("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     seen = []
     attsvm.compare(
         tokens,
@@ -231,7 +207,7 @@ def test_a_saved_comparison_is_a_folder_in_one_move(six, tmp_path, monkeypatch):
 
 
 def test_zero_steps_and_divergence_are_told():
-    tokens, v = instance()
+    tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd", "gd"], lrs=[0.1], head=v, steps=0)
     assert np.isnan(both.columns()["correlation"]).all()
     assert len(repr(both).split("\n")) <= 24

@@ -15,12 +15,12 @@ from attsvm.theory.landscape import (
     least_descent,
 )
 from attsvm.theory.regularization_path.excess import Signed
+from tests.zoo import example
 
 
 def sphere(seed, n=6, T=8, d=10):
-    a = EXAMPLES["sphere"](n, T, d, seed=seed)
-    tokens = Tokens(a["X"], queries=a["z"], labels=a["y"])
-    return tokens, a["v"], solve(Problem.of(tokens, Selection.best(tokens, a["v"])))
+    tokens, v = example("sphere", n, T, d, seed=seed)
+    return tokens, v, solve(Problem.of(tokens, Selection.best(tokens, v)))
 
 
 def plain_loss(tokens, v, W):
@@ -41,10 +41,8 @@ def test_all_tight():
 
 
 def test_equal_scores():
-    a = EXAMPLES["single-input-global"]()
-    assert equal_scores(Tokens(a["X"], keys=a["keys"], labels=a["y"]), a["v"])
-    a = EXAMPLES["single-input-local"]()
-    assert not equal_scores(Tokens(a["X"], keys=a["keys"], labels=a["y"]), a["v"])
+    assert equal_scores(*example("single-input-global"))
+    assert not equal_scores(*example("single-input-local"))
     # Masked tokens do not count.
     X = np.array([[[0.0, 1.0], [1.0, 0.5], [0.0, 0.7]]])
     assert not equal_scores(Tokens(X), [0.0, 1.0])

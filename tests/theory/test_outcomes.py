@@ -24,6 +24,8 @@ from attsvm.theory.outcome import State, _state
 from attsvm.training.heads import Quadratic
 from attsvm.training.losses import LOSSES
 from tests.problem.test_weights import FakeTensor
+from tests.theory.convergence.reference import Case, definition
+from tests.zoo import example
 
 UNDECIDED, SATURATED, LOCAL, CONVERGES, UNKNOWN = get_args(State)
 MASK = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 1]], bool)
@@ -37,48 +39,19 @@ def direction(tokens, v):
     return attsvm.solve(attsvm.Problem.of(tokens, keep)).W, keep.indices
 
 
-def plain(tokens, v, W, digits=60):
-    """(loss, gradient (d, dq), least of the largest attention of an input) in many digits."""
-    with mpmath.workdps(digits):
-        d, dq = W.shape
-        loss, G, least = mpmath.mpf(0), mpmath.zeros(d, dq), mpmath.mpf(1)
-        for i in range(tokens.n):
-            z = [mpmath.mpf(float(x)) for x in tokens.queries[i]]
-            places = [t for t in range(tokens.T) if tokens.mask is None or tokens.mask[i, t]]
-            k = {t: [mpmath.mpf(float(x)) for x in tokens.keys[i, t]] for t in places}
-            g = {t: mpmath.mpf(0) for t in places}
-            for t in places:
-                g[t] = sum(mpmath.mpf(float(x)) * mpmath.mpf(float(w))
-                           for x, w in zip(tokens.X[i, t], v, strict=True))  # fmt: skip
-            u = [sum(mpmath.mpf(float(W[r, c])) * z[c] for c in range(dq)) for r in range(d)]
-            h = {t: sum(x * y for x, y in zip(k[t], u, strict=True)) for t in places}
-            top = max(h.values())
-            e = {t: mpmath.exp(h[t] - top) for t in places}
-            total = sum(e.values())
-            s = {t: e[t] / total for t in places}
-            y = int(tokens.labels[i])
-            mean = sum(s[t] * g[t] for t in places)
-            loss += mpmath.log1p(mpmath.exp(-y * mean)) / tokens.n
-            slope = -y / (1 + mpmath.exp(y * mean))
-            least = min(least, max(s.values()))
-            for r in range(d):
-                for c in range(dq):
-                    pull = sum(s[t] * (g[t] - mean) * k[t][r] for t in places)
-                    G[r, c] += slope * pull * z[c] / tokens.n
-        size = mpmath.sqrt(sum(x * x for x in G))
-        return float(loss), float(mpmath.log10(size)) if size else -np.inf, float(least)
-
-
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("size", [1e-70, 1e-3, 1.0, 30.0, 1e3])
 def test_numbers_of_a_bare_matrix(size, masked):
     tokens = Tokens(a["X"], queries=a["z"], labels=a["y"], mask=MASK if masked else None)
     W = size * np.random.default_rng(2).standard_normal((4, 4))
     found = attsvm.outcome(W, tokens, V)
-    loss, gradient, least = plain(tokens, V, W, digits=60 if size < 100 else 3000)
-    assert found.loss == pytest.approx(loss, rel=1e-13)
+    digits = 60 if size < 100 else 3000
+    loss, G, least = definition(Case.of(tokens, V, "logistic"), W, digits)
+    with mpmath.workdps(digits):
+        gradient = float(mpmath.log10(mpmath.norm(mpmath.matrix(G), "f")))
+    assert found.loss == pytest.approx(float(loss), rel=1e-13)
     assert found.log10_gradient == pytest.approx(gradient, abs=1e-9 * max(1, abs(gradient)))
-    assert found.top_attention == pytest.approx(least, rel=1e-12)
+    assert found.top_attention == pytest.approx(float(least), rel=1e-12)
     assert found.changed is None and np.isnan(found.log_time)
     assert (found.state == "undecided") == (least < 0.999)
 
@@ -254,7 +227,7 @@ def test_a_tensor_with_a_gradient():
 
 
 def test_a_trained_decoder_is_the_head():
-    tokens = Tokens(a["X"], queries=a["z"], labels=a["y"])
+    tokens = TOKENS
     path = attsvm.train(tokens, model="joint-weight", steps=2000, lr=0.2)
     end = path.at(-1)
     one = attsvm.outcome(path, tokens)
@@ -271,9 +244,8 @@ def test_a_trained_decoder_is_the_head():
 
 
 def test_stacks():
-    arrays = [sphere_arrays(3, 4, 4, seed=seed) for seed in range(3)]
-    tokens = [Tokens(x["X"], queries=x["z"], labels=x["y"]) for x in arrays]
-    heads = np.stack([x["v"] for x in arrays])
+    tokens, heads = zip(*(example("sphere", 3, 4, 4, seed=seed) for seed in range(3)), strict=True)
+    heads = np.stack(heads)
     path = attsvm.train(tokens, head=heads, steps=2000, lr=0.5)
     W = path.matrices()[-1]
     for b in range(3):
@@ -383,13 +355,8 @@ def test_results_are_plain_data():
     assert len(optima.to_dict()["list"]) == len(optima.choices)
 
 
-def instance(shape, seed):
-    a = sphere_arrays(*shape, seed=seed)
-    return attsvm.Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
-
-
 def ended(shape, seed, steps, lr=0.2):
-    tokens, v = instance(shape, seed)
+    tokens, v = example("sphere", *shape, seed=seed)
     path = attsvm.train(tokens, head=v, steps=steps, lr=lr)
     return attsvm.outcome(path, tokens, v), path
 
@@ -418,7 +385,7 @@ def test_a_saturated_run_is_at_a_selection_that_is_not_locally_optimal():
     found, path = ended((5, 6, 3), 33, 4020)
     assert found.state == SATURATED and path.top_attention[-1].min() > 0.999
     (bad, *_) = found.optimality.witnesses
-    tokens, v = instance((5, 6, 3), 33)
+    tokens, v = example("sphere", 5, 6, 3, seed=33)
     kept = found.selection[bad.input]
     scores = tokens.labels[bad.input] * tokens.X[bad.input] @ v
     assert scores[bad.token] > scores[kept]  # a better token …
@@ -434,7 +401,7 @@ def test_an_undecided_run_spreads_its_attention():
 
 
 def test_without_a_head_nothing_is_known():
-    tokens, v = instance((5, 6, 3), 4)
+    tokens, v = example("sphere", 5, 6, 3, seed=4)
     path = attsvm.train(tokens, head=v, steps=302, lr=0.2)
     assert attsvm.outcome(path, tokens).state == UNKNOWN
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm import Problem, Selection, Tokens, local_optima, optimality, solve
+from attsvm import Problem, Selection, Tokens, optimality, solve
 from tests.tolerances import EXACTLY, PRINTED, ROUNDING
 from tests.zoo import chosen, known, sphere_tokens
 
@@ -26,58 +26,6 @@ def test_single_input_solutions():
         assert_allclose(best.W.ravel(), p, atol=EXACTLY)
         assert_allclose(best.upper**2 / 2, half, rtol=EXACTLY)
     assert_allclose(solve(chosen(tokens, [0])).W.ravel()[:2], [-0.09901, 0.99010], atol=PRINTED)
-
-
-@pytest.mark.parametrize(("score", "local"), [(0.9, [(0,)]), (0.0, [(0,), (1,)])])
-def test_single_input_optima(score, local):
-    tokens, v = single(score)
-    found = local_optima(tokens, v)
-    assert sorted(alpha for alpha, verdict in found.local if verdict.locally) == local
-    assert len(found.choices) == 3
-    # the neighbour that forbids token 1 in the first case is token 2, of equal score
-    verdict = optimality(tokens, Selection.of(tokens, [1]), v)
-    assert [w.token for w in verdict.witnesses] == ([2] if score == 0.9 else [])
-
-
-def test_joint_training_problems():
-    for c, p, half in ((1.0, [4 / 3, 1 / 3], 17 / 18), (1.5, [1.25, 0.25], 0.8125)):
-        X = np.array([[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], [0.5, c]]])
-        tokens = Tokens(X, labels=[1, -1, 1])
-        keep = Selection.of(tokens, [1, 1, 1])
-        best = solve(Problem.of(tokens, keep))
-        assert_allclose(best.W.ravel(), p, atol=EXACTLY)
-        assert_allclose(best.upper**2 / 2, half, rtol=EXACTLY)
-        v = solve(Problem.of_labels(tokens, keep))
-        assert_allclose(v.W.ravel(), [0, 1], atol=EXACTLY)
-        assert_allclose(v.margins, [1, 1, c], atol=EXACTLY)
-
-
-@pytest.mark.parametrize("N", [2, 5, 20])
-def test_next_token_output_weights(N):
-    # (e_{n(x)} − e_u)ᵀ W x ≥ 1 over orthonormal x: W = Σ (e_{n(x)} − 1/N) xᵀ
-    follows = np.roll(np.arange(N), 1)
-    eye = np.eye(N)
-    rows = [(eye[follows[x]] - eye[u], eye[x]) for x in range(N) for u in range(N)
-            if u != follows[x]]  # fmt: skip
-    best = solve(Problem.from_rows(*(np.stack(part) for part in zip(*rows, strict=True))))
-    assert_allclose(best.upper, np.sqrt(N - 1), rtol=EXACTLY)
-    assert_allclose(best.W, eye[follows].T - 1 / N, atol=EXACTLY)
-    if N == 20:
-        assert_allclose(best.upper, 4.3589, atol=PRINTED)
-
-
-@pytest.mark.parametrize("m", [1, 3, 10])
-def test_star_orders(m):
-    eye = np.eye(m + 2)  # the last token is not comparable with any
-    best = solve(Problem.from_rows(eye[0] - eye[1 : m + 1]))
-    column = np.r_[m / (m + 1), np.full(m, -1 / (m + 1)), 0.0]
-    assert_allclose(best.W.ravel(), column, atol=EXACTLY)
-    assert_allclose(best.W.sum(), 0.0, atol=EXACTLY)
-    # what transitivity implies adds nothing: a chain has margin 2 between its ends
-    chain = [eye[0] - eye[1], eye[1] - eye[2]] if m > 1 else [eye[0] - eye[1]]
-    plain = solve(Problem.from_rows(chain))
-    closed = solve(Problem.from_rows([*chain, eye[0] - eye[len(chain)]]))
-    assert_allclose(closed.W, plain.W, atol=EXACTLY)
 
 
 def kept_sets(seed=0):

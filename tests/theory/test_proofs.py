@@ -4,40 +4,16 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm import Tokens, train
-from attsvm.datasets.instances import sphere_arrays
+from attsvm import train
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.theory.convergence.prove import proof_of_run, proved_since, until_proved
+from attsvm.theory.convergence.prover import proof_of_run, proved_since, until_proved
 from attsvm.training.models import MODELS
+from tests.theory.convergence.reference import Case
+from tests.zoo import example
 
-ARRAYS = [sphere_arrays(4, 5, 6, seed=seed) for seed in range(4)]
-TOKENS = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in ARRAYS]
-HEADS = np.stack([a["v"] for a in ARRAYS])
+TOKENS, HEADS = zip(*(example("sphere", 4, 5, 6, seed=seed) for seed in range(4)), strict=True)
+HEADS = np.stack(HEADS)
 CONFIG = {"optimizer": "ngd", "lr": 0.1, "loss": "logistic", "schedule": "constant", "decay": 0.0}
-
-
-def gradient_free_steps(tokens, v, W, steps, lr=0.1):
-    """The selections after more steps, by plain NumPy from the definition, in logarithms."""
-    X, z, y = tokens.X, tokens.queries, tokens.labels
-    scores = y[:, None] * (X @ v)
-    for _ in range(steps):
-        logits = np.einsum("ntd,de,ne->nt", X, W, z)
-        top = logits.argmax(axis=1)
-        rows = np.arange(len(X))
-        gap = scores[rows, top][:, None] - scores
-        log_s = logits - logits.max(axis=1, keepdims=True)
-        log_s = log_s - np.log(np.exp(log_s).sum(axis=1, keepdims=True))
-        shift = log_s.copy()
-        shift[rows, top] = -np.inf
-        peak = shift.max()
-        weight = np.exp(shift - peak)
-        lost = (np.exp(log_s) * gap).sum(axis=1)
-        f = scores[rows, top] - lost
-        slope = 1 / (1 + np.exp(f))
-        pull = slope[:, None] * (gap - lost[:, None]) * weight
-        g = np.einsum("nt,ntd,ne->de", pull, X[rows, top][:, None] - X, z)
-        W = W + lr * g / np.linalg.norm(g)
-    return W
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +39,12 @@ def test_a_run_is_proved_from_a_record_on_and_stays(path):
         )
         assert (apart <= since.proof.bound_at(later)).all()
         assert (apart <= since.proof.bound(path.steps[since.record :] - since.step)).all()
-        W = gradient_free_steps(tokens, HEADS[b], since.proof.W, 300)
-        assert np.array_equal(
-            np.einsum("ntd,de,ne->nt", tokens.X, W, tokens.queries).argmax(axis=1),
-            path.selection[b],
-        )
+        chosen = Case.of(tokens, HEADS[b], "logistic").at(path.selection[b])
+        W = since.proof.W.reshape(1, -1)
+        for _ in range(300):
+            g = chosen.gradient(W, chosen.margins(W).min(axis=1))
+            W = W + 0.1 * g / np.linalg.norm(g)
+        assert (chosen.margins(W) > 0).all()
     assert proved >= 3
 
 

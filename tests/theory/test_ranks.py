@@ -7,19 +7,18 @@ import sys
 import numpy as np
 import pytest
 
-from attsvm import Certificate, Problem, Selection, Tokens, certify, solve
-from attsvm.datasets.instances import sphere_arrays
+from attsvm import Certificate, Problem, Selection, certify, solve
 from attsvm.norms import norm_of
 from attsvm.solvers import cvxpy_oracle as oracle
+from tests.zoo import example
 
 TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
 
 def instance(n: int, seed: int) -> Problem:
     """n inputs of 5 tokens in 20 dimensions, the best-scoring token kept."""
-    arrays = sphere_arrays(n, 5, 20, seed=seed)
-    tokens = Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"])
-    return Problem.of(tokens, Selection.best(tokens, arrays["v"]))
+    tokens, v = example("sphere", n, 5, 20, seed=seed)
+    return Problem.of(tokens, Selection.best(tokens, v))
 
 
 def both(problem: Problem) -> tuple[Certificate, Certificate]:

@@ -33,16 +33,7 @@ from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
-
-
-def sphere(seed, n=6, T=8, d=10):
-    a = EXAMPLES["sphere"](n, T, d, seed=seed)
-    return Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
-
-
-def example(name):
-    a = EXAMPLES[name]()
-    return Tokens(a["X"], keys=a.get("keys"), labels=a["y"]), a
+from tests.zoo import example
 
 
 def task_of(tokens, v, model="weight", norm="frobenius", loss="logistic"):
@@ -57,7 +48,7 @@ def task_of(tokens, v, model="weight", norm="frobenius", loss="logistic"):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("norm", ["frobenius", "l1.75", "nuclear"])
 def test_the_path_ends_at_the_certified_direction(norm, seed):
-    tokens, v = sphere(seed)
+    tokens, v = example("sphere", seed=seed)
     model = "factored" if norm == "nuclear" else "weight"
     path = regpath(tokens, model=model, norm=norm, head=v, starts=2)
     least = path.target.require().upper
@@ -78,10 +69,10 @@ def test_the_path_ends_at_the_certified_direction(norm, seed):
 
 def test_without_the_certified_start_the_ball_is_still_minimised():
     """Small balls of a planar prompt: every start against a fine grid of the disk."""
-    tokens, a = example("multi-input-planar")
+    tokens, v = example("multi-input-planar")
     radii = [0.5, 2.0, 6.0]
-    path = regpath(tokens, model="prompt", head=a["v"], radii=radii, starts=3)
-    task = task_of(tokens, a["v"], "prompt")
+    path = regpath(tokens, model="prompt", head=v, radii=radii, starts=3)
+    task = task_of(tokens, v, "prompt")
     free = [k for k in range(tokens.keys.shape[2]) if np.abs(tokens.keys[:, :, k]).max() > 0]
     assert len(free) == 2
     for k, R in enumerate(radii):
@@ -112,8 +103,8 @@ def test_an_interior_minimum_is_found():
 
 
 def test_joint_paths_depend_on_the_growth_of_the_second_radius():
-    tokens, a = example("joint-relaxed")
-    keep = Selection.of(tokens, a["alpha"])
+    tokens, _ = example("joint-relaxed")
+    keep = Selection.of(tokens, [1, 1, 1])
     limits = {
         "mm": solve(Problem.of(tokens, keep)),
         "relaxed": solve(relaxed(tokens, keep)),
@@ -138,9 +129,9 @@ def test_joint_paths_depend_on_the_growth_of_the_second_radius():
 
 
 def test_joint_weight_path_in_another_norm():
-    tokens, a = example("joint-tight")
+    tokens, _ = example("joint-tight")
     tokens = Tokens(tokens.X, queries=np.ones((3, 1)), labels=tokens.labels)
-    keep = Selection.of(tokens, a["alpha"])
+    keep = Selection.of(tokens, [1, 1, 1])
     path = regpath(
         tokens, model="joint-weight", norm="l3", keep=keep, second=lambda R: R, radii=[10, 1000],
         starts=1,
@@ -152,10 +143,10 @@ def test_joint_weight_path_in_another_norm():
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
 def test_local_paths_stay_exactly_at_locally_optimal_tokens(alpha):
-    tokens, a = example("single-input-local")
-    verdict = optimality(tokens, Selection.of(tokens, [alpha]), a["v"])
+    tokens, v = example("single-input-local")
+    verdict = optimality(tokens, Selection.of(tokens, [alpha]), v)
     path = regpath(
-        tokens, model="prompt", head=a["v"], local=verdict.certificate, radii=[50, 300, 2000],
+        tokens, model="prompt", head=v, local=verdict.certificate, radii=[50, 300, 2000],
         cone=2e-3, starts=2,
     )  # fmt: skip
     if alpha < 2:
@@ -167,21 +158,21 @@ def test_local_paths_stay_exactly_at_locally_optimal_tokens(alpha):
 
 
 def test_penalties_are_met_and_lead_to_the_same_direction():
-    tokens, a = example("multi-input")
+    tokens, v = example("multi-input")
     penalties = [1e-2, 1e-10, 1e-300]
-    path = penalty_path(tokens, penalties, model="prompt", head=a["v"], starts=1)
+    path = penalty_path(tokens, penalties, model="prompt", head=v, starts=1)
     assert_allclose(path.log_penalty, np.log(penalties), rtol=1e-6)
     assert path.correlation[-1] > 0.9999
     # The first one directly: stationary for L + λ‖p‖²/2 in plain arithmetic.
-    task = task_of(tokens, a["v"], "prompt")
+    task = task_of(tokens, v, "prompt")
     p = path.weights["p"][0][:, None]
     _, G, scale = task.at(p)
     assert_allclose(G * np.exp(scale), -1e-2 * p, atol=1e-8)
 
 
 def test_a_nonlinear_head_has_no_floor_and_no_target():
-    tokens, a = example("single-input-global")
-    head = Quadratic(np.array([a["v"]]), 0.3)
+    tokens, v = example("single-input-global")
+    head = Quadratic(np.array([v]), 0.3)
     path = regpath(tokens, model="prompt", head=head, radii=[1, 3, 9], starts=3)
     assert np.isnan(path.infimum) and np.isnan(path.log_excess).all() and path.target is None
     assert (np.diff(path.loss) <= 0).all()
@@ -191,7 +182,7 @@ def test_a_nonlinear_head_has_no_floor_and_no_target():
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "linear"])
 def test_excess_in_high_precision(loss):
     """A direction of margin 60: the excess is about e^−60, far below the last digit of the loss."""
-    tokens, v = sphere(2, 3, 4, 5)
+    tokens, v = example("sphere", 3, 4, 5, seed=2)
     best = solve(Problem.of(tokens, Selection.best(tokens, v)))
     W = 60 * best.W
     task = task_of(tokens, v, loss=loss)
@@ -217,7 +208,7 @@ def test_excess_in_high_precision(loss):
 @pytest.mark.parametrize("scale", [1.0, 200.0])
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "linear"])
 def test_objective_has_its_slope(loss, scale):
-    tokens, v = sphere(1, 3, 4, 5)
+    tokens, v = example("sphere", 3, 4, 5, seed=1)
     task = task_of(tokens, v, loss=loss)
     W = scale * solve(Problem.of(tokens, Selection.best(tokens, v))).W
     _, slope = task(W)
@@ -240,7 +231,7 @@ def test_descend_finds_the_sharp_point_of_a_linear_function(norm):
 
 def test_factors_leave_a_saddle():
     """From a rank-one start descent keeps rank one; the path's minimiser is stationary in W."""
-    tokens, v = sphere(12)
+    tokens, v = example("sphere", seed=12)
     task = task_of(tokens, v, "factored", "nuclear")
     flat = np.zeros((20, 10))
     flat[:, 0] = task.random(np.random.default_rng(0))[:, 0]
@@ -261,7 +252,7 @@ def test_log_loss_past_underflow():
 
 
 def test_what_cannot_be_done_is_refused():
-    tokens, v = sphere(0, 2, 3, 3)
+    tokens, v = example("sphere", 2, 3, 3, seed=0)
     for options in (
         {"norm": "nuclear", "head": v},
         {"norm": "max", "head": v},
@@ -399,15 +390,14 @@ def test_penalties_on_both_sides_of_a_jump():
 
 def test_penalised_paths_of_other_models():
     """Weights in another norm, and factors: the penalty is met by the slope."""
-    a = EXAMPLES["sphere"](4, 4, 5, seed=1)
-    tokens = Tokens(a["X"], queries=a["z"], labels=a["y"])
+    tokens, v = example("sphere", 4, 4, 5, seed=1)
     penalties = [1e-3, 1e-12, 1e-100]
     for options, accuracy in (
         ({"norm": "l1.75"}, 1e-6),
         ({"norm": "frobenius"}, 1e-8),
         ({"model": "factored"}, 1e-3),
     ):
-        path = penalty_path(tokens, penalties, head=a["v"], starts=1, **options)
+        path = penalty_path(tokens, penalties, head=v, starts=1, **options)
         assert_allclose(path.log_penalty, np.log(penalties), atol=accuracy)
         assert path.residual.max() < 1e-4
         assert path.share[-1] > 0.95

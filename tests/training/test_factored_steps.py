@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from attsvm import BadTokens, Unsupported, outcome
 from attsvm.api import train
-from attsvm.theory.convergence.prove import covered_step
+from attsvm.theory.convergence.prover import covered_step
 from attsvm.training import task as token_task
 from attsvm.training.losses import LOSSES
 from attsvm.training.models.gradient import fused

@@ -38,8 +38,14 @@ from attsvm.theory.convergence.proof import (
     check_arrays,
     read_proof,
 )
-from attsvm.theory.convergence.prove import covered_step
-from attsvm.theory.convergence.prover import Finding, Geometry, PowerProver, Prover, covered_steps
+from attsvm.theory.convergence.prover import (
+    Finding,
+    Geometry,
+    PowerProver,
+    Prover,
+    covered_step,
+    covered_steps,
+)
 from attsvm.theory.convergence.rows import (
     Rows,
     Singles,

@@ -26,11 +26,10 @@ from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence import cone, tube
 from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.frame import Position, TubeFrame, centre, level_point
 from attsvm.theory.convergence.proof import unsupported
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import PowerProver, Prover, whole_log2
+from attsvm.theory.convergence.prover import PowerProver, Prover, prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
+from attsvm.theory.convergence.tube import Position, TubeFrame, centre, level_point
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import RuleLike
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm._utils.interval import Interval, down, total, up
-from attsvm.theory.convergence.frame import Active
 from attsvm.theory.convergence.rows import Rows
+from attsvm.theory.convergence.tube import Active
 
 # How many angles of the cone are tried, from that of W up to nearly a right one.
 _ANGLES = 32

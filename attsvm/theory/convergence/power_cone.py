@@ -319,7 +319,7 @@ _BEYOND = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class PowerStepBound:
+class PowerStepSizes:
     """Steps of dual length at most `size`, or with `plain` `size` times the gradient.
 
     Lengths are those of the data; unit: what W is divided by in the rows, a power of two.
@@ -366,7 +366,7 @@ def widths(u: float) -> Floats:
 
 @np.errstate(all="ignore")  # what overflows is not proved
 def measure_power(
-    rows: Rows, axis: PowerAxis, R: float, u: Floats, steps: PowerStepBound
+    rows: Rows, axis: PowerAxis, R: float, u: Floats, steps: PowerStepSizes
 ) -> PowerConeConstants:
     """The constants of the cones c_p ≥ 1 − u (g,) from norm R on."""
     N, c = axis.N, up(1.0 - u)

@@ -18,13 +18,19 @@ from attsvm._utils.result import Result, Summary
 from attsvm.errors import AttsvmError
 from attsvm.theory.convergence import cone, power_cone, tube
 from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.frame import NotVerified, TubeFrame, locate, verify_active
 from attsvm.theory.convergence.level import measure_level
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
 from attsvm.theory.convergence.prover import PowerProver, Prover, prover_for, whole_log2
 from attsvm.theory.convergence.rows import Rows, TokenPull
-from attsvm.theory.convergence.tube import StepBound, float_steps
+from attsvm.theory.convergence.tube import (
+    NotVerified,
+    StepSizes,
+    TubeFrame,
+    float_steps,
+    locate,
+    verify_active,
+)
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import optimizer_of
 
@@ -112,7 +118,7 @@ def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
     here = locate(frame, W, 0.0, (rows.index(witness["shifted"]), shift))
     sizes = [judge.lr, proof.longest_step]
     for size in sizes:
-        steps = StepBound(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
+        steps = StepSizes(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
         found = tube.measure(frame, here, steps, D, str(witness["mode"]))
         if not D[0] >= here.distance.hi or not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the tube does not hold for step {size:.6g}")

@@ -11,8 +11,7 @@ import numpy as np
 
 import attsvm
 from attsvm import ConvergenceProof, Problem, Selection, Tokens, solve, train
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.convergence.prover import Prover, prover
 
 Array = Any
 LOSSES = ("logistic", "exponential", "linear")

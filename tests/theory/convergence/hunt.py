@@ -19,7 +19,7 @@ import numpy as np
 
 from attsvm import Tokens
 from attsvm.theory.convergence.proof import ConvergenceProof
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 from tests.theory.convergence.members import members
 from tests.theory.convergence.reference import Case, max_margin
 

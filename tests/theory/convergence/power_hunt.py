@@ -14,7 +14,8 @@ from collections import Counter
 import numpy as np
 
 import attsvm
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
+from tests.theory.convergence.reference import Case
 
 POWERS = (1.1, 1.3, 1.5, 1.7, 1.9, 2.1, 2.5, 3, 4, 6)
 LOSSES = ("logistic", "exponential", "linear")
@@ -108,29 +109,9 @@ def worst(a, w, lam, p):
 
 def gradient(tokens, v, alpha, W, scaled=True):
     """−∇L for the logistic loss, up to a positive factor if scaled, and all rows a_k (k, d, dq)."""
-    X, Z, y = np.asarray(tokens.X), np.asarray(tokens.queries), np.asarray(tokens.labels)
-    total, rows, scores = 0.0, [], y[:, None] * (X @ v)
-    least = np.inf
-    parts = []
-    for i in range(len(X)):
-        logits = X[i] @ W @ Z[i]
-        m = logits[alpha[i]] - logits
-        e = np.exp(-m)
-        s = e / e.sum()
-        f = s @ scores[i]
-        slope = 1 / (1 + np.exp(f))
-        for t in range(X.shape[1]):
-            if t != alpha[i]:
-                a = np.outer(X[i, alpha[i]] - X[i, t], Z[i])
-                rows.append(a)
-                parts.append((slope * (f - scores[i, t]) / e.sum(), m[t], a))
-                least = min(least, m[t])
-    if not scaled:
-        least = 0.0
-        parts = [(q / len(X), m, a) for q, m, a in parts]
-    for q, m, a in parts:
-        total = total + q * np.exp(least - m) * a
-    return total, np.array(rows)
+    chosen, w = Case.of(tokens, v, "logistic").at(alpha), W.reshape(1, -1)
+    g = chosen.gradient(w, chosen.margins(w).min(axis=1) if scaled else np.zeros(1))
+    return g.reshape(W.shape), chosen.a.reshape(-1, *W.shape)
 
 
 def stepped(tokens, v, alpha, W, h, p):

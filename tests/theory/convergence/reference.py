@@ -260,37 +260,39 @@ def least_offset(a: Array, q: Array, ray: Array) -> tuple[Array, float]:
     return x @ basis, float(np.exp(now))
 
 
-def definition(case: Case, W: Array, digits: int = 60) -> list[list[Any]]:
-    """−∇L(W) (d, dq) in mpmath: softmax over the logits, the value of the head, the loss."""
+def definition(case: Case, W: Array, digits: int = 60) -> tuple[Any, list[list[Any]], Any]:
+    """L(W), −∇L(W) (d, dq) and the least top attention of an input, in mpmath: softmax over the
+    logits, the value of the head, the loss."""
     import mpmath
 
     with mpmath.workdps(digits):
         f = mpmath.mpf
         d, dq = W.shape
         n = len(case.y)
-        out = [[f(0)] * dq for _ in range(d)]
+        total, least, out = f(0), f(1), [[f(0)] * dq for _ in range(d)]
+        head = [f(float(x)) for x in case.v]
         for i in range(n):
             there = case.present[i].nonzero()[0]
             z = [f(float(x)) for x in case.Z[i]]
-            Wz = [sum((f(float(W[r, c])) * z[c] for c in range(dq)), f(0)) for r in range(d)]
+            Wz = [mpmath.fdot([f(float(x)) for x in row], z) for row in W]
             keys = [[f(float(x)) for x in case.K[i, t]] for t in there]
             values = [[f(float(x)) for x in case.X[i, t]] for t in there]
-            head = [f(float(x)) for x in case.v]
-            logits = [sum((k[r] * Wz[r] for r in range(d)), f(0)) for k in keys]
+            logits = [mpmath.fdot(k, Wz) for k in keys]
             e = [mpmath.exp(u - max(logits)) for u in logits]
             s = [x / sum(e) for x in e]
-            score = [
-                f(float(case.y[i])) * sum((a * b for a, b in zip(x, head, strict=True)), f(0))
-                for x in values
-            ]
-            value = sum((a * b for a, b in zip(s, score, strict=True)), f(0))
+            least = min(least, max(s))
+            score = [f(float(case.y[i])) * mpmath.fdot(x, head) for x in values]
+            value = mpmath.fdot(s, score)
             if case.loss == "logistic":
-                steep = 1 / (1 + mpmath.exp(value))
+                loss, steep = mpmath.log1p(mpmath.exp(-value)), 1 / (1 + mpmath.exp(value))
+            elif case.loss == "exponential":
+                loss = steep = mpmath.exp(-value)
             else:
-                steep = mpmath.exp(-value) if case.loss == "exponential" else f(1)
+                loss, steep = -value, f(1)
+            total += loss / n
             pull = [steep / n * s_t * (g - value) for s_t, g in zip(s, score, strict=True)]
             for r in range(d):
-                along = sum((p * k[r] for p, k in zip(pull, keys, strict=True)), f(0))
+                along = mpmath.fdot(pull, [k[r] for k in keys])
                 for c in range(dq):
                     out[r][c] += along * z[c]
-        return out
+        return total, out, least

@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import Tokens, proof_of_convergence
 from attsvm.errors import AttsvmError, Unsupported
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 from attsvm.training.heads import Linear, Quadratic
 from attsvm.training.optimizers import optimizer_of, with_decay
 from tests.theory.convergence.cases import instance, run

@@ -5,13 +5,12 @@ import pytest
 
 import attsvm
 from attsvm import Tokens, basin, train
-from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import AttsvmError, NotConverged, Unsupported
+from tests.zoo import example
 
 
 def instance(seed, shape=(3, 4, 4)):
-    a = sphere_arrays(*shape, seed=seed)
-    return Tokens(a["X"], queries=a["z"], labels=a["y"]), a["v"]
+    return example("sphere", *shape, seed=seed)
 
 
 def shaken(held, angle, R, rng):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attsvm import Tokens, train
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 from attsvm.theory.convergence.tube import drift_of
 from tests.theory.convergence.cases import LOSSES, instance, run, unit
 from tests.theory.convergence.hunt import tried
@@ -66,7 +66,7 @@ def test_reference_is_the_definition(loss):
     there = np.where(tokens.present(), 0.0, -np.inf)
     alpha = (np.einsum("ntd,de,ne->nt", case.K, W, case.Z) + there).argmax(axis=1)
     chosen = case.at(alpha)
-    exact = np.array(definition(case, W), dtype=object)
+    exact = np.array(definition(case, W)[1], dtype=object)
     mine = chosen.gradient(W.ravel()[None])[0].reshape(3, 3)
     assert np.allclose(mine, exact.astype(float), rtol=1e-12, atol=1e-15)
     m = chosen.margins(W.ravel()[None])
@@ -122,7 +122,7 @@ def test_float_steps_cover_the_rounding(gap):
     assert proof.proved and proof.float_steps > 1e5
     path = train(tokens, head=v, loss="linear", steps=1, init={"W": W[None]})
     with mpmath.workdps(200):
-        g = np.array(definition(case, W, 200), dtype=object)
+        g = np.array(definition(case, W, 200)[1], dtype=object)
         size = mpmath.sqrt(sum(x * x for x in g.ravel()))
         ahead = [
             mpmath.mpf(float(after)) - mpmath.mpf(float(w)) - mpmath.mpf(0.1) * x / size

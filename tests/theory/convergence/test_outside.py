@@ -8,7 +8,7 @@ from scipy.special import erf
 
 import attsvm
 from attsvm import Loss, Unsupported
-from attsvm.theory.convergence.prove import proof_of_run
+from attsvm.theory.convergence.prover import proof_of_run
 from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS

@@ -9,7 +9,7 @@ import pytest
 import attsvm
 from attsvm.theory.convergence import power_cone
 from attsvm.theory.convergence.power_cone import Exponent, radii, spread_of
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 from tests.theory.convergence.power_hunt import (
     cosine,
     gradient,

@@ -9,6 +9,7 @@ import attsvm
 from attsvm import ConvergenceProof, Tokens, proof_of_convergence
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import BadTokens
+from tests.problem.test_weights import FakeTensor
 
 A = sphere_arrays(3, 4, 4, seed=1)
 TOKENS = Tokens(A["X"], queries=A["z"], labels=A["y"], mask=[[1, 1, 1, 1], [1, 1, 1, 0], [1] * 4])
@@ -79,33 +80,12 @@ def test_a_file_is_not_replaced_unasked(tmp_path):
     assert file.read_bytes() != before
 
 
-class Tensor:
-    """What a tensor with a gradient offers: no array before it is detached."""
-
-    def __init__(self, array, free=False):
-        self.array, self.free = array, free
-
-    def detach(self):
-        return Tensor(self.array, free=True)
-
-    def cpu(self):
-        return self
-
-    def numpy(self):
-        if not self.free:
-            raise RuntimeError("call detach first")
-        return self.array
-
-    def __array__(self, dtype=None, copy=None):
-        return self.numpy()
-
-
 def test_tensors_with_a_gradient_are_taken():
     W = 60.0 * BEST.W
-    proof = proof_of_convergence(TOKENS, Tensor(W), head=Tensor(A["v"]))
+    proof = proof_of_convergence(TOKENS, FakeTensor(W), head=FakeTensor(A["v"]))
     assert proof.proved and np.array_equal(proof.W, W)
-    held = attsvm.basin(TOKENS, proof.selection, head=Tensor(A["v"]))
-    assert held.holds(Tensor(1e6 * W))
+    held = attsvm.basin(TOKENS, proof.selection, head=FakeTensor(A["v"]))
+    assert held.holds(FakeTensor(1e6 * W))
 
 
 W = np.array([[57.0], [23.0]])

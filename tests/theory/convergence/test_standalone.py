@@ -21,7 +21,7 @@ import pytest
 import attsvm
 from attsvm import ConvergenceProof, Tokens
 from attsvm.errors import AttsvmError
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 from tests.conventions.tree import ROOT
 from tests.theory.convergence.cases import CASES, draw, proved
 

@@ -16,7 +16,7 @@ from attsvm.experiments.statements.parts.rationals import written
 from attsvm.experiments.statements.statement import Confirmation, Instance
 from attsvm.experiments.studies.shared.plain_descent import loss_and_pull, smoothness
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 
 # A start that is this near to the direction of its selection is worth a proof.
 _NEAR = 0.8

@@ -36,8 +36,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.landscape import all_tight
 
 if TYPE_CHECKING:

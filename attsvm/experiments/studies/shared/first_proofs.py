@@ -11,8 +11,7 @@ from attsvm.api import train
 from attsvm.experiments.studies.claim import Config, seeds_of
 from attsvm.experiments.studies.shared.random_instances import self_attending
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.convergence.prover import Prover, prover
 
 # Every third record is looked at: they are 15 % apart.
 _EVERY = 3

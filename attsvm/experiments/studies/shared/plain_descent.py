@@ -17,7 +17,7 @@ from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 
 # best, elsewhere: proved to keep the best tokens for ever, or other ones; open: not proved.
 FinalState = Literal["best", "elsewhere", "open"]

@@ -14,8 +14,7 @@ from attsvm.experiments.studies.shared.proof import selected
 from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import Optimality, local_optima, optimality
 
 # Slack below this is rounding.

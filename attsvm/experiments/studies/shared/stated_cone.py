@@ -24,8 +24,7 @@ from attsvm.experiments.studies.shared.proof import selected
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence import cone
 from attsvm.theory.convergence.proof import ConvergenceProof
-from attsvm.theory.convergence.prove import prover
-from attsvm.theory.convergence.prover import Prover
+from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 
 # Halvings of the logarithm of a norm: to about five per cent of it.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.experiments.sweep.group import Group
-from attsvm.theory.convergence.prove import prover
+from attsvm.theory.convergence.prover import prover
 
 
 def proved_from(group: Group) -> dict[str, Any]:

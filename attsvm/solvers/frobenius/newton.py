@@ -8,30 +8,31 @@ that are still violated, repeat. Otherwise coordinate descent goes on. When no W
 multipliers grow without end along a λ ≥ 0 with Σ λ_k Δ_k z_kᵀ = 0; a projection makes it exact.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from math import inf, log, sqrt
-from time import perf_counter
-from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.memory import HEADROOM, available
 from attsvm._utils.progress import Progress, bar, share_of_gap
-from attsvm.solvers.frobenius.coordinate import (
+from attsvm.norms import Norm
+from attsvm.problem.problem import Problem
+from attsvm.solvers.frobenius.coordinate_descent import (
     REFRESH,
     Segments,
     Waiting,
-    adjoint,
     descend,
-    margins,
-    sort_rows,
+    segments_of,
 )
-from attsvm.solvers.frobenius.semismooth import factorize, gram, newton, shortfall
+from attsvm.solvers.frobenius.semismooth import factorize, newton, shortfall, unit_gram
+from attsvm.solvers.solver import Answer
 
 CHUNK = REFRESH  # epochs between two looks at the gap
-WIDE, SHORT = 5e-4, 5  # from this tolerance on, looks come after fewer epochs
+COARSE, SHORT = 5e-4, 5  # from this tolerance on, looks come after fewer epochs
 # Bytes that the working set's Gram and its factor may take.
 MEMORY = 1e9
 EPOCHS = 20_000  # at most
@@ -42,7 +43,7 @@ EXPLODED = 1e6  # growth of the lower bound at which a proof of infeasibility is
 SLOW = 4.0  # fall of the violations in a chunk below which over-relaxed steps are tried
 OMEGA, TRIED = 1.7, 2  # how far those go, and chunks by which they are judged
 PROVED = 1e-13  # ‖Σ λ Δ zᵀ‖/Σ λ‖Δ‖‖z‖ that counts as zero
-RIDGE = 1e-12  # of the projection, for unit rows
+PROOF_RIDGE = 1e-12  # of the projection, for unit rows
 
 
 class _Pace:
@@ -73,7 +74,7 @@ class _Pace:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FrobeniusBest:
     """The best W and the best λ so far (sorted rows), and how far they are from optimal.
 
     Where all rows are hard margins with b > 0, W and λ are kept apart, each by its own bound:
@@ -87,123 +88,85 @@ class Found:
     lower: float = 0.0
 
 
-def solve_rows(
-    keys: NDArray[Any],
-    queries: Floats,
-    hi: Ints,
-    lo: Ints,
-    query: Ints,
-    b: Floats,
-    *,
-    free: NDArray[np.bool_],
-    tol: float,
-    budget: float = inf,
-    W0: Floats | None = None,
-    lam0: Floats | None = None,
-    max_seconds: float | None = None,
-    memory: float = MEMORY,
-) -> tuple[Floats, Floats]:
+def solve_large(rows: Segments, *, tol: float, memory: float = MEMORY) -> tuple[Floats, Floats]:
     """(W, λ): W (d, dq) and multipliers λ (m,), the best found, untrusted.
 
-    Ends at a relative gap of `tol` (see `shortfall` for soft margins, ties and rows with b = 0),
-    when nothing improves any more, or after max_seconds. When no W exists: W = 0 and λ with
-    Σ λ_k Δ_k z_kᵀ = 0 to rounding and bᵀλ > 0.
-
-    Args:
-        keys: (N, d) float64 or float32, never copied. queries: (g, dq).
-        hi, lo, query: (m,) with Δ_k = keys[hi_k] − keys[lo_k] (lo_k = −1: keys[hi_k]) and
-            z_k = queries[query_k]. b: (m,), not negative on margins. free: (m,) marks the ties.
-        budget: C of the soft margin, λ ≤ C on margins.
-        W0, lam0: a start; lam0 is where the descent begins, W0 counts as a first answer.
-        memory: bytes that the working set's Gram and its factor may take.
+    Ends at a relative gap of `tol` (see `shortfall` for soft margins, ties and rows with b = 0), or
+    when nothing improves any more. When no W exists: W = 0 and λ with Σ λ_k Δ_k z_kᵀ = 0 to
+    rounding and bᵀλ > 0. memory: bytes that the working set's Gram and its factor may take. λ comes
+    in the order in which `sort_rows` was given the rows.
 
     >>> import numpy as np
     >>> keys, one = np.array([[3.0, 4.0], [0.0, 0.0]]), np.ones((1, 1))
     >>> row, none = np.array([0]), np.array([False])
-    >>> W, lam = solve_rows(keys, one, row, row + 1, row, np.ones(1), free=none, tol=1e-9)
+    >>> rows = sort_rows(keys, one, row, row + 1, row, np.ones(1), free=none)
+    >>> W, lam = solve_large(rows, tol=1e-9)
     >>> W.ravel(), lam  # 1/5 of the unit vector (0.6, 0.8)
     (array([0.12, 0.16]), array([0.04]))
     """
-    deadline = perf_counter() + (inf if max_seconds is None else max_seconds)
-    rows = sort_rows(keys, queries, hi, lo, query, b, free=free, budget=budget)
-    lam = np.zeros(len(b))
-    if lam0 is not None:
-        lam = np.clip(np.asarray(lam0, np.float64)[rows.order], rows.floor, rows.ceil)
+    lam = np.zeros(len(rows.b))
     flat = rows.length == 0
-    lam[flat] = 0.0
     proof = flat & (rows.b != 0) & np.isinf(rows.ceil)
     if proof.any():
         # A row without features but with a right-hand side proves alone that no W exists.
         k = int(np.argmax(proof))
-        lam[:] = 0.0
         lam[k] = np.sign(rows.b[k])
-        found = Found(W=np.zeros((rows.keys.shape[1], rows.queries.shape[1])), lam=lam)
+        shape = rows.keys.shape[1], rows.queries.shape[1]
+        found = FrobeniusBest(W=np.zeros(shape), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        with bar(f"{len(b):,} rows", late=True) as told:
-            found = _run(rows, lam, W0, tol, deadline, int(sqrt(memory / 16.0)), told)
-    out = np.empty(len(b))
-    out[rows.order] = found.lam
-    return found.W, out
+        with bar(f"{len(lam):,} rows", late=True) as told:
+            found = _run(rows, lam, tol, int(sqrt(memory / 16.0)), told)
+    return found.W, rows.unsorted(found.lam)
 
 
 def _run(
-    rows: Segments,
-    lam: Floats,
-    W0: Floats | None,
-    tol: float,
-    deadline: float,
-    room: int,
-    told: Progress | None,
-) -> Found:
-    """Coordinate descent, then Newton when its working set fits (`room` rows) and it pays."""
-    W = adjoint(rows, lam)
-    found = Found(W=W, lam=lam.copy())
+    rows: Segments, lam: Floats, tol: float, most: int, told: Progress | None
+) -> FrobeniusBest:
+    """Coordinate descent, then Newton when its working set fits (`most` rows) and it pays."""
+    W = rows.adjoint(lam)
+    found = FrobeniusBest(W=W, lam=lam.copy())
     if not rows.b.any():
-        return Found(W=np.zeros_like(W), lam=np.zeros_like(lam), short=0.0)
+        return FrobeniusBest(W=np.zeros_like(W), lam=np.zeros_like(lam), short=0.0)
     if lam.any():
-        found = _better(rows, found, W, lam, margins(rows, W))
-    if W0 is not None and _scalable(rows):
-        start = np.array(W0, np.float64)
-        found = _better(rows, found, start, None, margins(rows, start))
+        found = _better(rows, found, W, lam, rows.values(W))
     draw, pace = np.random.default_rng(0), _Pace()
     worst, first, idle, settled, tried = inf, 0.0, 0, 0, 1
-    epochs = CHUNK if tol < WIDE else SHORT
+    epochs = CHUNK if tol < COARSE else SHORT
     waiting = Waiting(rows)
     for chunk in range(1, 1 + EPOCHS // epochs):
-        if found.short <= tol or idle >= PATIENCE or perf_counter() > deadline:
+        if found.short <= tol or idle >= PATIENCE:
             break
         before, last, signs = worst, found.short, np.sign(lam)
         worst = descend(
             rows, lam, W, epochs=epochs, draw=draw, cut=worst, omega=pace.omega, waiting=waiting
         )
-        W = adjoint(rows, lam)
+        W = rows.adjoint(lam)
         size = float(np.linalg.norm(W))
-        found = _better(rows, found, W, lam, margins(rows, W))
+        found = _better(rows, found, W, lam, rows.values(W))
         first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
         idle = idle + 1 if found.short > 0.9 * last else 0
         if told is not None:
             told(share_of_gap(1.0, found.short, tol), f"gap {found.short:.1e}")
         if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
-            proof = farkas(rows, lam, room)
+            proof = farkas(rows, lam, most)
             if proof is not None:
-                return Found(W=np.zeros_like(W), lam=proof)
+                return FrobeniusBest(W=np.zeros_like(W), lam=proof)
         # With a settled support one factorization ends it; else Newton has to find the support.
         settled = settled + 1 if np.array_equal(signs, np.sign(lam)) else 0
         factors = 1.5 if settled > 1 else 6.0
         rate = pace.heed((before / max(worst, 1e-300)) ** (CHUNK / epochs))
         gain = min(found.short, 10.0) / max(tol, 1e-16)
         pays = idle > 3 or _newton_pays(rows, lam, rate=rate, gain=gain, factors=factors)
-        if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= room:
+        if found.short > tol and chunk > 1 and pays and np.count_nonzero(lam) <= most:
             return _newton_rounds(
                 rows,
                 lam,
                 found,
                 reach=2 * worst,
                 tol=tol,
-                deadline=deadline,
-                room=room,
+                most=most,
                 limit=EXPLODED * first,
             )
     return found
@@ -226,25 +189,24 @@ def _newton_pays(rows: Segments, lam: Floats, *, rate: float, gain: float, facto
 def _newton_rounds(
     rows: Segments,
     lam: Floats,
-    found: Found,
+    found: FrobeniusBest,
     *,
     reach: float,
     tol: float,
-    deadline: float,
-    room: int,
+    most: int,
     limit: float,
-) -> Found:
+) -> FrobeniusBest:
     """The best found by Newton on a working set that takes in the violated rows of each round."""
     tie = rows.floor == -inf
     length = np.where(rows.length > 0, rows.length, inf)
     inside = np.zeros(len(lam), bool)
-    W = adjoint(rows, lam)
+    W = rows.adjoint(lam)
     for _ in range(ROUNDS):
-        away = np.where(rows.length > 0, (margins(rows, W) - rows.b) / length, inf)
+        away = np.where(rows.length > 0, (rows.values(W) - rows.b) / length, inf)
         must = ((lam != 0) | tie) & (rows.length > 0)
         # Rows of the last working set stay while they are near; others come in when violated.
         others = np.flatnonzero(~must & (away <= np.where(inside, max(reach, 0.0), reach)))
-        spare = min(room - int(must.sum()), max(200, int(must.sum())))
+        spare = min(most - int(must.sum()), max(200, int(must.sum())))
         if spare < 0:
             break
         if len(others) > spare:
@@ -256,7 +218,7 @@ def _newton_rounds(
         inside = must
         scale = rows.length[index]
         x = newton(
-            gram(*rows.differences(index)),
+            unit_gram(*rows.differences(index)),
             rows.b[index] / scale,
             lam[index] * scale,
             floor=rows.floor[index],
@@ -266,38 +228,38 @@ def _newton_rounds(
         )
         lam = np.where(rows.length > 0, 0.0, lam)
         lam[index] = x / scale
-        W = adjoint(rows, lam)
-        found = _better(rows, found, W, lam, margins(rows, W))
+        W = rows.adjoint(lam)
+        found = _better(rows, found, W, lam, rows.values(W))
         size = float(np.linalg.norm(W))
         reach = -1e-13 * size
-        if found.short <= tol or perf_counter() > deadline:
+        if found.short <= tol:
             return found
         if _hopeless(rows, found) and float(rows.b @ lam) > limit * size:
-            proof = farkas(rows, lam, room)
+            proof = farkas(rows, lam, most)
             if proof is not None:
-                return Found(W=np.zeros_like(W), lam=proof)
+                return FrobeniusBest(W=np.zeros_like(W), lam=proof)
             limit, inside = inf, np.zeros(len(lam), bool)  # a huge norm: go on without a limit
-    proof = farkas(rows, lam, room) if _hopeless(rows, found) else None
+    proof = farkas(rows, lam, most) if _hopeless(rows, found) else None
     if proof is not None:
-        return Found(W=np.zeros_like(W), lam=proof)
-    return _refine(rows, found, lam) if np.count_nonzero(lam) <= room else found
+        return FrobeniusBest(W=np.zeros_like(W), lam=proof)
+    return _refine(rows, found, lam) if np.count_nonzero(lam) <= most else found
 
 
-def _refine(rows: Segments, found: Found, lam: Floats) -> Found:
+def _refine(rows: Segments, found: FrobeniusBest, lam: Floats) -> FrobeniusBest:
     """`found`, with W moved onto the rows that λ holds tight.
 
     W = Σ λ Δ zᵀ carries the rounding of a large λ; steps W ← W + Aᵀ(A Aᵀ)⁻¹(b − A W), whose
     residual is taken from W itself, are free of it.
     """
     index = np.flatnonzero((lam > rows.floor) & (lam < rows.ceil) & (rows.length > 0))
-    factor = factorize(gram(*rows.differences(index)), RIDGE)
-    W, move = adjoint(rows, lam), np.zeros(len(lam))
-    values = margins(rows, W)
+    factor = factorize(unit_gram(*rows.differences(index)), PROOF_RIDGE)
+    W, move = rows.adjoint(lam), np.zeros(len(lam))
+    values = rows.values(W)
     for _ in range(5 if factor is not None and len(index) else 0):
         lack = (rows.b - values)[index] / rows.length[index]
         move[index] = scipy.linalg.lapack.dpotrs(factor, lack, lower=0)[0] / rows.length[index]
-        W = W + adjoint(rows, move)
-        values = margins(rows, W)
+        W = W + rows.adjoint(move)
+        values = rows.values(W)
         found = _better(rows, found, W, None if _scalable(rows) else lam, values)
     return found
 
@@ -307,13 +269,15 @@ def _scalable(rows: Segments) -> bool:
     return bool(np.isinf(rows.ceil).all() and (rows.floor == 0).all() and rows.b.min() > 0)
 
 
-def _hopeless(rows: Segments, found: Found) -> bool:
+def _hopeless(rows: Segments, found: FrobeniusBest) -> bool:
     """Whether nothing found so far speaks against infeasibility."""
     doubt = found.upper == inf if _scalable(rows) else found.short > 1e-3
     return doubt and bool(np.isinf(rows.ceil).any())
 
 
-def _better(rows: Segments, found: Found, W: Floats, lam: Floats | None, values: Floats) -> Found:
+def _better(
+    rows: Segments, found: FrobeniusBest, W: Floats, lam: Floats | None, values: Floats
+) -> FrobeniusBest:
     """`found`, with W and λ (W = Σ λ Δ zᵀ, or λ unknown) where they improve it."""
     square = float(np.vdot(W, W))
     if _scalable(rows):
@@ -322,22 +286,24 @@ def _better(rows: Segments, found: Found, W: Floats, lam: Floats | None, values:
         lower = float(rows.b @ lam) / sqrt(square) if lam is not None and square > 0 else 0.0
         W_best, upper = (W, upper) if upper < found.upper else (found.W, found.upper)
         if lam is not None and lower > found.lower:
-            found = Found(W=found.W, lam=lam.copy(), lower=lower)
+            found = FrobeniusBest(W=found.W, lam=lam.copy(), lower=lower)
         short = upper / found.lower - 1.0 if found.lower > 0 else inf
-        return Found(W=W_best.copy(), lam=found.lam, short=short, upper=upper, lower=found.lower)
+        return FrobeniusBest(
+            W=W_best.copy(), lam=found.lam, short=short, upper=upper, lower=found.lower
+        )
     if lam is None:
         return found
     short = shortfall(
         values, rows.b, lam, square=square, length=rows.length, floor=rows.floor, ceil=rows.ceil
     )
-    return Found(W=W.copy(), lam=lam.copy(), short=short) if short < found.short else found
+    return FrobeniusBest(W=W.copy(), lam=lam.copy(), short=short) if short < found.short else found
 
 
-def farkas(rows: Segments, lam: Floats, room: int) -> Floats | None:
+def farkas(rows: Segments, lam: Floats, most: int) -> Floats | None:
     """λ (sorted rows) with Σ λ_k Δ_k z_kᵀ = 0 to rounding, λ ≥ 0 on margins, bᵀλ > 0; or None.
 
     Repeats y ← max(y − A⁺ᵀ(Aᵀ y), 0) on the support, in unit rows y_k = λ_k‖Δ_k‖‖z_k‖: the
-    least-norm change that annuls the sum; rows that turn negative leave. Few rows (at most `room`)
+    least-norm change that annuls the sum; rows that turn negative leave. Few rows (at most `most`)
     go through the Gram A Aᵀ, many through conjugate gradients on AᵀA, well conditioned then.
     """
     tie = rows.floor == -inf
@@ -349,21 +315,19 @@ def farkas(rows: Segments, lam: Floats, room: int) -> Floats | None:
         if not y.any():
             break
         y = y / float(np.abs(y).max())
-        W = adjoint(rows, y / length)
+        W = rows.adjoint(y / length)
         ratio = float(np.linalg.norm(W)) / float(np.abs(y).sum())
         if ratio < least and rows.b @ (y / length) > 0:
             best, least = y, ratio
         elif least <= PROVED:
             break
         index = np.flatnonzero((y != 0) | (tie & (rows.length > 0)))
-        if len(index) <= min(room, max(1.5 * W.size, 300)):
+        if len(index) <= min(most, max(1.5 * W.size, 300)):
             if not np.array_equal(index, support):
-                support, factor = index, factorize(gram(*rows.differences(index)), RIDGE)
+                support, factor = index, factorize(unit_gram(*rows.differences(index)), PROOF_RIDGE)
             if factor is None:
                 return None
-            move = scipy.linalg.lapack.dpotrs(factor, (margins(rows, W) / length)[index], lower=0)[
-                0
-            ]
+            move = scipy.linalg.lapack.dpotrs(factor, (rows.values(W) / length)[index], lower=0)[0]
         else:
             move = _least_norm(rows, W, index, length)
         y = y.copy()
@@ -378,8 +342,54 @@ def _least_norm(rows: Segments, W: Floats, index: Ints, length: Floats) -> Float
     weight[index] = 1.0 / length[index] ** 2
 
     def normal(u: Floats) -> Floats:
-        return adjoint(rows, weight * margins(rows, u.reshape(W.shape))).ravel()
+        return rows.adjoint(weight * rows.values(u.reshape(W.shape))).ravel()
 
     square = scipy.sparse.linalg.LinearOperator((W.size, W.size), matvec=normal, dtype=np.float64)
     u = scipy.sparse.linalg.cg(square, W.ravel(), rtol=1e-6, maxiter=200)[0]
-    return (margins(rows, u.reshape(W.shape)) / length)[index]
+    return (rows.values(u.reshape(W.shape)) / length)[index]
+
+
+# What the descent is asked for, as a share of the gap: its own bounds leave rounding out, and are
+# rough for ties and soft margins. Much of the time of a wide tolerance would go into that share.
+SHARE = 0.1
+WIDE, WIDE_SHARE = 1e-6, 0.9
+
+
+def by_newton_steps(
+    problem: Problem,
+    norm: Norm,
+    *,
+    tol: float,
+    budget: float = np.inf,
+) -> Answer:
+    """The answer of coordinate descent and Newton steps on a working set; takes a budget.
+
+    Whatever the norm is called: the answer is that of the Frobenius norm, sought in the span of the
+    queries.
+    """
+    problem, basis = in_span(problem)
+    wide = tol >= WIDE and problem.scalable and np.isinf(budget)
+    W, lam = solve_large(
+        segments_of(problem, budget),
+        tol=(WIDE_SHARE if wide else SHARE) * tol,
+        memory=min(MEMORY, HEADROOM * available()),
+    )
+    worth = float(problem.b @ lam[: problem.m] + problem.c @ lam[problem.m :])
+    proof = not W.any() and np.isinf(budget) and worth > 0
+    W = W if basis is None else W @ basis.T
+    return Answer(None if proof else W, lam[: problem.m], lam[problem.m :], proof)
+
+
+def in_span(problem: Problem) -> tuple[Problem, Floats | None]:
+    """The problem with queries in their span's coordinates, and its basis (dq, r).
+
+    None and the problem itself where the queries in use are as many as their entries. A solution W
+    (d, r) of the smaller problem is W·basisᵀ in the larger one, of the same singular values.
+    """
+    used = np.unique(np.concatenate([problem.query, problem.tie_query]))
+    if len(used) >= problem.shape[1]:
+        return problem, None
+    basis = np.linalg.qr(problem.queries[used].T)[0]
+    queries = np.zeros((len(problem.queries), basis.shape[1]))
+    queries[used] = problem.queries[used] @ basis
+    return replace(problem, queries=queries), basis

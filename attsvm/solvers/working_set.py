@@ -1,31 +1,43 @@
-"""Soft margins in any norm but Frobenius: one scale for the rows, a working set, the best of all.
+"""The loop round a norm's own method: unit rows, the data's span, a working set, soft margins.
+
+The Frobenius solution comes first: it proves infeasibility (which no norm changes), scales the
+problem so that its least Frobenius norm is 1, and tells which margins matter. Rotational norms
+see only the span of the queries and of the differences, when that is smaller.
 
     min ½‖W‖² + C Σ ξ_k   s.t.  Δ_kᵀ W z_k ≥ b_k − ξ_k,  ξ ≥ 0,  ties exact
 
-The Frobenius solution comes first and sets the scale: rows of norm 1, W of Frobenius norm 1, so
-that the budget C of a row becomes cap_k = C‖Δ_k‖‖z_k‖/‖W‖. A row whose cap cannot move W is left
-out: its ξ_k and λ_k follow from W.
+A soft margin goes the same way, with the budget C of a row as cap_k = C‖Δ_k‖‖z_k‖/‖W‖ of its unit
+row. A row whose cap cannot move W is left out: its ξ_k and λ_k follow from W.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.memory import require
 from attsvm.certificate.certify import soft_lower, soft_upper
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm
 from attsvm.problem.problem import Problem
-from attsvm.solvers.by_size import solve_frobenius
-from attsvm.solvers.cone.central_path import UnitRows
-from attsvm.solvers.power import linear
+from attsvm.solvers.frobenius.active_set import solve_frobenius
+from attsvm.solvers.linear_program import L1
 from attsvm.solvers.solver import Answer, RowArrays, zero_row
-from attsvm.solvers.working_set.method import Method
-from attsvm.solvers.working_set.soft_rows import Soft
-from attsvm.solvers.working_set.working_set import Span, fits, hard_answer
+from attsvm.solvers.unit_rows import Method, SoftRows, UnitRows
 
-# Up to this many margins all of them go in at once.
+# Up to this many margins all of them go in at once; beyond, a rough solve chooses. Up to ALL of
+# them do where the margin is soft.
+SMALL = 200
 ALL = 600
+# The gap of the rough solve, and the slack (a share of ‖W‖) within which a margin stays, first and
+# then, for entrywise (False) and for rotational norms: singular values move further from the
+# Frobenius solution than entries do.
+ROUGH = {False: 1e-2, True: 5e-2}
+CLOSE = {False: (0.0, 0.004), True: (0.004, 0.012)}
+# What the inner solver is asked for, as a share of the gap: it ends at steps of a tenth or better.
+SHARE = 0.6
 ROUNDS = 20
 # Caps that together move W by less than this share are too small to matter.
 WEIGHTLESS = 1e-14
@@ -42,6 +54,127 @@ LOOSE = 0.5
 IMMENSE = 1e8
 
 
+@dataclass(frozen=True)
+class DataSpan:
+    """Orthonormal bases of what the data can see; None stands for the whole space."""
+
+    left: Floats | None
+    right: Floats | None
+
+    @classmethod
+    def of(cls, rows: RowArrays) -> DataSpan:
+        """The span of the differences (d, k) and of the queries (dq, g), when smaller."""
+        d, dq = rows.D.shape[1], rows.z.shape[1]
+        used = np.unique(rows.query)
+        left = np.linalg.qr(rows.D.T)[0] if len(rows.D) < d else None
+        right = np.linalg.qr(rows.z[used].T)[0] if len(used) < dq else None
+        return cls(left, right)
+
+    def down(self, D: Floats, Z: Floats, W: Floats) -> tuple[Floats, Floats, Floats]:
+        """Differences, queries and W in the span's coordinates."""
+        if self.left is not None:
+            D, W = D @ self.left, self.left.T @ W
+        if self.right is not None:
+            Z, W = Z @ self.right, W @ self.right
+        return D, Z, W
+
+    def up(self, W: Floats) -> Floats:
+        """W (d, dq) from the span's coordinates."""
+        if self.left is not None:
+            W = self.left @ W
+        return W if self.right is None else W @ self.right.T
+
+
+def answer_with(
+    method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf
+) -> Answer:
+    """The answer of a norm's method on all rows, by rounds over a growing set of margins.
+
+    A proof of infeasibility is the Frobenius one.
+    """
+    if budget < np.inf:
+        # C·ξ may be more than a float holds, or less.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return soft_answer(method, problem, norm, tol=tol, budget=budget)
+    start = solve_frobenius(problem, norm, tol=min(tol, 1e-9))
+    if start.proof or start.W is None or not start.W.any():
+        return start
+    W0 = start.W
+    size = float(np.linalg.norm(W0))
+    length = problem.row_norms
+    live = length > 0
+    slack = _slack(problem, W0, length, size)
+    working = np.flatnonzero(live)
+    rough = len(working) > SMALL
+    if len(working) > SMALL:
+        working = _near(slack, start.multipliers, live, CLOSE[norm.rotational][0])
+    require(16.0 * problem.m * problem.shape[0], f"{problem.m} rows in norm {norm.name}")
+    span = DataSpan.of(RowArrays.of(problem)) if norm.rotational else DataSpan(None, None)
+    answer, W, lam = start, W0, start.multipliers
+    for _ in range(ROUNDS):
+        fits(method, norm, span, len(working) + problem.ties, problem.shape)
+        rows = RowArrays.of(problem, working)
+        D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
+        warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
+        W, unit = method.inner(
+            D,
+            Z,
+            rows.b / (rows.norms * size),
+            rows.free,
+            tol=max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0),
+            W0=first,
+            lam0=warm * rows.norms / size,
+        )
+        W = span.up(W) * size
+        lam, mu = rows.spread(unit / rows.norms)
+        answer = Answer(W, lam, mu)
+        slack = _slack(problem, W, length, float(np.linalg.norm(W)))
+        if rough:
+            # The rough solution tells which margins matter in this norm: those alone go on.
+            rough, working = False, _near(slack, lam, live, CLOSE[norm.rotational][1])
+            continue
+        inside = np.zeros(problem.m, dtype=bool)
+        inside[working] = True
+        worst = min(0.0, float(slack[inside].min(initial=0.0)))
+        new = np.flatnonzero(~inside & live & (slack < worst - 1e-12))
+        if not len(new):
+            break
+        working = _grow(working, new, slack, lam)
+    return answer
+
+
+def fits(method: Method, norm: Norm, span: DataSpan, k: int, shape: tuple[int, int]) -> None:
+    """Raises TooLarge unless k rows fit into memory while the method works on them.
+
+    The rows are those in the span's coordinates.
+    """
+    left = shape[0] if span.left is None else span.left.shape[1]
+    right = shape[1] if span.right is None else span.right.shape[1]
+    N = left * right
+    require(method.need(k, N), f"{k} rows of {N} unknowns in norm {norm.name}")
+
+
+def _slack(problem: Problem, W: Floats, length: Floats, size: float) -> Floats:
+    """(margin − b)/(‖Δ‖‖z‖‖W‖): how far each margin is from tight, as a share of ‖W‖."""
+    gap = problem.margins(W) - problem.b
+    return np.divide(gap, length * size, out=np.full(len(gap), np.inf), where=length > 0)
+
+
+def _near(slack: Floats, lam: Floats, live: Bools, close: float) -> Ints:
+    """The margins that are nearly tight or carry weight, a hundred at least."""
+    least = np.partition(slack, min(100, len(slack) - 1))[min(100, len(slack) - 1)]
+    keep = (slack <= max(close, least)) | (lam > 1e-3 * lam.max(initial=0.0))
+    return np.flatnonzero(live & keep)
+
+
+def _grow(working: Ints, new: Ints, slack: Floats, lam: Floats) -> Ints:
+    """The working set with the new rows; rows far from tight and without weight leave."""
+    if len(working) > 2 * ALL:
+        far = (slack[working] > 0.3) & (lam[working] <= 1e-9 * lam.max(initial=0.0))
+        working = working[~far]
+    return np.union1d(working, new)
+
+
 def soft_answer(
     method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float
 ) -> Answer:
@@ -49,12 +182,6 @@ def soft_answer(
 
     Ties that contradict each other have no solution: the answer is their proof.
     """
-    # C·ξ may be more than a float holds, or less.
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _solve(method, problem, norm, tol=tol, budget=budget)
-
-
-def _solve(method: Method, problem: Problem, norm: Norm, *, tol: float, budget: float) -> Answer:
     none = contradiction(problem, norm, tol=tol)
     if none is not None:
         return none
@@ -62,7 +189,7 @@ def _solve(method: Method, problem: Problem, norm: Norm, *, tol: float, budget: 
     answers = [start]
     if float(start.multipliers.max(initial=0.0)) < LOOSE * budget:
         # The gap of ½‖W‖² is twice that of ‖W‖.
-        hard = hard_answer(method, problem, norm, tol=0.4 * tol)
+        hard = answer_with(method, problem, norm, tol=0.4 * tol)
         if not hard.proof:
             answers.append(hard)
     best = _merged(problem, norm, answers, budget=budget)
@@ -70,9 +197,7 @@ def _solve(method: Method, problem: Problem, norm: Norm, *, tol: float, budget: 
         return best
     if budget > IMMENSE * _natural(problem, 2):
         # ½‖W‖² is all but lost beside C Σ ξ: a linear program serves every norm.
-        more = soft_rounds(
-            linear.L1, problem, L1Norm(), tol=tol, budget=budget, start=_guess(problem)
-        )
+        more = soft_rounds(L1, problem, L1Norm(), tol=tol, budget=budget, start=_guess(problem))
         best = _merged(problem, norm, [best, more], budget=budget)
         if _settled(problem, norm, best, tol=tol, budget=budget):
             return best
@@ -209,14 +334,16 @@ def _round(
     cap = np.where(rows.free, np.inf, budget * rows.norms / size)
     heavy = cap > WEIGHTLESS / max(len(cap), 1)
     D, Z, b = rows.D / rows.norms[:, None], rows.Z, rows.b / (rows.norms * size)
-    span = Span.of(rows) if norm.rotational else Span(None, None)
+    span = DataSpan.of(rows) if norm.rotational else DataSpan(None, None)
     fits(method, norm, span, len(rows.D), problem.shape)
     D, Z, first = span.down(D, Z, W0 / size)
     warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
     # Rows of norm zero are missed by all of b.
     lost = float(problem.b[problem.row_norms == 0].sum()) * budget / (size * size)
     base = lost + float(cap[~heavy] @ b[~heavy])
-    soft = Soft(UnitRows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base)
+    soft = SoftRows(
+        UnitRows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base
+    )
     lam0 = soft.within((warm * rows.norms / size)[heavy])
     W, unit = method.soft(soft, tol=0.2 * tol, W0=first, lam0=lam0)
     W = span.up(W) * size

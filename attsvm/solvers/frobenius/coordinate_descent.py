@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import njit
-from attsvm.problem.problem import pairwise
+from attsvm._utils.objects import lazy
+from attsvm.problem.problem import Problem, pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
 REFRESH = 20  # epochs between two visits of every row; rows far from tight wait in between
-PASSES = 3  # sweeps over a segment's rows while its W z is at hand, at ω = 1; else one
+PASSES = 3  # sweeps over a segment's rows while its W z is known, at ω = 1; else one
 BLOCK = 32  # segments whose W z is formed at once
 
 
@@ -62,6 +63,31 @@ class Segments:
             pairwise(self.keys, self.hi[index], self.lo[index]),
             self.queries[self.query[place]],
         )
+
+    @lazy
+    def free(self) -> Bools:
+        """True on ties (m,)."""
+        return self.floor < 0.0
+
+    def values(self, W: Floats) -> Floats:
+        """Δ_kᵀ W z_k (m,) of the sorted rows, for W (d, dq)."""
+        out = np.empty(len(self.b))
+        W = np.ascontiguousarray(W, np.float64)
+        pools = self.keys, self.queries, self.hi, self.lo, self.start, self.query
+        _margins(*pools, W, out)
+        return out
+
+    def adjoint(self, lam: Floats) -> Floats:
+        """Σ λ_k Δ_k z_kᵀ (d, dq) over the sorted rows."""
+        W = np.zeros((self.keys.shape[1], self.queries.shape[1]))
+        _adjoint(self.keys, self.queries, self.hi, self.lo, self.start, self.query, lam, W)
+        return W
+
+    def unsorted(self, lam: Floats) -> Floats:
+        """λ (m,) in the caller's order."""
+        out = np.empty(len(lam))
+        out[self.order] = lam
+        return out
 
 
 def sort_rows(
@@ -109,19 +135,18 @@ def sort_rows(
     return rows
 
 
-def margins(rows: Segments, W: Floats) -> Floats:
-    """Δ_kᵀ W z_k (m,) of the sorted rows, for W (d, dq)."""
-    out = np.empty(len(rows.b))
-    W = np.ascontiguousarray(W, np.float64)
-    _margins(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, W, out)
-    return out
-
-
-def adjoint(rows: Segments, lam: Floats) -> Floats:
-    """Σ λ_k Δ_k z_kᵀ (d, dq) over the sorted rows."""
-    W = np.zeros((rows.keys.shape[1], rows.queries.shape[1]))
-    _adjoint(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, lam, W)
-    return W
+def segments_of(problem: Problem, budget: float = inf) -> Segments:
+    """The margins and then the ties of a problem."""
+    return sort_rows(
+        problem.keys,
+        problem.queries,
+        np.concatenate([problem.hi, problem.tie_hi]),
+        np.concatenate([problem.lo, problem.tie_lo]),
+        np.concatenate([problem.query, problem.tie_query]),
+        np.concatenate([problem.b, problem.c]),
+        free=np.arange(problem.m + problem.ties) >= problem.m,
+        budget=budget,
+    )
 
 
 class Waiting:
