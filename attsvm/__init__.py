@@ -27,16 +27,14 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.certificate.tight import Tight
     from attsvm.certificate.verify import Check
-    from attsvm.next_token.embedding import embedding_of
-    from attsvm.next_token.sentences import Sentences
+    from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
-    from attsvm.next_token.training.stages import Stages, two_stages
+    from attsvm.next_token.training.train import Stages, two_stages
     from attsvm.norms import Norm, norm_of
     from attsvm.problem.problem import Problem, Stack
     from attsvm.problem.selection import Selection
     from attsvm.problem.tokens import Tokens
-    from attsvm.solvers.given import certify
-    from attsvm.solvers.solve import solve
+    from attsvm.solvers.solve import certify, solve
     from attsvm.solvers.solve_many import solve_many
     from attsvm.solvers.solve_sets import SetChoice, relaxed, solve_sets
     from attsvm.solvers.solver import Answer, Solver
@@ -78,14 +76,14 @@ _HOMES = {
     "SetChoice": "solvers.solve_sets",
     "Solver": "solvers.solver",
     "Stack": "problem.problem",
-    "Stages": "next_token.training.stages",
+    "Stages": "next_token.training.train",
     "Tight": "certificate.tight",
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
     "basin": "theory.convergence",
-    "certify": "solvers.given",
+    "certify": "solvers.solve",
     "compare": "theory.comparison",
-    "embedding_of": "next_token.embedding",
+    "embedding_of": "next_token.sentences",
     "local_optima": "theory.optima",
     "norm_of": "norms",
     "optimality": "theory.optima",
@@ -100,7 +98,7 @@ _HOMES = {
     "solve_many": "solvers.solve_many",
     "solve_sets": "solvers.solve_sets",
     "train": "api",
-    "two_stages": "next_token.training.stages",
+    "two_stages": "next_token.training.train",
 }
 _MODULES = {
     "inspection": "inspection",

@@ -22,7 +22,7 @@ from attsvm.training.train import train_tokens
 
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceOutcome
-    from attsvm.next_token.training.stages import Stages
+    from attsvm.next_token.training.train import Stages
     from attsvm.theory.convergence import ConvergenceProof
     from attsvm.theory.outcome import Outcome
 
@@ -211,15 +211,14 @@ def outcome(
         {"embedding": embedding},
     )
     if not isinstance(run, Path):
-        from attsvm.next_token.training.stages import Stages
+        from attsvm.next_token.training.train import Stages
 
         if isinstance(run, Stages) and not isinstance(tokens, Sentences):
             raise BadTokens("two stages are compared with the Sentences they were trained on")
         if isinstance(tokens, Sentences) and not isinstance(run, Stages):
             raise BadTokens("run must be a Path of training on Sentences, or both stages")
     if isinstance(tokens, Sentences):
-        from attsvm.next_token.training.outcome import sentence_outcome
-        from attsvm.next_token.training.runs import SentenceRun
+        from attsvm.next_token.training.outcome import SentenceRun, sentence_outcome
 
         read = SentenceRun.of(run, tokens, head, own.get("embedding", "orthonormal"))
         return sentence_outcome(read, norm=norm)

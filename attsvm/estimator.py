@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import checked_by, flag, positive, shown, whole
+from attsvm._utils.version import install
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
@@ -39,7 +40,7 @@ try:
         column_or_1d,
     )
 except ImportError as error:
-    raise Unsupported("attsvm.estimator needs scikit-learn: pip install scikit-learn") from error
+    raise Unsupported(f"attsvm.estimator needs scikit-learn: {install('sklearn')}") from error
 
 MODELS = ("joint-weight", "joint-prompt")
 QUERIES = ("first", "last", None)
@@ -96,7 +97,7 @@ class MaxMarginAttention(ClassifierMixin, _TakesTokens):
     they are undecided or not locally optimal.
 
     model: "joint-weight" trains W (d, d); "joint-prompt" a vector p (d,) in place of W z, and is
-    what a joint weight becomes when query is None. query: the token that asks, "first" or "last",
+    what a joint weight becomes when query is None. query: the query token, "first" or "last",
     or None. optimizer, loss: by name, or a custom Optimizer and Loss; init, seed: as in
     `attsvm.train`; lr, max_iter: step size and number of steps. norm: of the certificate; None
     takes the norm that theory predicts for the optimizer.

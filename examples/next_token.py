@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 import attsvm
 from attsvm.next_token import orders, realizability, solve_attention
-from attsvm.next_token.unseen import agreement, predicted, trained
+from attsvm.next_token.unseen import agreement, answer_unseen, predict_unseen
 
 pairs = ["ant bee", "bee cat", "cat dog", "dog eel", "eel fox", "fox ant"]
 lines = ["dog bee ant eel", "bee cat ant cat", "fox cat ant ant", "eel dog bee fox"]
@@ -32,8 +32,8 @@ run = attsvm.two_stages(data, steps=(1000, 2000))
 number = {word: k for k, word in enumerate(data.names)}
 texts = ["dog cat ant", "fox bee ant", "cat dog bee", "eel fox ant"]
 unseen = [[number[word] for word in text.split()] for text in texts]
-asked = predicted(unseen, best.W, E, data.follows)
-answered = trained(unseen, run.W_ov, run.W_kq, E)
+asked = predict_unseen(unseen, best.W, E, data.follows)
+answered = answer_unseen(unseen, run.W_ov, run.W_kq, E)
 for text, top, gap, output in zip(texts, asked.top, asked.gap, answered.output, strict=True):
     says = "a tie" if gap < 1e-9 else f"{data.word(data.follows[top])} (gap {gap:.2f})"
     print(f"{text}: theory says {says}, the model says {data.word(output)}")

@@ -11,7 +11,7 @@ the third. A trained model is inspected in the same way: ``attsvm inspect minilm
 import matplotlib.pyplot as plt
 import numpy as np
 
-from attsvm.inspection import Plan, View, inspect_views
+from attsvm.inspection import InspectionConfig, View, inspect_views
 
 # Texts of ten words out of twelve after a mark; a token is its word and its place, one-hot.
 rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ same = {
 }
 heads = enumerate((first, before, partner))
 views = [View(layer=0, head=k, query_factor=W, **same) for k, W in heads]
-found = inspect_views(views, plan=Plan(fit=80, test=160, draws=3, nuclear_draws=-1))
+found = inspect_views(views, plan=InspectionConfig(fit=80, test=160, draws=3, nuclear_draws=-1))
 for row, record in enumerate(found.records):
     print(f"{record['kind']}: best rule {record['rule']!r}; {found.sentence(row)}")
 

@@ -18,7 +18,7 @@ settings.register_profile("house", deadline=None, derandomize=True, database=Non
 settings.load_profile("house")
 
 
-# How modules of files of one's own are named (attsvm/_utils/plugins.py).
+# How modules of files of one's own are named (attsvm/_utils/objects.py).
 OWN = "attsvm_outside_"
 
 

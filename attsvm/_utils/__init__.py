@@ -1,1 +1,1 @@
-"""What everything stands on: checked arrays, compiled kernels, files, memory, progress."""
+"""Shared by all packages: checked arrays, compiled kernels, files, memory, progress."""

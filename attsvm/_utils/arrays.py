@@ -121,7 +121,7 @@ def whole(array: Any, name: str, kind: type[AttsvmError] = BadTokens) -> NDArray
 
 
 def _sample(values: NDArray[Any]) -> str:
-    """A word on what an array holds instead of whole numbers."""
+    """What an array holds instead of whole numbers."""
     if values.dtype.kind != "f":
         return f"type {values.dtype}"
     wrong = ~np.isfinite(values) | (values != np.round(values))

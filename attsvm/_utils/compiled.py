@@ -1,18 +1,90 @@
-"""The one door to numba: `njit`, cached on disk where that is possible.
+"""Compiled kernels: `njit`, cached on disk where that is possible, one notice, and their time.
 
-Compiled kernels are kept beside the source, or else in the user's cache folder, so that only the
-first call on a machine pays for compiling. Where neither can be written (a read-only install run
-by an account without a home) `numba.njit(cache=True)` refuses to define the function at all; here
-the kernel is then compiled in memory, once per process.
+Kernels are kept beside the source, or else in the user's cache folder, so that only the first call
+on a machine pays for compiling. Where neither can be written (a read-only install run by an account
+without a home) `numba.njit(cache=True)` refuses to define the function at all; here the kernel is
+then compiled in memory, once per process.
+
+Compiling takes seconds. A kernel that is known to take long says so on standard error when it
+starts, others when two seconds have passed, once per process; worker processes give no notice, nor
+does any when `ATTSVM_QUIET` is set or `silence` was called. `timed` measures work without this
+time.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from multiprocessing import parent_process
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
 from numpy.typing import NDArray
 
-from attsvm._utils.waiting import expect
+# Seconds of compiling that pass without a notice.
+PATIENCE = 2.0
+
+
+class CompileWatch(event.Listener):
+    """Listens to numba compiling this package's kernels, and gives at most one notice."""
+
+    def __init__(self) -> None:
+        self.silent = False
+        self.expected: dict[Any, float] = {}
+        self._depth = 0
+        self._start = 0.0
+        self._spent = 0.0
+
+    def on_start(self, event: event.Event) -> None:
+        """A kernel begins to compile, alone or within another."""
+        kernel = event.data["dispatcher"].py_func
+        if not _ours(kernel):
+            return
+        if self._depth == 0:
+            self._start = time.monotonic()
+        self._depth += 1
+        self._consider(self.expected.get(kernel, 0.0))
+
+    def on_end(self, event: event.Event) -> None:
+        """A kernel has been compiled."""
+        if not _ours(event.data["dispatcher"].py_func):
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            self._spent += time.monotonic() - self._start
+            self._start = 0.0
+
+    def _consider(self, expected: float) -> None:
+        spent = self._spent + time.monotonic() - self._start
+        seconds = max(expected, 2 * spent)
+        if self.silent or max(expected, spent) <= PATIENCE:
+            return
+        self.silent = True
+        if parent_process() is None and not os.environ.get("ATTSVM_QUIET") and sys.stderr:
+            about = f"about {ceil(seconds)} s"
+            print(f"attsvm: compiling kernels: once per machine, {about}", file=sys.stderr)
+
+
+def _ours(kernel: Any) -> bool:
+    """Whether a function is one of this package: users compile kernels of their own."""
+    return str(kernel.__module__ or "attsvm.").startswith("attsvm.")
+
+
+_watch = CompileWatch()
+event.register("numba:compile", _watch)
+
+
+def silence() -> None:
+    """No notice is given in this process from here on."""
+    _watch.silent = True
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 A = TypeVar("A", bound=NDArray[Any])
@@ -36,7 +108,7 @@ def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callabl
 
     Args:
         cache: keep the compiled kernel on disk when a folder for it can be written.
-        seconds: about how long it takes to compile, where that is worth a word beforehand.
+        seconds: about how long it takes to compile, where a notice should come first.
         options: what `numba.njit` takes, such as `parallel=True`.
 
     >>> from attsvm._utils.compiled import njit
@@ -57,7 +129,7 @@ def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callabl
             kernel = numba.njit(**options)(function)
         KERNELS.append(kernel)
         if seconds:
-            expect(function, seconds)
+            _watch.expected[function] = seconds
         return kernel
 
     return compile_kernel
@@ -66,6 +138,84 @@ def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callabl
 def plain(array: A) -> A:
     """The array itself when it is contiguous and can be written to, a copy of it otherwise.
 
-    A kernel is compiled once for each kind of array it meets: this is the door that leaves one.
+    A kernel is compiled once for each kind of array it meets: this leaves one.
     """
     return array if array.flags.carray else array.copy()
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds by the clock and of the processor."""
+
+    wall: float
+    cpu: float
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.wall - other.wall, self.cpu - other.cpu)
+
+
+def _now() -> Spent:
+    return Spent(time.perf_counter(), time.process_time())
+
+
+class CompileMeter(event.Listener):
+    """Adds up the times in which some thread holds numba's lock, or waits for it.
+
+    The lock is taken to compile a kernel and to load a compiled one, and for nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._depth = 0
+        self._since = Spent(0.0, 0.0)
+        self._spent = Spent(0.0, 0.0)
+
+    def on_start(self, event: event.Event) -> None:
+        """A thread asks for the lock."""
+        with self._guard:
+            if self._depth == 0:
+                self._since = _now()
+            self._depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        """A thread has given the lock back."""
+        with self._guard:
+            self._depth -= 1
+            if self._depth == 0:
+                spell = _now() - self._since
+                self._spent = Spent(self._spent.wall + spell.wall, self._spent.cpu + spell.cpu)
+
+    @property
+    def spent(self) -> Spent:
+        """What the finished spells took together."""
+        with self._guard:
+            return self._spent
+
+
+_meter = CompileMeter()
+event.register("numba:compiler_lock", _meter)
+
+
+class Stopwatch:
+    """What a piece of work took: `run` without compiling, `compiling` alone."""
+
+    def __init__(self) -> None:
+        self.run = self.compiling = Spent(0.0, 0.0)
+
+
+@contextmanager
+def timed() -> Iterator[Stopwatch]:
+    """A context whose Stopwatch holds, once it is left, what the work inside took.
+
+    >>> with timed() as took:
+    ...     total = sum(range(1000))
+    >>> took.run.wall > 0, took.compiling.wall
+    (True, 0.0)
+    """
+    watch = Stopwatch()
+    start, before = _now(), _meter.spent
+    try:
+        yield watch
+    finally:
+        watch.compiling = _meter.spent - before
+        watch.run = _now() - start - watch.compiling

@@ -58,10 +58,10 @@ def expect(value: Any, kind: type[T], name: str, *, make: str = "") -> T:
 
 def _one(kind: type) -> str:
     """The name of a class with its article."""
-    word = kind.__name__
-    if word in ("Tokens", "Sentences", "Stages"):
-        return word
-    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+    name = kind.__name__
+    if name in ("Tokens", "Sentences", "Stages"):
+        return name
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def listed(values: Any, name: str, *, of: str) -> list[Any]:
@@ -101,19 +101,15 @@ def place(value: Any, size: int, name: str) -> int:
     return index
 
 
-class places:
+@contextmanager
+def places(name: str, size: int) -> Iterator[None]:
     """Around an indexing of `size` rows by what a user gave: raises BadTokens where it fails."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name, self.size = name, size
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
-        if isinstance(error, IndexError | TypeError | ValueError | OverflowError | MemoryError):
-            said = f"{self.name} must be whole numbers below {self.size}, a slice or booleans"
-            raise BadTokens(said) from error
+    try:
+        yield
+    except (IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise BadTokens(
+            f"{name} must be whole numbers below {size}, a slice or booleans"
+        ) from error
 
 
 def number(value: Any) -> float:
@@ -176,7 +172,7 @@ def file_path(value: Any, name: str, kind: type[AttsvmError] = BadTokens) -> Pat
 
 @contextmanager
 def checked_by(kind: type[AttsvmError]) -> Iterator[None]:
-    """Around checks of another library: its errors, in its own words, as errors of this one."""
+    """Around checks of another library: its errors, with their messages, as errors of this one."""
     try:
         yield
     except AttsvmError:

@@ -130,17 +130,21 @@ def beside(file: Path) -> Iterator[Path]:
         raise
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
+def to_json(value: Any, *, indent: int | None = None, ascii: bool = False) -> str:
     """Nested plain data as JSON; null stands for every infinity and NaN.
+
+    ascii: write other characters by their numbers, for streams of any encoding.
 
     >>> to_json({"gap": float("inf"), "margins": (1.0, 2.5)})
     '{"gap": null, "margins": [1.0, 2.5]}'
     """
-    return json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(finite(value), indent=indent, ensure_ascii=ascii, allow_nan=False)
 
 
 def finite(value: Any) -> Any:
-    """Nested plain data with None for every infinity and NaN."""
+    """Nested data as plain data, arrays as lists, with None for every infinity and NaN."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What a computation would need in memory, said before anything is allocated."""
+"""What a computation would need in memory, reported before anything is allocated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from attsvm.errors import TooLarge
 
 # The share of free memory that a computation may plan with: estimates are rough, and the system
-# ends a process that takes the last of it without a word.
+# ends a process that takes the last of it without a message.
 HEADROOM = 0.8
 
 # How many processes like this one work at the same time.
@@ -49,13 +49,13 @@ def _of_the_group(folder: Path = Path("/sys/fs/cgroup")) -> float:
         try:
             limit = float((folder / most).read_text("ascii"))
             return max(limit - float((folder / now).read_text("ascii")), 0.0)
-        except (OSError, ValueError):  # no such file, or the word max
+        except (OSError, ValueError):  # no such file, or the text 'max'
             continue
     return float("inf")
 
 
 def require(need: float, what: str, *, use: str = "fewer inputs or features") -> None:
-    """Raises TooLarge, with both figures, unless `need` bytes are to be had with room to spare.
+    """Raises TooLarge, with both figures, unless `need` bytes are free, with a margin.
 
     use: what would need less.
     """

@@ -116,7 +116,7 @@ LEAST_MARGIN = 1e-250
 _RESIDUAL = 4.0
 
 
-class Below(NamedTuple):
+class LowerBound(NamedTuple):
     """A lower bound `value`; `dual` the plain dual norm; `residual` ‖A*λ‖_F / Σ λ‖Δ‖‖z‖.
 
     `null`: the residual may be rounding alone and the numerator is positive, so that λ may prove
@@ -131,7 +131,7 @@ class Below(NamedTuple):
 
 def below(
     norm: Norm, shape: tuple[int, int], *, worth: Any, absolute: Any, size: Any, used: Any, G: Any
-) -> Below:
+) -> LowerBound:
     """lower = (Σ bλ + Σ cμ)/‖G‖_dual with G = A*λ + C*μ.
 
     worth: the numerator; absolute: the sum of its absolute terms; size: Σ |λ|‖Δ‖‖z‖; used: how
@@ -151,12 +151,12 @@ def below(
         value = np.where(positive & (safe == 0), 0.0, value)
         residual = plain / np.where(size > 0, size, 1.0)
         null = positive & (safe > 0) & (plain <= _RESIDUAL * error)
-        return Below(value, dual, residual, null)
+        return LowerBound(value, dual, residual, null)
     if worth <= 0 or not safe > 0:  # rows of size zero prove nothing by their rounding
-        return Below(0.0, dual, plain / size if size > 0 else 0.0, False)
+        return LowerBound(0.0, dual, plain / size if size > 0 else 0.0, False)
     value = worth * (1 - 4 * UNIT) / safe
     null = plain <= _RESIDUAL * error
-    return Below(value, dual, plain / size if size > 0 else 0.0, null)
+    return LowerBound(value, dual, plain / size if size > 0 else 0.0, null)
 
 
 def margin_error(shape: tuple[int, int]) -> float:
@@ -212,28 +212,25 @@ def combine(D: Floats, z: Floats, query: Ints, lam: Floats, sums: Floats, out: F
                     out[i, j] += f * z[q, j]
 
 
-class Measured(NamedTuple):
-    """What the bounds of small problems need: A*λ (B, d, dq), and in the columns of sums (B, 4)
-    Σ bλ, Σ λ‖Δ‖‖z‖, how many λ are not zero, and the worst margin over b less its rounding."""
+def measure(rows: StackRows, lam: Floats, W: Floats, share: float) -> tuple[Floats, Floats]:
+    """What the bounds of small problems need of W (B, d, dq) and λ ≥ 0 (B, m): A*λ (B, d, dq) and
+    sums (B, 4).
 
-    sums: Floats
-    G: Floats
-
-
-def measure(rows: StackRows, lam: Floats, W: Floats, share: float) -> Measured:
-    """The measures of W (B, d, dq) and λ ≥ 0 (B, m); share of ‖Δ‖‖z‖‖W‖ is taken off a margin."""
+    The columns of sums are Σ bλ, Σ λ‖Δ‖‖z‖, how many λ are not zero, and the worst margin over b
+    less its rounding, the share of ‖Δ‖‖z‖‖W‖.
+    """
     (B, _, d), g = rows.D.shape, rows.z.shape[1]
-    found = Measured(np.empty((B, 4)), np.empty((B, d, rows.z.shape[2])))
+    G, sums = np.empty((B, d, rows.z.shape[2])), np.empty((B, 4))
     work = np.empty((2 * g, d))
-    measure_stack(rows.arrays(), plain(lam), plain(W), share, work, found.G, found.sums)
-    return found
+    measure_stack(rows.arrays(), plain(lam), plain(W), share, work, G, sums)
+    return G, sums
 
 
 @njit(**DOT_ENTRY)
 def measure_stack(
     rows: StackArrays, lam: Floats, W: Floats, share: float, work: Floats, G: Floats, out: Floats
 ) -> None:
-    """`Measured` into G (B, d, dq) and out (B, 4), in one pass; work (2g, d)."""
+    """The values of `measure` into G (B, d, dq) and out (B, 4), in one pass; work (2g, d)."""
     stack_D, stack_z, stack_query, stack_norms, stack_b = rows
     B, m, d = stack_D.shape
     g = stack_z.shape[1]
@@ -306,7 +303,7 @@ def long_worst_margin(problem: Problem, W: Floats) -> float:
     return float((safe / problem.b).min() * (1 - 4 * UNIT))
 
 
-def long_below(problem: Problem, norm: Norm, lam: Floats) -> Below:
+def long_below(problem: Problem, norm: Norm, lam: Floats) -> LowerBound:
     """The lower bound of λ with A*λ summed in longer numbers."""
     D, Z = _long_rows(problem)
     G = (D.T @ (lam[:, None] * Z)).astype(np.float64)

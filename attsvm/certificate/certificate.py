@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import flag
-from attsvm._utils.lazy import lazy
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.objects import lazy
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import Infeasible, NotConverged
 from attsvm.norms import Norm
 from attsvm.norms.norm import RANK, UNIT
@@ -101,7 +100,7 @@ class Certificate(Table):
 
     @lazy
     def tight(self) -> Tight:
-        """Which margins are surely met with equality, surely not, or undecided."""
+        """Which margins are certainly met with equality, certainly not, or undecided."""
         from attsvm.certificate.tight import tight_rows
 
         return tight_rows(self)

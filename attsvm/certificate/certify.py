@@ -23,7 +23,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints, numbers
 from attsvm._utils.expected import number
 from attsvm.certificate.bounds import (
     LEAST_MARGIN,
-    Below,
+    LowerBound,
     above,
     below,
     ceiling,
@@ -68,10 +68,39 @@ def certify(
 ) -> Certificate:
     """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
 
-    W may be None (nothing feasible is claimed); negative λ count as 0; both may come at any scale
-    of floats. W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by
-    the least change that restores them, whose norm enters `upper`.
+    W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by the least
+    change that restores them, whose norm enters `upper`.
 
+    Parameters
+    ----------
+    problem : Problem
+        The margins and ties.
+    norm : str or Norm
+        The norm that is minimized.
+    W : array (d, dq) or None
+        A candidate at any scale; None claims nothing feasible.
+    multipliers : array (m,)
+        λ at any scale; negative entries count as 0.
+    tie_multipliers : array (l,), optional
+        μ of any sign; default: zeros.
+    tol : float, optional
+        The gap up to which the certificate is optimal; default: that of the norm.
+    budget : float, default: inf
+        C of a soft margin.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    BadTokens
+        If the numbers of multipliers, margins and ties differ.
+    Unsupported
+        If tol or budget is not positive, or the norm does not exist.
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> problem = attsvm.Problem.of(tokens, [0])
@@ -197,7 +226,7 @@ def _matrix(problem: Problem, W: Any) -> Floats | None:
 
 def _bounds(
     problem: Problem, norm: Norm, W: Floats | None, lam: Floats, mu: Floats
-) -> tuple[Below, Corrected, Floats, Floats]:
+) -> tuple[LowerBound, Corrected, Floats, Floats]:
     """Both bounds, and the multipliers (λ, μ) that the lower one is of.
 
     In one compiled pass when the problem is small and plain.
@@ -207,9 +236,9 @@ def _bounds(
         high = _above(problem, norm, W)
         low, lam, mu = _below(problem, norm, lam, mu)
         return low, high, lam, mu
-    found = measure(problem.stacked, lam[None], W[None], margin_error(shape))
-    worth, size, used, worst = found.sums[0].tolist()
-    G = found.G[0]
+    combined, sums = measure(problem.stacked, lam[None], W[None], margin_error(shape))
+    worth, size, used, worst = sums[0].tolist()
+    G = combined[0]
     if LEAST_MARGIN < worst < np.inf:
         high = Corrected(W / worst, float(above(norm, shape, W, worst)))
     else:
@@ -221,7 +250,9 @@ def _bounds(
     return low, high, lam, mu
 
 
-def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> tuple[Below, Floats, Floats]:
+def _below(
+    problem: Problem, norm: Norm, lam: Floats, mu: Floats
+) -> tuple[LowerBound, Floats, Floats]:
     """The lower bound of (λ, μ), and these as they were scaled for it."""
     with np.errstate(over="ignore", invalid="ignore"):
         size = problem.row_norms @ lam + problem.tie_norms @ np.abs(mu)
@@ -242,8 +273,8 @@ def _below(problem: Problem, norm: Norm, lam: Floats, mu: Floats) -> tuple[Below
 
 
 def _longer(
-    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: Below, high: Corrected
-) -> tuple[Below, Corrected]:
+    problem: Problem, norm: Norm, W: Floats | None, lam: Floats, low: LowerBound, high: Corrected
+) -> tuple[LowerBound, Corrected]:
     """The better of these bounds and those evaluated in longer numbers, where that can help."""
     if W is None or high.norm > float(low.value) * 1.01 or not long_fits(problem):
         return low, high
@@ -284,18 +315,17 @@ def certify_stack(
 
     W (B, d, dq), multipliers (B, m), rows: the problems' margins, if formed already. The same
     bounds as `certify`, in one pass; what has no feasible W, or lies near the ends of the float
-    range, is handed to `certify` itself.
+    range, is passed to `certify`.
     """
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else tol
     shape = problems[0].shape
     rows = StackRows.of(problems) if rows is None else rows
     lam = np.fmax(multipliers, 0.0)
-    found = measure(rows, lam, W, margin_error(shape))
-    worth, size, used, worst = found.sums.T
-    G = found.G
+    G, sums = measure(rows, lam, W, margin_error(shape))
+    worth, size, used, worst = sums.T
     square = np.einsum("bij,bij->b", W, W)
-    # What is not plain is judged alone, and its numbers are kept from the others' way.
+    # What is not plain is certified alone, and its numbers do not enter the others'.
     plain: Bools = (PLAIN[0] < size) & (size < PLAIN[1]) & (worst > LEAST_MARGIN) & (worst < np.inf)
     plain &= (PLAIN[0] < square) & (square < PLAIN[1])
     plain &= rows.norms.min(axis=1, initial=np.inf) >= SMALLEST_ROW

@@ -184,15 +184,6 @@ class IntegerRows:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Lower:
-    """A lower bound of the least norm: `value`, or None when `infeasible` is proved exactly."""
-
-    value: Fraction | None
-    infeasible: bool = False
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Upper:
     """An upper bound of the least norm: `value` ≥ ‖matrix‖ and `matrix` exactly feasible.
 
@@ -220,21 +211,21 @@ class ExactSolution:
     tight: NDArray[np.bool_]
 
 
-def exact_lower(problem: Problem, norm: Norm | str, lam: Any, mu: Any = None) -> Lower:
+def exact_lower(problem: Problem, norm: Norm | str, lam: Any, mu: Any = None) -> Fraction | None:
     """The lower bound that λ ≥ 0 (m,) and μ (l,), of any sign, prove exactly.
 
     A Fraction not above (Σ b λ + Σ c μ) / ‖Aᵀλ + Cᵀμ‖_dual, and below it by about 1e-14 at most;
-    0, which always holds, when the numerator is not positive.
+    0, which always holds, if the numerator is not positive; None if they prove that no W exists.
     """
     rows = IntegerRows.of(problem)
     multipliers = rows.multipliers(lam, mu)
     above = rows.numerator(multipliers)
     if above <= 0:
-        return Lower(Fraction(0))
+        return Fraction(0)
     combined = rows.adjoint(multipliers)
     if combined.zero:
-        return Lower(None, infeasible=True)
-    return Lower(above / norm_of(norm).dual_above(combined))
+        return None
+    return above / norm_of(norm).dual_above(combined)
 
 
 def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:

@@ -6,7 +6,7 @@ To solve A x = r over the rationals: invert A modulo one prime p, then find x di
 
 and read each rational entry from its residue. Every step works on numbers of the size of A, so
 k unknowns cost about k³ where elimination on integers costs k⁵. The number of steps follows from
-Hadamard's bound, and the solution is put into the system again before it is handed back.
+Hadamard's bound, and the solution is checked in the system before it is returned.
 
 Theory: the lifting and its cost are those of [dixon1982exact].
 """

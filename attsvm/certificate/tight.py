@@ -22,8 +22,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.certificate.bounds import exponent, length, margin_error
 from attsvm.certificate.feasibility_repair import least_singular
 from attsvm.norms.norm import UNIT

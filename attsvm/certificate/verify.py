@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.certificate.certificate import number
 from attsvm.certificate.exact import (
     Upper,
@@ -141,9 +140,9 @@ def _lower(certificate: Certificate) -> tuple[Fraction, str]:
     below = exact_lower(
         certificate.problem, certificate.norm, certificate.multipliers, certificate.tie_multipliers
     )
-    if below.infeasible:
+    if below is None:
         return Fraction(0), "the multipliers prove that no W exists"
-    return Fraction(0) if below.value is None else below.value, ""
+    return below, ""
 
 
 def _soft_lower(certificate: Certificate) -> tuple[Fraction, str]:

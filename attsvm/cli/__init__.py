@@ -1,4 +1,6 @@
-"""The command line: parse, call, print. One file per command; what they share is in parts/.
+"""The command line: parse, call, print. One file per command, those on claims in one.
+
+options.py has the options that several take, output.py prints, problem_file.py reads and writes.
 
 A command loads what it computes with when it is called, so that `attsvm --help` is fast.
 """
@@ -15,51 +17,54 @@ from typing import Annotated, NoReturn
 import typer
 
 from attsvm._utils.version import __version__
-from attsvm.cli import (
+from attsvm.cli import (  # each adds its commands to the program
     certify,
+    claims,
     example,
     fit,
     hunt,
     inspect,
-    list,
     optima,
-    report,
-    reproduce,
     sentences,
-    show,
     solve,
     sweep,
     tour,
     train,
     warm,
 )
-from attsvm.cli.parts.options import Command, app, print_json, stop
+from attsvm.cli.options import Command, app
+from attsvm.cli.output import emit, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 
-# Loading a module adds its command; the help page lists them by panel in this order, others last.
+__all__ = [
+    "certify", "claims", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
+    "solve", "sweep", "tour", "train", "warm",
+]  # fmt: skip
+
+# The help page lists the commands by panel in this order.
 PANELS = {
-    "Main commands": (solve, certify, optima, train, sentences),
-    "To try it out": (example, tour),
-    "Real networks": (fit, inspect),
-    "The papers' claims": (list, show, reproduce, report),
-    "Many instances": (sweep, hunt),
-    "This machine": (warm,),
+    "Main commands": ("solve", "certify", "optima", "train", "sentences"),
+    "To try it out": ("example", "tour"),
+    "Real networks": ("fit", "inspect"),
+    "The papers' claims": ("list", "show", "reproduce", "report"),
+    "Many instances": ("sweep", "hunt"),
+    "This machine": ("warm",),
 }
-_PANEL = {
-    module.__name__.rpartition(".")[2]: panel
-    for panel, modules in PANELS.items()
-    for module in modules
-}
-app.registered_commands.sort(key=lambda command: (*_PANEL, command.name).index(command.name))
+_PANEL = {name: panel for panel, names in PANELS.items() for name in names}
+app.registered_commands.sort(key=lambda command: [*_PANEL].index(str(command.name)))
 for _command in app.registered_commands:
     _command.cls = Command
-    _command.rich_help_panel = _PANEL.get(str(_command.name), "Others")
+    _command.rich_help_panel = _PANEL[str(_command.name)]
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
 
-# Options by the names they had in 0.2.
-RENAMED = {"--rule": "--optimizer"}
+# Options and commands by the names they had in 0.2, and what to use instead.
+RENAMED = {
+    "--rule": "the option --rule is now called --optimizer",
+    "--glossary": "the option --glossary is gone: docs/glossary.md explains the reports",
+    "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -108,7 +113,7 @@ def _open_streams() -> None:
 def _run(words: Sequence[str]) -> NoReturn:
     """Run one command, and leave with its exit code."""
     if "--json" in words:
-        from attsvm._utils.waiting import silence
+        from attsvm._utils.compiled import silence
 
         silence()
     try:
@@ -119,11 +124,12 @@ def _run(words: Sequence[str]) -> NoReturn:
     except AttsvmError as error:
         status = {3: "infeasible", 4: "stalled"}.get(error.exit_code)
         if status and "--json" in words:
-            print_json({"status": status, "message": str(error)})
+            emit({"status": status, "message": str(error)}, True)
         stop(error, error.exit_code)
     except ParseError as error:
-        if new := RENAMED.get(getattr(error, "option_name", "")):
-            stop(f"the option {error.option_name} is now called {new}", 2)  # type: ignore[attr-defined]
+        old = getattr(error, "option_name", words[0])
+        if old in RENAMED:
+            stop(RENAMED[old], 2)
         stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         stop("stopped", 130)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attsvm._utils.files import load_arrays
 from attsvm._utils.progress import working
-from attsvm.cli.parts import summary
-from attsvm.cli.parts.options import FAILED, Json, Tol, app, leave, read_norm, show
+from attsvm.cli.options import FAILED, Json, Tol, app, option, read_norm
+from attsvm.cli.output import certificate_facts, emit, leave, say
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
     from attsvm.certificate import Certificate
+    from attsvm.problem.problem import Problem
+
+THE_FILE = "what the file says"
 
 
 @app.command("certify", epilog="Example: attsvm certify tokens.npz best.npz --exact")
@@ -25,13 +27,13 @@ def certify_command(
         Path | None, typer.Argument(help="Solution file written by solve --out.")
     ] = None,
     norm: Annotated[
-        str | None, typer.Option("--norm", metavar="NAME", help="Norm, unless the file says.")
+        str | None, option("--norm", "NAME", "Norm of the solution.", show_default=THE_FILE)
     ] = None,
     problem: Annotated[
-        str | None, typer.Option("--problem", metavar="NAME", help="Problem, unless the file says.")
+        str | None, option("--problem", "NAME", "Problem it solves.", show_default=THE_FILE)
     ] = None,
     tol: Tol = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Recheck in rational arithmetic.")] = False,
+    exact: Annotated[bool, option("--exact", None, "Recheck in rational arithmetic.")] = False,
     as_json: Json = False,
 ) -> None:
     """Recheck a solution file from the raw data, or a saved certificate, trusting nothing in it.
@@ -40,80 +42,105 @@ def certify_command(
     """
     import numpy as np
 
-    from attsvm._utils.plugins import is_outside
-    from attsvm.certificate import certify
-    from attsvm.cli.parts.archive import read_problem
+    from attsvm._utils.objects import is_outside
+    from attsvm.certificate import Certificate, certify
+    from attsvm.cli.problem_file import read_problem
 
     if tol is not None and not 0 < tol < np.inf:
-        raise Unsupported(f"tol is {tol}: it must be a positive number")
+        raise Unsupported(f"--tol is {tol}: it must be a positive number")
+    more: dict[str, Any] = {}
     if solution is None:
-        own = norm if norm is not None and is_outside(norm) else None
-        named = None if own is not None else norm
-        for option, given in (("--norm", named), ("--problem", problem), ("--tol", tol)):
-            if given is not None:
-                raise Unsupported(f"{option} goes with a solution: a certificate says its own")
-        _certify_saved(file, own, exact=exact, as_json=as_json)
-        return
-    archive = read_problem(file)
-    arrays = load_arrays(solution)
-    if "attsvm_certificate" in arrays:
-        raise BadTokens(f"{solution} is a saved certificate: recheck it alone, without {file}")
-    summary.check_solution(arrays, solution)
-    geometry = read_norm(norm if norm is not None else str(arrays.get("norm", "frobenius")))
-    problem = problem if problem is not None else str(arrays.get("problem", "selection"))
-    rows = archive.problem(problem, arrays.get("winners"))
-    summary.check_rows(rows, arrays, solution)
-    W = None if np.isnan(arrays["W"]).all() else arrays["W"]
-    budget = float(arrays.get("C", np.inf))
-    found = certify(
-        rows,
-        geometry,
-        W,
-        arrays["multipliers"],
-        arrays.get("tie_multipliers"),
-        tol=tol,
-        budget=budget,
-    )
-    report = {**summary.describe(found), "problem": problem}
-    wrong = summary.claims_beyond(arrays, found)
+        custom = norm if norm is not None and is_outside(norm) else None
+        given = {"--norm": norm if custom is None else None, "--problem": problem, "--tol": tol}
+        for name, value in given.items():
+            if value is not None:
+                raise Unsupported(f"{name} goes with a solution: a certificate says its own")
+        claim = Certificate.load(file, norm=None if custom is None else read_norm(custom))
+        found = certify(
+            claim.problem,
+            claim.norm,
+            claim.W,
+            claim.multipliers,
+            claim.tie_multipliers,
+            tol=claim.tolerance,
+            budget=claim.budget,
+        )
+        title, wrong, checked = file.name, claim.verify().reason, claim
+    else:
+        archive, arrays = read_problem(file), load_arrays(solution)
+        if "attsvm_certificate" in arrays:
+            raise BadTokens(f"{solution} is a saved certificate: recheck it alone, without {file}")
+        _check_arrays(arrays, solution)
+        geometry = read_norm(norm if norm is not None else str(arrays.get("norm", "frobenius")))
+        kind = problem if problem is not None else str(arrays.get("problem", "selection"))
+        rows = archive.problem(kind, arrays.get("winners"))
+        _check_rows(rows, arrays, solution)
+        found = certify(
+            rows,
+            geometry,
+            None if np.isnan(arrays["W"]).all() else arrays["W"],
+            arrays["multipliers"],
+            arrays.get("tie_multipliers"),
+            tol=tol,
+            budget=float(arrays.get("C", np.inf)),
+        )
+        more["problem"] = kind
+        title, wrong = f"{solution.name} against {file.name}", _beyond(arrays, found)
+        checked = found
     if exact:
         with working("rechecking in exact arithmetic"):
-            check = found.verify(exact=True)
-        report["exact"] = summary.describe_check(check)
+            check = checked.verify(exact=True)
+        more["exact"] = check.to_dict()
         wrong = wrong or check.reason
-    report["claims"] = wrong or "hold"
-    show(report, as_json, f"{solution.name} against {file.name}")
-    _leave_judged(found, solution, wrong)
-
-
-def _certify_saved(file: Path, norm: str | None, *, exact: bool, as_json: bool) -> None:
-    """Recheck a saved certificate from the rows it holds; norm: FILE.py:NAME, if it needs one."""
-    from attsvm.certificate import Certificate, certify
-
-    claim = Certificate.load(file, norm=None if norm is None else read_norm(norm))
-    found = certify(
-        claim.problem,
-        claim.norm,
-        claim.W,
-        claim.multipliers,
-        claim.tie_multipliers,
-        tol=claim.tolerance,
-        budget=claim.budget,
-    )
-    report, wrong = summary.describe(found), claim.verify().reason
-    if exact:
-        with working("rechecking in exact arithmetic"):
-            check = claim.verify(exact=True)
-        report["exact"] = summary.describe_check(check)
-        wrong = wrong or check.reason
-    report["claims"] = wrong or "hold"
-    show(report, as_json, file.name)
-    _leave_judged(found, file, wrong)
-
-
-def _leave_judged(found: Certificate, file: Path, wrong: str) -> None:
-    """Leave, with the code of what does not hold when the file claims more than was found."""
+    report = {**found.to_dict(), **more, "claims": wrong or "hold"}
+    emit(report, as_json, certificate_facts(report, title))
     if wrong:
-        print(f"attsvm: {file}: {wrong}", file=sys.stderr)
+        say(f"{solution or file}: {wrong}")
         raise typer.Exit(FAILED)
     leave(found)
+
+
+def _check_arrays(arrays: dict[str, Any], path: Path) -> None:
+    """Raises BadTokens unless a solution file has its arrays, each of the right kind."""
+    from attsvm._utils.arrays import numbers
+
+    for name in ("W", "multipliers"):
+        if name not in arrays:
+            raise BadTokens(f"{path} has no array {name}; is it a solution file?")
+    for name in ("W", "multipliers", "tie_multipliers", "lower", "upper", "C"):
+        if name in arrays:
+            numbers(arrays[name], f"{path}: {name}")
+    for name in ("lower", "upper", "C", "norm", "status", "problem"):
+        if name in arrays and arrays[name].ndim:
+            raise BadTokens(f"{path}: {name} has shape {arrays[name].shape}; it must be one value")
+    if "C" in arrays and not float(arrays["C"]) > 0:
+        raise BadTokens(f"{path}: C is {float(arrays['C'])}: a budget must be positive")
+
+
+def _check_rows(problem: Problem, arrays: dict[str, Any], path: Path) -> None:
+    """Raises BadTokens unless the solution's rows are those of the problem."""
+    if arrays["W"].shape != problem.shape:
+        raise BadTokens(f"{path}: W is {arrays['W'].shape}, the problem needs {problem.shape}")
+    counts = (("multipliers", problem.m, "margins"), ("tie_multipliers", problem.ties, "ties"))
+    for name, count, what in counts:
+        if name in arrays and arrays[name].shape != (count,):
+            raise BadTokens(f"{path}: {arrays[name].size} {name} for {count} {what}")
+    for name, rows in (("rows", problem.rows), ("ties", problem.tie_rows)):
+        if name in arrays and arrays[name].tolist() != rows.tolist():
+            raise BadTokens(
+                f"{path}: its {name} are not those of this problem (another selection?)"
+            )
+
+
+def _beyond(arrays: dict[str, Any], found: Certificate) -> str:
+    """What a solution file claims beyond what its own W and multipliers support."""
+    slack = 1e-12
+    lower, upper = float(arrays.get("lower", 0.0)), float(arrays.get("upper", "inf"))
+    if str(arrays.get("status", "")) == "infeasible" and found.status != "infeasible":
+        return f"it claims that no W exists, the multipliers prove only lower {found.lower!r}"
+    # Written so that a claim of NaN is refused.
+    if not lower <= found.lower * (1 + slack):
+        return f"it claims lower {lower!r}, the multipliers prove {found.lower!r}"
+    if not upper >= found.upper * (1 - slack):
+        return f"it claims upper {upper!r}, W has {found.upper!r}"
+    return ""

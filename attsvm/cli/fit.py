@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import FAILED, Json, app, print_json
+from attsvm._utils.version import install
+from attsvm.cli.options import FAILED, Json, app, option
+from attsvm.cli.output import emit, rows, say
 from attsvm.datasets import LABELLED
 from attsvm.errors import Unsupported
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from attsvm.torch import FitResult, TrainConfig
     from attsvm.torch.fitting import Moment
 
-NEEDED = "attsvm fit needs torch: pip install 'attsvm[torch]'"
 # What --quick changes: a run of seconds, in which every optimizer learns at its usual rate.
 QUICK: dict[str, Any] = {
     "train_count": 5000,
@@ -36,45 +36,50 @@ def fit_command(
     task: Annotated[str, typer.Argument(metavar="text|images", help="What is classified.")],
     optimizer: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--optimizer",
-            help="adam, adamw (default), mirror, nmirror, ngd, sgd, muon, or steepest:NORM.",
+            "NAME",
+            "adam, adamw, mirror, nmirror, ngd, sgd, muon, or steepest:NORM.",
+            show_default="adamw",
         ),
     ] = None,
     p: Annotated[
-        float | None, typer.Option("--p", help="Exponent of mirror descent; 1.1 without.")
+        float | None, option("--p", "X", "Exponent of mirror descent.", show_default="1.1")
     ] = None,
     lr: Annotated[
-        float | None, typer.Option("--lr", help="Rate; one that suits the optimizer without.")
+        float | None, option("--lr", "X", "Step size.", show_default="one that suits the optimizer")
     ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Rounds over the data.")] = None,
+    epochs: Annotated[
+        int | None, option("--epochs", "N", "Passes over the data.", show_default="of the config")
+    ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Of the initial network and the order of data.")
+        int | None,
+        option("--seed", "N", "Of the initial network and the order of data.", show_default="0"),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="TOML file of settings, such as plan.toml.")
+        Path | None, option("--config", "FILE", "TOML file of settings, such as plan.toml.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE of a setting, such as width=32; may be repeated."),
+        option("--set", "NAME=VALUE", "A setting, such as width=32; may be repeated."),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", help="A set by name, or FILE.csv with columns text and label."),
+        option("--data", "NAME", "A set by name, or FILE.csv with columns text and label."),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder with the files of the set.")
+        Path | None, option("--data-dir", "FOLDER", "Folder with the files of the set.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run.")] = Path("attsvm-fit"),
+    out: Annotated[Path, option("--out", "FOLDER", "Folder of the run.")] = Path("attsvm-fit"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")
+        bool, option("--resume", None, "Go on from the folder's checkpoint.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Few inputs, a small network.")] = False,
+    quick: Annotated[bool, option("--quick", None, "Few inputs, a small network.")] = False,
     monitor: Annotated[
-        bool, typer.Option("--monitor", help="Follow every attention head; CSV and figure.")
+        bool, option("--monitor", None, "Follow every attention head; CSV and figure.")
     ] = False,
     threads: Annotated[
-        int, typer.Option("--threads", min=1, help="Of torch; with one, runs repeat exactly.")
+        int, option("--threads", "N", "Of torch; with one, runs repeat exactly.", min=1)
     ] = 1,
     as_json: Json = False,
 ) -> None:
@@ -85,10 +90,11 @@ def fit_command(
     5: training collapsed (the loss is not finite, or accuracy is at chance).
     """
     if find_spec("torch") is None:
-        raise Unsupported(NEEDED)
+        raise Unsupported(f"attsvm fit needs torch: {install('torch')}")
     import torch
 
     from attsvm.torch import load_data
+    from attsvm.torch.config import config_of, read_settings
 
     given = {"optimizer": optimizer, "p": p, "lr": lr, "epochs": epochs, "seed": seed}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -96,7 +102,10 @@ def fit_command(
     if data is not None:
         changes["data"] = data if data in LABELLED else "own-text"
         file = None if data in LABELLED else Path(data)
-    plan = _plan(task, config, changes | _settings(settings or []), quick)
+    small = QUICK if quick else {}
+    read = {} if config is None else read_settings(config)
+    changes = small | read | changes | _settings(settings or [])
+    plan = config_of(task, changes, where=str(config or "a config"))
     if monitor and resume:
         raise Unsupported("--monitor follows a run from its first step: leave out --resume")
     found = load_data(plan, file=file, data_dir=data_dir)
@@ -107,15 +116,6 @@ def fit_command(
     finally:
         torch.set_num_threads(before)
     _finish(fit, repr(found), out, as_json)
-
-
-def _plan(task: str, config: Path | None, changes: dict[str, Any], quick: bool) -> TrainConfig:
-    """The config of a command line."""
-    from attsvm.torch.config import config_of, read_settings
-
-    small = QUICK if quick else {}
-    read = {} if config is None else read_settings(config)
-    return config_of(task, small | read | changes, where=str(config or "a config"))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
@@ -165,8 +165,7 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
 
 def _write_heads(monitor: Any, out: Path) -> None:
     """attention.csv, and the figure in SVG and PNG."""
-    from attsvm.plotting.run import write_figure
-    from attsvm.plotting.style import styled
+    from attsvm.plotting.style import styled, write_figure
 
     monitor.to_csv(out / "attention.csv")
     with styled():
@@ -176,52 +175,38 @@ def _write_heads(monitor: Any, out: Path) -> None:
 
 def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
-    from attsvm._utils.files import beside
-    from attsvm.cli.parts.summary import finite
-    from attsvm.plotting.fit import draw_fit
+    from attsvm._utils.files import write_json, write_text
+    from attsvm.plotting.networks import draw_fit
 
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}
-    with beside(out / "plan.toml") as target:
-        target.write_text(fit.config.to_toml(), "utf-8")
-    with beside(out / "results.json") as target:
-        target.write_text(json.dumps(finite(report), indent=1, allow_nan=False) + "\n", "utf-8")
+    write_text(out / "plan.toml", fit.config.to_toml())
+    write_json(out / "results.json", report)
     said = f"{fit.config.task}, {fit.config.optimizer}"
     title = f"{said}: test accuracy {fit.test_accuracy:.3f} at step {fit.best.step}"
     columns = {name: fit[name] for name in fit.last._fields}
     draw_fit(columns, out, title=title, chosen=fit.best.step, chance=fit.chance)
-    if as_json:
-        print_json(report)
-    else:
-        _print(fit, data, out)
-    if fit.collapsed:
-        why = "the loss is not finite" if fit.stopped == "collapse" else "accuracy is at chance"
-        print(
-            f"attsvm: training collapsed: {why}; try another --lr, or more --epochs",
-            file=sys.stderr,
-        )
-        raise typer.Exit(FAILED)
-
-
-def _print(fit: FitResult, data: str, out: Path) -> None:
-    """The records as a table, and what came of them."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for head in ("epoch", "step", "loss", "training", "validation", "test", "‖K‖", "‖Q‖", "‖V‖"):
-        table.add_column(head, justify="right", no_wrap=True)
+    body = []
     for r in fit.records:
         shares = (f"{x:.3f}" for x in (r.train_accuracy, r.valid_accuracy, r.test_accuracy))
         norms = (f"{x:.3g}" for x in (r.norm_K, r.norm_Q, r.norm_V))
-        table.add_row(f"{r.epoch:g}", str(r.step), f"{r.loss:.4g}", *shares, *norms)
-    Console(markup=False).print(table)
+        body.append((f"{r.epoch:g}", r.step, f"{r.loss:.4g}", *shares, *norms))
+    heads = "epoch", "step", "loss", "training", "validation", "test", "‖K‖", "‖Q‖", "‖V‖"
     ends = {
         "epochs": "all epochs were run",
         "stop_accuracy": "the training accuracy was reached",
         "patience": "validation got no better",
         "collapse": "the loss is not finite",
     }
-    print(f"{data}; {fit.parameters:,} parameters, {fit.seconds:.0f} s; {ends[fit.stopped]}")
-    print(f"test accuracy {fit.test_accuracy:.3f} at the step that validation chooses")
-    print(f"folder: {out} (results.json, plan.toml, curves.svg, curves.png, checkpoint.pt)")
+    emit(
+        report,
+        as_json,
+        rows([f">{head}" for head in heads], body),
+        f"{data}; {fit.parameters:,} parameters, {fit.seconds:.0f} s; {ends[fit.stopped]}",
+        f"test accuracy {fit.test_accuracy:.3f} at the step that validation chooses",
+        f"folder: {out} (results.json, plan.toml, curves.svg, curves.png, checkpoint.pt)",
+    )
+    if fit.collapsed:
+        why = "the loss is not finite" if fit.stopped == "collapse" else "accuracy is at chance"
+        say(f"training collapsed: {why}; try another --lr, or more --epochs")
+        raise typer.Exit(FAILED)

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import FAILED, Json, app, print_json
+from attsvm.cli.options import FAILED, Jobs, Json, app, option
+from attsvm.cli.output import emit, rows
 from attsvm.errors import Unsupported
 
 
@@ -18,24 +19,25 @@ def hunt_command(
         typer.Argument(help="A statement of --list, the id of a claim, or FILE.py:NAME."),
     ] = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="Print the statements that can be hunted.")
+        bool, option("--list", None, "Print the statements that can be hunted.")
     ] = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Stop after so many seconds of search.")
+        float, option("--seconds", "X", "Stop after so many seconds of search.")
     ] = 60.0,
     instances: Annotated[
-        int | None, typer.Option("--instances", help="Stop after so many instances.")
+        int | None,
+        option("--instances", "N", "Stop after so many instances.", show_default="no limit"),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Which instances are drawn.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes; 0 for one per core.")] = 1,
+    seed: Annotated[int, option("--seed", "N", "Which instances are drawn.")] = 0,
+    jobs: Jobs = 1,
     engine: Annotated[
-        str, typer.Option("--engine", help="Where blocks are searched: local, dask, slurm, here.")
+        str, option("--engine", "NAME", "Where blocks are searched: local, dask, slurm, here.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="Of a dask scheduler, with --engine dask.")
+        str | None, option("--address", "URL", "Of a dask scheduler, with --engine dask.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the record; a hunt there goes on.")
+        Path | None, option("--out", "FOLDER", "Folder of the record; a hunt there goes on.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -59,14 +61,14 @@ def hunt_command(
 
     made = found_statement(statement)
     alone = engine == "local" and jobs == 1 and address is None
-    asked = ExecutorConfig(jobs=jobs, address=address, folder=out)
+    config = ExecutorConfig(jobs=jobs, address=address, folder=out)
     with bar(f"hunting {made.name}") as progress:
         found = hunt(
             statement,
             seconds=seconds,
             instances=instances,
             seed=seed,
-            engine="here" if alone else engine_of(engine, asked),
+            engine="here" if alone else engine_of(engine, config),
             out=out,
             progress=progress,
         )
@@ -77,47 +79,36 @@ def hunt_command(
         "whole": found.whole(made),
         "out": None if out is None else str(out),
     }
-    if as_json:
-        print_json(report)
-    else:
-        _print(report, made.lines)
+    emit(report, as_json, *_lines(report))
     wrong = found.status == "found" and made.kind == "theorem"
     if wrong or found.status == "candidate":
         raise typer.Exit(FAILED)
 
 
-def _print(report: dict[str, Any], lines: tuple[str, ...]) -> None:
+def _lines(report: dict[str, Any]) -> list[str]:
     """The statement, what came of it, and where it is."""
-    print(f"{report['statement']} ({report['kind']}): {report['says']}")
-    print(f"{report['message']} (seed {report['seed']}, {report['seconds']:.1f} s)")
+    lines = [
+        f"{report['statement']} ({report['kind']}): {report['says']}",
+        f"{report['message']} (seed {report['seed']}, {report['seconds']:.1f} s)",
+    ]
     if report["found"] is not None:
         for name, array in report["found"]["instance"].items():
-            print(f"  {name} = {array}".replace(".0", ""))
+            lines.append(f"  {name} = {array}".replace(".0", ""))
     elif report["whole"]:
         whole = report["whole"]
         shown = "; ".join(f"({cell.replace('; ', ', entries ')})" for cell in whole[-3:])
-        print(f"  of {len(whole)} sizes every instance was tried, the largest: {shown}")
-    if report["out"] is not None:
-        print(f"  written to {report['out']}")
+        lines.append(f"  of {len(whole)} sizes every instance was tried, the largest: {shown}")
+    return [*lines, f"  written to {report['out']}"] if report["out"] is not None else lines
 
 
 def _list(as_json: bool) -> None:
     from attsvm.experiments.statements import STATEMENTS
 
-    rows = [
+    report = [
         {"name": s.name, "kind": s.kind, "says": s.says, "claims": list(s.claims),
          "sizes": {k: list(v) for k, v in s.space.sizes.items()}, "proves": s.proves}
         for s in STATEMENTS.values()
     ]  # fmt: skip
-    if as_json:
-        print_json({"status": "done", "statements": rows})
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for head in ("statement", "kind", "says"):
-        table.add_column(head, no_wrap=head != "says")
-    for row in rows:
-        table.add_row(str(row["name"]), str(row["kind"]), str(row["says"]))
-    Console(markup=False).print(table)
+    body = [(row["name"], row["kind"], row["says"]) for row in report]
+    table = rows(("statement", "kind", "says"), body)
+    emit({"status": "done", "statements": report}, as_json, table)

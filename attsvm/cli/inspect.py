@@ -8,56 +8,64 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import FAILED, Json, app, print_json
+from attsvm.cli.options import FAILED, Json, app, option
+from attsvm.cli.output import emit, many, rows
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from attsvm.inspection import Inspection, Plan
+    from attsvm.inspection import Inspection, InspectionConfig
 
 
 @app.command("inspect", epilog="Example: attsvm inspect minilm --quick --out heads")
 def inspect_command(
     model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]", help="A folder, or minilm (without it), rxnfp, rxnmapper."
-        ),
-    ] = None,
+        str, typer.Argument(metavar="MODEL", help="A folder, or minilm, rxnfp, rxnmapper.")
+    ] = "minilm",
     against: Annotated[
         str | None,
-        typer.Option("--against", help="The same model before training: what has changed."),
+        option("--against", "MODEL", "The model before training: what has changed."),
     ] = None,
     text: Annotated[
         Path | None,
-        typer.Option("--text", help="Passages, one a line or apart by blank lines; ours without."),
+        option(
+            "--text",
+            "FILE",
+            "Passages, one a line or apart by blank lines.",
+            show_default="the shipped passages",
+        ),
     ] = None,
     layers: Annotated[
-        str | None, typer.Option("--layers", help="Such as 0,2-4; all without it.")
+        str | None, option("--layers", "LIST", "Such as 0,2-4.", show_default="all")
     ] = None,
     heads: Annotated[
-        str | None, typer.Option("--heads", help="Such as 0,2-4; all without it.")
+        str | None, option("--heads", "LIST", "Such as 0,2-4.", show_default="all")
     ] = None,
     queries: Annotated[
         int | None,
-        typer.Option("--queries", help="Queries to fit on; twice as many are held out."),
+        option(
+            "--queries",
+            "N",
+            "Queries to fit on; twice as many are held out.",
+            show_default="200; 60 with --quick",
+        ),
     ] = None,
     length: Annotated[
-        int | None, typer.Option("--length", min=2, help="Tokens a text is cut to; 32 without it.")
+        int | None, option("--length", "N", "Tokens a text is cut to.", min=2, show_default="32")
     ] = None,
     at: Annotated[
         int | None,
-        typer.Option("--at", help="Where the query stands, 0 for the first; at random without."),
+        option("--at", "N", "Index of the query, 0 for the first token.", show_default="random"),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every draw.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Of every draw.", min=0)] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer queries and nulls, Frobenius norm only.")
+        bool, option("--quick", None, "Fewer queries and nulls, Frobenius norm only.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results.json and report.html.")
+        Path | None, option("--out", "FOLDER", "Folder for results.json and report.html.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say for each head what it selects, beside nulls, and what can be guaranteed of it.
+    """Say for each attention head what it selects, beside nulls, and what can be guaranteed of it.
 
     One query is drawn from each text. A head is a sink, positional, content or diffuse; its economy
     is the share of its norm that would do for its choices, beside matrices of the same spectrum.
@@ -73,7 +81,6 @@ def inspect_command(
         check_folder(out)
     plan = _plan(queries, seed, quick)
     start = time.perf_counter()
-    model = "minilm" if model is None else model
     known = load(model)
     texts = read_passages(text) if text is not None else sample_texts(known.texts)
     asked = {"layers": numbers(layers, "--layers"), "heads": numbers(heads, "--heads")}
@@ -102,10 +109,8 @@ def inspect_command(
         from attsvm.inspection.page.folder import write_folder
 
         write_folder(out, report)
-    if as_json:
-        print_json({key: value for key, value in report.items() if key != "details"})
-    else:
-        _print(found, report, out)
+    plain = {key: value for key, value in report.items() if key != "details"}
+    emit(plain, as_json, *([] if as_json else _shown(found, report, out)))
     if sum(int(record["violations"]) for record in found.records):
         raise typer.Exit(FAILED)
 
@@ -125,15 +130,15 @@ def numbers(text: str | None, option: str) -> list[int] | None:
             raise Unsupported(f"{option} is {text!r}: give numbers such as 0,2-4")
         ends = int(first), int(last or first)
         if ends[0] > ends[1] or ends[1] > 100_000:
-            raise Unsupported(f"{option} is {text!r}: {part.strip()} is no range of heads")
+            raise Unsupported(f"{option} is {text!r}: give numbers such as 0,2-4")
         found.update(range(ends[0], ends[1] + 1))
     return sorted(found)
 
 
-def _plan(queries: int | None, seed: int, quick: bool) -> Plan:
+def _plan(queries: int | None, seed: int, quick: bool) -> InspectionConfig:
     from dataclasses import replace
 
-    from attsvm.inspection import Plan as Spent
+    from attsvm.inspection import InspectionConfig as Spent
 
     plan = Spent.quick(seed=seed) if quick else Spent(seed=seed)
     if queries is None:
@@ -143,62 +148,47 @@ def _plan(queries: int | None, seed: int, quick: bool) -> Plan:
     return replace(plan, fit=queries, test=2 * queries)
 
 
-def _print(found: Inspection, report: dict[str, Any], out: Path | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    names = (
-        "layer.head",
-        "kind",
-        "sharp",
-        "optimizer",
-        "SVM",
-        "content",
-        "economy",
-        "null",
-        "int8",
+def _shown(found: Inspection, report: dict[str, Any], out: Path | None) -> list[Any]:
+    """The table of the attention heads, and sentences on all of them."""
+    columns = {
+        "layer.head": None, "kind": None, ">sharp": "sharpness", ">optimizer": "rule_agreement",
+        ">SVM": "svm_agreement", ">content": "content_svm_agreement", ">economy": "economy",
+        ">null": "economy_rotated", ">int8": "int8_safe",
+    }  # fmt: skip
+    table = rows(
+        columns,
+        (
+            (
+                f"{one['layer']}.{one['head']}",
+                one["kind"],
+                *(_two(one[name]) for name in columns.values() if name),
+            )
+            for one in found.records
+        ),
     )
-    for name in names:
-        table.add_column(name, justify="left" if name in names[:2] else "right", no_wrap=True)
-    for one in found.records:
-        table.add_row(
-            f"{one['layer']}.{one['head']}",
-            one["kind"],
-            _two(one["sharpness"]),
-            _two(one["rule_agreement"]),
-            _two(one["svm_agreement"]),
-            _two(one["content_svm_agreement"]),
-            _two(one["economy"]),
-            _two(one["economy_rotated"]),
-            _two(one["int8_safe"]),
-        )
-    Console(markup=False).print(table)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.counts().items())
     attacks = sum(int(record["attacks"]) for record in found.records)
     broken = sum(int(record["violations"]) for record in found.records)
     first = found.records[0]
-    print(
-        f"{report['model']}: {len(found.records)} heads on {report['texts']} texts, "
-        f"{first['fitted']} fitted and {first['tested']} held out: {kinds}"
-    )
+    lines = [
+        f"{report['model']}: {many(len(found.records), 'attention head')} on "
+        f"{many(report['texts'], 'text')}, {first['fitted']} fitted and {first['tested']} held "
+        f"out: {kinds}"
+    ]
     if found.repeated:
-        print(f"left out as repetitions: {found.repeated} texts, whose tokens another one has")
-    print(f"guarantees attacked {attacks:,} times, {broken} broken ({report['seconds']:.0f} s)")
+        repeated = many(found.repeated, "text")
+        lines.append(f"left out as repetitions: {repeated}, whose tokens another one has")
+    lines.append(
+        f"guarantees attacked {many(attacks, 'time')}, {broken} broken ({report['seconds']:.0f} s)"
+    )
     sharpest = max(range(len(found.records)), key=lambda k: found.records[k]["sharpness"])
-    print(found.sentence(sharpest))
+    lines.append(found.sentence(sharpest))
     if "change" in report:
-        _print_change(report["change"])
-    if out is not None:
-        print(f"page: {out / 'report.html'}")
+        from attsvm.inspection.page.change import change_facts
 
-
-def _print_change(change: dict[str, Any]) -> None:
-    from attsvm.inspection.page.change import change_facts
-
-    print(f"against {change['before']}:")
-    for what, said in change_facts(change).items():
-        print(f"  {what}: {said}")
+        lines.append(f"against {report['change']['before']}:")
+        lines += [f"  {what}: {said}" for what, said in change_facts(report["change"]).items()]
+    return [table, *lines, *([f"page: {out / 'report.html'}"] if out is not None else [])]
 
 
 def _two(value: Any) -> str:

@@ -6,11 +6,9 @@ import sys
 import time
 from typing import Annotated
 
-import typer
-
 from attsvm._utils.progress import bar
-from attsvm.cli.parts import summary
-from attsvm.cli.parts.options import File, Json, NormName, app, print_json, read_norm
+from attsvm.cli.options import File, Json, NormName, app, option, read_norm
+from attsvm.cli.output import emit, rows
 from attsvm.errors import BadTokens
 
 
@@ -18,37 +16,41 @@ from attsvm.errors import BadTokens
 def optima_command(
     file: File,
     norm: NormName = "frobenius",
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", min=1, help="Refuse more selections than this.")
-    ] = 10**7,
-    rows: Annotated[
-        int, typer.Option("--rows", metavar="N", min=0, help="Selections listed at most.")
+    most: Annotated[int, option("--most", "N", "Refuse more selections than this.", min=1)] = 10**7,
+    listed: Annotated[
+        int, option("--rows", "N", "Selections listed at most, of least norm.", min=0)
     ] = 1000,
     as_json: Json = False,
 ) -> None:
     """Every selection: feasible, globally and locally optimal, with least norms."""
-    from rich.console import Console
-
-    from attsvm.cli.parts.archive import read_problem
+    from attsvm.cli.problem_file import read_problem
     from attsvm.theory.optima import count_selections, local_optima
 
     archive = read_problem(file)
     if "v" not in archive.arrays:
-        raise BadTokens(f"{file} has no array v: optimality needs the head's vector for scores")
+        raise BadTokens(f"{file} has no array v: optimality needs a prediction head for the scores")
     geometry = read_norm(norm)
     total = count_selections(archive.tokens)
     if sys.stderr.isatty():
-        print(f"{total} selections", file=sys.stderr)
+        print(f"{total:,} selections", file=sys.stderr)
     start = time.perf_counter()
     with bar("selections") as progress:
         found = local_optima(
             archive.tokens, archive.arrays["v"], geometry, most=most, progress=progress
         )
-    report = {
-        **summary.describe_optima(found, geometry, rows),
-        "seconds": time.perf_counter() - start,
-    }
-    if as_json:
-        print_json(report)
-        return
-    Console(markup=False).print(summary.optima_table(report))
+    report = found.to_dict(rows=listed) | {"seconds": time.perf_counter() - start}
+    table = rows(
+        ("selection", "least norm", "global", "local", "score gap"),
+        (
+            (
+                " ".join(map(str, row["alpha"])),
+                f"{row['norm']:.6g}",
+                "yes" if row["global"] else "",
+                row["local"],
+                "" if row["score_gap"] is None else f"{row['score_gap']:.4g}",
+            )
+            for row in report["list"][:40]
+        ),
+        title=f"{report['feasible']} of {report['selections']} selections are feasible",
+    )
+    emit(report, as_json, table)

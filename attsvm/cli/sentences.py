@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,28 +10,27 @@ from typing import Annotated, Any
 import typer
 
 from attsvm._utils.progress import working
-from attsvm.cli.parts.options import (
-    OUTPUT,
-    Force,
-    Glossary,
-    Json,
-    Style,
-    app,
-    check_figure,
-    print_json,
-)
-from attsvm.cli.parts.sentence_options import (
-    Lines,
+from attsvm.cli.options import OUTPUT, Force, Json, Style, app, check_figure, option
+from attsvm.cli.output import emit, facts, many, rows
+from attsvm.cli.sentence_options import (
+    Collocations,
+    Limit,
     Lower,
-    Pairs,
     Prose,
     Shortest,
-    Size,
     Strip,
+    Vocabulary,
 )
 from attsvm.errors import BadTokens
 
 SHOWN = "What is shown"
+# What a reader is shown at most; --json has more.
+_LEVEL = 12
+_REASONS = 5  # of each kind
+_QUERIES = 15
+_LETTERS = 30  # of a word in a table
+# The faults that --ties allows: counted, not listed.
+_TIES = ("contradiction", "cycle")
 
 
 @app.command("sentences", epilog="Example: attsvm sentences text.txt --prose --lower --json")
@@ -41,108 +41,271 @@ def sentences_command(
             metavar="FILE", help="Text file, one sentence per line, its label last; or --prose."
         ),
     ],
-    collocations: Pairs = None,
-    vocabulary: Size = None,
-    limit: Lines = None,
+    collocations: Collocations = None,
+    vocabulary: Vocabulary = None,
+    limit: Limit = None,
     prose: Prose = False,
     lower: Lower = False,
     strip: Strip = False,
     shortest: Shortest = None,
     query: Annotated[
-        str | None,
-        typer.Option(
-            "--query",
-            metavar="TOKEN",
-            help="Show the order of this token in full.",
-            rich_help_panel=SHOWN,
-        ),
+        str | None, option("--query", "TOKEN", "Show the order of this token in full.", SHOWN)
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option(
-            "--length",
-            min=2,
-            metavar="N",
-            help="Count what is decided up to this many tokens.",
-            rich_help_panel=SHOWN,
-        ),
+        option("--length", "N", "Count what is decided up to this many tokens.", SHOWN, min=2),
     ] = None,
     ties: Annotated[
-        bool,
-        typer.Option(
-            "--ties",
-            help="Take several labels and cycles as ties; count them.",
-            rich_help_panel=SHOWN,
-        ),
+        bool, option("--ties", None, "Take several labels and cycles as ties; count them.", SHOWN)
     ] = False,
-    glossary: Glossary = False,
     figure: Annotated[
         Path | None,
-        typer.Option(
-            "--figure",
-            metavar="FILE",
-            help="Draw the orders to this .svg, .png or .pdf.",
-            rich_help_panel=OUTPUT,
-        ),
+        option("--figure", "FILE", "Draw the orders (.svg, .png or .pdf).", OUTPUT),
     ] = None,
     style: Style = "screen",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query."""
-    from attsvm.cli.parts import sentence_sections as sections
-    from attsvm.cli.parts.sentence_conclusion import conclusion
-    from attsvm.cli.parts.sentence_tables import show_sentences
     from attsvm.next_token.order import orders
-    from attsvm.next_token.prose import Cleaning
-    from attsvm.next_token.realizable import realizability
-    from attsvm.next_token.text import reading
+    from attsvm.next_token.report import describe_sentences
+    from attsvm.next_token.text import read_text
 
     check_figure(figure, style, force=force)
     start = time.perf_counter()
     with working(f"reading {file.name}"):
-        found = reading(
+        found = read_text(
             file,
             collocations=collocations,
             vocabulary=vocabulary,
             limit=limit,
-            cleaning=Cleaning(prose=prose, lower=lower, strip=strip, shortest=shortest),
+            prose=prose,
+            lower=lower,
+            strip=strip,
+            shortest=shortest,
         )
     data = found.sentences
     with working(f"comparing the tokens of {data.size} sentences"):
         every = orders(data)
         if figure is not None and not every:
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
-        chosen = (
-            every
-            if query is None
-            else {q: every[q] for q in [sections.query_token(query, data, every)]}
-        )
-        finding = realizability(data, every)
-        # The sections of the report: each is a part of the object and of the tables below.
-        report: dict[str, Any] = {
-            **sections.facts(file, found, every),
-            **sections.finding(data, finding, every),
-            "kinds": sections.kind_counts(data, every),
-            "ties": sections.tie_counts(data, every, finding) if ties else None,
-            "orders": sections.order_rows(data, chosen, full=query is not None),
-        }
+        token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        asked = None if query is None else next(iter(chosen))
-        report["solved"], column = sections.solved(data, every, asked, length)
+        report, column = describe_sentences(found, every, query=token, length=length, ties=ties)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 
         with working("drawing"):
-            if query is None:
+            if token is None:
                 draw_orders(every, data, figure, look=style)
             else:
-                order = next(iter(chosen.values()))
-                draw_order(order, data, figure, weights=column, look=style)
-    report["conclusion"] = conclusion(report)
-    report["figure"] = None if figure is None else str(figure)
-    report["seconds"] = time.perf_counter() - start
-    if as_json:
-        print_json(report)
+                draw_order(every[token], data, figure, weights=column, look=style)
+    report = {
+        "file": str(file),
+        **report,
+        "conclusion": conclude(report),
+        "figure": None if figure is None else str(figure),
+        "seconds": time.perf_counter() - start,
+    }
+    emit(report, as_json, *([] if as_json else _show(report)))
+
+
+def _find_query(word: str, data: Any, every: Any) -> int:
+    """The token number of a query; raises BadTokens unless it is one."""
+    if data.names is not None:
+        token = data.names.index(word) if word in data.names else -1
     else:
-        show_sentences(report)
+        token = int(word) if word.isdecimal() and len(word) < 19 else -1
+    if token not in every:
+        some = ", ".join(cut(data.word(q)) for q in list(every)[:8])
+        more = ", …" if len(every) > 8 else ""
+        raise BadTokens(
+            f"--query {word!r} is the query of no sentence; queries are {some or 'none'}{more}"
+        )
+    return int(token)
+
+
+def _show(report: dict[str, Any]) -> list[Any]:
+    """The texts and tables of the report."""
+    from attsvm.next_token.order import KINDS
+
+    heads = ("query", "sentences", "tokens", "edges", "covers", *KINDS[:3], "chain")
+    name = plain(Path(report["file"]).name)
+    shown: list[Any] = [facts(f"sentences of {name}", _facts(report))]
+    for kind, number in report["faults"].items():
+        if report["ties"] is None or kind not in _TIES:
+            reasons = [one["message"] for one in report["reasons"] if one["kind"] == kind]
+            shown += [f"{kind}: {plain(message)}" for message in reasons[:_REASONS]]
+            shown += [f"{kind}: {number - _REASONS} more"] if number > _REASONS else []
+    orders = report["orders"]
+    largest = orders if len(orders) <= _QUERIES else sorted(orders, key=lambda o: -o["tokens"])
+    if orders:
+        body = [[cut(str(order[head])) for head in heads] for order in largest[:_QUERIES]]
+        shown.append(rows([heads[0], *(f">{head}" for head in heads[1:])], body))
+    if len(orders) > _QUERIES:
+        shown.append(
+            f"the {_QUERIES} queries with most tokens of {len(orders)}: --json lists all, --query "
+            "shows one"
+        )
+    for chain in [chain for order in orders for chain in order.get("chains", [])]:
+        steps = [plain(s[0]) if len(s) == 1 else f"{{{plain(' = '.join(s))}}}" for s in chain]
+        shown.append(" > ".join(steps))
+    for u, words in group_levels(report["solved"]["column"] or {}):
+        more = f" and {len(words) - _LEVEL} more" if len(words) > _LEVEL else ""
+        shown.append(f"{u:9.5f}  {', '.join(cut(word) for word in words[:_LEVEL])}{more}")
+    if report["figure"] is not None:
+        shown.append(f"figure: {plain(report['figure'])}")
+    return [*shown, f"\nConclusion: {report['conclusion']}", "The terms: docs/glossary.md"]
+
+
+def _facts(report: dict[str, Any]) -> dict[str, Any]:
+    """The file and what was found, a line each."""
+    made = "" if report["followers"] == "written" else f" ({report['followers']})"
+    shown = {
+        "sentences": f"{report['sentences']} ({report['distinct']} distinct)",
+        "vocabulary": report["vocabulary"],
+        "collocations": f"{report['collocations']}{made}",
+        "queries": report["queries"],
+        "skipped": f"{report['skipped']} too short" if report["skipped"] else None,
+    }
+    left = report["left_out"]
+    if any(left.values()):
+        shown["left out"] = (
+            f"{left['words']} words ({left['tokens']} times), {left['lines']} lines, "
+            f"{left['collocations']} collocations"
+        )
+    shown["realizable"] = _say_realizable(report)
+    shown["tokens by query"] = ", ".join(f"{n} {kind}" for kind, n in report["kinds"].items())
+    rare, lacking = report["exceptions"], report["unclosed"]
+    shown["optimal tokens occur most"] = (
+        f"no: a non-optimal one occurs more in {many(rare, 'sentence')}" if rare else "yes"
+    )
+    prefixes = f"{many(lacking, 'sentence')} without a prefix" if lacking else "prefix-closed"
+    inside = "outside" if report["outside"] or lacking else "inside"
+    shown["paper's premises"] = "; ".join([inside, *report["outside"], prefixes])
+    if ties := report["ties"]:
+        shown["ties"] = (
+            f"{many(ties['contexts'], 'context')} with several labels; "
+            f"{many(ties['queries'], 'query')} with cycles; {ties['tied_tokens']} tokens in "
+            f"{ties['tied_components']} tied components (largest {ties['largest']}) of "
+            f"{ties['components']}"
+        )
+    solved = report["solved"]
+    for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
+        if solved[name] is not None:
+            shown[f"{name} {matrix}"] = solved[name]["message"]
+    if seen := solved["coverage"]:
+        shown["generalizes"] = (
+            f"all sentences of 2 to {seen['length']} tokens with a query of the data: the solution "
+            f"decides {100 * seen['decided']:.1f} % ({100 * seen['wide']:.1f} % with a gap of "
+            f"{seen['gap']:g} or more), the orders alone {100 * seen['ordered']:.1f} %; the rest "
+            "are ties"
+        )
+    if (finite := solved["finite"])["components"]:
+        shown["finite part"] = (
+            f"log-odds up to {finite['largest']:.4g} inside ties; the loss of "
+            f"{finite['sentences']} sentences with one optimal token tends to "
+            f"{finite['infimum']:.6g} (entropy {finite['entropy']:.6g})"
+        )
+    return shown
+
+
+def _say_realizable(report: dict[str, Any]) -> str:
+    """'yes', or how many faults of each kind there are."""
+    faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
+    return f"no: {faults}" if faults else "yes"
+
+
+def run_facts(report: dict[str, Any]) -> dict[str, Any]:
+    """What a reader is shown of a training run on sentences, without its limit."""
+    shown: dict[str, Any] = {"realizable": _say_realizable(report)}
+    for key in ("loss", "infimum", "excess", "decoder_loss", "top_optimal"):
+        shown[key.replace("_", " ")] = report[key]
+    for name, best in report["certificates"].items():
+        for key in ("steps", "norm", "correlation", "margin_share"):
+            shown[f"{name} {key.replace('_', ' ')}"] = report[key][name]
+        shown[f"{name} certificate"] = best["message"]
+    if report["proof"] is not None:
+        shown["convergence of W_kq"] = f"this run: {report['proof']['message']}"
+    if seen := report["unseen"]:
+        shown["unseen sentences"] = (
+            f"{seen['sentences']}: {seen['wide']} have a gap of {seen['gap']:g} or more, "
+            f"{seen['agreed']} of these are answered as the solution says; {seen['ties']} are ties"
+        )
+    return shown
+
+
+def conclude(report: dict[str, Any]) -> str:
+    """Two sentences: how much is realizable; what training will learn, and what stays undecided."""
+    return f"{_conclude_realizable(report)} {_conclude_learnt(report)}"
+
+
+def _conclude_realizable(report: dict[str, Any]) -> str:
+    total, good = report["sentences"], report["explained"]
+    if not total:
+        return "There is no sentence here, only collocations, which say who follows whom."
+    if report["faults"]["no-collocations"]:
+        return (
+            "Whether the text is realizable cannot be said: no token has a known follower, which "
+            "--collocations bigrams takes from the text itself."
+        )
+    if report["status"] == "realizable":
+        return (
+            f"All of the {many(total, 'sentence')} {'is' if total == 1 else 'are'} realizable: "
+            "each label follows exactly one token of its sentence, and one order of tokens per "
+            "query explains them."
+        )
+    none, rest = report["without_optimal"], total - good - report["without_optimal"]
+    said = [
+        f"in {none} it follows none of them" if none else "",
+        f"in {rest} it follows several, or others of the same query contradict it" if rest else "",
+        "but some tokens follow more than one other" if not (none or rest) else "",
+    ]
+    return (
+        f"{good} of {many(total, 'sentence')} ({100 * good / total:.0f} %) "
+        f"{'is' if good == 1 else 'are'} realizable: the label follows exactly one of the tokens "
+        f"before it, without contradiction; {', '.join(filter(None, said))}."
+    )
+
+
+def _conclude_learnt(report: dict[str, Any]) -> str:
+    ordered, queries = report["ordered_queries"], report["queries"]
+    if not ordered:
+        return "Training attention would learn nothing: no sentence puts one token above another."
+    start = "Training will learn"
+    if report["status"] != "realizable":
+        start = "Trained with --ties, attention should learn (no theorem covers the whole text)"
+    learnt = f"{start}, for {ordered} of {many(queries, 'query')}, which tokens to look at first"
+    seen = report["solved"]["coverage"]
+    if seen is None:
+        return f"{learnt}, and it is silent on sentences whose best tokens are in no order."
+    share = 100 * seen["decided"]
+    return (
+        f"{learnt}; of all sentences of 2 to {seen['length']} tokens that end in a query of this "
+        f"text it decides {share:.1f} % and is silent on {100 - share:.1f} %, where the best "
+        "tokens tie."
+    )
+
+
+def group_levels(column: dict[str, float]) -> list[tuple[float, list[str]]]:
+    """(u, its words) for each different u of a column, from the top; equal to nine digits."""
+    found: list[tuple[float, list[str]]] = []
+    for word, u in column.items():
+        if not found or found[-1][0] - u > 1e-9:
+            found.append((u, []))
+        found[-1][1].append(word)
+    return found
+
+
+def cut(word: str) -> str:
+    """A word for a table, shortened."""
+    return plain(word if len(word) <= _LETTERS else f"{word[: _LETTERS - 1]}…")
+
+
+def plain(text: str) -> str:
+    """The text with escapes for what a terminal would obey or cannot show."""
+    safe = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+    encoding = sys.stdout.encoding or "utf-8"
+    return safe.encode(encoding, "backslashreplace").decode(encoding)

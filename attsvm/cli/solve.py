@@ -6,24 +6,22 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attsvm._utils.files import check_out, write_arrays
 from attsvm._utils.progress import working
-from attsvm.cli.parts import summary
-from attsvm.cli.parts.options import (
+from attsvm.cli.options import (
+    OUTPUT,
+    PROBLEMS,
     File,
     Force,
     Json,
-    Kind,
     NormName,
     Out,
     Tol,
     app,
-    leave,
+    option,
     read_norm,
-    show,
 )
+from attsvm.cli.output import certificate_facts, emit, leave
 from attsvm.errors import Infeasible, Unsupported
 
 
@@ -31,32 +29,30 @@ from attsvm.errors import Infeasible, Unsupported
 def solve_command(
     file: File,
     norm: NormName = "frobenius",
-    problem: Kind = "selection",
+    kind: Annotated[
+        str, option("--problem", "NAME", f"One of {', '.join(PROBLEMS)}.", names=PROBLEMS)
+    ] = "selection",
     tol: Tol = None,
     C: Annotated[
-        float | None, typer.Option("--C", metavar="X", help="Budget of a soft margin.")
+        float | None, option("--C", "X", "Budget of a soft margin.", show_default="hard margins")
     ] = None,
     solver: Annotated[
         str | None,
-        typer.Option("--solver", metavar="NAME", help="Solver by name, or FILE.py:NAME."),
+        option("--solver", "NAME", "Solver by name, or FILE.py:NAME.", show_default="automatic"),
     ] = None,
     out: Out = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
-            "--certificate",
-            metavar="FILE",
-            help="Write the certificate, with its rows, to this .npz.",
+        option(
+            "--certificate", "FILE", "Write the certificate, with its rows, to this .npz.", OUTPUT
         ),
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Solve a max-margin problem and certify the answer."""
-    import numpy as np
-
-    from attsvm._utils.plugins import is_outside, load_object
-    from attsvm.cli.parts.archive import read_problem, solution_arrays
+    from attsvm._utils.objects import is_outside, load_object
+    from attsvm.cli.problem_file import read_problem, solution_arrays
     from attsvm.solvers.solve import solve
     from attsvm.solvers.solve_sets import solve_sets
 
@@ -65,42 +61,38 @@ def solve_command(
             check_out(target, force=force)
     if out is not None and certificate is not None and out.resolve() == certificate.resolve():
         raise Unsupported(f"--out and --certificate both name {out}: give two names")
-    if problem == "any" and (C is not None or solver is not None):
-        raise Unsupported("problem 'any' takes neither C nor a solver: leave them out")
+    if kind == "any" and (C is not None or solver is not None):
+        raise Unsupported("--problem any takes neither --C nor --solver: leave them out")
     archive = read_problem(file)
     geometry = read_norm(norm)
     method: Any = solver
     if solver is not None and is_outside(solver):
         method = load_object(solver, "a solver")
-    extra: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     start = time.perf_counter()
-    if problem == "any":
+    if kind == "any":
         with working("solving every choice"):
             choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
-        best, extra = (
-            choice.certificate,
-            {
-                "winners": choice.winners.tolist(),
-                "lower_all": summary.number(choice.lower),
-                "solved": choice.solved,
-                "choices": choice.total,
-            },
-        )
+        best = choice.certificate
+        more = {
+            "winners": choice.winners.tolist(),
+            "lower_all": choice.lower,
+            "solved": choice.solved,
+            "choices": choice.total,
+        }
     else:
         try:
-            rows = archive.problem(problem)
+            rows = archive.problem(kind)
         except Infeasible:  # of the decoder, which the relaxed problem needs: show that proof
-            problem, rows, C, method = "labels", archive.problem("labels"), None, None
+            kind, rows, C, method = "labels", archive.problem("labels"), None, None
         with working(f"solving {rows.m} margins"):
             best = solve(rows, geometry, tol=tol, C=C, solver=method)
     seconds = time.perf_counter() - start
     if out is not None:
-        saved: dict[str, Any] = {"problem": np.str_(problem)}
-        if problem == "any":
-            saved["winners"] = np.asarray(extra["winners"])
-        write_arrays(out, {**solution_arrays(best), **saved}, force=force)
+        winners = {"winners": choice.winners} if kind == "any" else {}
+        write_arrays(out, {**solution_arrays(best), "problem": kind, **winners}, force=force)
     if certificate is not None:
         best.save(certificate, force=force)
-    report = {**summary.describe(best), "problem": problem, **extra, "seconds": seconds}
-    show(report, as_json, f"{problem} problem of {file.name}")
+    report = {**best.to_dict(), "problem": kind, **more, "seconds": seconds}
+    emit(report, as_json, certificate_facts(report, f"{kind} problem of {file.name}"))
     leave(best)

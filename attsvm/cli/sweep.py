@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attsvm.cli.parts.options import FAILED, Json, app, print_json, stop
+from attsvm.cli.options import FAILED, Jobs, Json, app, option
+from attsvm.cli.output import duration, emit, live, many, rows, say, stop
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from attsvm.experiments.executors import ExecutorConfig
     from attsvm.experiments.sweep import Spec, Swept
+    from attsvm.experiments.sweep.runs import SweepState
+
+# Seconds between two lines where no terminal shows the board.
+_QUIET = 60.0
 
 
 @app.command("sweep", epilog="Example: attsvm sweep separability --quick --out sweep-1 --jobs 2")
@@ -20,42 +29,43 @@ def sweep_command(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SPEC]", help="A name, a file SPEC.toml, or a sweep's folder; none: the names."
+            metavar="SPEC", help="A name, a file SPEC.toml, or a sweep's folder; none: the names."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The folder; sweep-NAME unless given.")
+        Path | None, option("--out", "FOLDER", "The folder.", show_default="sweep-NAME")
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option(
+        option(
             "--quick",
-            help="Run it small: the fewer seeds, points or steps of the spec's table quick.",
+            None,
+            "Run it small: the fewer seeds, points or steps of the spec's table quick.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how much it is and how long it may take.")
+        bool, option("--dry-run", None, "Only say how much it is and how long it may take.")
     ] = False,
-    engine: Annotated[str, typer.Option("--engine", help="local, here, dask or slurm.")] = "local",
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Workers; 0 for one per core.")] = 0,
+    engine: Annotated[str, option("--engine", "NAME", "local, here, dask or slurm.")] = "local",
+    jobs: Jobs = 0,
     address: Annotated[
-        str | None, typer.Option("--address", help="Of a dask scheduler, such as tcp://host:8786.")
+        str | None, option("--address", "URL", "Of a dask scheduler, such as tcp://host:8786.")
     ] = None,
-    option: Annotated[
+    settings: Annotated[
         list[str] | None,
-        typer.Option("--option", help="Of slurm: KEY=VALUE, such as slurm_partition=short."),
+        option("--option", "KEY=VALUE", "Of slurm, such as slurm_partition=short."),
     ] = None,
     retries: Annotated[
-        int, typer.Option("--retries", min=0, help="How often a failed task is tried again.")
+        int, option("--retries", "N", "How often a failed task is tried again.", min=0)
     ] = 2,
     table: Annotated[
-        Path | None, typer.Option("--table", help="Write the table: a .csv or .parquet file.")
+        Path | None, option("--table", "FILE", "Write the table: a .csv or .parquet file.")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the picture: a .svg, .png or .pdf file.")
+        Path | None, option("--figure", "FILE", "Draw the picture: a .svg, .png or .pdf file.")
     ] = None,
     take: Annotated[
-        list[Path] | None, typer.Option("--take", help="Copy what another sweep's folder has.")
+        list[Path] | None, option("--take", "FOLDER", "Copy what another sweep's folder has.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -69,107 +79,47 @@ def sweep_command(
     input, no space left, or a folder in use.
     """
     if what is None:
-        _names(as_json)
+        _list(as_json)
         return
-    asked = _asked(jobs, address, option or [])
+    from attsvm.experiments.executors import ExecutorConfig
     from attsvm.experiments.sweep.folder import is_sweep
+    from attsvm.experiments.sweep.pictures import check_picture
+    from attsvm.experiments.sweep.table import check_table
 
-    wanted = Wanted(table, figure)
-    if take or (wanted.any and is_sweep(Path(what))):
-        _read(_folder(what, out), wanted, take or [], as_json)
+    pairs = {}
+    for text in settings or []:
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise Unsupported(f"--option is KEY=VALUE; this is {text!r}")
+        pairs[name] = value
+    config = ExecutorConfig(jobs, address, options=pairs)
+    if take or ((table or figure) and is_sweep(Path(what))):
+        folder = out if out is not None and not is_sweep(Path(what)) else Path(what)
+        _read(folder, table, figure, take or [], as_json)
         return
     spec, folder = _chosen(what, out, quick)
     if dry_run:
-        _dry_run(spec, folder, engine, asked, as_json)
+        _dry_run(spec, folder, engine, config, as_json)
         return
-    wanted.check(spec, folder)
-    swept = _run(spec, folder, {"engine": engine, "asked": asked, "retries": retries})
-    _tell(swept, wanted.write(spec, folder) if swept.state.done else {}, as_json)
+    if table is not None:
+        check_table(table, folder)
+    if figure is not None:
+        check_picture(folder, spec, figure)
+    swept = _run(spec, folder, {"engine": engine, "asked": config, "retries": retries})
+    _finish(swept, _write(spec, folder, table, figure) if swept.state.done else {}, as_json)
 
 
-class Wanted(NamedTuple):
-    """The files that a sweep's results are written to: its table and its picture."""
-
-    table: Path | None
-    figure: Path | None
-
-    @property
-    def any(self) -> bool:
-        """Whether there is one."""
-        return self.table is not None or self.figure is not None
-
-    def check(self, spec: Spec, folder: Path) -> None:
-        """Raises, before a sweep is run, unless they can be written."""
-        from attsvm.experiments.sweep.pictures import check_picture
-        from attsvm.experiments.sweep.table import check_table
-
-        if self.table is not None:
-            check_table(self.table, folder)
-        if self.figure is not None:
-            check_picture(folder, spec, self.figure)
-
-    def write(self, spec: Spec, folder: Path) -> dict[str, Any]:
-        """Write them; what the report says of them."""
-        from attsvm._utils.files import writing_to
-        from attsvm.experiments.sweep import write_table
-        from attsvm.experiments.sweep.pictures import write_figure
-
-        said: dict[str, Any] = {}
-        if self.table is not None:
-            with writing_to(self.table.parent):
-                count = write_table(folder, spec, self.table)
-            said = {
-                "table": str(self.table), "instances": count, "missing": spec.instances - count
-            }  # fmt: skip
-        if self.figure is not None:
-            with writing_to(self.figure.parent):
-                write_figure(folder, spec, self.figure)
-            said["figure"] = str(self.figure)
-        return said
-
-
-def _asked(jobs: int, address: str | None, options: list[str]) -> ExecutorConfig:
-    from attsvm.experiments.executors import ExecutorConfig as Those
-
-    pairs = [text.partition("=") for text in options]
-    for text, (name, sign, value) in zip(options, pairs, strict=True):
-        if not (name and sign and value):
-            raise Unsupported(f"--option is KEY=VALUE; this is {text!r}")
-    return Those(jobs, address, options={name: value for name, _, value in pairs})
-
-
-def _names(as_json: bool) -> None:
+def _list(as_json: bool) -> None:
     """The shipped specs."""
     from attsvm.experiments.sweep import SHIPPED, shipped_spec
 
-    rows: list[dict[str, Any]] = []
-    for name in SHIPPED:
-        spec = shipped_spec(name)
-        rows.append(
-            {"name": name, "title": spec.title, "instances": spec.instances, "claim": spec.claim}
-        )
-    if as_json:
-        print_json({"sweeps": rows})
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False)
-    for head in ("sweep", "instances", "what it maps"):
-        shown.add_column(head, justify="right" if head == "instances" else "left")
-    for row in rows:
-        shown.add_row(row["name"], f"{row['instances']:,}", row["title"])
-    Console(markup=False).print(shown)
-
-
-def _folder(what: str, out: Path | None) -> Path:
-    """The folder that is meant, for reading."""
-    from attsvm.experiments.sweep.folder import is_sweep
-
-    place = Path(what)
-    if out is not None and not is_sweep(place):
-        return out
-    return place
+    specs = {name: shipped_spec(name) for name in SHIPPED}
+    report = [
+        {"name": name, "title": spec.title, "instances": spec.instances, "claim": spec.claim}
+        for name, spec in specs.items()
+    ]
+    body = [(name, f"{spec.instances:,}", spec.title) for name, spec in specs.items()]
+    emit({"sweeps": report}, as_json, rows(("sweep", ">instances", "what it maps"), body))
 
 
 def _chosen(what: str, out: Path | None, quick: bool) -> tuple[Spec, Path]:
@@ -189,106 +139,141 @@ def _chosen(what: str, out: Path | None, quick: bool) -> tuple[Spec, Path]:
     return shipped_spec(what, quick=quick), out or Path(f"sweep-{what}")
 
 
-def _dry_run(spec: Spec, folder: Path, engine: str, asked: ExecutorConfig, as_json: bool) -> None:
+def _dry_run(spec: Spec, folder: Path, engine: str, config: ExecutorConfig, as_json: bool) -> None:
     """Say how much there is to do, and how long a few instances took."""
     from attsvm._utils.progress import working
-    from attsvm.cli.parts.sweeping import spell
     from attsvm.experiments.executors.local import cores
     from attsvm.experiments.sweep.calibration import estimate
 
     with working("trying a few instances"):
         found = estimate(spec)
-    workers = cores(asked.jobs) if engine != "here" else 1
-    seconds = found.seconds / workers
-    script = ""
+    workers = cores(config.jobs) if engine != "here" else 1
+    seconds, script = found.seconds / workers, None
     if engine == "slurm":
         from attsvm.experiments.executors.slurm import job_script
 
-        script = job_script(folder / "jobs", dict(asked.options))
-    if as_json:
-        print_json(
-            {
-                "status": "dry run", "points": found.points, "instances": found.instances,
-                "tasks": found.tasks, "seconds": seconds, "workers": workers, "bytes": found.disk,
-                "script": script or None,
-            }
-        )  # fmt: skip
-        return
-    print(f"{found.points} points, {found.instances} instances in {found.tasks} tasks")
-    print(
-        f"about {spell(seconds)} with {workers} workers, from {found.tried} instances tried here; "
-        f"{max(found.disk / 1e6, 0.1):.1f} MB on disk"
-    )
-    if script:
-        print(f"each task is sent by this script:\n{script}")
+        script = job_script(folder / "jobs", dict(config.options))
+    report = {
+        "status": "dry run", "points": found.points, "instances": found.instances,
+        "tasks": found.tasks, "seconds": seconds, "workers": workers, "bytes": found.disk,
+        "script": script,
+    }  # fmt: skip
+    lines = [
+        f"{many(found.points, 'point')}, {many(found.instances, 'instance')} in "
+        f"{many(found.tasks, 'task')}",
+        f"about {duration(seconds)} with {many(workers, 'worker')}, from {found.tried} instances "
+        f"tried here; {max(found.disk / 1e6, 0.1):.1f} MB on disk",
+    ]
+    lines += [f"each task is sent by this script:\n{script}"] if script else []
+    emit(report, as_json, *lines)
 
 
 def _run(spec: Spec, folder: Path, how: dict[str, Any]) -> Swept:
     """What came of running what is left."""
-    from attsvm.cli.parts.sweeping import followed
     from attsvm.experiments.sweep import run_sweep
 
+    meter = Meter()
     try:
-        with followed() as (watch, say):
-            return run_sweep(spec, folder, **how, watch=watch, say=say)
+        with live(meter) as above:
+            return run_sweep(spec, folder, **how, watch=meter.update, say=above)
     except KeyboardInterrupt:
         stop(f"stopped: what is finished is kept; `attsvm sweep {folder}` goes on", 130)
 
 
-def _tell(swept: Swept, written: dict[str, Any], as_json: bool) -> None:
+def _write(spec: Spec, folder: Path, table: Path | None, figure: Path | None) -> dict[str, Any]:
+    """Write the table and the figure asked for; what the report says of them."""
+    from attsvm._utils.files import writing_to
+    from attsvm.experiments.sweep import write_table
+    from attsvm.experiments.sweep.pictures import write_figure
+
+    said: dict[str, Any] = {}
+    if table is not None:
+        with writing_to(table.parent):
+            count = write_table(folder, spec, table)
+        said = {"table": str(table), "instances": count, "missing": spec.instances - count}
+    if figure is not None:
+        with writing_to(figure.parent):
+            write_figure(folder, spec, figure)
+        said["figure"] = str(figure)
+    return said
+
+
+def _written(report: dict[str, Any]) -> list[str]:
+    return [f"{report[key]} is written" for key in ("table", "figure") if key in report]
+
+
+def _finish(swept: Swept, written: dict[str, Any], as_json: bool) -> None:
     """Say what came of a sweep, and which files were written of it."""
     state = swept.state
-    if as_json:
-        print_json(
-            {
-                "status": "failed" if swept.failures else "done", "folder": str(swept.folder),
-                "table": str(swept.table), "instances": state.total, "done": state.done,
-                "before": state.before, "failed": state.failed, "seconds": swept.seconds,
-                **{key: written[key] for key in ("table", "figure") if key in written},
-            }
-        )  # fmt: skip
-    else:
-        print(
-            f"{state.done} of {state.total} instances are in {swept.table}, {state.before} of "
-            f"them from before; {swept.seconds:.0f} s"
-        )
-        _print_written(written)
+    report: dict[str, Any] = {
+        "status": "failed" if swept.failures else "done", "folder": str(swept.folder),
+        "table": str(swept.table), "instances": state.total, "done": state.done,
+        "before": state.before, "failed": state.failed, "seconds": swept.seconds,
+        **{key: written[key] for key in ("table", "figure") if key in written},
+    }  # fmt: skip
+    said = (
+        f"{state.done} of {many(state.total, 'instance')} are in {swept.table}, {state.before} of "
+        f"them from before; {swept.seconds:.0f} s"
+    )
+    emit(report, as_json, said, *_written(written))
     if swept.failures:
-        first = swept.failures[0]
-        typer.echo(
-            f"attsvm: {len(swept.failures)} tasks failed, the first with {first.error}; all are in "
-            f"{swept.folder / 'failures.json'}; run it again to try them again",
-            err=True,
+        say(
+            f"{many(len(swept.failures), 'task')} failed, the first with "
+            f"{swept.failures[0].error}; all are in {swept.folder / 'failures.json'}; run it again "
+            "to try them again"
         )
         raise typer.Exit(FAILED)
 
 
-def _read(folder: Path, wanted: Wanted, take: list[Path], as_json: bool) -> None:
+def _read(
+    folder: Path, table: Path | None, figure: Path | None, take: list[Path], as_json: bool
+) -> None:
     """Copy, write and draw what a folder has."""
     from attsvm.experiments.sweep import take_shards
     from attsvm.experiments.sweep.folder import kept_spec
 
     report: dict[str, Any] = {"status": "done", "folder": str(folder)}
     spec = kept_spec(folder)
+    lines = []
     if take:
         report["taken"] = take_shards(folder, take)
-    report |= wanted.write(spec, folder)
-    if as_json:
-        print_json(report)
-    else:
-        if take:
-            print(f"{report['taken']} results were copied")
-        _print_written(report)
+        lines = [f"{many(report['taken'], 'result')} copied"]
+    report |= _write(spec, folder, table, figure)
+    emit(report, as_json, *lines, *_written(report))
     if report.get("missing"):
-        typer.echo(
-            f"attsvm: {report['missing']} of {spec.instances} instances are not there yet; "
-            f"`attsvm sweep {folder}` goes on",
-            err=True,
+        say(
+            f"{report['missing']} of {many(spec.instances, 'instance')} are not there yet; `attsvm "
+            f"sweep {folder}` goes on"
         )
         raise typer.Exit(FAILED)
 
 
-def _print_written(report: dict[str, Any]) -> None:
-    for key in ("table", "figure"):
-        if key in report:
-            print(f"{report[key]} is written")
+class Meter:
+    """How far a sweep is, by the clock: a live table, or a line now and then off a terminal."""
+
+    def __init__(self) -> None:
+        self.start = self.last = time.monotonic()
+        self.state: SweepState | None = None
+
+    def update(self, state: SweepState) -> None:
+        """Note a change."""
+        self.state = state
+        if not sys.stderr.isatty() and time.monotonic() - self.last >= _QUIET:
+            self.last = time.monotonic()
+            bad = f", {state.failed} failed" if state.failed else ""
+            rate, left = self._pace(state)
+            print(f"{state.done} of {state.total} instances, {rate}/s, {left} left{bad}",
+                  file=sys.stderr, flush=True)  # fmt: skip
+
+    def _pace(self, state: SweepState) -> tuple[str, str]:
+        """Instances per second, of those that were not there before, and the time that is left."""
+        rate = (state.done - state.before) / max(time.monotonic() - self.start, 1e-9)
+        left = state.total - state.done - state.failed
+        return f"{rate:.1f}", duration(left / rate) if rate else "–"
+
+    def __rich__(self) -> Table:
+        s = self.state
+        body = [] if s is None else [(s.done, s.total, s.before, *self._pace(s), s.failed)]
+        return rows(
+            (">instances", ">of", ">on file before", ">per second", ">remaining", ">failed"), body
+        )

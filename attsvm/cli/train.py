@@ -1,4 +1,4 @@
-"""train."""
+"""train: a run, several, or one on sentences, and the limit that theory predicts."""
 
 from __future__ import annotations
 
@@ -9,45 +9,42 @@ from typing import Annotated, Any
 import typer
 
 from attsvm._utils.files import check_out
-from attsvm.cli.parts.options import (
-    OUTPUT,
-    Force,
-    Glossary,
-    Json,
-    Style,
-    app,
-    check_figure,
-    completed,
-    read_norm,
-)
-from attsvm.cli.parts.sentence_options import (
-    FLAGS,
-    SENTENCES_ONLY,
-    Both,
-    Dimension,
-    FirstRate,
-    FirstSteps,
-    Lines,
-    Lower,
-    Pairs,
-    Prose,
-    Readout,
-    Shortest,
-    Size,
-    Strip,
-    Ties,
-    Unseen,
-    Vectors,
-    Weights,
-)
-from attsvm.cli.parts.words import (
+from attsvm.cli.options import (
     HEADS,
     LOSSES,
     MODELS,
     NORMS,
     OPTIMIZERS,
+    OUTPUT,
     SCHEDULES,
     SENTENCE_MODELS,
+    Force,
+    Json,
+    Style,
+    app,
+    check_figure,
+    option,
+    read_norm,
+)
+from attsvm.cli.sentence_options import (
+    FLAGS,
+    SENTENCES_ONLY,
+    AddCollocations,
+    Collocations,
+    DecoderLr,
+    DecoderSteps,
+    Dimension,
+    Embedding,
+    Limit,
+    Lower,
+    Prose,
+    Readout,
+    Shortest,
+    Strip,
+    Ties,
+    Unseen,
+    Vocabulary,
+    Weights,
 )
 from attsvm.errors import Unsupported
 
@@ -61,67 +58,128 @@ File = Annotated[
         help="Problem file (.npz with X, y, and z, v, …); for next-token a text of sentences.",
     ),
 ]
-ModelName = Annotated[
+Models = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--model",
-        metavar="NAME",
-        help=f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME. "
+        "NAME",
+        f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME. "
         "Several models, optimizers or step sizes: all are trained and compared.",
+        RUN,
+        (*MODELS, *SENTENCE_MODELS),
         show_default="weight",
-        autocompletion=completed(*MODELS, *SENTENCE_MODELS),
-        rich_help_panel=RUN,
     ),
 ]
-RuleName = Annotated[
+Optimizers = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--optimizer",
-        metavar="NAME",
-        help=f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME, your own. Several: see --model.",
+        "NAME",
+        f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME of a custom one. Several: see --model.",
+        RUN,
+        OPTIMIZERS,
         show_default="ngd",
-        autocompletion=completed(*OPTIMIZERS),
-        rich_help_panel=RUN,
     ),
+]
+Settings = Annotated[
+    list[str] | None,
+    option("--option", "NAME=VALUE", "Option of the optimizer; may be given several times.", RUN),
 ]
 HeadName = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--head",
-        metavar="NAME",
-        help=f"{', '.join(HEADS)}: from v, V, penalty of the file, or drawn by the seed; or "
+        "NAME",
+        f"Prediction head: {', '.join(HEADS)}, of v, V, penalty in the file or drawn; or "
         "FILE.py:NAME.",
-        autocompletion=completed(*HEADS),
-        rich_help_panel=RUN,
+        RUN,
+        HEADS,
+        show_default="what the file has",
+    ),
+]
+Rates = Annotated[
+    list[float] | None,
+    option(
+        "--lr",
+        "X",
+        "Step size. Several: see --model.",
+        STEPS,
+        show_default="0.1; 0.05/√N on sentences",
+    ),
+]
+Steps = Annotated[
+    int,
+    option(
+        "--steps", "N", "Number of steps.", STEPS, min=0, show_default="2000; 4000 on sentences"
     ),
 ]
 LossName = Annotated[
-    str,
-    typer.Option(
-        "--loss",
-        metavar="NAME",
-        help=f"{', '.join(LOSSES)}; or FILE.py:NAME.",
-        autocompletion=completed(*LOSSES),
-        rich_help_panel=RUN,
-    ),
+    str, option("--loss", "NAME", f"{', '.join(LOSSES)}; or FILE.py:NAME.", RUN, LOSSES)
 ]
-Start = Annotated[
+Seed = Annotated[
+    int, option("--seed", "N", "Seed of the starting point and of a drawn head.", END, min=0)
+]
+Init = Annotated[
     str,
-    typer.Option(
+    option(
         "--init",
-        metavar="START",
-        help="zero, normal:STD, uniform, file (p0, W0, K0, Q0, v0).",
-        rich_help_panel=END,
+        "START",
+        "zero, normal:STD, uniform, or file: its arrays p0, W0, K0, Q0, v0.",
+        END,
+        show_default="zero; normal:0.1 for factors",
     ),
 ]
-Options = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="Option of the optimizer; may be given several times.",
-        rich_help_panel=RUN,
+Width = Annotated[
+    int | None,
+    option("--width", "N", "Columns of the factors.", RUN, min=1, show_default="min(d, dq)"),
+]
+Schedule = Annotated[
+    str, option("--schedule", "NAME", f"{' or '.join(SCHEDULES)}.", STEPS, SCHEDULES)
+]
+Queries = Annotated[
+    str | None,
+    option(
+        "--queries", "WHICH", "first or last: that token is the query.", SELF, ("first", "last")
     ),
+]
+Causal = Annotated[
+    bool | None,
+    option(
+        "--causal/--no-causal",
+        None,
+        "With --sequence: tokens up to the query, or all.",
+        SELF,
+        show_default="causal",
+    ),
+]
+Norm = Annotated[
+    str | None,
+    option(
+        "--norm",
+        "NAME",
+        "Compare in this norm, a name or FILE.py:NAME.",
+        END,
+        NORMS,
+        show_default="that of the limit",
+    ),
+]
+Until = Annotated[
+    str | None,
+    option("--until", "SHARE", "End at this certified margin share; or proved: at a proof.", END),
+]
+Resume = Annotated[
+    Path | None, option("--resume", "FILE", "Go on from a saved path, --steps further.", END)
+]
+Out = Annotated[
+    Path | None,
+    option("--out", "FILE", "Save the path (.npz); of several runs, a new folder of them.", OUTPUT),
+]
+Figure = Annotated[
+    Path | None,
+    option("--figure", "FILE", "Draw the run, or the comparison (.svg, .png or .pdf).", OUTPUT),
+]
+Proof = Annotated[
+    Path | None, option("--proof", "FILE", "Save the proof of convergence (.npz).", OUTPUT)
 ]
 
 
@@ -131,171 +189,58 @@ Options = Annotated[
 def train_command(
     context: typer.Context,
     file: File,
-    model: ModelName = None,
-    optimizer: RuleName = None,
-    options: Options = None,
+    model: Models = None,
+    optimizer: Optimizers = None,
+    options: Settings = None,
     head: HeadName = None,
-    lr: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--lr",
-            metavar="X",
-            help="Step size; 0.05/√N on sentences. Several: see --model.",
-            show_default="0.1",
-            rich_help_panel=STEPS,
-        ),
-    ] = None,
-    steps: Annotated[
-        int,
-        typer.Option(
-            "--steps",
-            min=0,
-            metavar="N",
-            help="Number of steps; 4000 on sentences.",
-            rich_help_panel=STEPS,
-        ),
-    ] = 2000,
+    lr: Rates = None,
+    steps: Steps = 2000,
     loss: LossName = "logistic",
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            min=0,
-            metavar="N",
-            help="Seed of the starting point and of a drawn head.",
-            rich_help_panel=END,
-        ),
-    ] = 0,
-    init: Start = "default",
-    width: Annotated[
-        int | None,
-        typer.Option(
-            "--width", min=1, metavar="N", help="Columns of the factors.", rich_help_panel=RUN
-        ),
-    ] = None,
-    schedule: Annotated[
-        str,
-        typer.Option(
-            "--schedule",
-            metavar="NAME",
-            help=f"{' or '.join(SCHEDULES)}.",
-            autocompletion=completed(*SCHEDULES),
-            rich_help_panel=STEPS,
-        ),
-    ] = "constant",
-    decay: Annotated[
-        float,
-        typer.Option("--decay", metavar="X", help="Decoupled weight decay.", rich_help_panel=STEPS),
-    ] = 0.0,
-    queries: Annotated[
-        str | None,
-        typer.Option(
-            "--queries",
-            metavar="WHICH",
-            help="first or last: that token is the query.",
-            autocompletion=completed("first", "last"),
-            rich_help_panel=SELF,
-        ),
-    ] = None,
+    seed: Seed = 0,
+    init: Init = "default",
+    width: Width = None,
+    schedule: Schedule = "constant",
+    decay: Annotated[float, option("--decay", "X", "Decoupled weight decay.", STEPS)] = 0.0,
+    queries: Queries = None,
     sequence: Annotated[
-        bool,
-        typer.Option(
-            "--sequence", help="Every position of X (S, L, d) is a query.", rich_help_panel=SELF
-        ),
+        bool, option("--sequence", None, "Every position of X (S, L, d) is a query.", SELF)
     ] = False,
-    causal: Annotated[
-        bool | None,
-        typer.Option(
-            "--causal/--no-causal",
-            help="With --sequence: tokens up to the query, or all.",
-            rich_help_panel=SELF,
-        ),
-    ] = None,
-    norm: Annotated[
-        str | None,
-        typer.Option(
-            "--norm",
-            metavar="NAME",
-            help="Compare in this norm, a name or FILE.py:NAME; else in that of the limit.",
-            autocompletion=completed(*NORMS),
-            rich_help_panel=END,
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            "--until",
-            metavar="SHARE",
-            help="End at this certified margin share; or proved: at a proof.",
-            rich_help_panel=END,
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume",
-            metavar="FILE",
-            help="Go on from a saved path, --steps further.",
-            rich_help_panel=END,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Save the path (.npz); of several runs, a new folder of them.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            "--figure",
-            metavar="FILE",
-            help="Draw the run, or the comparison (.svg, .png or .pdf).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    causal: Causal = None,
+    norm: Norm = None,
+    until: Until = None,
+    resume: Resume = None,
+    out: Out = None,
+    figure: Figure = None,
     style: Style = "screen",
-    proof: Annotated[
-        Path | None,
-        typer.Option(
-            "--proof",
-            metavar="FILE",
-            help="Save the proof of convergence (.npz).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    collocations: Pairs = None,
-    vocabulary: Size = None,
-    limit: Lines = None,
+    proof: Proof = None,
+    collocations: Collocations = None,
+    vocabulary: Vocabulary = None,
+    limit: Limit = None,
     prose: Prose = False,
     lower: Lower = False,
     strip: Strip = False,
     shortest: Shortest = None,
-    decoder_lr: FirstRate = None,
-    decoder_steps: FirstSteps = None,
+    decoder_lr: DecoderLr = None,
+    decoder_steps: DecoderSteps = None,
     readout: Readout = "softmax",
     weights: Weights = "empirical",
-    embedding: Vectors = "orthonormal",
+    embedding: Embedding = "orthonormal",
     dimension: Dimension = None,
     ties: Ties = False,
-    add_collocations: Both = False,
+    add_collocations: AddCollocations = False,
     unseen: Unseen = None,
-    glossary: Glossary = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train, then solve the predicted limit at the selected tokens and compare.
 
-    Several of --model, --optimizer or --lr are trained in all combinations and set side by side:
-    the margin share in every norm, the correlation, and since which step convergence is proved.
+    Several of --model, --optimizer or --lr are trained in all combinations and compared: the margin
+    share in every norm, the correlation, and since which step convergence is proved.
 
     Sentences: --model next-token trains the decoder and then attention over it, decoder the first
     stage alone, joint-next-token both matrices at once.
     """
-    from attsvm.cli.parts.inputs import own_part
+    from attsvm.cli import training
 
     chosen: dict[str, list[Any]] = {
         "model": model or ["weight"],
@@ -312,32 +257,29 @@ def train_command(
     for rate in chosen["lr"]:
         if not 0 < rate < math.inf:
             raise Unsupported(f"--lr is {rate:g}: a step size is positive and finite")
-    given = {name for name in context.params if _given(context, name)}
-    asked = context.params | {name: words[0] for name, words in chosen.items()}
+    given = {
+        name
+        for name in context.params
+        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+    asked = context.params | {name: values[0] for name, values in chosen.items()}
     asked["norm"] = None if norm is None else read_norm(norm)
-    parts = {name: own_part(asked[name], name) for name in ("model", "optimizer", "loss")}
+    parts = {name: training.read_part(asked[name], name) for name in training.PARTS}
     of_text = [name for name in chosen["model"] if name in SENTENCE_MODELS]
     if of_text and several:
         raise Unsupported(
             f"--model {of_text[0]} trains on sentences: several runs are compared on tokens alone, "
             "so give one --model, one --optimizer and one --lr"
         )
-    if of_text:
-        from attsvm.cli.parts.train_sentences import run_sentences
-
-        run_sentences({**asked, "optimizer": parts["optimizer"]}, given)
-        return
-    for name in SENTENCES_ONLY & given:
+    for name in set() if of_text else SENTENCES_ONLY & given:
         flag = FLAGS.get(name, name.replace("_", "-"))
         raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
-    if several:
-        from attsvm.cli.parts.train_several import run_several
-
-        run_several(asked, chosen, parts["loss"])
-        return
-    from attsvm.cli.parts.train_tokens import run_tokens
-
-    run_tokens(asked, given, parts)
+    if of_text:
+        training.run_sentences({**asked, "optimizer": parts["optimizer"]}, given)
+    elif several:
+        training.run_several(asked, chosen, parts["loss"])
+    else:
+        training.run_tokens(asked, given, parts)
 
 
 def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, force: bool) -> None:
@@ -354,9 +296,3 @@ def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, forc
         check_out(out, force=force)
     if figure is not None and out.resolve() == figure.resolve():
         raise Unsupported(f"--out and --figure both name {out}: give two names")
-
-
-def _given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"

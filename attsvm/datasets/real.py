@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.files import check_in
+from attsvm._utils.version import install
 from attsvm.datasets.labelled import (
     ALL,
     Counts,
@@ -252,7 +253,7 @@ def digit_images(counts: Counts = ALL) -> Labelled:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise BadTokens("the digits come with scikit-learn: pip install scikit-learn") from error
+        raise BadTokens(f"the digits come with scikit-learn: {install('sklearn')}") from error
     found = load_digits()
     X, y = (found.images / 16).astype(np.float32), found.target.astype(np.int64)
     places = taken(by_hash(X, y, key=lambda image: image.tobytes()), counts, "digits")

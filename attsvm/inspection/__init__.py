@@ -1,4 +1,4 @@
-"""Heads of trained transformers on the same rails: what they attend to, and how surely.
+"""Attention heads of trained transformers: what they attend to, and what is certified of it.
 
     model = attsvm.inspection.load("minilm")
     texts = attsvm.inspection.sample_texts(model.texts)
@@ -9,7 +9,8 @@ A View is one head on many queries: keys and queries as the head sees them, and 
     found = attsvm.inspection.inspect("minilm", texts)          # every head, one row each
     found.to_frame(), found.counts(), found.as_json()
 
-`FIELDS` says what each column is, and a Plan how many queries, nulls and attacks are spent.
+`FIELDS` says what each column is, and an InspectionConfig how many queries, nulls and
+attacks are spent.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from attsvm.inspection.guarantee.offered import guarantees
 from attsvm.inspection.inspection import Inspection, inspect, inspect_views
 from attsvm.inspection.model import TrainedModel, load
 from attsvm.inspection.passages import read_passages, sample_texts
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.record import FIELDS, head_record
 from attsvm.inspection.untrained import untrained_model
 from attsvm.inspection.view import Turns, View
@@ -31,7 +32,7 @@ __all__ = [
     "Draw",
     "FIELDS",
     "Inspection",
-    "Plan",
+    "InspectionConfig",
     "TrainedModel",
     "Turns",
     "View",

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools
-from attsvm.inspection.pieces import Floats32, Linear, Mlp, Norm, gelu, gelu_tanh, relu, silu
+from attsvm.inspection.pieces import (
+    Floats32,
+    LinearLayer,
+    Mlp,
+    NormLayer,
+    gelu,
+    gelu_tanh,
+    relu,
+    silu,
+)
 from attsvm.inspection.transformer import Layer, Transformer
 
 # Multiplications of a forward pass from which torch is worth its loading.
@@ -36,7 +45,7 @@ def _matrices(layer: Layer) -> list[Floats32]:
 
 
 def _known(body: Transformer) -> bool:
-    """Whether torch has the activations; a family of one's own may bring others."""
+    """Whether torch has the activations; a custom family may have others."""
     return all(layer.mlp.act in (gelu, gelu_tanh, relu, silu) for layer in body.layers)
 
 
@@ -78,20 +87,20 @@ class TorchForward:
         logits.masked_fill_(~_at(open_)[:, None], -torch.inf)
         return torch.softmax(logits, dim=-1)
 
-    def _heads(self, linear: Linear, s: Any) -> Any:
+    def _heads(self, linear: LinearLayer, s: Any) -> Any:
         """(B, H, T, h) of a projection; key heads as the query heads share them."""
         B, T, _ = s.shape
         found = self._linear(linear, s).reshape(B, T, -1, self.body.width).transpose(1, 2)
         times = self.body.heads // found.shape[1]
         return found if times == 1 else found.repeat_interleave(times, dim=1)
 
-    def _linear(self, linear: Linear, x: Any) -> Any:
+    def _linear(self, linear: LinearLayer, x: Any) -> Any:
         import torch
 
         bias = None if linear.bias is None else _at(linear.bias)
         return torch.nn.functional.linear(x, _at(linear.weight), bias)
 
-    def _norm(self, norm: Norm | None, x: Any) -> Any:
+    def _norm(self, norm: NormLayer | None, x: Any) -> Any:
         import torch
 
         if norm is None:

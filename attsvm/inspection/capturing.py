@@ -16,7 +16,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.by_torch import forward_of
 from attsvm.inspection.model import TrainedModel
 from attsvm.inspection.pieces import Floats32
-from attsvm.inspection.reader import Encoded
+from attsvm.inspection.reader import EncodedTexts
 from attsvm.inspection.transformer import Transformer
 from attsvm.inspection.view import Turns, View
 
@@ -89,14 +89,14 @@ def capture_layers(
     """
     body = model.transformer
     chosen = _numbers(layers, len(body.layers), "layer")
-    among = _numbers(heads, body.heads, "head")
-    read, positions = _drawn(model, texts, draw)
+    among = _numbers(heads, body.heads, "attention head")
+    read, positions = _draw(model, texts, draw)
     _check_memory(body, read)
     return _views(body, read, positions, (chosen, among))
 
 
 def _views(
-    body: Transformer, read: Encoded, positions: Ints, wanted: tuple[list[int], list[int]]
+    body: Transformer, read: EncodedTexts, positions: Ints, wanted: tuple[list[int], list[int]]
 ) -> Iterator[View]:
     layers, heads = wanted
     n, T = read.ids.shape
@@ -113,7 +113,7 @@ def _views(
         turns = Turns(*body.rotary(positions[:, None] - np.arange(T)))
     for layer in range(max(layers) + 1):
         if layer in layers:
-            keys, queries = _seen(body, layer, x, read.valid, positions)
+            keys, queries = _keys_and_queries(body, layer, x, read.valid, positions)
             for head in heads:
                 yield View(
                     layer=layer,
@@ -147,7 +147,7 @@ def _check_finite(x: Floats32, what: str) -> None:
         )
 
 
-def _seen(
+def _keys_and_queries(
     body: Transformer, layer: int, x: Floats32, valid: Bools, positions: Ints
 ) -> tuple[Floats32, NDArray[np.float64]]:
     """Keys (n, T, d) and queries (n, dq) of a layer; rows beyond a text's end repeat its first."""
@@ -155,7 +155,7 @@ def _seen(
     keys = np.ones((n, T, d + body.keys_end_in_one(layer)), dtype=np.float32)
     for i in range(0, n, max(1, _TOKENS // T)):
         rows = slice(i, i + max(1, _TOKENS // T))
-        keys[rows, :, :d] = body.seen(layer, x[rows])
+        keys[rows, :, :d] = body.attention_input(layer, x[rows])
     beyond = np.nonzero(~valid)
     keys[beyond] = keys[beyond[0], 0]
     queries = keys[np.arange(n), positions, :d].astype(np.float64)
@@ -207,7 +207,7 @@ def check_count(value: Any, name: str) -> None:
         raise BadTokens(f"{name} is {value!r}; it must be a whole number from 0")
 
 
-def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encoded, Ints]:
+def _draw(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[EncodedTexts, Ints]:
     """The drawn texts as numbers, and where their queries stand."""
     check_texts(texts)
     for name in ("queries", "seed", "length"):
@@ -222,7 +222,7 @@ def _drawn(model: TrainedModel, texts: Sequence[str], draw: Draw) -> tuple[Encod
                 f"1 to {len(texts)}, or more text"
             )
         rows = np.sort(rng.permutation(len(texts))[: draw.queries])
-    read = model.reader.encoded(
+    read = model.reader.encode(
         [texts[int(i)] for i in rows], length=draw.length, longest=body.longest
     )
     if read.ids.max() >= len(body.embedding.words):
@@ -253,7 +253,7 @@ def _positions(at: Any, lengths: Ints, rng: np.random.Generator, first: int) -> 
     return places % lengths
 
 
-def _check_memory(body: Transformer, read: Encoded) -> None:
+def _check_memory(body: Transformer, read: EncodedTexts) -> None:
     """Raises TooLarge, with what would fit, unless stream, keys and one batch fit in memory."""
     n, T = read.ids.shape
     held = 8.0 * T * (body.features + 1) + 10.0 * T

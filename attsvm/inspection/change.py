@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.blas import one_thread
 from attsvm._utils.files import finite
+from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import bar
-from attsvm._utils.result import Table
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table
 from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.fits import (
@@ -36,7 +35,7 @@ from attsvm.inspection.measure.fits import (
 from attsvm.inspection.measure.rules import rule_for
 from attsvm.inspection.measure.sharpness import sharpness_of
 from attsvm.inspection.model import TrainedModel, load
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.scope import Scope, scope_views, unlike_texts
 from attsvm.inspection.view import View
 
@@ -46,7 +45,7 @@ GROWN = 0.01
 # What each field of a row is.
 CHANGE_FIELDS: dict[str, str] = {
     "layer": "the layer, from 0",
-    "head": "the head, from 0",
+    "head": "the attention head, from 0",
     "queries": "queries with at least two keys",
     "grown": "queries in which some key gained more than 0.01 of the attention",
     "fitted": "of these, fitted on",
@@ -60,7 +59,7 @@ CHANGE_FIELDS: dict[str, str] = {
     "cosine_before": "between W and the max-margin matrix of its own choices, before",
     "cosine_after": "and after",
     "growth_cosine": "between ΔW and the max-margin matrix of the grown tokens",
-    "growth_cosine_low": "the least such cosine of the ΔW of the layer's other heads",
+    "growth_cosine_low": "the least such cosine of the layer's other attention heads",
     "growth_cosine_high": "the largest",
     "growth_svm": "held-out grown tokens that the max-margin matrix of the grown tokens finds",
     "growth_mean_difference": "that their mean difference finds",
@@ -68,7 +67,7 @@ CHANGE_FIELDS: dict[str, str] = {
     "growth_rule": "that the best one-line rule finds",
     "growth_rule_name": "that rule",
     "chance": "that a blind guess finds",
-    "seconds": "processor seconds spent on this head",
+    "seconds": "processor seconds spent on this attention head",
 }
 
 
@@ -86,7 +85,7 @@ class Change(Table):
 
     before: str
     after: str
-    plan: Plan
+    plan: InspectionConfig
     records: tuple[dict[str, Any], ...]
 
     def columns(self) -> dict[str, Any]:
@@ -122,10 +121,10 @@ class Change(Table):
         table = {name: [record[name] for record in self.records] for name in shown}
         columns = self.columns()
         facts = {
-            "heads that sharpened": int((columns["sharpened"] > 0).sum()),
+            "attention heads that sharpened": int((columns["sharpened"] > 0).sum()),
             "rank correlation of sharpness and cosine": self.correlation(),
         }
-        said = f"{self.before} → {self.after}, {len(self.records)} heads"
+        said = f"{self.before} → {self.after}, {len(self.records)} attention heads"
         return Summary("Change", said, facts, table)
 
 
@@ -136,7 +135,7 @@ def compare(
     *,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
-    plan: Plan | None = None,
+    plan: InspectionConfig | None = None,
     length: int | None = 32,
     at: int | None = None,
 ) -> Change:
@@ -151,7 +150,7 @@ def compare(
     >>> [record["head"] for record in found.records], found.records[0]["queries"]
     ([0, 1], 6)
     """
-    plan = plan or Plan()
+    plan = plan or InspectionConfig()
     models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
     check_same(*models)
     passages = unlike_texts(models[1], texts, length=length)
@@ -160,7 +159,7 @@ def compare(
     count = scope.count(models[0])
     pairs = zip(*views, strict=True)
     names = (models[0].name, models[1].name)
-    with bar(f"{count} heads") as show:
+    with bar(f"{count} attention heads") as show:
         step = None if show is None else lambda done: show(done / count)
         return compare_views(pairs, names=names, plan=plan, progress=step)
 
@@ -171,8 +170,8 @@ def check_same(before: TrainedModel, after: TrainedModel) -> None:
     for one in (before, after):
         body = one.transformer
         sizes.append(
-            f"{body.family}, {len(body.layers)} layers × {body.heads} heads of width {body.width} "
-            f"on {body.features} features, {len(body.embedding.words):,} words"
+            f"{body.family}, {len(body.layers)} layers × {body.heads} attention heads of "
+            f"width {body.width} on {body.features} features, {len(body.embedding.words):,} words"
         )
     if sizes[0] != sizes[1]:
         raise BadTokens(
@@ -185,7 +184,7 @@ def compare_views(
     pairs: Iterable[tuple[View, View]],
     *,
     names: tuple[str, str] = ("before", "after"),
-    plan: Plan | None = None,
+    plan: InspectionConfig | None = None,
     progress: Any = None,
 ) -> Change:
     """The Change of heads given as pairs of Views, before and after, layer by layer.
@@ -196,17 +195,17 @@ def compare_views(
     >>> compare_views([tuple(views)]).records[0]["change_norm"] > 0
     True
     """
-    plan = plan or Plan()
+    plan = plan or InspectionConfig()
     records: list[dict[str, Any]] = []
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):
         heads = []
         for before, after in layer:
-            heads.append(_measured(before, after, plan))
+            heads.append(_compare_head(before, after, plan))
             if progress is not None:
                 progress(len(records) + len(heads))
         records += _with_bands(heads)
     if not records:
-        raise BadTokens("there is no head to compare: give at least one pair of Views")
+        raise BadTokens("there is no attention head to compare: give at least one pair of Views")
     return Change(*names, plan, tuple(records))
 
 
@@ -233,7 +232,7 @@ def _with_bands(heads: list[_Head]) -> Iterator[dict[str, Any]]:
 
 
 @one_thread()
-def _measured(before: View, after: View, plan: Plan) -> _Head:
+def _compare_head(before: View, after: View, plan: InspectionConfig) -> _Head:
     start = time.process_time()
     _check_pair(before, after)
     rows = np.flatnonzero(before.valid.sum(axis=1) >= 2)
@@ -270,7 +269,7 @@ def _measured(before: View, after: View, plan: Plan) -> _Head:
     return _Head(record, change, svm)
 
 
-def _own_cosine(view: View, plan: Plan) -> float:
+def _own_cosine(view: View, plan: InspectionConfig) -> float:
     """The cosine of W and the max-margin matrix of its own choices, on the fitted queries."""
     fit = view.subset(_order(len(view.queries), plan)[: plan.fit])
     rows = apart(fit, fit.chosen())
@@ -281,7 +280,7 @@ def _own_cosine(view: View, plan: Plan) -> float:
 
 
 def _growth(
-    record: dict[str, Any], view: View, target: Ints, change: Floats, plan: Plan
+    record: dict[str, Any], view: View, target: Ints, change: Floats, plan: InspectionConfig
 ) -> Floats | None:
     """Fill in how well grown tokens are foretold; the max-margin matrix of the fitted ones."""
     order = _order(len(view.queries), plan)
@@ -307,7 +306,7 @@ def _growth(
     return svm
 
 
-def _order(n: int, plan: Plan) -> Ints:
+def _order(n: int, plan: InspectionConfig) -> Ints:
     return np.random.default_rng(plan.seed).permutation(n)
 
 
@@ -321,6 +320,7 @@ def _check_pair(before: View, after: View) -> None:
     )
     if not same:
         raise BadTokens(
-            f"layer {before.layer}, head {before.head} before and layer {after.layer}, head "
-            f"{after.head} after see different queries: capture both on the same texts and seed"
+            f"layer {before.layer}, attention head {before.head} before and layer {after.layer}, "
+            f"attention head {after.head} after see different queries: capture both on the same "
+            "texts and with the same seed"
         )

@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from attsvm._utils.memory import require
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.families import Config, Weights
+from attsvm.inspection.families import Config, ModelWeights
 
 SAFE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
+# What a clone of the project needs to read models.
+NEEDED = "reading a model needs safetensors and tokenizers: pip install '.[inspect]'"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
@@ -148,10 +150,10 @@ def _placed(folder: Path) -> dict[str, Any]:
     return places
 
 
-def weights_of(folder: Path, package: Package | None = None) -> Weights:
+def weights_of(folder: Path, package: Package | None = None) -> ModelWeights:
     """The weights of the model in a folder; each is read when it is taken."""
     if (folder / SAFE).is_file():
-        return Weights(_Shards({name: folder / SAFE for name in _names(folder / SAFE)}), SAFE)
+        return ModelWeights(_Shards({name: folder / SAFE for name in _names(folder / SAFE)}), SAFE)
     if (folder / INDEX).is_file():
         files = {name: folder / Path(str(at)).name for name, at in _placed(folder).items()}
         there = {file.name for file in folder.iterdir() if file.is_file()}
@@ -161,12 +163,12 @@ def weights_of(folder: Path, package: Package | None = None) -> Weights:
             lacking = {name for name, at in files.items() if at == file} - set(_names(file))
             if lacking:
                 raise BadTokens(f"{file} has no tensor {min(lacking)}, which {INDEX} puts there")
-        return Weights(_Shards(files), INDEX)
+        return ModelWeights(_Shards(files), INDEX)
     pickles = sorted(file for pattern in PICKLES for file in folder.glob(pattern))
     if not pickles:
         raise BadTokens(f"{folder} has no weights: {SAFE} is missing")
     if package is not None:
-        return Weights(_restricted(folder / PICKLE), PICKLE)
+        return ModelWeights(_restricted(folder / PICKLE), PICKLE)
     raise Unsupported(
         f"{folder} keeps its weights in a pickle ({pickles[0].name}), which can run code when "
         f"it is read; if you trust it, write {SAFE} beside it: {conversion(pickles[0])}"
@@ -190,7 +192,7 @@ def _restricted(file: Path) -> dict[str, NDArray[Any]]:
     except ModuleNotFoundError as error:
         raise Unsupported(
             "this package keeps its weights in a pickle, which only torch's restricted reader may "
-            "open here: pip install 'attsvm[torch]'"
+            "open here: pip install '.[torch]'"
         ) from error
     try:
         held = torch.load(file, map_location="cpu", weights_only=True)
@@ -203,9 +205,7 @@ def _safetensors() -> Any:
     try:
         return import_module("safetensors")
     except ModuleNotFoundError as error:
-        raise Unsupported(
-            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
-        ) from error
+        raise Unsupported(NEEDED) from error
 
 
 def _names(file: Path) -> list[str]:

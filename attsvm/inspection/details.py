@@ -13,16 +13,16 @@ import numpy as np
 
 from attsvm.inspection.guarantee.offered import guarantees
 from attsvm.inspection.margins import margins_of
-from attsvm.inspection.measure.agreement import Agreement
+from attsvm.inspection.measure.agreement import HeldOutAgreement
 from attsvm.inspection.measure.rules import FARTHEST, offset_keys
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.view import View
 
 # Queries that are shown with their text.
 SAMPLES = 6
 
 
-def head_details(view: View, agreed: Agreement, plan: Plan) -> dict[str, Any]:
+def head_details(view: View, agreed: HeldOutAgreement, plan: InspectionConfig) -> dict[str, Any]:
     """Plain lists and numbers for the page of one head, from its held-out agreement."""
     return {
         "layer": view.layer,
@@ -33,11 +33,11 @@ def head_details(view: View, agreed: Agreement, plan: Plan) -> dict[str, Any]:
     }
 
 
-def samples(view: View, plan: Plan, *, count: int = SAMPLES) -> list[dict[str, Any]]:
+def samples(view: View, plan: InspectionConfig, *, count: int = SAMPLES) -> list[dict[str, Any]]:
     """For each of the first queries, its text as the head sees it and what is guaranteed."""
     view = view.subset(np.arange(min(count, len(view.queries))))
     attention = view.attention()
-    found = guarantees(view, Plan(attacks=0, share=plan.share))
+    found = guarantees(view, InspectionConfig(attacks=0, share=plan.share))
     out = []
     for i, tokens in enumerate(view.texts):
         size = len(tokens)
@@ -59,7 +59,7 @@ def samples(view: View, plan: Plan, *, count: int = SAMPLES) -> list[dict[str, A
     return out
 
 
-def sorted_gaps(agreed: Agreement) -> dict[str, Any]:
+def sorted_gaps(agreed: HeldOutAgreement) -> dict[str, Any]:
     """The top-two gaps of W/‖W‖ on the fitted queries, sorted, and those of the SVM at norm 1.
 
     best: the certified bounds of the largest least gap that any matrix of norm 1 has on them.

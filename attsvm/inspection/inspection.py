@@ -11,15 +11,14 @@ import numpy as np
 
 from attsvm._utils.files import finite
 from attsvm._utils.progress import Progress, bar
-from attsvm._utils.result import Table
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table
 from attsvm.errors import BadTokens
 from attsvm.inspection.measure.correlation import rank_correlation
 from attsvm.inspection.measure.kinds import THRESHOLDS
 from attsvm.inspection.model import TrainedModel, load
-from attsvm.inspection.plan import Plan
-from attsvm.inspection.record import FIELDS, measured
-from attsvm.inspection.scope import Scope, drawn_count, scope_views, unlike_texts
+from attsvm.inspection.plan import InspectionConfig
+from attsvm.inspection.record import FIELDS, measure
+from attsvm.inspection.scope import Scope, count_draws, scope_views, unlike_texts
 from attsvm.inspection.view import View
 
 
@@ -34,13 +33,13 @@ class Inspection(Table):
 
     >>> from attsvm.inspection import untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(untrained_model(), texts, layers=[0], plan=Plan.quick())
+    >>> found = inspect(untrained_model(), texts, layers=[0], plan=InspectionConfig.quick())
     >>> len(found.records), sum(found.counts().values())
     (2, 2)
     """
 
     model: str
-    plan: Plan
+    plan: InspectionConfig
     records: tuple[dict[str, Any], ...]
     details: tuple[dict[str, Any], ...]
     rotary: bool
@@ -64,13 +63,13 @@ class Inspection(Table):
     def sentence(self, row: int) -> str:
         """What is said of the economy of one head, with the number of queries it holds for."""
         one = self.records[row]
-        who = f"layer {one['layer']}, head {one['head']}"
+        who = f"layer {one['layer']}, attention head {one['head']}"
         if not np.isfinite(one["economy"]):
             why = "it has no single W" if self.rotary else "no query has a clear choice"
             return f"{who}: nothing is said of its norm, as {why}."
         said = (
-            f"{who}: {one['economy']:.0%} of this head's norm would suffice for its choices on "
-            f"these {one['economy_queries']:,} queries"
+            f"{who}: {one['economy']:.0%} of the norm of this attention head would suffice for its "
+            f"choices on these {one['economy_queries']:,} queries"
         )
         if not np.isfinite(one["economy_rotated"]):
             return f"{said}."
@@ -110,7 +109,7 @@ class Inspection(Table):
             "attacks on guarantees": sum(record["attacks"] for record in self.records),
             "violations": sum(record["violations"] for record in self.records),
         }
-        said = f"{self.model}, {len(self.records)} heads: {kinds}"
+        said = f"{self.model}, {len(self.records)} attention heads: {kinds}"
         return Summary("Inspection", said, facts, table)
 
 
@@ -126,7 +125,7 @@ def inspect(
     *,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
-    plan: Plan | None = None,
+    plan: InspectionConfig | None = None,
     length: int | None = 32,
     at: int | None = None,
 ) -> Inspection:
@@ -134,31 +133,33 @@ def inspect(
 
     model: as `attsvm.inspection.load` gives it, or what that takes: a folder, a name. texts: the
     shipped sample for this kind of model without them. layers, heads: numbers from 0; all without
-    them. plan: what is spent on each head; `Plan.quick()` spends less. length: tokens that a text
-    is cut to. at: where the queries stand (0: the first token); drawn at random without it. All
-    texts are used where they are fewer than the plan asks for. Texts that are equal once they are
-    cut count once, and `repeated` says how many were left out: none is fitted on and held out as
-    well.
+    them. plan: what is spent on each head; `InspectionConfig.quick()` spends less. length: tokens
+    that a text is cut to. at: where the queries stand (0: the first token); drawn at random without
+    it. All texts are used where they are fewer than the plan asks for. Texts that are equal once
+    they are cut count once, and `repeated` says how many were left out: none is fitted on and held
+    out as well.
 
     Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
     `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
 
     >>> from attsvm.inspection import untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(untrained_model(), texts, layers=[1], heads=[0], plan=Plan.quick())
+    >>> found = inspect(
+    ...     untrained_model(), texts, layers=[1], heads=[0], plan=InspectionConfig.quick()
+    ... )
     >>> [int(found.records[0][name]) for name in ("layer", "head", "queries")]
     [1, 0, 6]
     """
-    plan = plan or Plan()
+    plan = plan or InspectionConfig()
     known = model if isinstance(model, TrainedModel) else load(model)
     passages = unlike_texts(known, texts, length=length)
     scope = Scope(layers, heads, length, at)
     views = scope_views(known, passages, scope, plan)
     count = scope.count(known)
-    with bar(f"{count} heads", late=True) as told:
-        tell = None if told is None else lambda done, said: told(done / count, said)
+    with bar(f"{count} attention heads", late=True) as show:
+        tell = None if show is None else lambda done, said: show(done / count, said)
         found = inspect_views(views, name=known.name, plan=plan, progress=tell)
-    left = drawn_count(passages, plan) - found.texts
+    left = count_draws(passages, plan) - found.texts
     return replace(found, repeated=passages.repeated + left)
 
 
@@ -166,35 +167,35 @@ def inspect_views(
     views: Iterable[View],
     *,
     name: str = "views",
-    plan: Plan | None = None,
+    plan: InspectionConfig | None = None,
     progress: Progress | None = None,
 ) -> Inspection:
-    """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or of one's own.
+    """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or custom ones.
 
     progress: called with how many heads are done, parts of one included, and what comes next.
 
     >>> from attsvm.inspection import capture, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
     >>> view = capture(untrained_model(), texts, layer=0, head=1)
-    >>> len(inspect_views([view], plan=Plan.quick()).records)
+    >>> len(inspect_views([view], plan=InspectionConfig.quick()).records)
     1
     """
-    plan = plan or Plan()
+    plan = plan or InspectionConfig()
     records: list[dict[str, Any]] = []
     details, rotary, texts = [], False, 0
     for view in views:
         tell = None if progress is None else _at_head(progress, len(records), view)
-        record, shown = measured(view, plan, tell=tell)
+        record, shown = measure(view, plan, tell=tell)
         records.append(record)
         details.append(shown)
         rotary = rotary or view.turns is not None
         texts = max(texts, len(view.queries))
     if not records:
-        raise BadTokens("there is no head to inspect: give at least one View")
+        raise BadTokens("there is no attention head to inspect: give at least one View")
     return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
 
 
 def _at_head(progress: Progress, done: int, view: View) -> Progress:
     """What a head in work tells, after so many others."""
-    who = f"layer {view.layer}, head {view.head}"
+    who = f"layer {view.layer}, attention head {view.head}"
     return lambda share, said: progress(done + share, f"{who}, {said}")

@@ -1,4 +1,4 @@
-"""Margins of a head's choices: how far each logit lies below the top one, and how surely.
+"""Margins of a head's choices: how far each logit is certified to lie below the top one.
 
 The margin of key t is m_t = logit_a − logit_t, where a is the key chosen. What is guaranteed of a
 head rests on lower bounds of margins: the rounding of the logits is taken off. The head that is
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from attsvm._utils.arrays import Bools, Floats, Ints, floats
 from attsvm._utils.interval import TINY, UNIT
 from attsvm.errors import BadTokens
-from attsvm.inspection.view import View, rotated
+from attsvm.inspection.view import View, rotate_half
 
 # Numbers that one block of queries may hold.
 _BLOCK = 1 << 22
@@ -34,7 +34,7 @@ class Margins(NamedTuple):
     logits (n, T), −inf on keys that are not valid; error (n, T): how far each may be from the
     truth; chosen (n,); rivals (n, T): the valid keys that are not chosen; least (n, T): a lower
     bound of each rival's margin, inf elsewhere; gap (n,): the top logit less the second, inf where
-    there is one key; tied (n,): the gap is not surely positive, so that there is no choice.
+    there is one key; tied (n,): the gap is not certified positive, so that there is no choice.
     """
 
     logits: Floats
@@ -89,7 +89,7 @@ def turned_sizes(view: View, q: Floats) -> Floats:
     if view.turns is None:
         return q[:, None, :]
     cos, sin = (np.abs(part) for part in view.turns)
-    sizes: Floats = cos * q[:, None] + sin * np.abs(rotated(q))[:, None] + TINY
+    sizes: Floats = cos * q[:, None] + sin * np.abs(rotate_half(q))[:, None] + TINY
     return sizes
 
 
@@ -99,7 +99,7 @@ def turned_queries(view: View) -> Floats:
     if view.turns is None:
         return q[:, None, :]
     cos, sin = view.turns
-    turned: Floats = cos * q[:, None] + sin * rotated(q)[:, None]
+    turned: Floats = cos * q[:, None] + sin * rotate_half(q)[:, None]
     return turned
 
 
@@ -132,7 +132,7 @@ def paired_blocks(view: View, margins: Margins) -> Iterator[tuple[View, Margins]
 def check_numbers(view: View) -> None:
     """Raises BadTokens where a number of the View is not finite, or too large to square."""
     names = ("keys", "queries", "key_factor", "query_factor", "value_factor", "value_shift")
-    where = f"layer {view.layer}, head {view.head}: "
+    where = f"layer {view.layer}, attention head {view.head}: "
     for name in names:
         array: Any = getattr(view, name)
         if array.any():
@@ -150,7 +150,7 @@ def choosing(view: View) -> View:
     rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
     if not len(rows):
         raise BadTokens(
-            f"layer {view.layer}, head {view.head}: no query has two keys, so that none chooses; "
-            "give longer texts"
+            f"layer {view.layer}, attention head {view.head}: no query has two keys, so that "
+            "none chooses; give longer texts"
         )
     return view if len(rows) == len(view.queries) else view.subset(rows)

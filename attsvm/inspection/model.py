@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import Unsupported
 from attsvm.inspection.checkpoints import config_of, folder_of, weights_of
 from attsvm.inspection.families import FAMILIES
@@ -54,7 +53,8 @@ class TrainedModel(Result):
             "mask": "causal" if body.causal else "none",
             "key heads": body.groups,
         }
-        what = f"{self.name}: {body.family}, {len(body.layers)} layers × {body.heads} heads"
+        sizes = f"{len(body.layers)} layers × {body.heads} attention heads"
+        what = f"{self.name}: {body.family}, {sizes}"
         return Summary("TrainedModel", what, facts)
 
 
@@ -65,7 +65,7 @@ def load(model: str | Path, *, family: Family | None = None) -> TrainedModel:
     families in `attsvm.inspection.families`. Names: minilm, rxnfp-pretrained, rxnfp, rxnfp-10k,
     rxnmapper. Nothing is downloaded, no package is imported, and no pickle of a folder is opened.
 
-    family: a function of one's own, (Config, Weights) -> Transformer, for a kind of checkpoint that
+    family: a custom function (Config, ModelWeights) -> Transformer, for a kind of checkpoint that
     is not listed.
 
     >>> import attsvm

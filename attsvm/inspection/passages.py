@@ -1,4 +1,4 @@
-"""Passages: texts for capture, from a file of one's own or from the samples that are shipped."""
+"""Passages: texts for capture, from a file or from the samples that are shipped."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Floats32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearLayer:
     """x ↦ A x + b with A = weight (out, in) and b = bias (out,), or without a bias."""
 
     weight: Floats32
@@ -28,7 +28,7 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class Norm:
+class NormLayer:
     """x ↦ scale (x − mean) / √(variance + eps) + shift.
 
     Without a shift it is the RMS norm: scale x / √(mean of x² + eps), no mean taken off.
@@ -49,7 +49,7 @@ class Norm:
         return out
 
 
-def normed(norm: Norm | None, x: Floats32) -> Floats32:
+def normed(norm: NormLayer | None, x: Floats32) -> Floats32:
     """x through the norm, or x itself where there is none."""
     return x if norm is None else norm(x)
 
@@ -58,10 +58,10 @@ def normed(norm: Norm | None, x: Floats32) -> Floats32:
 class Mlp:
     """x ↦ down(act(up(x))); with a gate, down(act(gate(x)) · up(x))."""
 
-    up: Linear
-    down: Linear
+    up: LinearLayer
+    down: LinearLayer
     act: Callable[[Floats32], Floats32]
-    gate: Linear | None = None
+    gate: LinearLayer | None = None
 
     def __call__(self, x: Floats32) -> Floats32:
         """The network at every row of x (…, d)."""

@@ -1,4 +1,4 @@
-"""Plan: how many queries, draws and attacks an inspection spends on a head."""
+"""InspectionConfig: how many queries, draws and attacks an inspection spends on a head."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attsvm.errors import Unsupported
 
 
 @dataclass(frozen=True)
-class Plan:
+class InspectionConfig:
     """What is spent on each head.
 
     fit, test: queries to fit on and held out. draws: heads of each null, in the Frobenius norm;
@@ -17,7 +17,7 @@ class Plan:
     whether cross-entropy fits are made. optimality: queries on which local optimality is decided
     (0: none). seed: of every draw.
 
-    >>> Plan.quick().fit < Plan().fit
+    >>> InspectionConfig.quick().fit < InspectionConfig().fit
     True
     """
 
@@ -47,9 +47,9 @@ class Plan:
             raise Unsupported(f"share is {self.share}: it must lie between 0 and 1")
 
     @staticmethod
-    def quick(*, seed: int = 0) -> Plan:
+    def quick(*, seed: int = 0) -> InspectionConfig:
         """A plan that spends far less: fewer queries, two draws, no nuclear norm."""
-        return Plan(
+        return InspectionConfig(
             fit=60,
             test=120,
             draws=2,

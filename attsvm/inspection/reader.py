@@ -12,6 +12,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
 from attsvm.errors import BadTokens, Unsupported
+from attsvm.inspection.checkpoints import NEEDED
 
 # What a SMILES string is cut at: brackets, atoms, bonds, rings, branches, arrows.
 SMILES = (
@@ -23,7 +24,7 @@ _MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedTexts:
     """n texts as numbers: ids (n, T), 0 beyond the end; valid, special (n, T); the tokens."""
 
     ids: Ints
@@ -39,12 +40,12 @@ class Reader:
     tokenizer: Any
     special: frozenset[int]
 
-    def encoded(self, texts: Sequence[str], *, length: int | None, longest: int) -> Encoded:
+    def encode(self, texts: Sequence[str], *, length: int | None, longest: int) -> EncodedTexts:
         """The texts, each cut to `length` tokens where one is given.
 
         longest: how many tokens the model reads.
         """
-        held = self._cut(texts, length, longest)
+        held = self._tokenize(texts, length, longest)
         for i, one in enumerate(held):
             if len(one.ids) - sum(one.special_tokens_mask) < 1:
                 raise BadTokens(f"text {i} has no tokens ({texts[i][:40]!r}): leave it out")
@@ -64,16 +65,16 @@ class Reader:
                 bool(mark) or number in self.special
                 for mark, number in zip(one.special_tokens_mask, one.ids, strict=True)
             ]
-        return Encoded(ids, valid, special, tuple(self._shown(one) for one in held))
+        return EncodedTexts(ids, valid, special, tuple(self._display(one) for one in held))
 
     def first_of_each(self, texts: Sequence[str], *, length: int | None, longest: int) -> list[int]:
         """Which texts to keep so that no two have the same tokens, once cut to `length`."""
         first: dict[tuple[int, ...], int] = {}
-        for i, one in enumerate(self._cut(texts, length, longest)):
+        for i, one in enumerate(self._tokenize(texts, length, longest)):
             first.setdefault(tuple(one.ids), i)
         return list(first.values())
 
-    def _cut(self, texts: Sequence[str], length: int | None, longest: int) -> list[Any]:
+    def _tokenize(self, texts: Sequence[str], length: int | None, longest: int) -> list[Any]:
         marks = self.tokenizer.num_special_tokens_to_add(False)
         if length is not None and not marks < length <= longest:
             raise BadTokens(
@@ -86,7 +87,7 @@ class Reader:
         held: list[Any] = self.tokenizer.encode_batch(list(texts))
         return held
 
-    def _shown(self, one: Any) -> tuple[str, ...]:
+    def _display(self, one: Any) -> tuple[str, ...]:
         """The tokens as a reader knows them: ▁ and bytes written as letters are put back."""
         kind = type(self.tokenizer.decoder).__name__
         if kind != "ByteLevel":
@@ -119,9 +120,7 @@ def _tokenizers() -> Any:
     try:
         return import_module("tokenizers")
     except ModuleNotFoundError as error:
-        raise Unsupported(
-            "reading a model needs safetensors and tokenizers: pip install 'attsvm[lens]'"
-        ) from error
+        raise Unsupported(NEEDED) from error
 
 
 def _smiles(file: Path) -> Reader:

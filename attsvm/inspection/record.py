@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.blas import one_thread
 from attsvm._utils.memory import require
+from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import Progress
 from attsvm.errors import TooLarge
 from attsvm.inspection.details import head_details
 from attsvm.inspection.guarantee.offered import guarantees
 from attsvm.inspection.margins import choosing
-from attsvm.inspection.measure.agreement import Agreement, held_out, split
+from attsvm.inspection.measure.agreement import HeldOutAgreement, held_out, split
 from attsvm.inspection.measure.economy import economy_of, null_economies
 from attsvm.inspection.measure.kinds import kind_of
 from attsvm.inspection.measure.local import local_of
-from attsvm.inspection.measure.nulls import NULLS, decomposed
+from attsvm.inspection.measure.nulls import NULLS, decompose
 from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.view import View
 
 # How often the fitted keys, or matrices of the size of W, are held at once.
@@ -34,7 +34,7 @@ _AGREEMENT = {
     "rule": "the one-line rule that most fitted queries follow",
     "rule_place": "what that rule names: a sink or a place (positional)",
     "rule_agreement": "the share of held-out choices that follow it",
-    "mean_query_agreement": "that agree with the head's own choice for the mean of the queries",
+    "mean_query_agreement": "that agree with the choice for the mean of the queries",
     "svm_agreement": "that agree with the max-margin matrix of the fitted choices",
     "mean_difference_agreement": "that agree with the mean difference of chosen and other keys",
     "cross_entropy_agreement": "that agree with a cross-entropy fit to the choices",
@@ -48,7 +48,7 @@ _AGREEMENT = {
 # What each field of a record is.
 FIELDS: dict[str, str] = {
     "layer": "the layer, from 0",
-    "head": "the head, from 0",
+    "head": "the attention head, from 0",
     "queries": "queries with at least two keys",
     "fitted": "of these, fitted on",
     "tested": "of these, held out",
@@ -70,10 +70,10 @@ FIELDS: dict[str, str] = {
     "economy_lower": "the same, certified from below",
     "economy_seen": "the same over the norm of the part of W that the queries see: an estimate",
     "economy_queries": "the queries it is for (it rises with them)",
-    "economy_spectrum_low": "the least economy of heads with the same spectrum, random subspaces",
+    "economy_spectrum_low": "the least economy of matrices with the same spectrum",
     "economy_spectrum": "their median",
     "economy_spectrum_high": "their largest",
-    "economy_rotated_low": "the least economy of heads with the same spectrum and subspaces",
+    "economy_rotated_low": "the least economy of matrices with the same spectrum and subspaces",
     "economy_rotated": "their median",
     "economy_rotated_high": "their largest",
     "nuclear_economy": "economy in the nuclear norm",
@@ -82,48 +82,50 @@ FIELDS: dict[str, str] = {
     "nuclear_economy_rotated": "the median of the rotated nulls",
     "optimality": "whether its choices are locally optimal: global, local, neither or undecided",
     "optimality_queries": "the queries this was asked of",
-    "tight_margins": "margins surely met with equality at the max-margin matrix of the choices",
-    "loose_margins": "margins surely not",
+    "tight_margins": "margins certified to be equalities at the max-margin matrix of the choices",
+    "loose_margins": "margins certified not to be",
     "undecided_margins": "margins of which this is not decided",
     "tight_lower": "the share of tight neighbours that score lower than the chosen token",
-    "tied": "queries whose two top logits cannot be told apart: nothing is guaranteed of them",
+    "tied": "queries whose two top logits cannot be separated: nothing is guaranteed of them",
     "evictable": "the mean share of keys that may be dropped, all of them together, at 1 % error "
-    "of the head's output, by the attention row (of some of them alone nothing is said)",
+    "of the attention head's output, by the attention row (of some of them alone nothing is said)",
     "evictable_margins": "the same, certified by margins alone; then any part of them may be, too",
     "evictable_queries": "the share of queries that may drop a set of keys",
     "key_radius": "the median of how far all keys may move, over the size of keys",
     "key_radius_share": "the share of queries where that is above 0.01",
     "query_radius": "the median of how far the query may move, over its size",
     "query_radius_share": "the share of queries where that is above 0.01",
-    "int8_safe": "the share of queries whose choice eight-bit weights surely keep",
+    "int8_safe": "the share of queries whose choice eight-bit weights are certified to keep",
     "int8_same": "the share whose choice they do keep",
     "attacks": "attacks on these guarantees",
     "violations": "attacks that succeeded: must be 0",
-    "seconds": "processor seconds spent on this head",
+    "seconds": "processor seconds spent on this attention head",
 }
 
 
-def head_record(view: View, plan: Plan | None = None) -> dict[str, Any]:
+def head_record(view: View, plan: InspectionConfig | None = None) -> dict[str, Any]:
     """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose.
 
     >>> from attsvm.inspection import capture, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> record = head_record(capture(untrained_model(), texts, layer=0, head=1), Plan.quick())
+    >>> record = head_record(
+    ...     capture(untrained_model(), texts, layer=0, head=1), InspectionConfig.quick()
+    ... )
     >>> set(record) == set(FIELDS), record["keys"]
     (True, 5.0)
     """
-    return measured(view, plan)[0]
+    return measure(view, plan)[0]
 
 
 @one_thread()
-def measured(
-    view: View, plan: Plan | None = None, *, tell: Progress | None = None
+def measure(
+    view: View, plan: InspectionConfig | None = None, *, tell: Progress | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The record of a head, and what its page shows (`attsvm.inspection.details`).
 
     tell: called with the share of the work that is done and what comes next.
     """
-    plan = plan or Plan()
+    plan = plan or InspectionConfig()
     say = tell or (lambda share, said: None)
     start = time.process_time()
     view = choosing(view)
@@ -169,15 +171,15 @@ def measured(
     return found, details
 
 
-def _check_memory(view: View, plan: Plan) -> None:
+def _check_memory(view: View, plan: InspectionConfig) -> None:
     """Raises TooLarge unless the fitted keys fit, in double precision and a few times over."""
     _, T, d = view.keys.shape
     numbers = min(plan.fit, len(view.queries)) * T * d + d * view.queries.shape[1]
-    what = f"measuring a head on {plan.fit} fitted queries over {T} keys"
+    what = f"measuring an attention head on {plan.fit} fitted queries over {T} keys"
     require(_TIMES * 8.0 * numbers, what, use="a plan that fits fewer queries, or shorter texts")
 
 
-def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
+def _agreement_fields(agreed: HeldOutAgreement, prefix: str) -> dict[str, Any]:
     values = {
         "rule": agreed.rule.name,
         "rule_place": agreed.rule.place,
@@ -195,7 +197,9 @@ def _agreement_fields(agreed: Agreement, prefix: str) -> dict[str, Any]:
     return {prefix + name: value for name, value in values.items()}
 
 
-def _content_fields(view: View, plan: Plan) -> tuple[dict[str, Any], Agreement | None]:
+def _content_fields(
+    view: View, plan: InspectionConfig
+) -> tuple[dict[str, Any], HeldOutAgreement | None]:
     """The fields with special keys removed; no agreement where too few keys are left."""
     words = {f"content_{name}": None for name in ("rule", "rule_place", "separable", "kind")}
     rows = np.flatnonzero((view.valid & ~view.special).sum(axis=1) >= 2)
@@ -212,11 +216,11 @@ def _content_fields(view: View, plan: Plan) -> tuple[dict[str, Any], Agreement |
     return fields, agreed
 
 
-def _economy_fields(view: View, plan: Plan) -> dict[str, Any]:
+def _economy_fields(view: View, plan: InspectionConfig) -> dict[str, Any]:
     """Economy, certified, beside that of both nulls; nothing for rotary positions."""
     if view.turns is not None:
         return {}
-    S = decomposed(view)[1]
+    S = decompose(view)[1]
     own = economy_of(view)
     found = {
         "norm": float(np.sqrt((S**2).sum())),
@@ -235,7 +239,7 @@ def _economy_fields(view: View, plan: Plan) -> dict[str, Any]:
     try:
         own = economy_of(view, "nuclear")
         draws = null_economies(view, "nuclear", draws=plan.nuclear_draws, seed=plan.seed)
-    except TooLarge:  # the Frobenius norm is told; this one is not
+    except TooLarge:  # only the Frobenius norm is reported
         return found
     found |= {"nuclear_economy": own.upper, "nuclear_economy_lower": own.lower}
     return found | {f"nuclear_economy_{name}": _band(draws[name])[1] for name in NULLS}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from attsvm.inspection.capturing import Draw, capture_layers, check_count, check_texts
 from attsvm.inspection.model import TrainedModel
 from attsvm.inspection.passages import sample_texts
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.view import View
 
 
@@ -56,19 +56,19 @@ def unlike_texts(
 
 
 def scope_views(
-    model: TrainedModel, passages: Passages, scope: Scope, plan: Plan
+    model: TrainedModel, passages: Passages, scope: Scope, plan: InspectionConfig
 ) -> Iterator[View]:
     """The Views of the heads in scope, layer by layer, one query from each text.
 
     In a causal model texts with the same beginning can give queries that see the same tokens: the
     first of these is kept.
     """
-    draw = Draw(drawn_count(passages, plan), plan.seed, scope.length, scope.at)
+    draw = Draw(count_draws(passages, plan), plan.seed, scope.length, scope.at)
     views = capture_layers(model, passages.texts, layers=scope.layers, heads=scope.heads, draw=draw)
     return map(_unlike, views) if model.transformer.causal else views
 
 
-def drawn_count(passages: Passages, plan: Plan) -> int:
+def count_draws(passages: Passages, plan: InspectionConfig) -> int:
     """How many queries are drawn: one from each text, at most what the plan asks for."""
     return min(plan.queries, len(passages.texts))
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.inspection.pieces import Floats32, Linear, Mlp, Norm, normed
-from attsvm.inspection.view import rotated
+from attsvm.inspection.pieces import Floats32, LinearLayer, Mlp, NormLayer, normed
+from attsvm.inspection.view import rotate_half
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,8 @@ class Embedding:
     places: Floats32 | None = None
     first: int = 0
     kind: Floats32 | None = None
-    norm: Norm | None = None
-    widen: Linear | None = None
+    norm: NormLayer | None = None
+    widen: LinearLayer | None = None
 
     def __call__(self, ids: Ints) -> Floats32:
         """The stream (B, T, d) that enters the first layer; ids (B, T)."""
@@ -57,16 +57,16 @@ class Layer:
     query (H h, d), key and value (G h, d), out (d, H h). scale: what logits are multiplied by.
     """
 
-    query: Linear
-    key: Linear
-    value: Linear
-    out: Linear
+    query: LinearLayer
+    key: LinearLayer
+    value: LinearLayer
+    out: LinearLayer
     scale: float
     mlp: Mlp
-    before: Norm | None = None
-    after: Norm | None = None
-    mlp_before: Norm | None = None
-    mlp_after: Norm | None = None
+    before: NormLayer | None = None
+    after: NormLayer | None = None
+    mlp_before: NormLayer | None = None
+    mlp_after: NormLayer | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Transformer:
     window: int | None = None
     rotary: Rotary | None = None
 
-    def seen(self, layer: int, x: Floats32) -> Floats32:
+    def attention_input(self, layer: int, x: Floats32) -> Floats32:
         """What the projections of a layer see of the stream x (…, d)."""
         return normed(self.layers[layer].before, x)
 
@@ -124,7 +124,7 @@ class Transformer:
         k = self._split(part.key(s), self.groups)
         if self.rotary is not None:
             cos, sin = (_narrow(a) for a in self.rotary(np.arange(s.shape[1])))
-            q, k = _narrow(q * cos + rotated(q) * sin), _narrow(k * cos + rotated(k) * sin)
+            q, k = _narrow(q * cos + rotate_half(q) * sin), _narrow(k * cos + rotate_half(k) * sin)
         logits = np.matmul(q, self._shared(k).transpose(0, 1, 3, 2))
         logits *= np.float32(part.scale)
         open_ = self.sight(s.shape[1]) & valid[:, None, :]

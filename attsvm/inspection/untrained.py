@@ -7,7 +7,7 @@ import string
 import numpy as np
 
 from attsvm.inspection.model import TrainedModel
-from attsvm.inspection.pieces import Linear, Mlp, Norm, gelu
+from attsvm.inspection.pieces import LinearLayer, Mlp, NormLayer, gelu
 from attsvm.inspection.reader import words_reader
 from attsvm.inspection.transformer import Embedding, Layer, Transformer
 
@@ -30,13 +30,13 @@ def untrained_model(
     d = heads * width
     rng = np.random.default_rng(seed)
     reader = words_reader(tuple(string.ascii_lowercase))
-    norm = Norm(np.ones(d, dtype=np.float32), np.zeros(d, dtype=np.float32), 1e-12)
+    norm = NormLayer(np.ones(d, dtype=np.float32), np.zeros(d, dtype=np.float32), 1e-12)
 
     def normal(*shape: int) -> np.ndarray:
         return (rng.standard_normal(shape) / shape[-1] ** 0.5).astype(np.float32)
 
-    def linear(out: int, into: int) -> Linear:
-        return Linear(normal(out, into), normal(out))
+    def linear(out: int, into: int) -> LinearLayer:
+        return LinearLayer(normal(out, into), normal(out))
 
     body = Transformer(
         family="bert",

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 
 # Numbers cast to double precision at once.
@@ -29,7 +28,7 @@ class Turns(NamedTuple):
 
     Rotary positions turn the pair (i, i + h/2) of a projected query or key by its position times an
     angle of the pair. The logit depends on the difference of positions only: it is
-    (K x_t)·(R Q z) with R q = cos q + sin rotated(q).
+    (K x_t)·(R Q z) with R q = cos q + sin rotate_half(q).
 
     >>> still = Turns(np.ones((1, 3, 2)), np.zeros((1, 3, 2)))  # one query, three keys, h = 2
     >>> still.cos.shape
@@ -74,7 +73,7 @@ class View(Result):
     >>> view.attention().round(3), view.chosen()
     (array([[0.119, 0.881, 0.   ]]), array([1]))
     >>> view
-    View(layer 0, head 0: 1 queries over 3 keys of 2 features)
+    View(layer 0, attention head 0: 1 queries over 3 keys of 2 features)
       width      2
       bias       no
       positions  learned, or none
@@ -141,8 +140,9 @@ class View(Result):
         """The matrix (d, dq) with logit x_tᵀ W z; raises Unsupported for rotary positions."""
         if self.turns is not None:
             raise Unsupported(
-                f"layer {self.layer}, head {self.head} turns queries and keys by their positions "
-                "(rotary), so that it has one matrix per offset, W_at(offset), and no single W"
+                f"layer {self.layer}, attention head {self.head} turns queries and keys by their "
+                "positions (rotary), so that it has one matrix per offset, W_at(offset), and no "
+                "single W"
             )
         return self.key_factor.T @ self.query_factor
 
@@ -158,7 +158,9 @@ class View(Result):
         if not len(found):
             raise BadTokens(f"no query may attend to a key {offset} places before it")
         cos, sin = (part[tuple(found[0])] for part in self.turns)
-        turned = cos[:, None] * self.query_factor + sin[:, None] * rotated(self.query_factor.T).T
+        turned = (
+            cos[:, None] * self.query_factor + sin[:, None] * rotate_half(self.query_factor.T).T
+        )
         return self.key_factor.T @ turned
 
     def logits(self) -> Floats:
@@ -171,7 +173,7 @@ class View(Result):
                 out[rows] = np.matmul(keys, (q @ self.key_factor)[:, :, None])[:, :, 0]
             else:
                 cos, sin = (part[rows] for part in self.turns)
-                turned = cos * q[:, None] + sin * rotated(q)[:, None]
+                turned = cos * q[:, None] + sin * rotate_half(q)[:, None]
                 out[rows] = ((keys @ self.key_factor.T) * turned).sum(axis=2)
         out[~self.valid] = -np.inf
         return out
@@ -232,14 +234,15 @@ class View(Result):
             "positions": "learned, or none" if self.turns is None else "rotary",
             "queries": " ".join(words),
         }
-        what = f"layer {self.layer}, head {self.head}: {n} queries over {T} keys of {d} features"
+        who = f"layer {self.layer}, attention head {self.head}"
+        what = f"{who}: {n} queries over {T} keys of {d} features"
         return Summary("View", what, facts)
 
 
-def rotated(q: NDArray[Any]) -> NDArray[Any]:
+def rotate_half(q: NDArray[Any]) -> NDArray[Any]:
     """(−second half, first half) of the last axis: every pair (i, i + h/2) turned by 90°.
 
-    >>> rotated(np.array([1.0, 2.0, 3.0, 4.0]))
+    >>> rotate_half(np.array([1.0, 2.0, 3.0, 4.0]))
     array([-3., -4.,  1.,  2.])
     """
     first, second = np.split(q, 2, axis=-1)

@@ -15,41 +15,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attsvm.next_token.embedding import embedding_of
-    from attsvm.next_token.finite import FinitePart, finite_part
+    from attsvm.next_token.infimum import FinitePart, finite_part
     from attsvm.next_token.order import Order, orders
     from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
     from attsvm.next_token.realizable import Realizability, realizability
-    from attsvm.next_token.sentences import Sentences
+    from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
-    from attsvm.next_token.training.outcome import SentenceOutcome, sentence_outcome
+    from attsvm.next_token.training.outcome import SentenceOutcome, SentenceRun, sentence_outcome
     from attsvm.next_token.training.proofs import SentenceProof
-    from attsvm.next_token.training.runs import SentenceRun
-    from attsvm.next_token.training.stages import Stages, two_stages
-    from attsvm.next_token.training.train import train
+    from attsvm.next_token.training.train import Stages, train, two_stages
 
-# Name -> the module of this folder that it lives in.
-_HOMES = {
-    "Columns": "problems",
-    "FinitePart": "finite",
-    "Order": "order",
-    "Realizability": "realizable",
-    "SentenceOutcome": "training.outcome",
-    "SentenceProof": "training.proofs",
-    "SentenceRun": "training.runs",
-    "Sentences": "sentences",
-    "Stages": "training.stages",
-    "embedding_of": "embedding",
-    "finite_part": "finite",
-    "orders": "order",
-    "read_sentences": "text",
-    "realizability": "realizable",
-    "sentence_outcome": "training.outcome",
-    "solve_attention": "problems",
-    "solve_decoder": "problems",
-    "train": "training.train",
-    "two_stages": "training.stages",
+# Module -> what is named here of it.
+_NAMES = {
+    "infimum": "FinitePart finite_part",
+    "order": "Order orders",
+    "problems": "Columns solve_attention solve_decoder",
+    "realizable": "Realizability realizability",
+    "sentences": "Sentences embedding_of",
+    "text": "read_sentences",
+    "training.outcome": "SentenceOutcome SentenceRun sentence_outcome",
+    "training.proofs": "SentenceProof",
+    "training.train": "Stages train two_stages",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Columns",

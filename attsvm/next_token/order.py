@@ -3,7 +3,7 @@
 A sentence with the query q puts each of its optimal tokens i (those followed by the label) above
 each of its other tokens j: an edge i → j. The order of q is the graph of all its edges. Tokens on
 a common cycle are tied; between the strongly connected components the relation is a strict partial
-order.
+order, whose covering edges fall into chains.
 
 Theory: [huang2024nexttoken].
 """
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Ints
 from attsvm._utils.expected import shown
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens
-from attsvm.next_token.sentences import Sentences, checked_sentences
+from attsvm.next_token.sentences import Sentences, check_sentences
 
 KINDS = ("optimal", "confused", "non-optimal", "non-comparable")
 
@@ -192,7 +192,7 @@ class Order:
         )
 
 
-def checked_orders(found: Any) -> Mapping[int, Order]:
+def check_orders(found: Any) -> Mapping[int, Order]:
     """The orders as they are; raises BadTokens unless they are those of `orders`."""
     if isinstance(found, Mapping) and all(isinstance(order, Order) for order in found.values()):
         return found
@@ -210,7 +210,7 @@ def orders(sentences: Sentences) -> dict[int, Order]:
     >>> orders(data)
     {3: Order(query 3: 4 of 4 tokens, 4 edges, acyclic)}
     """
-    checked_sentences(sentences)
+    check_sentences(sentences)
     tokens, _ = sentences.distinct
     known = tokens >= 0
     best = known & (sentences.follows[tokens] == sentences.labels[:, None])
@@ -297,3 +297,35 @@ def _shortest_cycle(hi: Ints, lo: Ints, k: int) -> list[int]:
             best = trail[::-1]
         keep = (hi != node) & (lo != node)
         hi, lo = hi[keep], lo[keep]
+
+
+def longest_chain(order: Order) -> int:
+    """The number of steps a > b > … of the longest chain; tied tokens are one step."""
+    hi, lo = order.covers
+    depth = np.ones(len(order.tokens), np.int64)
+    for t in np.argsort(order.component[hi], kind="stable"):  # from the top: no edge goes back
+        depth[lo[t]] = max(depth[lo[t]], depth[hi[t]] + 1)
+    return int(depth.max(initial=0))
+
+
+def chains(order: Order) -> list[list[list[int]]]:
+    """Chains from above to below in which every covering edge stands once.
+
+    A chain is a list of steps and a step the list of tokens tied there, by token number. Ties
+    above and below nothing are chains of one step.
+    """
+    below: dict[int, list[int]] = {int(i): [] for i in order.first}
+    for i, j in zip(*(ends.tolist() for ends in order.covers), strict=True):
+        below[i].append(j)
+    alone = set(below) - {int(i) for i in np.concatenate(order.covers)}
+    found = []
+    for top in below:  # by component: from the top
+        while below[top] or top in alone:
+            alone.discard(top)
+            chain = [top]
+            while below[chain[-1]]:
+                chain.append(below[chain[-1]].pop(0))
+            found.append(chain)
+    at = order.component
+    tied = {i: order.tokens[at == at[i]].tolist() for i in below}
+    return [[tied[i] for i in chain] for chain in found]

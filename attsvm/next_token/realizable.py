@@ -5,25 +5,25 @@ exactly one distinct optimal token (one followed by its label), and no order of 
 The theorems of the paper ask for more: Assumption 1, every token has a follower and no token is
 confused; Assumption 3, the optimal token of a sentence occurs at least as often as any non-optimal
 one. Assumption 2, orthonormal tokens, is about the embedding. In the paper's setting the data are
-also closed under prefixes: each prefix of a sentence is a sentence, and the next token its label.
+also prefix-closed: each prefix of a sentence is a sentence, and the next token its label.
 
 Theory: [huang2024nexttoken].
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
-from attsvm.next_token.order import KINDS, Order, checked_orders, orders
-from attsvm.next_token.sentences import Sentences, checked_sentences
+from attsvm._utils.result import Result, Summary
+from attsvm.next_token.order import KINDS, Order, check_orders, orders
+from attsvm.next_token.sentences import Sentences, check_sentences
 
-# The kinds of faults, in the order in which they are told.
+# The kinds of faults, in the order in which they are listed.
 FAULTS = (
     "no-collocations",
     "not-injective",
@@ -32,7 +32,7 @@ FAULTS = (
     "contradiction",
     "cycle",
 )
-# Faults told in detail, of each kind; all are counted.
+# Faults listed in detail, of each kind; all are counted.
 DETAILS = 20
 # Longest quotations: tokens of a sentence, characters of a word.
 _TOKENS, _LETTERS = 12, 40
@@ -41,11 +41,12 @@ _TOKENS, _LETTERS = 12, 40
 @dataclass(frozen=True)
 class Fault:
     """One reason why data are not realizable: its kind (one of FAULTS), a sentence that names what
-    is wrong, and the places of the sentences concerned."""
+    is wrong, the numbers of the sentences concerned, and their lines in the source."""
 
     kind: str
     message: str
     sentences: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,7 +90,7 @@ class Realizability(Result):
     @property
     def outside(self) -> tuple[str, ...]:
         """Why the data are outside Assumptions 1 and 3 of the paper; empty inside them."""
-        said = (
+        reasons = (
             (not self.realizable, self.headline.replace("not", "not realizable", 1)),
             (self.unknown.size, f"{self.unknown.size} tokens without a follower"),
             (self.confused.size, f"confused tokens before {self.confused.size} queries"),
@@ -99,13 +100,7 @@ class Realizability(Result):
                 "the optimal one",
             ),
         )
-        return tuple(words for holds, words in said if holds)
-
-    @property
-    def more(self) -> dict[str, int]:
-        """How many faults of each kind are counted but not told in detail."""
-        told = {kind: sum(fault.kind == kind for fault in self.reasons) for kind in self.counts}
-        return {kind: n - told[kind] for kind, n in self.counts.items() if n > told[kind]}
+        return tuple(words for holds, words in reasons if holds)
 
     @property
     def headline(self) -> str:
@@ -113,21 +108,36 @@ class Realizability(Result):
         said = ", ".join(f"{n} {kind}" for kind, n in self.counts.items() if n)
         return f"not: {said}" if said else "realizable"
 
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain data for JSON."""
+        return {
+            "status": "realizable" if self.realizable else "not-realizable",
+            "faults": self.counts,
+            "reasons": [
+                {"kind": fault.kind, "message": fault.message, "lines": list(fault.lines)}
+                for fault in self.reasons
+            ],
+            "dominant": self.dominant,
+            "exceptions": len(self.exceptions),
+            "outside": list(self.outside),
+            "unclosed": len(self.unclosed),
+        }
+
     def _card(self) -> Summary:
-        told = {
+        listed = {
             "kind": [fault.kind for fault in self.reasons],
             "what is wrong": [fault.message for fault in self.reasons],
         }
         many = sum(self.counts.values())
-        return Summary("Realizability", self.headline, {}, told, many, brief=True)
+        return Summary("Realizability", self.headline, {}, listed, many, brief=True)
 
 
 def realizability(
     sentences: Sentences, found_orders: Mapping[int, Order] | None = None
 ) -> Realizability:
-    """Whether the sentences are realizable, with every fault counted and the first told.
+    """Whether the sentences are realizable, with every fault counted and the first ones listed.
 
-    found_orders: `orders(sentences)`, when they are at hand.
+    found_orders: `orders(sentences)`, where it is already known.
 
     >>> import attsvm
     >>> data = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
@@ -135,49 +145,44 @@ def realizability(
     >>> found.realizable, {kind: n for kind, n in found.counts.items() if n}
     (False, {'contradiction': 1, 'cycle': 1})
     """
-    checked_sentences(sentences)
-    if found_orders is not None:
-        checked_orders(found_orders)
-    asked = orders(sentences) if found_orders is None else found_orders
+    check_sentences(sentences)
+    every = orders(sentences) if found_orders is None else check_orders(found_orders)
     tokens, times = sentences.distinct
     best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
     number = best.sum(axis=1)
-    known = bool((sentences.follows >= 0).any())
-    shared = _shared(sentences)
-    # Without any follower no sentence has an optimal token: said once.
-    none = np.flatnonzero(number == 0) if known else np.zeros(0, np.int64)
-    several = np.flatnonzero(number > 1)
-    torn = _torn(sentences)
-    cyclic = [order for order in asked.values() if not order.acyclic]
-    told: list[Fault] = []
-    if not known:
-        told.append(_no_collocations())
-    told += [_not_injective(sentences, y) for y in shared[:DETAILS]]
-    told += [_no_optimal(sentences, int(s)) for s in none[:DETAILS]]
-    told += [_several(sentences, int(s), tokens[s, best[s]]) for s in several[:DETAILS]]
-    told += [_contradiction(sentences, context) for context in torn[:DETAILS]]
-    told += [_cycle(sentences, order) for order in cyclic[:DETAILS]]
-    sizes = (not known, len(shared), len(none), len(several), len(torn), len(cyclic))
-    counts = dict(zip(FAULTS, map(int, sizes), strict=True))
+    known = sentences.follows[sentences.follows >= 0]
+    shared = np.bincount(known, minlength=sentences.vocabulary) > 1
+    # Without any follower no sentence has an optimal token: that is one fault.
+    none = (number == 0) & bool(known.size)
+    cases: tuple[tuple[Any, Callable[[Any], Fault]], ...] = (
+        ([] if known.size else [None], lambda _: _no_collocations()),
+        (np.flatnonzero(shared), lambda y: _not_injective(sentences, int(y))),
+        (np.flatnonzero(none), lambda s: _no_optimal(sentences, int(s))),
+        (np.flatnonzero(number > 1), lambda s: _several(sentences, int(s), tokens[s, best[s]])),
+        (_contradicting(sentences), lambda group: _contradiction(sentences, group)),
+        ([o for o in every.values() if not o.acyclic], lambda order: _cycle(sentences, order)),
+    )
+    faults = [describe(case) for found, describe in cases for case in found[:DETAILS]]
+    lines = sentences.lines
     return Realizability(
-        tuple(told),
-        counts,
-        exceptions=_exceptions(sentences, asked, best, times),
-        confused=np.array([q for q, o in asked.items() if KINDS[1] in o.kinds], np.int64),
+        tuple(replace(f, lines=tuple(lines[list(f.sentences)].tolist())) for f in faults),
+        {kind: len(found) for kind, (found, _) in zip(FAULTS, cases, strict=True)},
+        exceptions=_exceptions(sentences, every, best, times),
+        confused=np.array([q for q, o in every.items() if KINDS[1] in o.kinds], np.int64),
         unknown=np.flatnonzero(sentences.follows < 0),
         unclosed=_unclosed(sentences),
     )
 
 
-def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = None) -> Bools:
+def find_explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = None) -> Bools:
     """Whether a sentence has one optimal token, above all its others in the query's order (S,).
 
     Of these sentences alone the orders have no cycle: they are realizable but for collocations that
-    share a follower. found_orders: `orders(sentences)`, when they are at hand.
+    share a follower. found_orders: `orders(sentences)`, where it is already known.
 
     >>> import attsvm
     >>> lines = [[0, 1, 0], [1, 0, 0], [0, 1, 1], [2, 2, 3]]
-    >>> explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
+    >>> find_explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
     [False, True, False, False]
     """
     asked = orders(sentences) if found_orders is None else found_orders
@@ -195,13 +200,7 @@ def explained(sentences: Sentences, found_orders: Mapping[int, Order] | None = N
     return fine
 
 
-def _shared(sentences: Sentences) -> Ints:
-    """The tokens that follow two others or more."""
-    follows = sentences.follows[sentences.follows >= 0]
-    return np.flatnonzero(np.bincount(follows, minlength=sentences.vocabulary) > 1)
-
-
-def _torn(sentences: Sentences) -> list[Ints]:
+def _contradicting(sentences: Sentences) -> list[Ints]:
     """The sentences of each context with two labels or more, the contexts as they come."""
     if not sentences.size:
         return []
@@ -259,7 +258,7 @@ def _no_optimal(sentences: Sentences, s: int) -> Fault:
     known = f"follows {_listed(sentences, before)}" if before.size else "is no token's follower"
     return Fault(
         "no-optimal",
-        f"{quoted(sentences, s)}: no token of it is followed by its label, which {known}",
+        f"{quote(sentences, s)}: no token of it is followed by its label, which {known}",
         (s,),
     )
 
@@ -267,7 +266,7 @@ def _no_optimal(sentences: Sentences, s: int) -> Fault:
 def _several(sentences: Sentences, s: int, best: Ints) -> Fault:
     return Fault(
         "several-optimal",
-        f"{quoted(sentences, s)}: its label follows {_listed(sentences, best)}, all in it, where "
+        f"{quote(sentences, s)}: its label follows {_listed(sentences, best)}, all in it, where "
         "one must be optimal",
         (s,),
     )
@@ -279,7 +278,7 @@ def _contradiction(sentences: Sentences, group: Ints) -> Fault:
     number = len(np.unique(labels))
     return Fault(
         "contradiction",
-        f"{quoted(sentences, first)} and {quoted(sentences, second)} have the same tokens before "
+        f"{quote(sentences, first)} and {quote(sentences, second)} have the same tokens before "
         f"the same query and {'two' if number == 2 else number} labels: allow several labels of "
         "one context with --ties",
         (first, second),
@@ -317,7 +316,7 @@ def _listed(sentences: Sentences, tokens: Iterable[int]) -> str:
     return f"{', '.join(shown)} and {rest}"
 
 
-def quoted(sentences: Sentences, s: int) -> str:
+def quote(sentences: Sentences, s: int) -> str:
     """Where a sentence stands and what it says, its middle left out when it is long."""
     words = [_word(sentences, x) for x in sentences.words[s, : sentences.lengths[s]]]
     if len(words) > _TOKENS:

@@ -1,32 +1,44 @@
-"""Sentences from a text file: one a line, its tokens numbers or words, its last token the label."""
+"""Sentences from a text file: one a line, its last token the label, or a running text (prose)."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.expected import file_path, function, shown, whole
+from attsvm._utils.expected import file_path, flag, function, shown, whole
 from attsvm._utils.files import beside, check_in, check_out
 from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.numbering import INFERRED
-from attsvm.next_token.prose import Cleaning, Numbered, prose_sentences
-from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.sentences import INFERRED, Sentences
 
 Tokenizer = Callable[[str], Sequence[Any]]
+# (number of the line, its tokens), and (number of the line, its text).
 Line = tuple[int, list[Any]]
+Numbered = tuple[int, str]
 
 _WHOLE = re.compile(r"-?[0-9]+")
 # Digits of a token number; more cannot be the place of a token in any vocabulary.
 _DIGITS = 18
+# The fewest tokens of a sentence of prose: two words and the label.
+_LEAST = 3
+# Words whose full stop ends no sentence, in lower case.
+_SHORT = frozenset(
+    ("e.g", "i.e", "etc", "cf", "vs", "al", "mr", "mrs", "ms", "dr", "prof", "pp", "fig", "vol")
+)
+# A word that may end a sentence: its body, the mark, and what closes after it.
+_END = re.compile(r"(?P<body>.*?)(?P<mark>[.!?…]+)(?P<close>[\"'”’»)\]]*)", re.S)
+# These end a sentence with no white space after them.
+_WIDE = re.compile(r"([。！？])")
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextReading:
     """What a file held: its sentences, and what a smaller vocabulary left out of them.
 
     left_out_words: distinct words beyond the vocabulary; left_out_tokens: their occurrences;
@@ -59,96 +71,149 @@ def read_sentences(
 ) -> Sentences:
     """The sentences and collocations of a text file.
 
-    prose: a running text, read by its sentences instead of its lines; lower: words in lower case;
-    strip: no punctuation at the ends of words; shortest: skip lines or sentences of fewer tokens.
-    The others are as in `attsvm.next_token.reading`.
+    A line w_1 … w_L y of the file is a sentence with the label y, a line of two tokens a
+    collocation; blank lines count as lines and hold nothing. Tokens are token numbers when all of
+    the file are whole numbers, and words otherwise.
 
+    Parameters
+    ----------
+    file : path
+        UTF-8 text.
+    collocations : path, "bigrams" or "copy", optional
+        Who follows whom: a file of lines x n(x); the most frequent pairs; or n(x) = x. Those of the
+        file itself are its two-token lines. Default in prose: "bigrams".
+    tokenizer : function of a line, optional
+        Makes a list of tokens of a line. Default: split at white space.
+    vocabulary : int, optional
+        Of numbers, the size N; of words, how many of the most frequent are kept (the first seen
+        among equals). The others are left out of the lines as if they were not written; lines that
+        get shorter than a sentence are left out whole (a sentence does not become a collocation).
+    limit : int, optional
+        The number of lines, or sentences of prose, that are kept.
+    prose : bool
+        Read a running text by its sentences, of at least three tokens, instead of its lines.
+    lower : bool
+        Put words in lower case.
+    strip : bool
+        Take punctuation and signs off both ends of each word; whole numbers stay as they are.
+    shortest : int, optional
+        Skip lines or sentences of fewer tokens; without it a line of one token is an error.
+
+    Returns
+    -------
+    Sentences
+
+    Raises
+    ------
+    BadTokens
+        If the file is not text, holds no sentence, or gives a token two followers.
+
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "text.txt"
     >>> _ = file.write_text("The cat sat on the mat. The dog sat,\\ntoo. Why?")
     >>> read_sentences(file, prose=True, lower=True, strip=True)
     Sentences(2 distinct of 2, 7 tokens, 5 collocations)
     """
-    cleaning = Cleaning(prose=prose, lower=lower, strip=strip, shortest=shortest)
-    found = reading(
+    return read_text(
         file,
         collocations=collocations,
         tokenizer=tokenizer,
         vocabulary=vocabulary,
         limit=limit,
-        cleaning=cleaning,
-    )
-    return found.sentences
+        prose=prose,
+        lower=lower,
+        strip=strip,
+        shortest=shortest,
+    ).sentences
 
 
-def reading(
+def read_text(
     file: Path | str,
     *,
     collocations: Path | str | None = None,
     tokenizer: Tokenizer | None = None,
     vocabulary: int | None = None,
     limit: int | None = None,
-    cleaning: Cleaning | None = None,
-) -> Reading:
-    """The sentences and collocations of a text file, and what was left out of it.
-
-    file: UTF-8 text, a line w_1 … w_L y is a sentence with the label y, a line of two tokens a
-    collocation; blank lines count as lines and hold nothing. Tokens are token numbers when all of
-    the file are whole numbers, and words otherwise.
-    collocations: "bigrams" or "copy" as in `Sentences.of`, or a file of lines x n(x).
-    tokenizer: makes a list of tokens of a line; without it a line is split at white space.
-    vocabulary: of numbers, its size N; of words, how many of the most frequent are kept (the first
-    seen among equals). The others are left out of the lines as if they were not written; lines
-    that get shorter than a sentence are left out whole (a sentence does not become a collocation).
-    limit: the number of lines, or sentences of prose, that are kept.
-    cleaning: prose, lower case, punctuation, the shortest line; nothing of it by default. In prose
-    collocations are "bigrams" unless they are given.
-    """
-    clean = Cleaning() if cleaning is None else cleaning
-    for name, number in (("vocabulary", vocabulary), ("limit", limit)):
+    prose: bool = False,
+    lower: bool = False,
+    strip: bool = False,
+    shortest: int | None = None,
+) -> TextReading:
+    """As `read_sentences`, with what was left out of the sentences."""
+    for name, number in (("vocabulary", vocabulary), ("limit", limit), ("shortest", shortest)):
         if number is not None:
             whole(number, name, least=1, kind=BadTokens)
+    for name, value in (("prose", prose), ("lower", lower), ("strip", strip)):
+        flag(value, name)
     tokenizer = function(tokenizer, "tokenizer")
     source = file_path(file, "file")
     if limit is None and source.is_file():  # a word of six letters takes about 70 bytes in a list
         require(12.0 * source.stat().st_size, source.name)
-    skips = Skips()
-    lines = list(_lines(source, tokenizer, clean, limit, skips))
-    if not lines and skips.number:
-        raise BadTokens(
-            f"{source} has no {'sentence' if clean.prose else 'line'} of {clean.least} or more "
-            f"tokens: {skips.number} are shorter"
-        )
-    if not lines:
-        blank = "no words" if clean.prose or clean.strip else "only blank lines"
-        said = f"holds {blank}" if source.stat().st_size else "is empty"
-        raise BadTokens(f"{source} {said}: write one sentence a line, its label last")
-    for number, line in lines:
-        if len(line) < 2:
-            raise BadTokens(
-                f"line {number} of {source} has one token: a sentence is two or more tokens and a "
-                "label, a collocation two tokens; skip such lines with --shortest 2, or read a "
-                "running text with --prose"
-            )
-    if clean.prose and collocations is None:
+
+    def split(texts: Iterable[Numbered]) -> Iterator[Line]:
+        """(number, tokens) of the lines that are not blank."""
+        for number, text in texts:
+            words = text.split() if tokenizer is None else _tokens(text, tokenizer, number)
+            if words := clean_words(words, lower=lower, strip=strip):
+                yield number, words
+
+    least = max(shortest or 1, _LEAST if prose else 1)
+    texts = _texts(source)
+    lines: list[Line] = []
+    skipped = 0
+    for number, words in split(split_prose(texts, str(source)) if prose else texts):
+        if len(words) < least:
+            skipped += 1
+        elif len(lines) == limit:
+            break
+        else:
+            lines.append((number, words))
+    _check_lines(source, lines, skipped, least, prose=prose, strip=strip)
+    if prose and collocations is None:
         collocations = "bigrams"
     mode = collocations if isinstance(collocations, str) and collocations in INFERRED else None
     listed = None
     if collocations is not None and mode is None:
         listed = file_path(collocations, "collocations")
-    pairs = [] if listed is None else list(_pairs(listed, tokenizer, clean))
+    pairs = [] if listed is None else list(_pairs(listed, split(_texts(listed))))
     if _whole_numbers(lines, source):
         if listed is not None and not _whole_numbers(pairs, listed):
             raise BadTokens(
                 f"{listed} holds words and {source} token numbers: write both as numbers"
             )
-        return Reading(_sentences(lines, pairs, mode, vocabulary), skipped=skips.number, mode=mode)
-    lines = [(number, [_word(w, number) for w in line]) for number, line in lines]
-    pairs = [(number, [_word(w, number) for w in pair]) for number, pair in pairs]
-    if vocabulary is None:
-        return Reading(_sentences(lines, pairs, mode, None), skipped=skips.number, mode=mode)
-    found = _most_frequent(lines, pairs, mode, vocabulary)
-    return replace(found, skipped=skips.number, mode=mode)
+        found = TextReading(_sentences(lines, pairs, mode, vocabulary))
+    else:
+        lines = [(number, [_word(w, number) for w in line]) for number, line in lines]
+        pairs = [(number, [_word(w, number) for w in pair]) for number, pair in pairs]
+        if vocabulary is None:
+            found = TextReading(_sentences(lines, pairs, mode, None))
+        else:
+            found = _most_frequent(lines, pairs, mode, vocabulary)
+    return replace(found, skipped=skipped, mode=mode)
+
+
+def _check_lines(
+    file: Path, lines: list[Line], skipped: int, least: int, *, prose: bool, strip: bool
+) -> None:
+    """Raises BadTokens where there is no line, or one of a single token."""
+    if not lines and skipped:
+        raise BadTokens(
+            f"{file} has no {'sentence' if prose else 'line'} of {least} or more tokens: {skipped} "
+            "are shorter"
+        )
+    if not lines:
+        blank = "no words" if prose or strip else "only blank lines"
+        said = f"holds {blank}" if file.stat().st_size else "is empty"
+        raise BadTokens(f"{file} {said}: write one sentence a line, its label last")
+    for number, line in lines:
+        if len(line) < 2:
+            raise BadTokens(
+                f"line {number} of {file} has one token: a sentence is two or more tokens and a "
+                "label, a collocation two tokens; skip such lines with --shortest 2, or read a "
+                "running text with --prose"
+            )
 
 
 def _sentences(
@@ -165,7 +230,7 @@ def _sentences(
 
 def _most_frequent(
     lines: list[Line], pairs: list[Line], mode: str | None, vocabulary: int
-) -> Reading:
+) -> TextReading:
     """What the most frequent words alone make of the lines."""
     seen = Counter(word for _, line in lines for word in line)
     # The sort is stable and a Counter keeps the order of first appearance.
@@ -184,45 +249,13 @@ def _most_frequent(
             "vocabulary"
         )
     between = [(number, pair) for number, pair in pairs if kept.issuperset(pair)]
-    return Reading(
+    return TextReading(
         _sentences(shorter, between, mode, None),
         left_out_words=len(seen) - len(kept),
         left_out_tokens=sum(times for word, times in seen.items() if word not in kept),
         left_out_lines=lost,
         left_out_collocations=len(pairs) - len(between),
     )
-
-
-@dataclass
-class Skips:
-    """How many lines were too short."""
-
-    number: int = 0
-
-
-def _lines(
-    file: Path,
-    tokenizer: Tokenizer | None,
-    clean: Cleaning,
-    limit: int | None = None,
-    skips: Skips | None = None,
-) -> Iterator[Line]:
-    """(number, tokens) of the lines, or sentences of prose, that are not blank or too short."""
-    found = 0
-    texts = _texts(file)
-    for number, text in prose_sentences(texts, str(file)) if clean.prose else texts:
-        split = text.split() if tokenizer is None else _tokens(text, tokenizer, number)
-        tokens = clean.words(split)
-        if not tokens:
-            continue
-        if len(tokens) < clean.least:
-            if skips is not None:
-                skips.number += 1
-            continue
-        if found == limit:
-            return
-        found += 1
-        yield number, tokens
 
 
 def _texts(file: Path) -> Iterator[Numbered]:
@@ -263,10 +296,10 @@ def _tokens(text: str, tokenizer: Tokenizer, number: int) -> list[Any]:
     return list(tokens)
 
 
-def _pairs(file: Path, tokenizer: Tokenizer | None, clean: Cleaning) -> Iterator[Line]:
+def _pairs(file: Path, lines: Iterator[Line]) -> Iterator[Line]:
     """The lines x n(x) of a file of collocations; raises BadTokens for two followers."""
     first: dict[Any, Line] = {}
-    for number, pair in _lines(file, tokenizer, replace(clean, prose=False, shortest=None)):
+    for number, pair in lines:
         if len(pair) != 2:
             raise BadTokens(
                 f"line {number} of {file} has {len(pair)} tokens: a collocation is a token and the "
@@ -286,10 +319,9 @@ def _pairs(file: Path, tokenizer: Tokenizer | None, clean: Cleaning) -> Iterator
 
 def _whole_numbers(lines: list[Line], file: Path) -> bool:
     """Whether all tokens are whole numbers; then they are numbers, in place."""
-    for _, line in lines:
-        for token in line:
-            if isinstance(token, str) and not _WHOLE.fullmatch(token):
-                return False
+    texts = (token for _, line in lines for token in line if isinstance(token, str))
+    if not all(_WHOLE.fullmatch(token) for token in texts):
+        return False
     for number, line in lines:
         for place, token in enumerate(line):
             if isinstance(token, str):
@@ -310,6 +342,89 @@ def _word(token: Any, number: int) -> str:
             "it must make all words or all numbers"
         )
     return token
+
+
+def clean_words(tokens: Iterable[Any], *, lower: bool, strip: bool) -> list[Any]:
+    """The tokens of one line, cleaned; what is no word is left as it is.
+
+    >>> clean_words(["«Well-known»", "--", "(GPL).", 7], lower=True, strip=True)
+    ['well-known', 'gpl', 7]
+    """
+    found = [strip_word(w) if strip and isinstance(w, str) else w for w in tokens]
+    lowered = [w.lower() if lower and isinstance(w, str) else w for w in found]
+    return [w for w in lowered if w != ""]
+
+
+def strip_word(word: str) -> str:
+    """The word without the punctuation and the signs at its ends; a whole number as it is."""
+    if _WHOLE.fullmatch(word):
+        return word
+    first, last = 0, len(word)
+    while first < last and unicodedata.category(word[first])[0] in "PS":
+        first += 1
+    while last > first and unicodedata.category(word[last - 1])[0] in "PS":
+        last -= 1
+    return word[first:last]
+
+
+def split_prose(lines: Iterable[Numbered], source: str) -> Iterator[Numbered]:
+    """(number of its first line, text without its end mark) of each sentence of running text.
+
+    A sentence ends at . ! ? or …, and at a blank line, so that a heading stands alone. A full stop
+    ends none after a number at the start of a sentence (a list), after a single letter or a usual
+    abbreviation, and before a word in lower case, unless the whole text has no capital letter.
+    Raises BadTokens when no sentence ends by a mark.
+
+    >>> text = [(1, "1. One stop,"), (2, "e.g. this. And"), (3, "that!")]
+    >>> list(split_prose(text, "a text"))
+    [(1, '1. One stop, e.g. this'), (2, 'And that')]
+    """
+    read = [(number, _WIDE.sub(r"\1 ", text).split()) for number, text in lines]
+    capitals = any(word != word.lower() for _, words in read for word in words)
+    # Every word with the number of its line, None for a blank line.
+    flat = [(number, word) for number, words in read for word in (words or (None,))]
+    held: list[str] = []
+    start = marks = 0
+    found: list[Numbered] = []
+    for (number, word), (_, after) in pairwise([*flat, (0, None), (0, None)]):
+        start = start if held else number
+        ends = word is None
+        if word is not None:
+            body = _ended(word, first=not held, after=after, capitals=capitals)
+            ends = body is not None
+            marks += ends
+            held.append(word if body is None else body)
+        if ends and held:
+            found.append((start, " ".join(held)))
+            held = []
+    seen = sum(word is not None for _, word in flat)
+    if seen and not marks:
+        raise BadTokens(
+            f"no sentence of {source} ends: there is no . ! ? or … at the end of any of its {seen} "
+            "words; add them, or write one sentence a line and leave prose out"
+        )
+    return iter(found)
+
+
+def _ended(word: str, *, first: bool, after: str | None, capitals: bool) -> str | None:
+    """The word without its end mark when a sentence ends with it, else None."""
+    wide = word.rstrip("。！？")
+    if wide != word:
+        return wide
+    end = _END.fullmatch(word)
+    if end is None:
+        return None
+    body, mark, close = end.group("body", "mark", "close")
+    if set(mark) <= {".", "…"} and after is not None:
+        bare = strip_word(body).lower()
+        letter = len(bare) == 1 and bare.isalpha() and bare != "i"
+        in_list = first and (bare.isdecimal() or letter)
+        if mark == "." and (in_list or letter or bare in _SHORT):
+            return None
+        opening = next((c for c in after if c.isalnum()), "")
+        if capitals and opening.islower():
+            return None
+    return body + close
 
 
 def write_lines(file: Path, lines: Iterable[Sequence[Any]], *, force: bool = False) -> None:

@@ -1,29 +1,37 @@
-"""Unseen sentences: what the solution predicts for them, what a trained model does, and where the
-theory is silent.
+"""Unseen sentences: random ones, what the solution predicts for them, what a trained model does,
+and how many sentences theory decides.
 
 The attention's solution W_kq⋆ gives each distinct token w of a sentence with the query q the logit
 E[w]ᵀ W_kq⋆ E[q]. Training drives attention to the token with the largest one, and the prediction is
 its follower. Where two tokens share the largest logit the direction alone does not decide.
+
+A sentence of L tokens that ends in the query q has one of N^(L−1) fillings before it. The column
+u (N,) of q decides it when one of its distinct tokens x is ahead of every other, u_x − u_y ≥ g.
+Of the tokens y that x is so far ahead of, a in number, the fillings that x decides are
+
+    (a + 1)^(L−1) − a^(L−1)    where x ≠ q, which must be one of the a: x occurs at least once,
+    (a + 1)^(L−1)              where x = q, which occurs anyway.
 
 Theory: [huang2024nexttoken].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.errors import BadTokens
-from attsvm.next_token.choices_twin import attend
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.embedding import orthonormal
-from attsvm.next_token.order import Order
+from attsvm._utils.files import finite
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.next_token.attention import Contexts, attend
+from attsvm.next_token.order import KINDS, Order
 from attsvm.next_token.problems import Columns
-from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.sentences import Sentences, orthonormal
 
 # Bins of the predicted gap, in margins, for tables and pictures.
 EDGES = (0.0, 0.125, 0.25, 0.5, 1.0, np.inf)
@@ -34,7 +42,7 @@ _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class Predictions:
     """What the solution says of M sentences.
 
     words (M, L); top, second (M,): the distinct tokens with the largest logits, second −1 where
@@ -60,7 +68,7 @@ class Predicted:
 
 
 @dataclass(frozen=True, eq=False)
-class Attended:
+class Answers:
     """What a model does with M sentences.
 
     top (M,): the distinct token with the most attention, all its places together; mass (M,): that
@@ -73,7 +81,7 @@ class Attended:
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class UnseenAgreement:
     """How often a model's output is the predicted one.
 
     total: sentences; ties: those on which theory is silent; first_ties: some of them in words;
@@ -94,6 +102,24 @@ class Agreement:
     counts: Ints
     agreed_in: Ints
 
+    def to_dict(self) -> dict[str, Any]:
+        """The agreement as plain data for JSON; wide: sentences with a gap of the threshold."""
+        rows = (self.edges[:-1], self.edges[1:], self.counts, self.agreed_in)
+        bins = [
+            {"from": low, "to": high, "sentences": n, "agreed": agreed}
+            for low, high, n, agreed in zip(*(row.tolist() for row in rows), strict=True)
+        ]
+        return {
+            "sentences": self.total,
+            "ties": self.ties,
+            "gap": self.threshold,
+            "wide": self.judged,
+            "agreed": self.agreed,
+            "attended": self.attended,
+            "first_ties": list(self.first_ties),
+            "bins": finite(bins),
+        }
+
     @property
     def tied_share(self) -> float:
         """ties/total."""
@@ -105,9 +131,9 @@ class Agreement:
         return self.agreed / self.judged if self.judged else float("nan")
 
 
-def predicted(
+def predict_unseen(
     words: Any, W: Floats, E: Floats, follows: Ints, *, accuracy: float | Floats = _EQUAL
-) -> Predicted:
+) -> Predictions:
     """What the solution W (d, d) says of sentences.
 
     words (M, L): tokens from left to right, the query last, −1 beyond the end; E (N, d); follows
@@ -132,7 +158,7 @@ def predicted(
     top, second = tokens[rows, best].T
     high, low = logits[rows, best].T
     within = np.broadcast_to(np.asarray(accuracy, np.float64), (given.vocabulary,))
-    return Predicted(given.words, top, second, high - low, follows[top], within[given.queries])
+    return Predictions(given.words, top, second, high - low, follows[top], within[given.queries])
 
 
 def logit_accuracy(orders: Mapping[int, Order], columns: Columns, E: Floats) -> Floats:
@@ -151,7 +177,7 @@ def logit_accuracy(orders: Mapping[int, Order], columns: Columns, E: Floats) -> 
     return 2 * float(lengths.max()) * max(radii) * lengths
 
 
-def trained(words: Any, W_ov: Floats, W_kq: Floats, E: Floats) -> Attended:
+def answer_unseen(words: Any, W_ov: Floats, W_kq: Floats, E: Floats) -> Answers:
     """What the model with the decoder W_ov (N, d) and attention W_kq (d, d) does with sentences.
 
     words and E as in `predicted`. Repeated tokens count as often as they occur.
@@ -171,18 +197,18 @@ def trained(words: Any, W_ov: Floats, W_kq: Floats, E: Floats) -> Attended:
         row, column = np.nonzero(tokens >= 0)
         mass[row, tokens[row, column]] = np.exp(logs[here][row, column])
         output[here] = (mass @ V).argmax(axis=1)
-    return Attended(contexts.tokens[rows, best], np.exp(logs[rows, best]), output)
+    return Answers(contexts.tokens[rows, best], np.exp(logs[rows, best]), output)
 
 
 def agreement(
-    asked: Predicted,
-    answered: Attended,
+    asked: Predictions,
+    answered: Answers,
     *,
     threshold: float = 0.25,
     edges: Sequence[float] = EDGES,
     names: Sequence[str] | None = None,
     listed: int = 10,
-) -> Agreement:
+) -> UnseenAgreement:
     """How the model's answers agree with the predictions.
 
     threshold: the gap from which on agreement is judged; edges: of the bins [e_k, e_k+1), the last
@@ -200,7 +226,7 @@ def agreement(
     counts = np.bincount(place[inside], minlength=len(bounds) - 1)
     right = np.bincount(place[inside & agrees[~tied]], minlength=len(bounds) - 1)
     told = tuple(_told(asked, int(s), names) for s in np.flatnonzero(tied)[:listed])
-    return Agreement(
+    return UnseenAgreement(
         len(tied),
         int(tied.sum()),
         told,
@@ -234,8 +260,274 @@ def _sentences(words: Any, follows: Ints) -> Sentences:
     )
 
 
-def _told(asked: Predicted, s: int, names: Sequence[str] | None) -> str:
+def _told(asked: Predictions, s: int, names: Sequence[str] | None) -> str:
     """One sentence in words, with the two tokens that tie."""
     word = [str(k) for k in range(int(asked.words.max()) + 1)] if names is None else names
     text = " ".join(word[w] for w in asked.words[s] if w >= 0)
     return f"{text}: {word[asked.top[s]]} or {word[asked.second[s]]}"
+
+
+# Entries of a column that are closer than this are equal, unless a certified accuracy is given.
+EQUAL = 1e-9
+# The ordering of kinds: the first of each pair is to be ahead of the second.
+PAIRS = (
+    (KINDS[0], KINDS[1]),
+    (KINDS[0], KINDS[3]),
+    (KINDS[0], KINDS[2]),
+    (KINDS[1], KINDS[2]),
+    (KINDS[3], KINDS[2]),
+)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Of `total` sentences, how many the solution decides, and how many the order itself does.
+
+    ordered: those with a token above all the others in the transitive closure; what is decided
+    beyond them is the solution's own.
+    """
+
+    total: int
+    decided: int
+    ordered: int
+
+    @property
+    def share(self) -> float:
+        """decided/total, exact before it is rounded to a float."""
+        return float(Fraction(self.decided, self.total)) if self.total else float("nan")
+
+    @property
+    def ordered_share(self) -> float:
+        """ordered/total."""
+        return float(Fraction(self.ordered, self.total)) if self.total else float("nan")
+
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(
+            self.total + other.total, self.decided + other.decided, self.ordered + other.ordered
+        )
+
+
+def coverage(
+    order: Order,
+    u: Floats,
+    length: int,
+    *,
+    gap: float = 0.0,
+    up_to: bool = False,
+    accuracy: float = EQUAL,
+) -> Coverage:
+    """The Coverage of all sentences of `length` tokens that end in the order's query.
+
+    u (N,): the solution's column; gap: how far the top token must be ahead (always by more than
+    `accuracy`, below which entries are equal). up_to: all lengths from 2 to `length`.
+    """
+    u = _column(order, u)
+    if length < 2 and (up_to or length < 1):
+        raise Unsupported(f"length is {length}: sentences have 1 token or more, 2 up to a length")
+    if not gap >= 0:
+        raise Unsupported(f"gap is {gap}: it must be at least 0")
+    ahead = u[:, None] - u[None, :]
+    decided = (ahead > accuracy) & (ahead >= gap - accuracy)
+    lengths = range(2, length + 1) if up_to else (length,)
+    total = sum(order.vocabulary ** (L - 1) for L in lengths)
+    counts = [_fillings(beats, order.query, lengths) for beats in (decided, _above(order))]
+    return Coverage(total, *counts)
+
+
+def whole_coverage(
+    orders: Mapping[int, Order],
+    U: Floats,
+    length: int,
+    *,
+    gap: float = 0.0,
+    up_to: bool = False,
+    accuracy: float = EQUAL,
+) -> Coverage:
+    """The Coverage of all sentences of `length` tokens, whatever their query.
+
+    U (N, N): the logits of every token (row) before every query (column). A query without an order
+    decides what its column does.
+    """
+    none = np.zeros(0, np.int64)
+    N = len(U)
+    return sum(
+        (
+            coverage(
+                orders.get(q, Order(q, N, none, none, none, none)),
+                U[:, q],
+                length,
+                gap=gap,
+                up_to=up_to,
+                accuracy=accuracy,
+            )
+            for q in range(N)
+        ),
+        Coverage(0, 0, 0),
+    )
+
+
+@dataclass(frozen=True)
+class KindPairs:
+    """KindPairs (a, b) of tokens of which a should be ahead: how many are, tie, or are reversed.
+
+    example: the pair that is reversed the most, None without one.
+    """
+
+    strict: int
+    tied: int
+    reversed: int
+    example: tuple[int, int] | None = None
+
+    @property
+    def total(self) -> int:
+        """All pairs."""
+        return self.strict + self.tied + self.reversed
+
+
+def kinds_in_order(
+    order: Order, u: Floats, *, accuracy: float = EQUAL
+) -> dict[tuple[str, str], KindPairs]:
+    """How the column u (N,) orders the four kinds of tokens, for each pair of kinds of PAIRS.
+
+    Optimal ahead of confused and of non-comparable, these ahead of non-optimal: strictly without
+    confused tokens. With them only the weak optimizer is sure: non-comparable tokens are at 0,
+    optimal ones at or above it, non-optimal ones at or below it; confused tokens may be anywhere.
+    """
+    u = _column(order, u)
+    kinds = np.full(order.vocabulary, KINDS[3], dtype="<U14")
+    kinds[order.tokens] = order.kinds
+    found = {}
+    for first, second in PAIRS:
+        a, b = np.flatnonzero(kinds == first), np.flatnonzero(kinds == second)
+        ahead = u[a][:, None] - u[b][None, :]
+        behind = int((ahead < -accuracy).sum())
+        strict = int((ahead > accuracy).sum())
+        example = None
+        if behind:
+            i, j = np.unravel_index(int(ahead.argmin()), ahead.shape)
+            example = int(a[i]), int(b[j])
+        found[first, second] = KindPairs(strict, ahead.size - strict - behind, behind, example)
+    return found
+
+
+def _column(order: Order, u: Floats) -> Floats:
+    u = np.asarray(u, np.float64)
+    if u.shape != (order.vocabulary,):
+        raise BadTokens(f"the column has shape {u.shape}; it must be ({order.vocabulary},)")
+    return u
+
+
+def _above(order: Order) -> Bools:
+    """Whether token i is above token j and not tied with it (N, N), over the whole vocabulary."""
+    whole = np.zeros((order.vocabulary,) * 2, bool)
+    if len(order.tokens):
+        whole[np.ix_(order.tokens, order.tokens)] = order.reach & ~order.reach.T
+    return whole
+
+
+def _fillings(beats: Bools, query: int, lengths: Iterable[int]) -> int:
+    """How many fillings before the query have a token that beats all the others (N, N)."""
+    below = beats.sum(axis=1)
+    a = int(below[query])
+    # Tokens that beat the query, counted by how many tokens they beat.
+    others = np.flatnonzero(beats[:, query] & (np.arange(len(beats)) != query))
+    winners = Counter(below[others].tolist())
+    return sum(
+        (a + 1) ** free + sum(n * ((b + 1) ** free - b**free) for b, n in winners.items())
+        for free in (length - 1 for length in lengths)
+    )
+
+
+# Rounds of drawing, each as large as what was asked, before it is said that there are too few.
+_ROUNDS = 100
+# A round that finds less than this share of what is asked is the last: nearly all have been found.
+_FEW = 1e-3
+
+
+def draw_unseen(
+    sentences: Sentences,
+    count: int,
+    *,
+    length: int | tuple[int, int],
+    seed: int,
+    frequencies: Any = None,
+    queries: Any = None,
+    repeats: bool = False,
+) -> Ints:
+    """`count` different sentences (count, L) whose context is not in the training set.
+
+    A context is the set of distinct tokens and the query; sentences differ in their tokens, their
+    counts or their query, not in the order alone. length: a number of tokens, or the least and the
+    most; frequencies (N,): how often each token comes, uniform without; queries (N,): how often
+    each is the query, as in training without; repeats: tokens are drawn one by one, and may come
+    twice. −1 beyond the end.
+    """
+    low, high = (length, length) if isinstance(length, int | np.integer) else length
+    N = sentences.vocabulary
+    most = high if repeats else min(high, N)
+    if not (2 <= low <= most == high and count >= 0):
+        raise Unsupported(f"length is {length} and count {count}: not to be had of {N} tokens")
+    share = np.ones(N) if frequencies is None else _weights(frequencies, N, "frequencies")
+    seen = np.bincount(sentences.queries, sentences.counts, N)
+    mixture = seen if queries is None else _weights(queries, N, "queries")
+    if not mixture.any():
+        raise BadTokens("there is no sentence whose query could be drawn: give queries (N,)")
+    tokens, _ = sentences.distinct
+    known = {
+        (int(q), frozenset(row[row >= 0].tolist()))
+        for q, row in zip(sentences.queries, tokens, strict=True)
+    }
+    rng = np.random.default_rng(seed)
+    found: dict[tuple[int, ...], None] = {}
+    for _ in range(_ROUNDS):
+        before = len(found)
+        if before == count:
+            break
+        ends = rng.choice(N, count, p=mixture / mixture.sum())
+        sizes = rng.integers(low, high + 1, count)
+        for q, front in zip(ends.tolist(), _fronts(rng, ends, share, sizes, repeats), strict=True):
+            if len(found) < count and (q, frozenset([*front, q])) not in known:
+                found[(*sorted(front), q)] = None
+        if len(found) - before < count * _FEW:
+            break
+    if len(found) < count:
+        raise Unsupported(
+            f"{len(found)} unseen sentences were found where {count} were asked for: ask for fewer "
+            "or longer ones"
+        )
+    words = np.full((count, high), -1, np.int64)
+    for s, key in enumerate(found):
+        words[s, : len(key)] = key
+    return words
+
+
+def zipf(vocabulary: int, *, exponent: float = 1.0) -> Floats:
+    """Frequencies (N,) of Zipf's law: token k comes in proportion to 1/(k + 1)^exponent."""
+    weights = np.arange(1.0, vocabulary + 1) ** -exponent
+    return weights / weights.sum()
+
+
+def _fronts(
+    rng: np.random.Generator, ends: Ints, share: Floats, sizes: Ints, repeats: bool
+) -> list[list[int]]:
+    """What stands before each query: `sizes` − 1 tokens by their share."""
+    N, M = len(share), len(ends)
+    if repeats:
+        drawn = rng.choice(N, (M, int(sizes.max(initial=1)) - 1), p=share / share.sum())
+    else:
+        # The largest log share + Gumbel noise: one after the other, without putting back.
+        with np.errstate(divide="ignore"):
+            keys = np.log(share) + rng.gumbel(size=(M, N))
+        keys[np.arange(M), ends] = -np.inf
+        drawn = np.argsort(-keys, axis=1, kind="stable")
+        short = np.isfinite(keys).sum(axis=1) < sizes - 1
+        if short.any():
+            raise Unsupported("too few tokens have a frequency above 0 for this length")
+    return [row[: size - 1] for row, size in zip(drawn.tolist(), sizes.tolist(), strict=True)]
+
+
+def _weights(given: Any, N: int, what: str) -> Floats:
+    weights = np.asarray(given, np.float64)
+    if weights.shape != (N,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        raise BadTokens(f"{what} must be {N} numbers, none below 0 and not all 0")
+    return weights

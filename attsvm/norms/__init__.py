@@ -33,10 +33,25 @@ _POWER = re.compile(r"l(\d+(?:\.\d+)?|\.\d+)")
 
 
 def norm_of(norm: str | Norm | object) -> Norm:
-    """The norm of this name; an object of a Norm is handed back as it is.
+    """The norm of this name; a Norm is returned unchanged.
 
-    The contract of a norm is checked on the first object of a class that is not listed here.
+    Parameters
+    ----------
+    norm : str or Norm
+        frobenius, nuclear, spectral, max, l1, or lP with a number P > 1, such as l1.75. The
+        contract of a custom class is checked once, on its first object.
 
+    Returns
+    -------
+    Norm
+
+    Raises
+    ------
+    Unsupported
+        If there is no norm of this name, or a custom norm violates the contract.
+
+    Examples
+    --------
     >>> norm_of("l1.75").exponent
     Fraction(7, 4)
     """

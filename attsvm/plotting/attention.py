@@ -56,7 +56,7 @@ def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float
         figure.legend(
             lines,
             layers,
-            title="Colours are layers, numbers on lines are heads.",
+            title="Colours are layers, numbers on lines are attention heads.",
             loc="outside lower left",
             alignment="left",
             ncols=columns,

@@ -20,7 +20,7 @@ from attsvm.errors import BadTokens
 from attsvm.next_token.order import Order
 from attsvm.next_token.sentences import Sentences
 from attsvm.plotting import style
-from attsvm.plotting.run import check_format, write_figure
+from attsvm.plotting.style import check_format, write_figure
 
 # Artists with the origin at top left, (width, height), and what the legend must explain.
 Diagram = tuple[list[Any], tuple[float, float], set[str]]
@@ -349,8 +349,8 @@ def _apart(x: Floats, y: Floats, size: Floats) -> Floats:
     x, order = x.copy(), np.lexsort((x, -y))
     for t, i in enumerate(order):
         near = [j for j in order[:t] if abs(y[i] - y[j]) < (size[i, 1] + size[j, 1]) / 2 + _PAD]
-        room = np.array([(size[i, 0] + size[j, 0]) / 2 + _GAP for j in near])
-        goals = np.concatenate([[x[i]], x[near] - room, x[near] + room])
-        free = [g for g in goals if (np.abs(g - x[near]) >= room - 1e-9).all()]
+        space = np.array([(size[i, 0] + size[j, 0]) / 2 + _GAP for j in near])
+        goals = np.concatenate([[x[i]], x[near] - space, x[near] + space])
+        free = [g for g in goals if (np.abs(g - x[near]) >= space - 1e-9).all()]
         x[i] = min(free, key=lambda goal: abs(goal - goals[0]))
     return x

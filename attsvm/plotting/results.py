@@ -1,18 +1,250 @@
-"""The pictures of results, by kind: what `plot()` draws."""
+"""The pictures of results: margins, optima, regularization paths, proofs, basins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from attsvm.plotting.comparison import comparison_picture
-from attsvm.plotting.margins import certificate_picture, outcome_picture
-from attsvm.plotting.optima import optima_picture, optimality_picture
-from attsvm.plotting.run import path_picture
-from attsvm.plotting.stages import sentences_picture, stages_picture
-from attsvm.plotting.ways import basin_picture, proof_picture, regpath_picture
+from attsvm.certificate import Certificate
+from attsvm.errors import Unsupported
+from attsvm.plotting import style
+from attsvm.plotting.style import one_panel
+from attsvm.plotting.training import (
+    comparison_picture,
+    path_picture,
+    sentences_picture,
+    stages_picture,
+)
+from attsvm.theory.convergence import Basin, ConvergenceProof
+from attsvm.theory.optima import Optima, Optimality
+from attsvm.theory.outcome import Outcome
+from attsvm.theory.regularization_path.paths import RegPath
 
+# Beyond this many rows a line is drawn without marks.
+_MARKED = 400
+
+
+def certificate_picture(best: Certificate, *, ax: Any = None, look: str = "screen") -> Figure:
+    """Margins over right-hand sides, and the rows that carry the solution."""
+    if best.W is None:
+        raise Unsupported(f"there are no margins to draw: {best.message}")
+    if not best.problem.m:
+        raise Unsupported("there are no margins to draw: the problem has ties alone")
+    return one_panel(lambda one: _certificate(one, best), ax, look)
+
+
+def _certificate(ax: Axes, best: Certificate) -> None:
+    scale = np.where(best.problem.b > 0, best.problem.b, 1.0)
+    values = best.margins / scale
+    order = np.argsort(values, kind="stable")
+    x, y = np.arange(1, len(order) + 1), values[order]
+    colour = style.colour(best.norm.name)
+    ax.plot(x, y, color=style.QUIET, linewidth=style.LINE, drawstyle="steps-mid")
+    weight = best.multipliers[order]
+    held = weight > 1e-9 * weight.max(initial=0.0)
+    if len(x) <= _MARKED:
+        ax.plot(x[~held], y[~held], "o", markersize=3.5, markerfacecolor="white", color=style.QUIET)
+    ax.plot(
+        x[held], y[held], "o", markersize=5, color=colour, label=f"support W: {int(held.sum()):,}"
+    )
+    ax.axhline(1.0, color=colour, linewidth=style.LINE, linestyle=":")
+    ax.set_ylim(bottom=min(0.0, float(y.min(initial=0.0))))
+    ax.set(xlabel="margins, least first", ylabel="margin / right-hand side")
+    ax.set_title(f"{best.norm.name}: least norm {best.upper:.6g}")
+    ax.legend(frameon=False, loc="upper left")
+    _whole(ax, len(x))
+
+
+def outcome_picture(found: Outcome, *, ax: Any = None, look: str = "screen") -> Figure:
+    """The run's margins beside the best possible, each over the norm of its W."""
+    best = found.certificate
+    if best is None or best.W is None:
+        reason = "no norm is predicted" if best is None else best.message
+        raise Unsupported(f"there is no solution to draw the run beside: {reason}")
+    return one_panel(lambda one: _outcome(one, found), ax, look)
+
+
+def _outcome(ax: Axes, found: Outcome) -> None:
+    table, best = found.columns(), found.certificate
+    order = np.lexsort((table["share"], table["best"]))
+    x = np.arange(1, len(order) + 1)
+    norm = "" if best is None else best.norm.name
+    ax.plot(
+        x,
+        table["best"][order],
+        color=style.colour(norm),
+        linewidth=style.LINE * 1.5,
+        drawstyle="steps-mid",
+        label=f"{norm} solution",
+    )
+    ax.plot(
+        x,
+        table["share"][order],
+        "o" if len(x) <= _MARKED else ".",
+        color=style.INK,
+        markersize=4 if len(x) <= _MARKED else 2,
+        label="this W",
+    )
+    ax.axhline(1.0, color=style.QUIET, linewidth=style.LINE, linestyle=":")
+    low = float(np.nanmin(table["share"], initial=0.0))
+    ax.set_ylim(bottom=min(0.0, low))
+    ax.set(xlabel="margins, least first", ylabel="margin / norm; best least margin is 1")
+    ax.set_title(f"{found.state}: share {found.margin_share:.4f}")
+    ax.legend(frameon=False, loc="upper left")
+    _whole(ax, len(x))
+
+
+def _whole(ax: Axes, count: int) -> None:
+    """Whole numbers below the axis of so many rows."""
+    ax.set_xlim(0.5, count + 0.5)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+_GOOD, _BAD = "#009e73", "#d55e00"
+# Neighbours that are named below the axis.
+_NAMED = 16
+
+
+def optimality_picture(found: Optimality, *, ax: Any = None, look: str = "screen") -> Figure:
+    """γ_kept − γ_token of each tight neighbour; what is not above 0 decides."""
+    if not found.neighbours and not found.witnesses:
+        raise Unsupported(f"there is no tight neighbour to draw: {found.message}")
+    return one_panel(lambda one: _neighbours(one, found), ax, look)
+
+
+def _neighbours(ax: Axes, found: Optimality) -> None:
+    table = found.columns()
+    gaps, against = np.array(table["score_gap"]), np.array(table["decides"])
+    x = np.arange(len(gaps))
+    for here, colour, mark, label in (
+        (~against, _GOOD, "o", "scores lower than the kept token"),
+        (against, _BAD, "X", "forbids, or leaves it open"),
+    ):
+        if here.any():
+            ax.vlines(x[here], 0.0, gaps[here], color=colour, linewidth=style.LINE)
+            ax.plot(x[here], gaps[here], mark, color=colour, markersize=6, label=label)
+    ax.axhline(0.0, color=style.INK, linewidth=style.LINE)
+    ax.set_xlim(-0.7, len(x) - 0.3)
+    if len(x) <= _NAMED:
+        named = [f"{i}:{t}" for i, t in zip(table["input"], table["token"], strict=True)]
+        ax.set_xticks(x, named)
+    low, high = min(0.0, float(gaps.min())), max(0.0, float(gaps.max()))
+    ax.set_ylim(low - 0.08 * (high - low), high + 0.4 * (high - low))
+    ax.set(xlabel="tight neighbours, input:token", ylabel="score of kept − of neighbour")
+    ax.set_title({"global": "Globally optimal", "local": "Locally optimal",
+                  "neither": "Not locally optimal"}.get(found.kind, "Not decided"))  # fmt: skip
+    ax.legend(frameon=False, loc="upper left", handletextpad=0.3)
+
+
+def optima_picture(found: Optima, *, ax: Any = None, look: str = "screen") -> Figure:
+    """The least norm of every feasible selection, least first."""
+    if not len(found.choices):
+        raise Unsupported(f"no selection of {found.total:,} is feasible: there is none to draw")
+    return one_panel(lambda one: _selections(one, found), ax, look)
+
+
+def _selections(ax: Axes, found: Optima) -> None:
+    table = found.columns()
+    norms = np.asarray(table["least_norm"])
+    x = np.arange(1, len(norms) + 1)
+    local = np.array([verdict is True for verdict in table["local"]])
+    open_ = np.array([verdict is None for verdict in table["local"]])
+    best = np.array(table["global"])
+    ax.plot(x, norms, color=style.QUIET, linewidth=style.LINE, label=f"feasible: {len(x):,}")
+    for here, mark, colour, size, label in (
+        (local, "o", style.MARGIN, 6, f"locally optimal: {int(local.sum()):,}"),
+        (open_, "D", _BAD, 5, f"not decided: {int(open_.sum()):,}"),
+        (best, "*", style.INK, 12, "globally optimal"),
+    ):
+        if here.any():
+            ax.plot(x[here], norms[here], mark, color=colour, markersize=size, label=label)
+    if norms.max() > 20 * norms[norms > 0].min(initial=norms.max()):
+        ax.set_yscale("log")
+    ax.set(xlabel="feasible selections, least norm first", ylabel="least norm")
+    ax.set_title(f"{found.total:,} selections")
+    ax.legend(frameon=False, loc="best", handletextpad=0.4)
+
+
+# Distances below this are rounding.
+_FLOOR = 1e-16
+
+
+def regpath_picture(path: RegPath, *, ax: Any = None, look: str = "screen") -> Figure:
+    """1 − correlation and 1 − margin share over the radius of the ball."""
+    if path.target is None or path.target.W is None:
+        raise Unsupported("there is no max-margin solution to draw the path beside")
+    return one_panel(lambda one: _regpath(one, path), ax, look)
+
+
+def _regpath(ax: Axes, path: RegPath) -> None:
+    for values, dashes, colour, label in (
+        (path.correlation, "solid", style.colour(path.norm.name), "1 − correlation"),
+        (path.share, "dashed", style.INK, "1 − certified margin share"),
+    ):
+        ax.plot(path.radii, np.maximum(1 - values, _FLOOR), marker="o", markersize=3,
+                color=colour, ls=dashes, linewidth=style.LINE * 1.3, label=label)  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="radius of the ball", ylabel="distance")
+    ax.set_title(f"{path.model}: least loss in {path.norm.name} balls")
+    ax.legend(frameon=False, loc="lower left")
+
+
+def proof_picture(
+    proof: ConvergenceProof, *, steps: int | None = None, ax: Any = None, look: str = "screen"
+) -> Figure:
+    """The proved bound on 1 − corr over the steps to come."""
+    growth = proof.constants.get("growth", 0.0)
+    if proof.theorem is None:
+        raise Unsupported(f"there is no proof to draw: {proof.message}")
+    if proof.theorem != "tube" or growth <= 0:
+        raise Unsupported(
+            f"there is no rate to draw: the {proof.theorem} theorem, for {proof.optimizer}, proves "
+            "convergence without one"
+        )
+    last = 100 * max(int(proof.constants["rho"] / growth), 10) if steps is None else steps
+    if last < 1:
+        raise Unsupported(f"steps is {steps}: give a positive number of steps to come")
+    return one_panel(lambda one: _proof(one, proof, last), ax, look)
+
+
+def _proof(ax: Axes, proof: ConvergenceProof, last: int) -> None:
+    t = np.unique(np.concatenate([[0.0], np.geomspace(1, last, 200).round()]))
+    ax.plot(t, proof.bound(t), color="#009e73", linewidth=style.LINE * 1.6, label="proved bound")
+    ax.set_xscale("symlog", linthresh=1, linscale=0.5)
+    ax.set_xlim(0, last)
+    ax.set_yscale("log")
+    ax.set(xlabel="further steps", ylabel="1 − correlation, at most")
+    ax.set_title(f"{proof.optimizer}, lr {proof.lr:g}: converges, proved")
+    ax.legend(frameon=False, loc="lower left")
+
+
+def basin_picture(held: Basin, *, ax: Any = None, look: str = "screen") -> Figure:
+    """The least norm of a start that is held, over its angle."""
+    if not np.isfinite(held.norms).any():
+        raise Unsupported("there is no cone to draw: no angle is held at any norm")
+    return one_panel(lambda one: _basin(one, held), ax, look)
+
+
+def _basin(ax: Axes, held: Basin) -> None:
+    table = held.columns()
+    some = np.isfinite(table["least_norm"])
+    angle, norm = table["angle"][some], table["least_norm"][some]
+    ax.plot(angle, norm, color=style.MARGIN, linewidth=style.LINE * 1.5)
+    ax.set_yscale("log")
+    top = float(norm.max()) * 1.5
+    ax.fill_between(angle, norm, top, color=style.MARGIN, alpha=0.12, linewidth=0)
+    ax.set_ylim(top=top)
+    ax.set_xlim(left=0)
+    ax.text(0.03, 0.93, "held, proved", transform=ax.transAxes, color=style.MARGIN, va="top")
+    ax.set(xlabel="angle to the max-margin direction, degrees", ylabel="‖W‖ of the start")
+    ax.set_title(f"{held.optimizer}, steps up to {held.lr:g}")
+
+
+# What `plot()` draws, by kind of result.
 PICTURES: dict[str, Callable[..., Figure]] = {
     "basin": basin_picture,
     "certificate": certificate_picture,

@@ -1,13 +1,28 @@
-"""The style of every picture: colours, fonts and sizes, in one place."""
+"""The style of every picture: colours, fonts, sizes, sheets of panels, axes, and files.
+
+A `Picture` is a Figure that keeps the style it was drawn in; files are written in one move.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import matplotlib.style
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import Formatter, LogFormatterMathtext, NullLocator
 
 from attsvm._utils.expected import one_of
+from attsvm._utils.files import beside
+from attsvm.errors import Unsupported
 
 # Inches. Pages show the picture about 1000 pixels wide: at 100 to the inch a point is 1.4 pixels.
 SIZE = (10.0, 4.6)
@@ -57,6 +72,7 @@ CURVES = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56
 # beside another.
 COLUMN, PANEL, SMALL = 3.25, 1.9, 1.5
 LOOKS = ("screen", "paper")
+FORMATS = (".svg", ".png", ".pdf")
 
 _SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # shipped with matplotlib, so the same on every machine
@@ -130,3 +146,166 @@ def check_look(look: str) -> None:
 def colour(norm: str) -> str:
     """The colour of a norm; ink for one that has none."""
     return COLOURS.get(norm, INK)
+
+
+class Picture(Figure):
+    """A matplotlib Figure that is saved in the style it was drawn in, and shown by notebooks.
+
+    look: "screen" or "paper". It belongs to no window: nothing has to be closed.
+    """
+
+    def __init__(self, *args: Any, look: str = "screen", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.look = look
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Save as matplotlib does, with this picture's fonts and resolution."""
+        with styled(self.look):
+            super().savefig(fname, **options)
+
+    def _repr_png_(self) -> bytes:
+        drawn = BytesIO()
+        self.savefig(drawn, format="png", dpi=110)
+        return drawn.getvalue()
+
+
+def sheet(
+    look: str,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    size: tuple[float, float] = (5.2, 3.6),
+    across: int = 1,
+) -> tuple[Picture, Any]:
+    """A picture with panels (rows, columns); in print so many stand side by side, `across`.
+
+    size: inches of the whole on a screen. Called inside `styled(look)`.
+    """
+    if look == "paper":
+        rows, columns = -(-rows * columns // across), across
+        size = (COLUMN, (PANEL if across == 1 else SMALL) * rows)
+        pads: dict[str, Any] = {"w_pad": 0.02, "h_pad": 0.02, "hspace": 0.04}
+    else:
+        pads = {"wspace": 0.07 if rows == 1 else 0.05, "hspace": 0.08}
+    made = Picture(figsize=size, look=look, layout=ConstrainedLayoutEngine(**pads))
+    return made, made.subplots(rows, columns, squeeze=False)
+
+
+def finish(figure: Figure, look: str) -> Figure:
+    """The picture with the names of its axes cut at the semicolon in print: captions say more."""
+    if look == "paper":
+        for ax in figure.axes:
+            ax.set_ylabel(ax.get_ylabel().partition(";")[0])
+    return figure
+
+
+def one_panel(drawing: Callable[[Axes], None], ax: Any, look: str) -> Figure:
+    """The picture of one panel, or the figure of the axes that were given, drawn into.
+
+    Axes that were given keep their own style.
+    """
+    check_look(look)
+    if ax is not None:
+        if not isinstance(ax, Axes):
+            raise Unsupported(f"ax is {type(ax).__name__}: give matplotlib Axes")
+        drawing(ax)
+        return ax.get_figure(root=True) or Figure()
+    with styled(look):
+        made, grid = sheet(look)
+        drawing(grid[0, 0])
+        return finish(made, look)
+
+
+def step_axis(ax: Axes, last: int) -> None:
+    """Logarithmic from step 1; step 0 takes a tenth of the width, so that labels stay apart."""
+    last = max(last, 1)
+    ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * np.log10(last), 0.1))
+    ax.set_xlim(0, last * 1.1)
+    ax.set_xlabel("step")
+
+
+_RAISED = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+_POWER = re.compile(r"\^\{([-−]?\d+)\}")
+
+
+class PlainPowers(Formatter):
+    """What another formatter writes, its powers in raised digits."""
+
+    def __init__(self, inner: Formatter) -> None:
+        self.inner = inner
+
+    def set_locs(self, locs: Any) -> None:
+        """The places of all ticks, of which the other formatter leaves some without a number."""
+        self.inner.set_locs(locs)
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """The number of a tick."""
+        return plain_power(self.inner(x, pos))
+
+
+def plain_power(marked: str) -> str:
+    r"""The plain text of a number in matplotlib's markup.
+
+    >>> plain_power(r"$\mathdefault{-2\times10^{-3}}$")
+    '−2·10⁻³'
+    """
+    if not marked.startswith("$"):
+        return marked
+    inside = marked.strip("$").removeprefix(r"\mathdefault{").removesuffix("}")
+    inside += "}" * (inside.count("{") - inside.count("}"))
+    raised = _POWER.sub(lambda found: found[1].translate(_RAISED), inside)
+    return raised.replace(r"\times", "·").replace("-", "−")
+
+
+def plain_ticks(figure: Figure) -> None:
+    """Set the numbers of logarithmic axes in plain text, and leave out ticks without a number.
+
+    The small ticks stay where fewer than two large ones are in sight.
+    """
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            if not isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+                continue
+            low, high = sorted(axis.get_view_interval())
+            seen = [place for place in axis.get_majorticklocs() if low <= place <= high]
+            axis.set_major_formatter(PlainPowers(axis.get_major_formatter()))
+            if len(seen) > 1:
+                axis.set_minor_locator(NullLocator())
+            elif isinstance(axis.get_minor_formatter(), LogFormatterMathtext):
+                axis.set_minor_formatter(PlainPowers(axis.get_minor_formatter()))
+
+
+def check_format(file: Path) -> None:
+    """Raises an error unless the file's ending names a format."""
+    if file.suffix not in FORMATS:
+        raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
+
+
+def write_figure(figure: Figure, file: Path, *, title: str = "", about: str = "") -> None:
+    """Write the figure in one move: a whole file appears, or none.
+
+    title, about: what its metadata say of it: title and description of the Dublin Core in an SVG,
+    Title and Description of a PNG, Title and Subject of a PDF.
+    """
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    texts = {"Title": title, "Subject" if file.suffix == ".pdf" else "Description": about}
+    kept = {name: words for name, words in texts.items() if words}
+    drawn = BytesIO()  # drawing takes a second or two, writing does not
+    figure.savefig(
+        drawn, format=file.suffix[1:], dpi=DPI, metadata=undated.get(file.suffix, {}) | kept
+    )
+    with beside(file) as target:
+        target.write_bytes(drawn.getvalue())
+
+
+def place_parts(figure: Figure) -> None:
+    """Place the parts of a figure once and for all, before it is written to several files.
+
+    Else they are placed anew for each file, and it is drawn twice for it.
+    """
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    engine.execute(figure)
+    with rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+        figure.set_layout_engine(None)

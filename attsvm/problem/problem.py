@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from attsvm._utils.arrays import LARGEST, Floats, Ints, floats, numbers, rectangular
 from attsvm._utils.compiled import ENTRY, njit, plain
 from attsvm._utils.expected import expect, place, places
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
@@ -166,7 +166,7 @@ class Problem:
         """The problem with rows given directly: Δ (m, d), z (m, dq), b (m,); ties (l, d) likewise.
 
         Without queries they are 1 (the prompt form); without b and c these are 1 and 0. Numbers
-        are taken as they stand: give c_error (l,), or one number, where c is rounded.
+        are taken as exact: give c_error (l,), or one number, where c is rounded.
         """
         D, Z, right, E, Y, level = given_rows(differences, queries, b, ties, tie_queries, c)
         error = tie_errors(c_error, len(E))
@@ -498,7 +498,7 @@ class StackRows(NamedTuple):
     """The margins of B problems of one size, without ties, in arrays of the one kind kernels take.
 
     D (B, m, d) differences, z (B, g, dq) the queries, query (B, m) each row's place among them,
-    norms (B, m) ‖Δ‖‖z‖, b (B, m). A kernel is handed `arrays()`: a tuple without names is taken
+    norms (B, m) ‖Δ‖‖z‖, b (B, m). Kernels take `arrays()`: a tuple without names is taken
     apart faster.
     """
 

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints, exact_product, rectangular, vector, whole
 from attsvm._utils.expected import expect, shown
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.tokens import Tokens, checked_tokens
-from attsvm.problem.weights import Weights, top_tokens, whole_instance
+from attsvm.problem.weights import WeightBlocks, top_tokens, whole_instance
 
 _EPS = float(np.finfo(np.float64).eps)
 # Products of this size are sums of two floats.
@@ -33,7 +32,7 @@ Kept: TypeAlias = "Selection | Sequence[Any] | NDArray[Any]"
 
 
 @runtime_checkable
-class Attended(Protocol):
+class AttendedPath(Protocol):
     """What a path shows of its end: the top tokens (B, n) among `places` token places."""
 
     @property
@@ -93,7 +92,7 @@ class Selection(Result):
     def of(cls, tokens: Tokens, indices: Kept) -> Selection:
         """The given tokens: an index for each input (n,), lists of indices, or booleans (n, T).
 
-        A Selection is handed back as it is, if its shape and the mask of these tokens allow it.
+        A Selection is returned unchanged, if its shape and the mask of these tokens allow it.
 
         >>> import attsvm
         >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
@@ -122,7 +121,9 @@ class Selection(Result):
         return cls(kept, "indices")
 
     @classmethod
-    def attended(cls, path: Attended | Tokens, W: Any = None, *, instance: int = 0) -> Selection:
+    def attended(
+        cls, path: AttendedPath | Tokens, W: Any = None, *, instance: int = 0
+    ) -> Selection:
         """The token that each input attends to most: `attended(path)`, or `attended(tokens, W)`.
 
         Of a path it is the end of one instance. W: a custom matrix (d, dq), a prompt (d,),
@@ -136,12 +137,12 @@ class Selection(Result):
         if isinstance(path, Tokens):
             if W is None:
                 raise BadTokens("tokens alone attend to nothing: give W, or a path instead of them")
-            given = Weights.of(W, path.shape, instance=instance)
+            given = WeightBlocks.of(W, path.shape, instance=instance)
             top, places = top_tokens(path, given.matrix), path.T
         elif W is not None:
             raise BadTokens("W goes with tokens: Selection.attended(tokens, W)")
         else:
-            if not isinstance(path, Attended):
+            if not isinstance(path, AttendedPath):
                 raise BadTokens(f"a Path or Tokens attend to tokens, this is {shown(path)}")
             top = path.selection[whole_instance(instance, len(path.selection))]
             places = path.places

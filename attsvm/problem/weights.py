@@ -24,10 +24,10 @@ DECODER = "v"
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class WeightBlocks:
     """The blocks of one instance, by name: W; p; or K and Q; and v where a decoder is among them.
 
-    >>> Weights.of(([[1.0], [2.0]], [[3.0], [0.0]]), (2, 2)).matrix
+    >>> WeightBlocks.of(([[1.0], [2.0]], [[3.0], [0.0]]), (2, 2)).matrix
     array([[3., 0.],
            [6., 0.]])
     """
@@ -35,7 +35,7 @@ class Weights:
     blocks: dict[str, Floats]
 
     @classmethod
-    def of(cls, given: Any, shape: tuple[int, int], *, instance: int = 0) -> Weights:
+    def of(cls, given: Any, shape: tuple[int, int], *, instance: int = 0) -> WeightBlocks:
         """The weights given for a matrix of this shape (d, dq), checked.
 
         given: an array (d, dq); (d,) where dq is 1; a pair, as a tuple, or a dict of K (d, m) and

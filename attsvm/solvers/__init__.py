@@ -1,44 +1,36 @@
-"""The solvers, by name. Each hands back an untrusted answer; `attsvm.certificate` judges it."""
+"""The solvers, by name. Each returns an untrusted answer; `attsvm.certificate` judges it."""
 
 from __future__ import annotations
 
 from attsvm.norms import Norm
-from attsvm.solvers.active_set import by_active_set
-from attsvm.solvers.auto import solve_fitting
-from attsvm.solvers.by_size import solve_frobenius
-from attsvm.solvers.cutting_plane import by_cutting_planes
+from attsvm.solvers.auto import by_own_method, has_method, solve_auto
 from attsvm.solvers.cvxpy_oracle import by_cvxpy
+from attsvm.solvers.frobenius.active_set import by_active_set, by_cutting_planes
+from attsvm.solvers.frobenius.newton import by_newton_steps
 from attsvm.solvers.general import by_cuts
-from attsvm.solvers.interior import by_interior_point, has_method
-from attsvm.solvers.newton import by_newton_steps
 from attsvm.solvers.solver import Solver, any_norm
-from attsvm.solvers.splitting import by_splitting, has_prox
+from attsvm.solvers.splitting import by_splitting
 
 
 def _frobenius(norm: Norm) -> bool:
     return norm.euclidean
 
 
-def _own(norm: Norm) -> bool:
-    return has_method(norm)
+def _with_prox(norm: Norm) -> bool:
+    return norm.prox is not None
 
 
-def _mapped(norm: Norm) -> bool:
-    return has_prox(norm)
-
-
-def _written(norm: Norm) -> bool:
+def _in_cvxpy(norm: Norm) -> bool:
     return norm.cvxpy is not None
 
 
 SOLVERS: dict[str, Solver] = {
-    "frobenius": Solver("picks by size", _frobenius, solve_frobenius, soft=True),
+    "auto": Solver("picks by norm and size", any_norm, solve_auto, soft=True),
     "active-set": Solver("small, exact", _frobenius, by_active_set),
     "cutting-plane": Solver("few unknowns", _frobenius, by_cutting_planes),
     "newton": Solver("many rows", _frobenius, by_newton_steps, soft=True),
-    "interior": Solver("a norm's own method", _own, by_interior_point, soft=True),
-    "splitting": Solver("many rows", _mapped, by_splitting, soft=True),
-    "fitting": Solver("picks by size", any_norm, solve_fitting, soft=True),
-    "general": Solver("any norm, small", any_norm, by_cuts, soft=True),
-    "cvxpy": Solver("a second opinion", _written, by_cvxpy, soft=True),
+    "interior": Solver("a norm's own method", has_method, by_own_method, soft=True),
+    "splitting": Solver("many rows", _with_prox, by_splitting, soft=True, promises=1e-3),
+    "general": Solver("any norm, small", any_norm, by_cuts, soft=True, promises=1e-6),
+    "cvxpy": Solver("a second opinion", _in_cvxpy, by_cvxpy, soft=True, promises=1e-4),
 }

@@ -1,6 +1,6 @@
 """cvxpy as an optional second opinion, graded by the same certificate.
 
-It is never needed at run time: `pip install attsvm[bench]` brings it.
+It is never needed at run time: the extra `bench` brings it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.version import install
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
@@ -31,7 +32,7 @@ def by_cvxpy(
     try:
         import cvxpy as cp
     except ImportError as error:
-        raise Unsupported("solver 'cvxpy' needs cvxpy: pip install 'attsvm[bench]'") from error
+        raise Unsupported(f"solver 'cvxpy' needs cvxpy: {install('bench')}") from error
     W = cp.Variable(problem.shape)
     margins = _expression(cp, W, problem.differences(), problem.queries[problem.query])
     ties = _expression(cp, W, problem.tie_differences(), problem.queries[problem.tie_query])

@@ -22,15 +22,13 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
-from attsvm.solvers.cone.central_path import Best, UnitRows, judged, settle
-from attsvm.solvers.power.linear import BYTES, OPTIONS
+from attsvm.solvers.linear_program import BYTES, OPTIONS
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.working_set.method import Method
-from attsvm.solvers.working_set.soft_rows import BestSoft, Soft
-from attsvm.solvers.working_set.whole import answer_with
+from attsvm.solvers.unit_rows import BestPair, Method, SoftRows, UnitRows, settle
+from attsvm.solvers.working_set import answer_with
 
 # (best so far, W, λ) -> the better of the two.
-Judge = Callable[[Any, Floats, Floats], Any]
+Judge = Callable[[BestPair, Floats, Floats], BestPair]
 
 # Gradients taken at the start, and linear programs, at most.
 GRADIENTS = 400
@@ -45,12 +43,16 @@ LARGEST = 1e7
 
 def by_cuts(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer in any norm; a proof of infeasibility is the Frobenius one."""
-    method = Method(partial(inner, norm=norm), inner_soft, _need)
-    return answer_with(method, problem, norm, tol=tol, budget=budget)
+    return answer_with(method_of(norm), problem, norm, tol=tol, budget=budget)
 
 
-def _need(k: int, N: int) -> float:
-    return BYTES * k * (2 * N + GRADIENTS + PROGRAMS)
+def method_of(norm: Norm) -> Method:
+    """Quasi-Newton and cutting planes as the method of a norm."""
+    return Method(
+        partial(inner, norm=norm),
+        inner_soft,
+        lambda k, N: BYTES * k * (2 * N + GRADIENTS + PROGRAMS),
+    )
 
 
 def inner(
@@ -71,29 +73,25 @@ def inner(
     """
     rows = UnitRows(D, Z, b, free)
 
-    def judge(best: Best, W: Floats, lam: Floats) -> Best:
-        best = judged(best, rows, W=W, lam=lam, norm=norm)
-        return judged(best, rows, W=settle(rows, W), lam=lam, norm=norm)
+    def judge(best: BestPair, W: Floats, lam: Floats) -> BestPair:
+        return best.judged(W=W, lam=lam).judged(W=settle(rows, W))
 
-    cuts = _Cuts(rows, norm, W0)
-    best = cuts.descend(judge(Best(W0, lam0), W0, lam0), judge, tol)
+    cuts = CuttingPlanes(rows, norm, W0)
+    best = cuts.descend(judge(BestPair(rows, norm, W0, lam0), W0, lam0), judge, tol)
     best = cuts.close(best, judge, tol)
     return best.W, best.lam
 
 
-def inner_soft(soft: Soft, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
+def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
     """The best (W, λ) found for min ½‖W‖² + Σ cap ξ; W0, lam0: the Frobenius pair."""
 
-    def judge(best: BestSoft, W: Floats, lam: Floats) -> BestSoft:
-        return best.judged(W=W, lam=lam)
-
-    cuts = _Cuts(soft.rows, soft.norm, W0, soft.cap)
-    best = cuts.descend(judge(BestSoft(soft, W0, lam0), W0, lam0), judge, tol)
-    best = cuts.close(best, judge, tol)
+    cuts = CuttingPlanes(soft.rows, soft.norm, W0, soft.cap)
+    best = cuts.descend(soft.best(W0, lam0), soft.judged, tol)
+    best = cuts.close(best, soft.judged, tol)
     return best.W, best.lam
 
 
-class _Cuts:
+class CuttingPlanes:
     """The matrices S found so far and their values on the rows, in units in which ‖W0‖ is 1.
 
     In those units y stands for λ/‖W0‖², and its bounds are cap/‖W0‖² (none without a budget).
@@ -125,7 +123,7 @@ class _Cuts:
         self.tangents.append(size)
         return size, S
 
-    def descend(self, best: Any, judge: Judge, tol: float) -> Any:
+    def descend(self, best: BestPair, judge: Judge, tol: float) -> BestPair:
         """`best` after L-BFGS on ½‖A*y‖²_dual − bᵀy: the end of the way for a smooth dual norm."""
         from scipy.optimize import minimize
 
@@ -162,7 +160,7 @@ class _Cuts:
         )
         return found[0]
 
-    def close(self, best: Any, judge: Judge, tol: float) -> Any:
+    def close(self, best: BestPair, judge: Judge, tol: float) -> BestPair:
         """`best` after linear programs, each with one or two S more."""
         square, mark, stale = self.unit**2, np.inf, 0
         for _ in range(PROGRAMS):

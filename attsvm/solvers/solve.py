@@ -1,4 +1,4 @@
-"""solve(): picks the solver, runs it, and has its answer judged."""
+"""solve() and certify(): the Certificate of a problem, and that of a given W."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from attsvm import solvers
-from attsvm._utils.expected import positive, shown
-from attsvm.certificate import Certificate, certify
+from attsvm._utils.expected import expect, number, positive, shown
+from attsvm.certificate import Certificate
+from attsvm.certificate import certify as certify_answer
 from attsvm.certificate.bounds import exponent
 from attsvm.certificate.certify import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
@@ -20,7 +21,8 @@ from attsvm.norms.norm import check_shape
 from attsvm.problem.problem import MIDDLE, Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solver import Answer, Solver, zero_row
+from attsvm.problem.weights import WeightBlocks
+from attsvm.solvers.solver import Answer, Solver, answer_of, zero_row
 
 # A solver by name, as a record or as a function; None: the norm's default.
 Chosen: TypeAlias = str | Solver | Callable[..., Any] | None
@@ -38,7 +40,7 @@ def solve(
 
         min ‖W‖  s.t.  Δ_kᵀ W z_k ≥ b_k,  Δ_lᵀ W z_l = c_l
 
-    norm: a name such as "frobenius", "nuclear", "l1.75", or a Norm of one's own. tol: the certified
+    norm: a name such as "frobenius", "nuclear", "l1.75", or a custom Norm. tol: the certified
     relative gap asked for (1e-8; 1e-6 for nuclear and spectral). C: a budget on the multipliers,
     for data that cannot be separated: min ½‖W‖² + C Σ ξ_k. solver: a name of
     `attsvm.solvers.SOLVERS`, a Solver, or a function (problem, norm, tol=…) -> Answer.
@@ -55,13 +57,14 @@ def solve(
     _check_problem(problem)
     geometry = norm_of(norm)
     check_shape(geometry, problem.shape)
-    goal = _tolerance(geometry, tol)
-    budget = np.inf if C is None else _budget(C)
+    goal = geometry.tolerance if tol is None else positive(tol, "tol")
+    budget = np.inf if C is None else positive(C, "C")
     method = pick(geometry, solver, budget)
     answer = None if budget < np.inf else zero_row(problem)
     if answer is None:
         answer = _run(method, problem, geometry, goal, budget)
-    result = judge(problem, geometry, answer, goal, budget)
+    pair = answer.multipliers, answer.tie_multipliers
+    result = certify_answer(problem, geometry, answer.W, *pair, tol=goal, budget=budget)
     _warn_if_stalled(result)
     return result
 
@@ -112,50 +115,40 @@ def _check_problem(problem: object) -> None:
 
 
 def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
-    """The answer of a solver, which sees keys, queries and right-hand sides of a middling size.
+    """The answer of a solver, which sees keys, queries, right-hand sides and C of a middling size.
 
     With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
-    solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C.
+    solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C. Beyond a middling size C is as good as
+    none, or as zero: λ then lies far below it, or grows with it.
     """
-    if problem.well_scaled:
-        return _capped(method, problem, norm, tol, budget)
-    a, q = exponent(problem.keys), exponent(problem.queries)
-    s = exponent(np.concatenate([problem.b, problem.c]))
-    scaled = replace(
-        problem,
-        keys=np.ldexp(problem.keys, -a),
-        queries=np.ldexp(problem.queries, -q),
-        b=np.ldexp(problem.b, -s),
-        c=np.ldexp(problem.c, -s),
-        c_error=np.ldexp(problem.c_error, -s),
-    )
-    soft = np.isfinite(budget)
-    cap = _shifted(budget, 2 * (a + q) - s) if soft else np.inf
-    found = _capped(method, scaled, norm, tol, cap)
-    W = None if found.W is None else np.ldexp(found.W, s - a - q)
-    back = s - 2 * (a + q) if soft else 0  # without a budget any multiple of λ serves
-    lam, mu = np.ldexp(found.multipliers, back), np.ldexp(found.tie_multipliers, back)
-    return Answer(W, lam, mu, found.proof)
-
-
-def _capped(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
-    """The answer of a solver, which sees a budget of a middling size.
-
-    Beyond it a budget is as good as none, or as zero: λ then lies far below it, or grows with it.
-    """
-    if budget == np.inf or MIDDLE[0] <= budget <= MIDDLE[1]:
-        # What overflows on the way to an answer is no fault of it: the certificate judges.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return method.answer(problem, norm, tol, budget)
-    cap = min(max(budget, MIDDLE[0]), MIDDLE[1])
+    soft, scaled, a, q, s = budget < np.inf, problem, 0, 0, 0
+    if not problem.well_scaled:
+        a, q = exponent(problem.keys), exponent(problem.queries)
+        s = exponent(np.concatenate([problem.b, problem.c]))
+        scaled = replace(
+            problem,
+            keys=np.ldexp(problem.keys, -a),
+            queries=np.ldexp(problem.queries, -q),
+            b=np.ldexp(problem.b, -s),
+            c=np.ldexp(problem.c, -s),
+            c_error=np.ldexp(problem.c_error, -s),
+        )
+        budget = _shifted(budget, 2 * (a + q) - s) if soft else budget
+    cap = min(max(budget, MIDDLE[0]), MIDDLE[1]) if soft else budget
+    # What overflows on the way to an answer is no fault of it: the certificate judges.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = method.answer(problem, norm, tol, cap)
-    pairs = [
-        (np.minimum(found.multipliers * share, budget), found.tie_multipliers * share)
-        for share in (1.0, budget / cap)
-    ]
-    lam, mu = max(pairs, key=lambda pair: soft_lower(problem, norm, *pair))
-    return Answer(found.W, lam, mu, found.proof)
+        options = {"budget": cap} if method.soft else {}
+        found = answer_of(method.run(scaled, norm, tol=tol, **options), method, scaled)
+    W, lam, mu = found.W, found.multipliers, found.tie_multipliers
+    if cap != budget:
+        shares = (1.0, budget / cap)
+        pairs = [(np.minimum(lam * share, budget), mu * share) for share in shares]
+        lam, mu = max(pairs, key=lambda pair: soft_lower(scaled, norm, *pair))
+    if scaled is not problem:
+        W = None if W is None else np.ldexp(W, s - a - q)
+        back = s - 2 * (a + q) if soft else 0  # without a budget any multiple of λ serves
+        lam, mu = np.ldexp(lam, back), np.ldexp(mu, back)
+    return Answer(W, lam, mu, found.proof)
 
 
 def _shifted(x: float, e: int) -> float:
@@ -163,23 +156,10 @@ def _shifted(x: float, e: int) -> float:
     return float(np.clip(np.ldexp(x, int(np.clip(e, -900, 900))), 1e-300, 1e300))
 
 
-def judge(problem: Problem, norm: Norm, answer: Answer, tol: float, budget: float) -> Certificate:
-    """The Certificate of an answer."""
-    return certify(
-        problem,
-        norm,
-        answer.W,
-        answer.multipliers,
-        answer.tie_multipliers,
-        tol=tol,
-        budget=budget,
-    )
-
-
 def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
     """The solver asked for, or the default of the norm. Raises Unsupported unless it fits."""
     if solver is None:
-        solver = "frobenius" if norm.euclidean else "fitting"
+        solver = "auto"
     if isinstance(solver, str):
         if solver not in solvers.SOLVERS:
             raise Unsupported(
@@ -204,11 +184,49 @@ def pick(norm: Norm, solver: Chosen, budget: float) -> Solver:
     raise Unsupported(f"{name} takes no budget C in norm {norm.name}: {words} do")
 
 
-def _tolerance(norm: Norm, tol: float | None) -> float:
-    if tol is None:
-        return norm.tolerance
-    return positive(tol, "tol")
+def certify(
+    problem: Problem,
+    norm: str | Norm,
+    W: Any,
+    multipliers: Any = None,
+    tie_multipliers: Any = None,
+    *,
+    tol: float | None = None,
+    budget: float = np.inf,
+) -> Certificate:
+    """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
 
+    Its upper bound is of this W, scaled to worst margin 1; with ties or zero right-hand sides it is
+    corrected by the least change that restores them, whose norm enters `upper`. Its lower bound is
+    of these multipliers; negative λ count as 0, and both may come at any scale of floats. With
+    multipliers W may be None: then nothing feasible is claimed.
 
-def _budget(C: float) -> float:
-    return positive(C, "C")
+    Without multipliers the problem is solved for them, so that the lower bound is the best there
+    is, and the gap says how far W is from the least norm. W may then be a prompt (d,), a pair or
+    dict of factors K and Q, or a tensor, as in `attsvm.outcome`.
+
+    >>> import attsvm
+    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    >>> problem = attsvm.Problem.of(tokens, [0])
+    >>> found = attsvm.certify(problem, "frobenius", [[0.0], [3.0]], [0.0, 1.0])
+    >>> found.status, round(found.lower, 9), round(found.upper, 9)
+    ('optimal', 1.0, 1.0)
+    >>> own = attsvm.certify(problem, "frobenius", [3.0, 4.0])
+    >>> own.status, round(own.lower, 9), round(own.upper, 9)
+    ('stalled', 1.0, 5.0)
+    """
+    expect(problem, Problem, "problem", make="Problem.of(tokens, kept) makes one")
+    if multipliers is not None:
+        return certify_answer(
+            problem, norm, W, multipliers, tie_multipliers, tol=tol, budget=budget
+        )
+    if tie_multipliers is not None:
+        raise BadTokens("multipliers of ties are given without those of margins: give both or none")
+    matrix = WeightBlocks.of(W, problem.shape).matrix
+    with warnings.catch_warnings():
+        # A bound that stops early is still one: the certificate says how far apart the two are.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = solve(problem, norm, tol=tol, C=None if number(budget) == np.inf else budget)
+    return certify_answer(
+        problem, norm, matrix, best.multipliers, best.tie_multipliers, tol=tol, budget=budget
+    )

@@ -14,18 +14,14 @@ import numpy as np
 
 from attsvm._utils import expected
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.chunks import map_chunks
-from attsvm._utils.plugins import load_files, loaded_files
-from attsvm._utils.spawning import guarded, leave_unguarded
+from attsvm._utils.objects import load_files, loaded_files
+from attsvm._utils.parallel import guarded, leave_unguarded, map_chunks
 from attsvm.certificate import Certificate
 from attsvm.certificate.certify import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem, Stack, StackRows
-from attsvm.solvers.frobenius.dual_active_set import DONE
-from attsvm.solvers.frobenius.sharpening import sharpen
-from attsvm.solvers.frobenius.small import SMALL
-from attsvm.solvers.frobenius.stacked import solve_rows
+from attsvm.solvers.frobenius.active_set import DONE, SMALL, sharpen, solve_stacked
 from attsvm.solvers.solve import Chosen, solve
 from attsvm.solvers.solver import RowArrays
 
@@ -43,7 +39,7 @@ def solve_all(rows: StackRows) -> tuple[Ints, Floats, Floats]:
 
     def some(begin: int, end: int) -> list[tuple[Any, ...]]:
         cuts = [slice(k, min(k + _CHUNK, end)) for k in range(begin, end, _CHUNK)]
-        return [solve_rows(rows.part(cut), free) for cut in cuts]
+        return [solve_stacked(rows.part(cut), free) for cut in cuts]
 
     found = [part for share in map_chunks(some, B, least=_CHUNK) for part in share]
     status, lam, W, _ = map(np.concatenate, zip(*found, strict=True))

@@ -9,8 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
 from attsvm._utils.expected import function, positive, whole
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, NotConverged
 from attsvm.norms import Norm, norm_of

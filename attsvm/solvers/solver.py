@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
 from attsvm.problem.problem import SMALLEST_ROW, Problem
@@ -53,6 +52,7 @@ class Solver:
     """One way to solve: what it is good for, the norms it takes, whether it takes a budget.
 
     run(problem, norm, tol=…, budget=…) -> Answer; budget is left out where `soft` is False.
+    promises: the least gap that it can be asked for, where that is more than the norm's tolerance.
 
     >>> from attsvm.solvers import SOLVERS
     >>> SOLVERS["newton"].soft, SOLVERS["newton"].purpose
@@ -63,10 +63,11 @@ class Solver:
     takes: Callable[[Norm], bool]
     run: Callable[..., Answer]
     soft: bool = False
+    promises: float = 0.0
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Solver:
-        """The solver of a function of one's own: function(problem, norm, tol=…) -> Answer.
+        """The solver of a custom function: function(problem, norm, tol=…) -> Answer.
 
         A function with a parameter `budget` takes soft margins too. It may return (W, λ), or
         (W, λ, μ) with multipliers of ties, in place of an Answer.
@@ -75,19 +76,18 @@ class Solver:
         name = getattr(function, "__name__", type(function).__name__)
         return cls(f"{name}, given", any_norm, function, soft)
 
-    def answer(self, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
-        """The answer of `run`, of the kind it must be."""
-        options: dict[str, float] = {"budget": budget} if self.soft else {}
-        found: Any = self.run(problem, norm, tol=tol, **options)
-        if isinstance(found, Answer):
-            return found
-        if isinstance(found, tuple) and len(found) in (2, 3):
-            W, lam, mu = (*found, np.zeros(problem.ties))[:3]
-            return Answer(W, lam, mu)
-        raise Unsupported(
-            f"solver {self.purpose!r} returned {type(found).__name__}: it must return an Answer, "
-            "or a tuple (W, multipliers)"
-        )
+
+def answer_of(found: Any, solver: Solver, problem: Problem) -> Answer:
+    """What a solver returned, as an Answer. Raises Unsupported for anything else."""
+    if isinstance(found, Answer):
+        return found
+    if isinstance(found, tuple) and len(found) in (2, 3):
+        W, lam, mu = (*found, np.zeros(problem.ties))[:3]
+        return Answer(W, lam, mu)
+    raise Unsupported(
+        f"solver {solver.purpose!r} returned {type(found).__name__}: it must return an Answer, "
+        "or a tuple (W, multipliers)"
+    )
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,12 @@ class RowArrays:
         return cls(
             D, problem.queries, query, norms, b, free, place, problem.m, problem.m + problem.ties
         )
+
+    def part(self, index: Ints) -> RowArrays:
+        """The rows of `index`, with their places among these rows."""
+        D, query, norms = self.D[index], self.query[index], self.norms[index]
+        k = len(self.D)
+        return RowArrays(D, self.z, query, norms, self.b[index], self.free[index], index, k, k)
 
     @property
     def Z(self) -> Floats:

@@ -18,8 +18,7 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import file_path, flag, function, positive, shown
 from attsvm._utils.expected import listed as items
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Result, Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import NORMS, norm_of

@@ -19,9 +19,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm._utils.expected import shown
-from attsvm._utils.lazy import lazy
-from attsvm._utils.result import Table
-from attsvm._utils.summary import Summary
+from attsvm._utils.objects import lazy
+from attsvm._utils.result import Summary, Table
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, ConvergenceWarning, Infeasible, NotConverged, Unsupported
 from attsvm.next_token.realizable import Realizability, realizability

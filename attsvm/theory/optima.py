@@ -21,8 +21,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints, vector
 from attsvm._utils.expected import function, whole
 from attsvm._utils.files import finite
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Result, Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.certificate.tight import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
@@ -31,8 +30,8 @@ from attsvm.problem import selection
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens, checked_tokens
+from attsvm.solvers.frobenius.active_set import gram
 from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
-from attsvm.solvers.frobenius.stacked import gram
 from attsvm.solvers.solve import solve
 
 if TYPE_CHECKING:

@@ -21,15 +21,14 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints, detached
 from attsvm._utils.expected import positive
 from attsvm._utils.files import finite
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.problem.weights import Weights, top_tokens, whole_instance
+from attsvm.problem.weights import WeightBlocks, top_tokens, whole_instance
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
@@ -193,8 +192,8 @@ def outcome(
 ) -> Outcome:
     """The Outcome of one instance of a path, or of given weights.
 
-    run: a Path, or weights as `Weights.of` takes them. norm: the norm to compare with; that of the
-    predicted limit unless given. model: that of the run, for a saved run with a custom model.
+    run: a Path, or weights as `WeightBlocks.of` takes them. norm: the norm to compare with; that of
+    the predicted limit unless given. model: that of the run, for a saved run with a custom model.
     optimizer, lr, loss: how given weights were trained, where that is known.
     """
     if not isinstance(tokens, Tokens):
@@ -313,7 +312,7 @@ def _read_weights(
     loss: str | Loss,
 ) -> _Read:
     """Given weights as the end of a run of which no more is known."""
-    blocks = Weights.of(given, tokens.shape, instance=instance).blocks
+    blocks = WeightBlocks.of(given, tokens.shape, instance=instance).blocks
     if lr is not None:
         positive(lr, "lr")
     form = next(m for m in MODELS.values() if set(m.shapes(1, 1, 1, 1)) == set(blocks))

@@ -425,7 +425,7 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
         heads=H,
         size=(B, L, S),
         scale=1 / math.sqrt(E // H),
-        mask=_merged(mask, pad, B, H),
+        mask=_merge(mask, pad, B, H),
         query=query,
         key=key,
         value=value,
@@ -435,7 +435,7 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     )
 
 
-def _merged(mask: Tensor | None, pad: Tensor | None, B: int, H: int) -> Tensor | None:
+def _merge(mask: Tensor | None, pad: Tensor | None, B: int, H: int) -> Tensor | None:
     """The masks of nn.MultiheadAttention, where True hides, as numbers (B, H, L, S) to add."""
 
     def numbers(x: Tensor) -> Tensor:

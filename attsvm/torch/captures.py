@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from attsvm._utils.arrays import Floats, Ints, detached, rectangular
 from attsvm._utils.expected import expect, shown, whole
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.view import View
 from attsvm.problem.tokens import Tokens
@@ -92,7 +91,7 @@ class Captured(Result):
         >>> x = torch.eye(3, 4, dtype=torch.float64)[None]
         >>> model = torch.nn.MultiheadAttention(4, 2, batch_first=True).double()
         >>> capture(model, (x, x, x), head=1).view()
-        View(layer 0, head 1: 3 queries over 3 keys of 4 features)
+        View(layer 0, attention head 1: 3 queries over 3 keys of 4 features)
           width      2
           bias       yes
           positions  learned, or none
@@ -189,10 +188,10 @@ def capture(
         raise Unsupported(not_seen(model, NOT_SEEN))
     if layer is None:
         if len(calls) > 1:
-            raise Unsupported(f"the model attends in several places, give layer=: {_listed(calls)}")
+            raise Unsupported(f"the model attends in several places, give layer=: {_names(calls)}")
         layer = next(iter(calls))
     if not isinstance(layer, str) or layer not in calls:
-        raise Unsupported(f"no layer {shown(layer)} has attended; these have: {_listed(calls)}")
+        raise Unsupported(f"no layer {shown(layer)} has attended; these have: {_names(calls)}")
     call, number = calls[layer], list(calls).index(layer)
     head = whole(head, "head", least=0)
     if head >= call.heads:
@@ -204,7 +203,7 @@ def capture(
     return replace(_factored(call, head, query, labels), number=number)
 
 
-def _listed(calls: Mapping[str, Call]) -> str:
+def _names(calls: Mapping[str, Call]) -> str:
     names = list(calls)
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 

@@ -97,7 +97,7 @@ class Radii:
         """The bounds of a part, which is followed from its first use on; None where not known."""
         x, key = part.parameter, (id(part.parameter), part.name)
         if key not in self._kept:
-            made = self._started(part)
+            made = self._start(part)
             if made is None:
                 return None
             self._kept[key] = made
@@ -116,7 +116,7 @@ class Radii:
         rounded = 1 + torch.finfo(x.dtype).eps
         return Bound(one.p, one.R ** (1 / one.power) * rounded, ever ** (1 / one.power) * rounded)
 
-    def _started(self, part: WeightPart) -> Radius | None:
+    def _start(self, part: WeightPart) -> Radius | None:
         x = part.parameter
         if not isinstance(x, torch.nn.Parameter):
             return None
@@ -168,7 +168,7 @@ def step_bound(
 
     adam: the largest entry of an update of Adam per unit of lr.
     """
-    kind = type(optimizer)  # a subclass of one's own may do anything
+    kind = type(optimizer)  # a subclass may do anything
     lr, decay = float(group.get("lr", 0.0)), float(group.get("weight_decay", 0.0))
     if kind in (SteepestDescent, NormalizedGD):
         norm = group["norm"]

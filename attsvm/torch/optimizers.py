@@ -134,7 +134,7 @@ class CheckedOptimizer(Optimizer):
 
 
 def _finite(g: Tensor) -> bool:
-    """Whether all entries are finite: surely if the norm is, which large entries overflow."""
+    """Whether all entries are finite; if their norm is, they are (large entries overflow it)."""
     return bool(torch.linalg.vector_norm(g).isfinite()) or bool(torch.isfinite(g).all())
 
 
@@ -515,7 +515,7 @@ def direction_of(norm: str) -> Callable[[Tensor], Tensor]:
     )
 
 
-def _scaled(g: Tensor) -> Tensor:
+def _scale(g: Tensor) -> Tensor:
     """g over its largest entry, so that no square leaves the range of floats; zero when g is."""
     wide = g.to(precision(g))
     top = wide.abs().max() if wide.numel() else wide.sum()
@@ -524,7 +524,7 @@ def _scaled(g: Tensor) -> Tensor:
 
 def _unit(g: Tensor, q: float = 2.0) -> Tensor:
     """g over its ℓq norm; zero when g is."""
-    unit = _scaled(g)
+    unit = _scale(g)
     size = torch.linalg.vector_norm(unit, ord=q)
     return unit / torch.where(size > 0, size, torch.ones_like(size))
 
@@ -540,7 +540,7 @@ def _spectral(g: Tensor) -> Tensor:
     """U Vᵀ over the singular values above the rounding of the largest."""
     if g.ndim < 2 or not g.numel():
         return _unit(g)
-    wide = _scaled(g.reshape(len(g), -1))
+    wide = _scale(g.reshape(len(g), -1))
     U, s, Vh = torch.linalg.svd(wide, full_matrices=False)
     live = s > s.max() * 4 * torch.finfo(wide.dtype).eps * sum(wide.shape)
     return ((U * live) @ Vh).reshape(g.shape)

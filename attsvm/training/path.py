@@ -17,8 +17,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.expected import expect, file_path, place
 from attsvm._utils.files import parse_json
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.weights import whole_instance
 from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of

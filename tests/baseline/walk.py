@@ -1,6 +1,7 @@
 """Prints how many modules and functions of the package a solve, a run and an outcome go through.
 
-`python -m tests.baseline.walk` also prints the deepest chain of calls of each.
+`python -m tests.baseline.walk` also prints the deepest chain of calls of each, and how many of a
+solve's frames come before the numerics of its norm.
 """
 
 import sys
@@ -14,6 +15,8 @@ import numpy as np
 import attsvm
 
 ROOT = Path(attsvm.__file__).parent
+# Where the numerics of a solve begin.
+NUMERICS = "interior_point"
 
 
 def walk(call: Callable[[], Any]) -> tuple[set[str], set[str], list[str]]:
@@ -57,4 +60,7 @@ if __name__ == "__main__":
     }.items():
         modules, functions, deepest = walk(call)
         print(f"{name}: {len(modules)} modules, {len(functions)} functions, depth {len(deepest)}")
+        for depth, frame in enumerate(deepest):
+            if frame.endswith(f":{NUMERICS}"):
+                print(f"    {depth} frames before {NUMERICS}")
         print("    " + "\n    ".join(deepest))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm.inspection import Plan, inspect, load
+from attsvm.inspection import InspectionConfig, inspect, load
 from attsvm.inspection.page.folder import write_folder
 from tests.inspection.tiny import write
 
@@ -20,7 +20,9 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(list("abcdefgh"), 9)) for _ in range(30)]
     model = load(write(place / "mine", "bert"))
-    plan = Plan(fit=10, test=20, draws=1, nuclear_draws=-1, attacks=5, cross=False, optimality=0)
+    plan = InspectionConfig(
+        fit=10, test=20, draws=1, nuclear_draws=-1, attacks=5, cross=False, optimality=0
+    )
     found = inspect(model, texts, plan=plan, length=12)
     body = model.transformer
     about = {"family": body.family, "layers": 2, "heads": body.heads, "width": body.width}

@@ -10,8 +10,8 @@ PAGE = ROOT / "docs" / "command-line.md"
 START = """# The command line
 
 `attsvm --help` (or `-h`) lists the commands, the main ones first; `attsvm COMMAND -h` lists its
-options in groups, with an example. `attsvm sentences --glossary` and `attsvm train --glossary`
-explain the words of the reports ([glossary.md](glossary.md)).
+options in groups, with defaults and an example. The [glossary](glossary.md) explains the words of
+the reports.
 
 - **Completion.** `attsvm --install-completion` adds completion to bash, zsh, fish or PowerShell:
   commands, options, and the names of norms, optimizers, models, heads and losses. Open a new shell
@@ -38,7 +38,7 @@ def command_page() -> str:
 
 
 def _section(name, command) -> str:
-    said = " ".join(command.help.split("\n\n")[0].split())
+    said = _plain(command.help.split("\n\n")[0])
     epilog = command.epilog.removeprefix("Example: ")
     rows = []
     for param in command.params:
@@ -47,7 +47,7 @@ def _section(name, command) -> str:
         else:
             names = "`, `".join((*param.opts, *param.secondary_opts))
             words = f"`{names}`" if param.is_flag else f"`{names} {_value(param)}`"
-        help_text = " ".join((param.help or "").split()).replace("|", "\\|")
+        help_text = _plain(param.help or "").replace("|", "\\|") + _default(param)
         group = param.rich_help_panel or ""
         rows.append(f"| {words} | {help_text} | {group} |\n")
     table = "".join(rows)
@@ -57,6 +57,19 @@ def _section(name, command) -> str:
 
 def _value(param) -> str:
     return param.metavar or "VALUE"
+
+
+def _plain(text: str) -> str:
+    """A help text without the signs that keep its brackets."""
+    return " ".join(text.replace("\\[", "[").split())
+
+
+def _default(param) -> str:
+    """The default value, where help shows one."""
+    if param.param_type_name == "argument" or param.is_flag:
+        return ""
+    said = param.show_default if isinstance(param.show_default, str) else param.default
+    return "" if said is None else f" Default: {said}."
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from attsvm import AttsvmError, BadSelection, BadTokens, TooLarge, Unsupported, 
 from attsvm._utils import memory
 from attsvm._utils.files import load_arrays, write_arrays
 from attsvm._utils.memory import available, require
-from attsvm.cli.parts.archive import KNOWN, PROBLEMS, Archive, read_problem, solution_arrays
+from attsvm.cli.problem_file import KNOWN, PROBLEMS, Archive, read_problem, solution_arrays
 
 X = np.random.default_rng(3).standard_normal((2, 3, 7))
 

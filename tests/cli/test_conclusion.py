@@ -2,7 +2,7 @@
 
 import pytest
 
-from attsvm.cli.parts.sentence_conclusion import conclusion, many
+from attsvm.cli.sentences import conclude
 from tests.cli.command import refused
 from tests.cli.test_sentences import GOOD, TIED
 
@@ -50,7 +50,7 @@ def test_where_coverage_is_not_counted():
         "sentences": 2, "explained": 2, "faults": {"no-collocations": 0}, "status": "realizable",
         "ordered_queries": 1, "queries": 1, "solved": {"coverage": None},
     }  # fmt: skip
-    assert "are in no order." in conclusion(report)
+    assert "are in no order." in conclude(report)
 
 
 def test_shared_followers_alone(run, text):
@@ -58,10 +58,6 @@ def test_shared_followers_alone(run, text):
     report = run("sentences", text("a A\nb A\nc C\na c c A\n"), "--json").report
     assert report["status"] == "not-realizable" and report["explained"] == 1
     assert "but some tokens follow more than one other." in report["conclusion"]
-
-
-def test_plurals():
-    assert [many(n, "query") for n in (0, 1, 2)] == ["0 queries", "1 query", "2 queries"]
 
 
 def test_prose(run, text):

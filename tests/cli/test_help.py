@@ -7,10 +7,9 @@ import sys
 import pytest
 import typer
 
-from attsvm.cli import PANELS, app
-from attsvm.cli.parts import words
-from attsvm.next_token.embedding import KINDS
-from attsvm.next_token.training.next_token import READOUTS
+from attsvm.cli import PANELS, app, options
+from attsvm.next_token.sentences import EMBEDDINGS
+from attsvm.next_token.training.gradient import READOUTS
 from attsvm.next_token.training.task import WEIGHTS
 from attsvm.norms import NORMS
 from attsvm.plotting.style import LOOKS
@@ -29,13 +28,17 @@ PANEL = re.compile(r"^╭─ (.+?) ─+╮$", re.M)
 def test_names_in_help_are_those_of_the_registries():
     known = (MODELS, SENTENCE_MODELS, OPTIMIZERS, HEADS, LOSSES, SCHEDULES, NORMS)
     listed = (
-        words.MODELS, words.SENTENCE_MODELS, words.OPTIMIZERS, words.HEADS, words.LOSSES,
-        words.SCHEDULES, words.NORMS,
+        options.MODELS, options.SENTENCE_MODELS, options.OPTIMIZERS, options.HEADS, options.LOSSES,
+        options.SCHEDULES, options.NORMS,
     )  # fmt: skip
     for names, registry in zip(listed, known, strict=True):
         assert names == tuple(registry)
-    assert (words.READOUTS, words.WEIGHTS, words.EMBEDDINGS) == (READOUTS, WEIGHTS, KINDS)
-    assert words.STYLES == LOOKS
+    assert (options.READOUTS, options.WEIGHTS, options.EMBEDDINGS) == (
+        READOUTS,
+        WEIGHTS,
+        EMBEDDINGS,
+    )
+    assert options.STYLES == LOOKS
 
 
 def test_the_main_commands_come_first(run):

@@ -85,7 +85,7 @@ def test_ties(run, text):
     }  # fmt: skip
     shown = run("sentences", "text.txt", "--ties", "--query", "c")
     assert "\n{a = b} > c\n" in shown.out
-    assert "1 contexts with several labels" in shown.out
+    assert "1 context with several labels" in shown.out
     assert "contradiction: line" not in shown.out and "cycle: with" not in shown.out
 
 
@@ -220,7 +220,7 @@ def test_the_paper_s_example(run):
     assert run("example", "sentences-paper", "--out", "paper.txt").code == 0
     report = run("sentences", "paper.txt", "--json").report
     assert report["outside"] == [] and report["unclosed"] == 0 and report["vocabulary"] == 4
-    assert "inside; closed under prefixes" in run("sentences", "paper.txt").out
+    assert "inside; prefix-closed" in run("sentences", "paper.txt").out
     refused(run("example", "sentences-paper", "--out", "other.txt", "--seed", 1), "takes no seed")
 
 

@@ -14,7 +14,7 @@ from tests.conventions.tree import ROOT
 
 # Commands that print something at once; each has a page of help besides.
 COMMANDS = (
-    "list", "show B.rank", "sweep", "hunt --list", "sentences --glossary", "train --glossary",
+    "list", "show B.rank", "sweep", "hunt --list",
     "solve tokens.npz", "solve tokens.npz --json", "solve tokens.npz --norm nuclear",
     "solve line.npz", "optima tokens.npz", "certify tokens.npz best.npz", "inspect --list",
     "train tokens.npz --steps 20", "train tokens.npz --steps 20 --optimizer gd --optimizer sign",

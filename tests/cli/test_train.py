@@ -189,7 +189,7 @@ def test_a_drawn_head_is_drawn_again(run, tmp_path):
     words = ("train", file, "--head", "relu", "--steps", 20)
     assert run(*words, "--seed", 5, "--out", "half.npz").code == 0
     assert run(*words, "--resume", "half.npz").code == 0
-    refused(run("train", file, "--resume", "half.npz"), "other tokens, labels or head")
+    refused(run("train", file, "--resume", "half.npz"), "other tokens, labels or prediction head")
 
 
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attsvm import Path, Tokens, outcome, train
-from attsvm.cli.parts.options import read_norm
+from attsvm.cli.options import read_norm
 from attsvm.datasets.instances import sphere_arrays
 from tests.cli.command import refused, save
 from tests.contracts import outside

@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 
-from attsvm.cli.parts import warming
+from attsvm.cli import warm
 
 WATCH = """
 import sys, numba
-from attsvm._utils import waiting
-waiting.PATIENCE = -1.0
+from attsvm._utils import compiled
+compiled.PATIENCE = -1.0
 {first}
 @numba.njit
 def theirs(x):
@@ -30,7 +30,7 @@ ours(1.0)
 
 
 def test_a_second_run_has_nothing_to_do():
-    assert warming.warm_up() >= 0
+    assert warm.warm_up() >= 0
     done = subprocess.run(
         [sys.executable, "-m", "attsvm", "warm", "--json"], capture_output=True, text=True
     )
@@ -41,7 +41,7 @@ def test_a_second_run_has_nothing_to_do():
 
 
 def test_every_step_is_named_once_and_runs():
-    steps = warming.steps()
+    steps = warm.steps()
     names = [name for name, _ in steps]
     assert (
         len(set(names)) >= len(names) - 1
@@ -72,4 +72,4 @@ def test_compiling_is_announced_once_and_only_for_our_kernels():
 
 def test_the_word_can_be_silenced():
     assert said("", ATTSVM_QUIET="1") == ["theirs"]
-    assert said("waiting.silence()") == ["theirs"]
+    assert said("compiled.silence()") == ["theirs"]

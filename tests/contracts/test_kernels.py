@@ -8,11 +8,9 @@ from numpy.testing import assert_allclose
 
 from attsvm.certificate.bounds import margin_error, measure, worst_margin
 from attsvm.problem.problem import StackRows
-from attsvm.solvers.frobenius import dual_active_set as active_set
-from attsvm.solvers.frobenius import enumeration, inverse
-from attsvm.solvers.frobenius.dual_active_set import DONE, NO_SOLUTION
+from attsvm.solvers.frobenius import active_set, enumeration
+from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION, gram, solve_small
 from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
-from attsvm.solvers.frobenius.stacked import gram, solve_small
 from attsvm.solvers.solve_many import solve_all
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
@@ -27,15 +25,15 @@ def dense(rows):
 
 
 def kernel(G, b, free, rank):
-    """Status and multipliers of the compiled active set, on room full of what must not be read."""
+    """Status and multipliers of the compiled active set, on memory that must not be read."""
     m = len(b)
-    room = active_set.room_of(m, 0, 0)
-    room[0].fill(np.nan)
+    work = active_set.workspace(m, 0, 0)
+    work[0].fill(np.nan)
     found = np.empty(1, np.int64), np.empty((1, m)), np.empty((1, 0, 0)), np.empty((1, 3))
     none = np.empty((1, 0, 0))
     stack = none, none, np.empty((1, 0), np.int64), np.empty((1, 0)), b[None].copy()
     shared = G.copy(), np.ones(m), np.arange(m)[None]
-    active_set.solve_stack(stack, free, shared, rank, room, found)
+    active_set.solve_stack(stack, free, shared, rank, work, found)
     scale = 1.0 if found[0][0] == NO_SOLUTION else found[3][0, 0]
     return int(found[0][0]), found[1][0] * scale
 
@@ -78,7 +76,7 @@ def test_the_inverse_follows_rows_in_and_out():
     G = A @ A.T
     K, P = np.zeros((6, 6)), np.array([4, 1, 3, 0, 5, 2])
     # The source of kernels that only other kernels call.
-    resize, rebuild = inverse.resize.py_func, inverse.rebuild.py_func
+    resize, rebuild = active_set.resize.py_func, active_set.rebuild.py_func
     for k in range(5):
         r = np.linalg.solve(G[np.ix_(P[:k], P[:k])], G[P[:k], P[k]]) if k else np.empty(0)
         resize(K, k, r, G[P[k], P[k]] - G[P[k], P[:k]] @ r, -1)
@@ -94,7 +92,7 @@ def test_the_inverse_follows_rows_in_and_out():
     for _ in range(8):
         # lower, which refine calls, is compiled for kernels alone: its source in its place
         spare = G[np.ix_(P, P)] @ value - b[P]
-        inverse.lower.py_func(value, 6, K, np.arange(6), 6, spare)
+        active_set.lower.py_func(value, 6, K, np.arange(6), 6, spare)
     assert_allclose(value, np.linalg.solve(G[np.ix_(P, P)], b[P]), rtol=EXACTLY)
 
 
@@ -119,16 +117,15 @@ def test_the_measures_of_a_problem_equal_its_methods(kind):
     p, rng = zoo.problem, np.random.default_rng(5)
     W = zoo.W + 0.1 * rng.standard_normal(zoo.W.shape)
     lam = np.where(rng.random(p.m) < 0.5, rng.random(p.m), 0.0)
-    found = measure(p.stacked, lam[None], W[None], margin_error(p.shape))
-    worth, size, used, worst = found.sums[0]
-    G = found.G[0]
+    (G,), sums = measure(p.stacked, lam[None], W[None], margin_error(p.shape))
+    worth, size, used, worst = sums[0]
     assert used == np.count_nonzero(lam)
     assert_allclose([worth, size], [p.b @ lam, p.row_norms @ lam], rtol=ROUNDING)
     assert_allclose(G, p.adjoint(lam), rtol=0, atol=ROUNDING)
     expected = worst_margin(p.shape, W, margins=p.margins(W), row_norms=p.row_norms, b=p.b)
     assert_allclose(worst, expected, rtol=EXACTLY)
     # and the share taken off is that of the worst row
-    bare = measure(p.stacked, lam[None], W[None], 0.0).sums[0, 3]
+    bare = measure(p.stacked, lam[None], W[None], 0.0)[1][0, 3]
     assert bare == pytest.approx(float((p.margins(W) / p.b).min()), rel=EXACTLY)
     assert bare > worst
 

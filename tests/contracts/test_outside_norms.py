@@ -127,7 +127,7 @@ def test_a_norm_that_knows_cvxpy_has_a_second_opinion():
     rows = problem()
     ours, theirs = (attsvm.solve(rows, Weighted(), solver=s, tol=1e-4) for s in (None, "cvxpy"))
     assert abs(ours.upper / theirs.upper - 1) <= 1e-4
-    with pytest.raises(Unsupported, match=r"does not take norm ky-fan-2: fitting, general do"):
+    with pytest.raises(Unsupported, match=r"does not take norm ky-fan-2: auto, general do"):
         attsvm.solve(rows, KyFan(), solver="cvxpy")
 
 

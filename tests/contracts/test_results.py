@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 
 import attsvm
 from attsvm import next_token
-from attsvm._utils.result import Result, Table
-from attsvm._utils.summary import LINES, WIDTH
+from attsvm._utils.result import LINES, WIDTH, Result, Table
 from attsvm.errors import Unsupported
-from attsvm.plotting.picture import Picture
 from attsvm.plotting.results import PICTURES
+from attsvm.plotting.style import Picture
 from tests.contracts.results import MADE, SCRIPT, best, comparison, ended, path, proved, stages
 
 # What a user gives, and what a solver or a text is made of: no results.
@@ -122,7 +121,7 @@ def test_the_listed_tables_are_tables():
 
 def test_without_pandas_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(Unsupported, match=r"pip install 'attsvm\[pandas\]'"):
+    with pytest.raises(Unsupported, match=r"pip install '\.\[pandas\]'"):
         ended().to_frame()
 
 

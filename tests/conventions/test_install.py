@@ -24,7 +24,7 @@ print(attsvm.solve(problem).require().upper)
 
 FILES = """
 import attsvm
-from attsvm._utils.sources import code_digest
+from attsvm.experiments.code_digest import code_digest
 from attsvm.inspection.passages import sample_texts
 from attsvm.plotting.html.shell import Parts, whole_page
 from attsvm.experiments.sweep import SHIPPED, shipped_spec

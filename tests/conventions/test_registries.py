@@ -25,12 +25,16 @@ REGISTRIES = {
 }
 
 
-# The functions users call, parts shared by the plug-ins, and base classes of other names.
+# The functions users call, beside the plug-ins they call, base classes of other names, and parts.
 OTHERS = {
     "training.optimizers": {"steps"},
     "norms": {"rational"},
     "datasets": {"labelled"},
-    "solvers": {"solve", "given", "solve_many", "solve_sets"},
+    "solvers": {
+        *("solve", "solve_many", "solve_sets"),
+        # What several solvers share.
+        *("unit_rows", "working_set", "linear_program", "lp_interior_point", "power"),
+    },
     "experiments.executors": {"run_tasks", "engine"},
 }
 

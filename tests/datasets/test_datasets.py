@@ -8,7 +8,7 @@ import pytest
 
 from attsvm import Selection, Tokens, solve
 from attsvm._utils.files import write_arrays
-from attsvm.cli.parts.archive import KNOWN, read_problem
+from attsvm.cli.problem_file import KNOWN, read_problem
 from attsvm.datasets import EXAMPLES, LABELLED
 from attsvm.datasets.instances import TorchRandom
 from attsvm.datasets.labelled import (

@@ -506,5 +506,5 @@ def test_without_scikit_learn_the_import_says_what_to_install(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "attsvm.estimator")
-    with pytest.raises(Unsupported, match=r"needs scikit-learn: pip install scikit-learn$"):
+    with pytest.raises(Unsupported, match=r"needs scikit-learn: pip install '\.\[sklearn\]'"):
         __import__("attsvm.estimator")

@@ -155,8 +155,8 @@ def test_texts_and_draws_that_do_not_fit_are_refused(texts, options, message, tm
     [
         ({"layers": [2]}, "layer is 2; layers run from 0 to 1"),
         ({"layers": [-1]}, "layer is -1"),
-        ({"heads": [0, 2]}, "head is 2; heads run from 0 to 1"),
-        ({"heads": []}, "no head is asked for"),
+        ({"heads": [0, 2]}, "attention head is 2; attention heads run from 0 to 1"),
+        ({"heads": []}, "no attention head is asked for"),
         ({"layers": [True]}, "layer is True"),
     ],
 )

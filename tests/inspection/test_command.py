@@ -140,7 +140,7 @@ def test_an_inspection_replaces_its_own_folder_and_no_other(attsvm, text, tmp_pa
         (["--layers", "9"], "layers run from 0 to 1"),
         (["--heads", "5"], "heads run from 0 to 1"),
         (["--layers", "x"], "give numbers such as 0,2-4"),
-        (["--layers", "3-1"], "3-1 is no range"),
+        (["--layers", "3-1"], "'3-1': give numbers such as 0,2-4"),
         (["--heads", ""], "give numbers such as 0,2-4"),
         (["--queries", "0"], "--queries is 0"),
         (["--text", "none.txt"], "none.txt"),
@@ -162,7 +162,7 @@ def test_what_changed_is_told_and_shown(attsvm, text, tmp_path):
     report = json.loads((folder / "results.json").read_text())
     rows = report["change"]["heads"]
     sharper = sum(row["sharpness_after"] > row["sharpness_before"] for row in rows)
-    assert f"Heads that sharpened: {sharper} of 4" in found.out
+    assert f"Attention heads that sharpened: {sharper} of 4" in found.out
     assert 'id="change"' in (folder / "report.html").read_text()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm.inspection.families import FAMILIES, Config, Weights
+from attsvm.inspection.families import FAMILIES, Config, ModelWeights
 from tests.inspection.plain import attention_of
 from tests.inspection.tiny import CONFIGS, WORDS, tensors
 from tests.tolerances import SINGLE
@@ -16,14 +16,14 @@ def body_of(kind, *, prefix="", **changed):
     held = tensors(CONFIGS[kind])
     named = {prefix + name: array for name, array in held.items()}
     read = FAMILIES[config["model_type"]]
-    return read(Config(config, "config.json"), Weights(named, "model.safetensors")), held
+    return read(Config(config, "config.json"), ModelWeights(named, "model.safetensors")), held
 
 
 def forward(body, ids, valid):
     """The attention (B, H, T, T) of every layer."""
     x, found = body.embedding(ids), []
     for layer in range(len(body.layers)):
-        found.append(body.shares(layer, body.seen(layer, x), valid))
+        found.append(body.shares(layer, body.attention_input(layer, x), valid))
         x = body.step(layer, x, valid)
     return found
 
@@ -75,7 +75,7 @@ def test_old_names_of_norms_are_read():
         for name, array in held.items()
     }
     assert old.keys() != held.keys()
-    again = FAMILIES["bert"](Config(config, "config.json"), Weights(old, "w"))
+    again = FAMILIES["bert"](Config(config, "config.json"), ModelWeights(old, "w"))
     ids, valid = np.array([[5, 6, 7]]), np.ones((1, 3), dtype=bool)
     for a, b in zip(forward(body, ids, valid), forward(again, ids, valid), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -84,14 +84,14 @@ def test_old_names_of_norms_are_read():
 @pytest.mark.parametrize(
     ("kind", "changed", "message"),
     [
-        ("bert", {"num_attention_heads": 3}, "3 heads do not divide 8"),
+        ("bert", {"num_attention_heads": 3}, "3 attention heads do not divide 8"),
         ("bert", {"hidden_size": "wide"}, "hidden_size is 'wide'"),
         ("bert", {"hidden_size": None}, "no entry hidden_size"),
         ("bert", {"layer_norm_eps": "tiny"}, "layer_norm_eps is 'tiny'"),
         ("bert", {"vocab_size": 31}, r"\(30, 8\) and config.json makes it \(31, 8\)"),
         ("bert", {"num_hidden_layers": 3}, "no tensor encoder.layer.2.attention.self.query"),
         ("roberta", {"pad_token_id": 15}, "leave none after the padding's"),
-        ("llama", {"num_key_value_heads": 3}, "3 key heads do not divide 4"),
+        ("llama", {"num_key_value_heads": 3}, "3 attention heads of keys do not divide 4"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(kind, changed, message):
@@ -119,11 +119,11 @@ def test_what_has_no_single_matrix_or_name_is_refused(kind, changed, message):
 def test_normalized_queries_are_refused():
     held = tensors(CONFIGS["llama"]) | {"layers.0.self_attn.q_norm.weight": np.ones(2)}
     with pytest.raises(attsvm.Unsupported, match="have no W at all"):
-        FAMILIES["llama"](Config(CONFIGS["llama"], "config.json"), Weights(held, "w"))
+        FAMILIES["llama"](Config(CONFIGS["llama"], "config.json"), ModelWeights(held, "w"))
 
 
 def test_weights_that_are_not_finite_are_refused():
     held = tensors(CONFIGS["bert"])
     held["encoder.layer.1.attention.self.key.weight"][0, 0] = np.nan
     with pytest.raises(attsvm.BadTokens, match=r"layer.1.attention.self.key.weight .*not finite"):
-        FAMILIES["bert"](Config(CONFIGS["bert"], "config.json"), Weights(held, "w"))
+        FAMILIES["bert"](Config(CONFIGS["bert"], "config.json"), ModelWeights(held, "w"))

@@ -12,7 +12,7 @@ from attsvm.inspection.guarantee.offered import guarantees
 from attsvm.inspection.guarantee.stability import stability_of
 from attsvm.inspection.guarantee.weights import kept_under, quantized_of, rounded_rows
 from attsvm.inspection.margins import margins_of
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from tests.inspection.built import content_view, random_view, rotary_view, sink_view, view_of
 
 VIEWS = {
@@ -193,12 +193,12 @@ def test_numbers_that_are_not_finite_are_refused(name):
     view = random_view(n=5)
     array = getattr(view, name).copy()
     array.flat[3 % array.size] = np.nan
-    with pytest.raises(BadTokens, match=f"layer 0, head 0: {name}"):
+    with pytest.raises(BadTokens, match=f"layer 0, attention head 0: {name}"):
         margins_of(replace(view, **{name: array}))
 
 
 def test_all_guarantees_at_once(view):
-    found = guarantees(view, Plan(attacks=30))
+    found = guarantees(view, InspectionConfig(attacks=30))
     assert found.fields["violations"] == 0
     assert found.fields["attacks"] > 0
     for name in ("evictable", "key_radius_share", "int8_safe", "evictable_queries"):
@@ -208,10 +208,10 @@ def test_all_guarantees_at_once(view):
 
 def test_blocks_change_nothing(monkeypatch):
     view = random_view()
-    whole = guarantees(view, Plan(attacks=5))
+    whole = guarantees(view, InspectionConfig(attacks=5))
     monkeypatch.setattr("attsvm.inspection.margins._BLOCK", 300)
     monkeypatch.setattr(attacks, "_BLOCK", 300)
-    parts = guarantees(view, Plan(attacks=5))
+    parts = guarantees(view, InspectionConfig(attacks=5))
     assert parts.fields["attacks"] == whole.fields["attacks"]
     for name, values in whole.queries.items():
         np.testing.assert_allclose(parts.queries[name], values, rtol=1e-9, err_msg=name)
@@ -237,7 +237,7 @@ def odd_view(seed):
 @pytest.mark.parametrize("seed", range(42))
 def test_odd_heads_withstand_every_attack(seed):
     view = odd_view(seed) if seed % 6 else replace(rotary_view(12, seed=seed), layer=seed)
-    found = guarantees(view, Plan(attacks=12)).fields
+    found = guarantees(view, InspectionConfig(attacks=12)).fields
     assert found["violations"] == 0
     assert found["int8_safe"] <= found["int8_same"]
 
@@ -296,7 +296,7 @@ def test_endless_radii_are_attacked_too():
 def test_logits_beyond_measure_let_nothing_go(size):
     view = random_view(n=10, T=4)
     view = replace(view, keys=view.keys * size, query_factor=view.query_factor * size)
-    found = guarantees(view, Plan(attacks=10))
+    found = guarantees(view, InspectionConfig(attacks=10))
     assert found.fields["violations"] == 0
     assert not found.queries["evictable_margins"].any()
 

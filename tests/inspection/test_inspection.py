@@ -6,32 +6,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attsvm import inspection as lens
+from attsvm import inspection
 from attsvm.errors import BadTokens
-from attsvm.inspection.record import measured
+from attsvm.inspection.record import measure
 from tests.inspection.built import content_view, place_view, random_view, rotary_view, sink_view
 
-PLAN = lens.Plan(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
+PLAN = inspection.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
 
 
 def shown(view):
-    return measured(view, PLAN)[1]
+    return measure(view, PLAN)[1]
 
 
 @pytest.fixture(scope="module")
 def found():
     views = [sink_view(), replace(content_view(n=90), head=1), replace(random_view(90), head=2)]
-    return lens.inspect_views(views, name="built", plan=PLAN)
+    return inspection.inspect_views(views, name="built", plan=PLAN)
 
 
 def test_every_head_is_a_row(found):
     columns = found.columns()
-    assert list(columns) == list(lens.FIELDS)
+    assert list(columns) == list(inspection.FIELDS)
     assert {len(column) for column in columns.values()} == {3}
     assert columns["head"].tolist() == [0, 1, 2]
     assert columns["kind"] == ["sink", "content", columns["kind"][2]]
     assert found.counts()["sink"] == 1
-    assert found.to_frame().shape == (3, len(lens.FIELDS))
+    assert found.to_frame().shape == (3, len(inspection.FIELDS))
 
 
 def test_it_is_ready_for_json(found):
@@ -55,7 +55,7 @@ def test_what_is_said_of_economy_names_the_queries(found):
     assert "30 queries" in said
     assert "would suffice for its choices" in said
     assert "same spectrum and subspaces" in said
-    rotary = lens.inspect_views([rotary_view(n=40)], plan=PLAN)
+    rotary = inspection.inspect_views([rotary_view(n=40)], plan=PLAN)
     assert rotary.rotary
     assert rotary.sentence(0).endswith("as it has no single W.")
 
@@ -91,14 +91,16 @@ def test_offsets_say_where_the_choice_stands():
 
 
 def test_nothing_to_inspect_is_refused():
-    with pytest.raises(BadTokens, match="no head to inspect"):
-        lens.inspect_views([])
+    with pytest.raises(BadTokens, match="no attention head to inspect"):
+        inspection.inspect_views([])
 
 
 def test_what_comes_next_is_told():
     told = []
     views = [replace(random_view(30), head=k) for k in (0, 1)]
-    lens.inspect_views(views, plan=PLAN, progress=lambda done, said: told.append((done, said)))
+    inspection.inspect_views(
+        views, plan=PLAN, progress=lambda done, said: told.append((done, said))
+    )
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert any("head 1, tight margins" in said for _, said in told)
     assert 1 < told[-1][0] < 2

@@ -184,7 +184,7 @@ LIES = [
     ("bert", {"layer_norm_eps": -1.0}, "layer_norm_eps is -1.0; it must lie between 0 and"),
     ("bert", {"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),
     ("bert", {"hidden_act": ["gelu"]}, r"activation \['gelu'\] is not known"),
-    ("bert", {"num_attention_heads": 3}, "3 heads do not divide 8 features"),
+    ("bert", {"num_attention_heads": 3}, "3 attention heads do not divide 8 features"),
     ("bert", {"num_hidden_layers": 10**30}, "num_hidden_layers is above 2,147,483,648"),
     ("roberta", {"pad_token_id": float("inf")}, "pad_token_id is inf"),
     ("albert", {"num_hidden_layers": 10**9}, "num_hidden_layers is above 1,000: no model has so"),
@@ -250,7 +250,7 @@ def test_a_package_that_is_missing_is_named_with_its_line(name, monkeypatch):
 def test_missing_extras_are_named(absent, tmp_path, monkeypatch):
     folder = write(tmp_path, "bert")
     monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(attsvm.Unsupported, match=r"pip install 'attsvm\[lens\]'"):
+    with pytest.raises(attsvm.Unsupported, match=r"pip install '\.\[inspect\]'"):
         load(folder)
 
 
@@ -259,7 +259,7 @@ def test_pickles_of_a_package_need_torch(tmp_path, monkeypatch):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     monkeypatch.setattr(module, "package_folders", lambda package, inside: [folder])
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(attsvm.Unsupported, match=r"pip install 'attsvm\[torch\]'"):
+    with pytest.raises(attsvm.Unsupported, match=r"pip install '\.\[torch\]'"):
         load("rxnfp")
 
 

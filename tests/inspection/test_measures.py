@@ -8,7 +8,8 @@ import pytest
 
 import attsvm
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.inspection.measure.agreement import Agreement, ease_of, held_out, split
+from attsvm.inspection.measure import fits
+from attsvm.inspection.measure.agreement import HeldOutAgreement, ease_of, held_out, split
 from attsvm.inspection.measure.economy import economy_of, null_economies
 from attsvm.inspection.measure.fits import (
     agreement_of,
@@ -19,10 +20,10 @@ from attsvm.inspection.measure.fits import (
 )
 from attsvm.inspection.measure.kinds import kind_of
 from attsvm.inspection.measure.local import local_of
-from attsvm.inspection.measure.nulls import decomposed, permuted, rotated, spectrum
-from attsvm.inspection.measure.rules import Followed, best_rule
+from attsvm.inspection.measure.nulls import decompose, permute, rotate, spectrum
+from attsvm.inspection.measure.rules import FollowedRule, best_rule
 from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.record import FIELDS, head_record
 from tests.inspection.built import (
     content_view,
@@ -35,7 +36,7 @@ from tests.inspection.built import (
     view_of,
 )
 
-SMALL = Plan(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
+SMALL = InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
 
 
 def shuffler(seed):
@@ -73,7 +74,7 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
 
 
 def agreed(place, rule, svm):
-    return Agreement(Followed("some rule", place, rule), 0.0, 10, 20, svm=svm)
+    return HeldOutAgreement(FollowedRule("some rule", place, rule), 0.0, 10, 20, svm=svm)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_ease_is_endless_only_where_that_is_proved(apart, ease):
     """Two queries that are all but one choose the same key; permuted, they choose two."""
     queries = np.array([[1.0, 0.0], [1.0, apart], [-1.0, 0.0]])
     view = view_of(np.tile(np.eye(2), (3, 1, 1)), queries, [[1.0, 0.0], [-1.0, 0.0]])
-    seed = next(k for k in range(9) if permuted(view, view.chosen(), shuffler(k))[:2].sum() == 1)
+    seed = next(k for k in range(9) if permute(view, view.chosen(), shuffler(k))[:2].sum() == 1)
     found = ease_of(view, svm_fit(view, view.chosen()), seed=seed)
     assert found >= ease
     assert np.isinf(found) == np.isinf(ease)
@@ -187,11 +188,11 @@ def test_ties_are_left_out_of_economy():
 def test_nulls_have_the_spectrum():
     view, rng = random_view(), np.random.default_rng(0)
     S = np.linalg.svd(view.W, compute_uv=False)[:4]
-    for null in (spectrum(view, rng), rotated(view, rng)):
+    for null in (spectrum(view, rng), rotate(view, rng)):
         np.testing.assert_allclose(np.linalg.svd(null.W, compute_uv=False)[:4], S, rtol=1e-10)
         assert not np.allclose(null.W, view.W)
-    U, _, V = decomposed(view)
-    inside = rotated(view, rng).W
+    U, _, V = decompose(view)
+    inside = rotate(view, rng).W
     np.testing.assert_allclose(U @ (U.T @ inside @ V) @ V.T, inside, atol=1e-10)
     outside = spectrum(view, rng).W
     assert np.linalg.norm(U.T @ outside @ V) < 0.8 * np.linalg.norm(outside)
@@ -227,7 +228,7 @@ def test_a_head_of_lower_rank_is_rotated_inside_its_own_subspaces():
     view = replace(view, key_factor=K)
     S = np.linalg.svd(view.W, compute_uv=False)[:4]
     U, _, Vt = np.linalg.svd(view.W)
-    null = rotated(view, np.random.default_rng(0)).W
+    null = rotate(view, np.random.default_rng(0)).W
     np.testing.assert_allclose(np.linalg.svd(null, compute_uv=False)[:4], S, atol=1e-10)
     np.testing.assert_allclose(U[:, :3] @ (U[:, :3].T @ null), null, atol=1e-10)
     np.testing.assert_allclose(null @ Vt[:3].T @ Vt[:3], null, atol=1e-10)
@@ -242,11 +243,11 @@ def test_a_trained_head_is_more_economical_than_its_nulls():
 
 def test_permuted_choices_are_valid_and_others():
     view = random_view()
-    labels = permuted(view, view.chosen(), np.random.default_rng(0))
+    labels = permute(view, view.chosen(), np.random.default_rng(0))
     assert view.valid[np.arange(len(labels)), labels].all()
     assert (labels != view.chosen()).any()
     whole = place_view()
-    same = permuted(whole, whole.chosen(), np.random.default_rng(0))
+    same = permute(whole, whole.chosen(), np.random.default_rng(0))
     assert sorted(same) == sorted(whole.chosen())
 
 
@@ -340,7 +341,7 @@ def test_rotary_heads_leave_out_what_needs_one_matrix():
     assert found["violations"] == 0
     assert found["attacks"] > 0
     with pytest.raises(Unsupported, match="no single W"):
-        decomposed(rotary_view())
+        decompose(rotary_view())
 
 
 def test_a_head_whose_keys_are_all_special_has_no_content():
@@ -381,7 +382,7 @@ def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
 
 def test_the_same_seed_gives_the_same_record():
     view = random_view(n=60)
-    plan = Plan(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
+    plan = InspectionConfig(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
     one, two = head_record(view, plan), head_record(view, plan)
     for name in FIELDS:
         if name != "seconds" and one[name] == one[name]:
@@ -391,4 +392,26 @@ def test_the_same_seed_gives_the_same_record():
 @pytest.mark.parametrize("wrong", [{"fit": 0}, {"test": 1}, {"draws": -1}, {"share": 1.0}])
 def test_a_plan_that_cannot_be_followed_is_refused(wrong):
     with pytest.raises(Unsupported, match=next(iter(wrong))):
-        Plan(**wrong)
+        InspectionConfig(**wrong)
+
+
+def test_choices_that_go_in_a_circle_are_seen_without_a_solve():
+    """a over b, b over c, c over a for one query: no W; of different queries, or in order, one."""
+    rng = np.random.default_rng(0)
+    a, b, c, other = rng.normal(size=(4, 5))
+    keys = np.array([[a, b, other], [b, c, other], [c, a, other]])
+    same, unlike = np.tile(rng.normal(size=5), (3, 1)), rng.normal(size=(3, 5))
+    first, ordered = np.array([0, 0, 0]), np.array([0, 0, 1])
+    view = view_of(keys, same, np.eye(5))
+    for queries, chosen, round_ in (
+        (same, first, True),
+        (unlike, first, False),
+        (same, ordered, False),
+    ):
+        part = replace(view, queries=queries)
+        assert fits.circular(part, chosen) is round_
+        rows = attsvm.Problem.of(fits.tokens_of(part, chosen), chosen)
+        assert (attsvm.solve(rows).status == "infeasible") is round_
+    assert fits.svm_fit(view, first).soft
+    hard = fits.svm_fit(view, ordered)
+    assert not hard.soft

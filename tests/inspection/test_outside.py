@@ -9,7 +9,7 @@ import pytest
 import attsvm
 from attsvm.inspection import capture, load
 from attsvm.inspection.families.bert import read_bert
-from attsvm.inspection.pieces import Linear
+from attsvm.inspection.pieces import LinearLayer
 from attsvm.inspection.transformer import Layer
 from tests.inspection.tiny import write
 
@@ -51,13 +51,13 @@ def wrong_groups(config, weights):
 
 def wrong_shape(config, weights):
     body = read_bert(config, weights)
-    short = Linear(np.zeros((7, 8), dtype=np.float32))
+    short = LinearLayer(np.zeros((7, 8), dtype=np.float32))
     return replace(body, layers=(replace(body.layers[0], out=short),))
 
 
 def not_finite(config, weights):
     body = read_bert(config, weights)
-    loud = Linear(np.full((8, 8), np.inf, dtype=np.float32))
+    loud = LinearLayer(np.full((8, 8), np.inf, dtype=np.float32))
     layers: tuple[Layer, ...] = (replace(body.layers[0], out=loud, after=None, mlp_after=None),)
     return replace(body, layers=layers)
 
@@ -66,7 +66,7 @@ def not_finite(config, weights):
     ("family", "message"),
     [
         (wrong_type, "wrong_type returns dict; a family returns a Transformer"),
-        (wrong_groups, "3 heads in 2 groups"),
+        (wrong_groups, "3 attention heads in 2 groups"),
         (wrong_shape, "wrong_shape breaks the shapes of a Transformer"),
         (not_finite, "layer 0 does not keep the stream"),
     ],

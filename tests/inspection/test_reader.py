@@ -14,7 +14,7 @@ def saved(folder, tokenizer):
 
 
 def read(reader, *texts, length=None):
-    return reader.encoded(list(texts), length=length, longest=50)
+    return reader.encode(list(texts), length=length, longest=50)
 
 
 def test_bytes_written_as_letters_are_put_back(tmp_path):

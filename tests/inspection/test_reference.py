@@ -30,7 +30,7 @@ REACTIONS = [
 
 def apart(model, reference, texts):
     """The largest difference of any attention of any head, at every query of every text."""
-    read = model.reader.encoded(texts, length=None, longest=model.transformer.longest)
+    read = model.reader.encode(texts, length=None, longest=model.transformer.longest)
     with torch.no_grad():
         out = reference(
             input_ids=torch.tensor(read.ids),
@@ -133,7 +133,7 @@ def test_reactions_are_cut_as_their_package_does(name):
     pattern = re.compile(found[1])
     words = (folder / "vocab.txt").read_text().splitlines()
     texts = [*REACTIONS, "[Na+].[OH-].C%12CC%12>>[2H]C([2H])Cl", "CC Z!O"]
-    read = model.reader.encoded(texts, length=None, longest=512)
+    read = model.reader.encode(texts, length=None, longest=512)
     for i, text in enumerate(texts):
         expected = [token if token in words else "[UNK]" for token in pattern.findall(text)]
         assert list(read.tokens[i]) == ["[CLS]", *expected, "[SEP]"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attsvm import inspection as lens
+from attsvm import inspection
 from attsvm.inspection.checkpoints import PACKAGES, package_folders
 
 pytest.importorskip("tokenizers")
@@ -14,7 +14,9 @@ def found():
     package = PACKAGES["minilm"]
     if not any(folder.is_dir() for folder in package_folders(package.package, package.folder)):
         pytest.skip(f"minilm is not installed: {package.install}")
-    return lens.inspect("minilm", layers=[0], heads=[2, 7], plan=lens.Plan.quick())
+    return inspection.inspect(
+        "minilm", layers=[0], heads=[2, 7], plan=inspection.InspectionConfig.quick()
+    )
 
 
 def test_a_saturated_positional_head_and_a_sink(found):

@@ -47,7 +47,7 @@ def test_one_matrix_gives_the_logits():
 
 
 def test_rotary_positions_have_no_single_matrix():
-    with pytest.raises(attsvm.Unsupported, match=r"layer 1, head 0 .*no single W"):
+    with pytest.raises(attsvm.Unsupported, match=r"layer 1, attention head 0 .*no single W"):
         _ = random_view(turns=random_turns()).W
 
 

@@ -7,12 +7,11 @@ import pytest
 
 from attsvm import BadTokens, Sentences, train
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.infimum import excess, floors
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import entropy, excess, finite_part, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.training.gradient import attention_loss
 
 
 def two_labels(a, b):
@@ -44,7 +43,7 @@ def test_the_floor_is_the_least_loss(seed):
     data = Sentences.of(cyclic(8, (2, 4), 25, seed))
     found = orders(data)
     part, best = finite_part(data, found), solve_attention(found, np.eye(8))
-    look = attention_look(Contexts.of(data, np.eye(8)), None)
+    look = attention_loss(Contexts.of(data, np.eye(8)), None)
     at = [
         look({"W_kq": (part.W + R * best.W)[None]}).loss[0] - part.infimum for R in (5, 10, 20, 40)
     ]
@@ -98,12 +97,12 @@ def test_excess_is_exact_far_below_rounding():
     C = Contexts.of(data, np.eye(8))
     V = 12.0 * (np.eye(8)[data.follows] - 1 / 8)
     best = solve_attention(orders(data), np.eye(8))
-    loss, least = floors(C, V)
+    loss, least = infima(C, V)
     assert least.all()
     seen = []
     for R in (0.0, 3.0, 30.0, 300.0):
         above = excess(C, V, R * best.W)
-        direct = attention_look(C, V)({"W_kq": R * best.W[None]}).loss[0] - C.weights @ loss
+        direct = attention_loss(C, V)({"W_kq": R * best.W[None]}).loss[0] - C.weights @ loss
         assert above == pytest.approx(direct, rel=1e-9, abs=1e-14)
         seen.append(above)
     # e^-R for the least margin 1, down to where a difference of losses would be rounding alone.
@@ -113,7 +112,7 @@ def test_excess_is_exact_far_below_rounding():
 def test_a_decoder_that_prefers_another_token_is_seen():
     data = Sentences.of([[0, 1], [1, 0], [0, 1, 1]], vocabulary=2)
     V = np.array([[0.0, 1.0], [0.0, 5.0]])  # token 1 says "1" louder than token 0, whose it is
-    _, least = floors(Contexts.of(data, np.eye(2)), V)
+    _, least = infima(Contexts.of(data, np.eye(2)), V)
     assert not least.any()
 
 

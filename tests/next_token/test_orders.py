@@ -1,5 +1,7 @@
 """Orders: hand examples, and every part of an order against its definition."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -7,10 +9,10 @@ from numpy.testing import assert_array_equal
 from attsvm import Sentences
 from attsvm.datasets.sentences import paper_example
 from attsvm.errors import BadTokens
-from attsvm.next_token.order import KINDS, Order, orders
+from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.realizable import realizability
-from attsvm.next_token.unseen import predicted
+from attsvm.next_token.unseen import predict_unseen
 
 Q = 9  # the query of the hand examples: never optimal, so below every optimal token
 
@@ -296,5 +298,28 @@ def test_example_1_of_the_paper():
     finding = realizability(data, found)
     assert finding.outside == () and finding.closed
     W = solve_attention(found, np.eye(4)).W
-    asked = predicted([[0, 3, -1], [2, 0, 3]], W, np.eye(4), data.follows)
+    asked = predict_unseen([[0, 3, -1], [2, 0, 3]], W, np.eye(4), data.follows)
     assert [data.word(y) for y in asked.label] == ["V", "P"] and not asked.tied.any()
+
+
+def test_chains():
+    """0 > 1 > 3, 0 > 2 > 3 with the query 4 above nothing: every cover once."""
+    lines = [[0, 1, 4, 0], [0, 2, 4, 0], [1, 3, 4, 1], [2, 3, 4, 2], [3, 4, 3], [0, 3, 4, 0]]
+    order = orders(Sentences.of(lines, collocations="copy"))[4]
+    listed = chains(order)
+    steps = {(a[0], b[0]) for chain in listed for a, b in pairwise(chain)}
+    assert steps == {(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)}
+    assert sum(len(chain) - 1 for chain in listed) == 5
+    assert longest_chain(order) == 4 and listed[0] == [[0], [1], [3], [4]]
+
+
+def test_chains_with_ties():
+    """0 and 1 are tied above 2; 3 and 4 are tied alone."""
+    lines = [[0, 1, 5, 0], [1, 0, 5, 1], [0, 2, 5, 0], [2, 5, 2], [3, 4, 5, 3], [4, 3, 5, 4]]
+    order = orders(Sentences.of(lines, collocations="copy"))[5]
+    assert [[0, 1], [2], [5]] in chains(order) and longest_chain(order) == 3
+    data = Sentences.of([[0, 1, 0], [0, 1, 1]], collocations="copy")
+    alone = orders(data)[1]
+    assert chains(alone) == [[[0, 1]]] and longest_chain(alone) == 1
+    none = orders(Sentences.of([[0, 1, 2]]))[1]
+    assert chains(none) == [] and longest_chain(none) == 0

@@ -7,8 +7,6 @@ import pytest
 
 from attsvm import BadTokens, Problem, Sentences, solve
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.embedding import embedding_of
-from attsvm.next_token.graph_solver import descend, levels, solve_graph
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import (
     Columns,
@@ -16,9 +14,13 @@ from attsvm.next_token.problems import (
     certify_whole,
     column_problem,
     decoder_problem,
+    descend,
+    levels,
     solve_attention,
     solve_decoder,
+    solve_graph,
 )
+from attsvm.next_token.sentences import embedding_of
 
 
 def star(m):

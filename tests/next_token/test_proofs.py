@@ -9,11 +9,11 @@ import pytest
 import attsvm
 from attsvm.datasets.sentences import cyclic, realizable
 from attsvm.next_token import SentenceProof
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.training.gradient import attention_loss
 from attsvm.next_token.training.proofs import _prover, proof_of_convergence, sentence_rows
-from attsvm.next_token.training.task import Lesson
-from tests.next_token.proof_hunt import tried
+from attsvm.next_token.training.task import SentenceObjective
+from tests.next_token.evidence import try_proofs
 
 READOUTS = ["softmax", "mass"]
 
@@ -37,7 +37,7 @@ def decoder(data, E, seed=0, noise=0.3, strength=2.0):
 def lesson_of(data, readout, seed=0, embedding=None, noise=0.3):
     E = np.eye(data.vocabulary) if embedding is None else embedding
     head = decoder(data, E, seed, noise) if readout == "softmax" else None
-    return Lesson.of(data, "next-token", head=head, embedding=E, readout=readout)
+    return SentenceObjective.of(data, "next-token", head=head, embedding=E, readout=readout)
 
 
 def optimal(lesson):
@@ -50,7 +50,7 @@ def pulls(lesson, alpha, W):
     counts = data.distinct[1]
     rows = sentence_rows(lesson, alpha)
     q = np.zeros(rows.count)
-    where = iter(rows.pull.group if lesson.mass else rows.pull.mass.group)
+    where = iter(rows.pull.group)
     G = np.zeros_like(W)
     for s in range(data.size):
         t = contexts.tokens[s][contexts.tokens[s] >= 0]
@@ -94,7 +94,7 @@ def test_pulls_lie_within_their_errors(readout, kind):
             W = size * (direction + 0.3 * rng.standard_normal((7, 7)))
             q, e, G = pulls(lesson, alpha, W / 1.0)
             e = np.exp(-rows.margins(W / rows.unit).mid)
-            look = attention_look(lesson.contexts, None if readout == "mass" else lesson.V)
+            look = attention_loss(lesson.contexts, None if readout == "mass" else lesson.V)
             gradient = look({"W_kq": W[None]}).gradient
             g = gradient.direction["W_kq"][0] * np.exp(gradient.log_scale["W_kq"][0])
             assert np.allclose(-g, G, rtol=1e-6, atol=1e-7 * np.abs(G).max())
@@ -144,7 +144,7 @@ def test_members_of_the_cone_stay(readout):
     assert proof is not None
     c, R, N = proof.constants["c0"], proof.constants["R"], np.linalg.norm(direction)
     contexts = lesson.contexts
-    look = attention_look(contexts, None if readout == "mass" else lesson.V)
+    look = attention_loss(contexts, None if readout == "mass" else lesson.V)
     rng = np.random.default_rng(0)
     rows = sentence_rows(lesson, alpha)
     ways = [rng.standard_normal(direction.shape) for _ in range(30)]
@@ -290,7 +290,7 @@ def test_the_door_says_what_belongs_where():
 def test_no_false_proof_is_found():
     total = Counter()
     for seed in range(30):
-        wrong, tally = tried(seed)
+        wrong, tally = try_proofs(seed)
         assert not wrong, wrong
         total += tally
     assert total["tube"] > 15

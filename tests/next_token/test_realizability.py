@@ -1,12 +1,9 @@
 """Realizability: each fault in an instance built for it, and all of them counted by hand."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from attsvm import Sentences
-from attsvm.next_token.chain import chains, longest_chain
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import DETAILS, FAULTS, realizability
 
@@ -30,7 +27,7 @@ PAIRS = "a A\nb B\nc C\nd D\n"
 
 def test_realizable():
     _, finding = found(PAIRS + "a b c A\nb a c A\nb c B")
-    assert finding.realizable and finding.dominant and finding.reasons == () and not finding.more
+    assert finding.realizable and finding.dominant and finding.reasons == ()
     assert not any(finding.counts.values()) and repr(finding) == "Realizability(realizable)"
 
 
@@ -135,7 +132,6 @@ def test_thousands_of_faults_are_counted_and_the_first_told():
     finding = realizability(data)
     assert finding.counts["no-optimal"] == wrong > 2000
     assert len(finding.reasons) == DETAILS
-    assert finding.more == {"no-optimal": wrong - DETAILS}
     assert f"{wrong} no-optimal" in repr(finding)
 
 
@@ -203,26 +199,3 @@ def test_the_orders_may_be_given():
     data = Sentences.of([[0, 1, 2, 0], [1, 0, 2, 1]], collocations="copy")
     given = realizability(data, orders(data))
     assert given.counts == realizability(data).counts and given.counts["cycle"] == 1
-
-
-def test_chains():
-    """0 > 1 > 3, 0 > 2 > 3 with the query 4 above nothing: every cover once."""
-    lines = [[0, 1, 4, 0], [0, 2, 4, 0], [1, 3, 4, 1], [2, 3, 4, 2], [3, 4, 3], [0, 3, 4, 0]]
-    order = orders(Sentences.of(lines, collocations="copy"))[4]
-    listed = chains(order)
-    steps = {(a[0], b[0]) for chain in listed for a, b in pairwise(chain)}
-    assert steps == {(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)}
-    assert sum(len(chain) - 1 for chain in listed) == 5
-    assert longest_chain(order) == 4 and listed[0] == [[0], [1], [3], [4]]
-
-
-def test_chains_with_ties():
-    """0 and 1 are tied above 2; 3 and 4 are tied alone."""
-    lines = [[0, 1, 5, 0], [1, 0, 5, 1], [0, 2, 5, 0], [2, 5, 2], [3, 4, 5, 3], [4, 3, 5, 4]]
-    order = orders(Sentences.of(lines, collocations="copy"))[5]
-    assert [[0, 1], [2], [5]] in chains(order) and longest_chain(order) == 3
-    data = Sentences.of([[0, 1, 0], [0, 1, 1]], collocations="copy")
-    alone = orders(data)[1]
-    assert chains(alone) == [[[0, 1]]] and longest_chain(alone) == 1
-    none = orders(Sentences.of([[0, 1, 2]]))[1]
-    assert chains(none) == [] and longest_chain(none) == 0

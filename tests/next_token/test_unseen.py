@@ -1,4 +1,4 @@
-"""Unseen sentences: predictions, a model's answers, agreement, coverage and the order of kinds."""
+"""Unseen sentences: drawn, predicted, answered by a model, and counted; the order of kinds."""
 
 from functools import cache
 from itertools import combinations, product
@@ -11,11 +11,20 @@ from attsvm.certificate import certify
 from attsvm.certificate.exact import exact_tight
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.covering import Coverage, coverage, kinds_in_order, whole_coverage
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, solve_attention
-from attsvm.next_token.shifts import draw_unseen
-from attsvm.next_token.unseen import agreement, logit_accuracy, predicted, trained
+from attsvm.next_token.unseen import (
+    Coverage,
+    agreement,
+    answer_unseen,
+    coverage,
+    draw_unseen,
+    kinds_in_order,
+    logit_accuracy,
+    predict_unseen,
+    whole_coverage,
+    zipf,
+)
 
 # With the query 4: 0 > 1 > 2 > 4 and 3 > 4; 5 is never seen. x is followed by x + 1.
 CHAIN = [[x, (x + 1) % 6] for x in range(6)] + [
@@ -57,7 +66,7 @@ def test_the_confused_token_of_a_chain_is_above_a_slack_optimal_one():
 def test_the_trained_model_answers_by_the_confused_token():
     data, _, _ = chain()
     run = two_stages(data)
-    found = trained([[3, 1, 4], [5, 3, 4]], run.W_ov, run.W_kq, run.E)
+    found = answer_unseen([[3, 1, 4], [5, 3, 4]], run.W_ov, run.W_kq, run.E)
     assert found.top.tolist() == [1, 3] and found.output.tolist() == [2, 4]
     assert found.mass[0] > 0.99  # it wins for good …
     assert 0.5 < found.mass[1] < 0.7  # … and a tie of the solution stays undecided
@@ -105,7 +114,7 @@ def test_four_tokens_tie_an_optimal_token_with_one_never_seen():
     assert exact is not None and exact.square == 2
     numbers = exact.matrix.numerators[found[3].component, 0]
     assert (numbers == np.array([1, 0, 0, -1]) * exact.matrix.denominator).all()
-    asked = predicted([[2, 4, 3], [0, 4, 3]], columns.W, np.eye(5), data.follows)
+    asked = predict_unseen([[2, 4, 3], [0, 4, 3]], columns.W, np.eye(5), data.follows)
     assert asked.tied.tolist() == [True, False]
     assert kinds_in_order(found[3], columns.W[:, 3])["optimal", "non-comparable"].tied == 1
 
@@ -113,7 +122,7 @@ def test_four_tokens_tie_an_optimal_token_with_one_never_seen():
 def test_predictions_by_hand():
     data, _, columns = chain()
     words = np.array([[3, 1, 4], [3, 5, 4], [2, 4, -1], [4, 4, -1], [4, -1, -1], [0, 0, 4]])
-    asked = predicted(words, columns.W, np.eye(6), data.follows)
+    asked = predict_unseen(words, columns.W, np.eye(6), data.follows)
     assert asked.top.tolist() == [1, 3, 2, 4, 4, 0]
     assert asked.second.tolist() == [3, 5, 4, -1, -1, 4]
     np.testing.assert_allclose(asked.gap, [0.5, 0, 1, np.inf, np.inf, 3], atol=1e-12)
@@ -124,7 +133,7 @@ def test_predictions_by_hand():
 
 
 def test_sentences_of_one_token_only():
-    asked = predicted([[4], [2]], np.eye(6), np.eye(6), np.arange(6))
+    asked = predict_unseen([[4], [2]], np.eye(6), np.eye(6), np.arange(6))
     assert asked.top.tolist() == [4, 2] and np.isinf(asked.gap).all() and not asked.tied.any()
 
 
@@ -132,8 +141,8 @@ def test_predictions_follow_the_embedding():
     data, _, columns = chain()
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
     words = draw_unseen(data, 20, length=(2, 4), seed=1)
-    plain = predicted(words, columns.W, np.eye(6), data.follows)
-    turned = predicted(words, Q.T @ columns.W @ Q, Q, data.follows)
+    plain = predict_unseen(words, columns.W, np.eye(6), data.follows)
+    turned = predict_unseen(words, Q.T @ columns.W @ Q, Q, data.follows)
     assert (plain.tied == turned.tied).all()
     assert (plain.top == turned.top)[~plain.tied].all()
     np.testing.assert_allclose(plain.gap, turned.gap, atol=1e-12)
@@ -162,7 +171,7 @@ def test_answers_are_those_of_the_plain_model(d):
     E, W_kq, W_ov = (rng.standard_normal(s) for s in ((5, d), (d, d), (5, d)))
     words = rng.integers(0, 5, (40, 6))
     words[::2, 4:] = -1
-    found = trained(words, W_ov, W_kq, E)
+    found = answer_unseen(words, W_ov, W_kq, E)
     for s, row in enumerate(words):
         tokens = row[row >= 0]
         X = E[tokens]
@@ -178,10 +187,10 @@ def test_answers_are_those_of_the_plain_model(d):
 def test_agreement_by_hand():
     data, _, columns = chain()
     words = np.array([[3, 1, 4], [3, 5, 4], [2, 4, -1], [0, 4, -1], [5, 4, -1]])
-    asked = predicted(words, columns.W, np.eye(6), data.follows)  # gaps ½, 0, 1, 3, 1½
+    asked = predict_unseen(words, columns.W, np.eye(6), data.follows)  # gaps ½, 0, 1, 3, 1½
     W = columns.W.copy()
     W[1, 4] = -9.0  # the model prefers 3 to 1, and answers the first otherwise
-    run = trained(words, 50 * np.eye(6)[data.follows].T, W, np.eye(6))
+    run = answer_unseen(words, 50 * np.eye(6)[data.follows].T, W, np.eye(6))
     found = agreement(asked, run, threshold=0.5, edges=(0, 0.5, 1, 3), names="abcdef", listed=3)
     assert (found.total, found.ties, found.first_ties) == (5, 1, ("d f e: d or f",))
     assert (found.judged, found.agreed, found.attended) == (4, 3, 3)
@@ -248,19 +257,94 @@ def test_coverage_of_ties_and_of_long_sentences():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "says"),
+    ("words", "size", "says"),
     [
-        (lambda d: predicted([[1, 6]], np.eye(6), np.eye(6), d.follows), BadTokens, "within 0…5"),
-        (lambda d: predicted([[-1, 1]], np.eye(6), np.eye(6), d.follows), BadTokens, "left"),
-        (lambda d: predicted([1, 2], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
-        (lambda d: predicted([[1, 2], [1]], np.eye(6), np.eye(6), d.follows), BadTokens, "table"),
-        (lambda d: predicted([[1, 2]], np.eye(5), np.eye(6), d.follows), BadTokens, "do not fit"),
-        (lambda d: trained([[0.5, 1.0]], np.eye(6), np.eye(6), np.eye(6)), BadTokens, "table"),
-        (lambda d: coverage(orders(d)[4], np.zeros(5), 3), BadTokens, "shape"),
-        (lambda d: coverage(orders(d)[4], np.zeros(6), 0), Unsupported, "length is 0"),
-        (lambda d: coverage(orders(d)[4], np.zeros(6), 3, gap=-1), Unsupported, "gap is -1"),
+        ([[1, 6]], 6, "within 0…5"),
+        ([[-1, 1]], 6, "left"),
+        ([1, 2], 6, "table"),
+        ([[1, 2], [1]], 6, "table"),
+        ([[0.5, 1.0]], 6, "table"),
+        ([[1, 2]], 5, "do not fit"),
     ],
-)  # fmt: skip
-def test_bad_input_is_named(call, error, says):
+)
+def test_bad_sentences_are_named(words, size, says):
+    with pytest.raises(BadTokens, match=says):
+        predict_unseen(words, np.eye(size), np.eye(6), chain()[0].follows)
+
+
+@pytest.mark.parametrize(
+    ("u", "length", "options", "error", "says"),
+    [
+        (np.zeros(5), 3, {}, BadTokens, "shape"),
+        (np.zeros(6), 0, {}, Unsupported, "length is 0"),
+        (np.zeros(6), 3, {"gap": -1}, Unsupported, "gap is -1"),
+    ],
+)
+def test_bad_input_of_coverage_is_named(u, length, options, error, says):
     with pytest.raises(error, match=says):
-        call(chain()[0])
+        coverage(chain()[1][4], u, length, **options)
+
+
+def context(row):
+    tokens = row[row >= 0].tolist()
+    return tokens[-1], frozenset(tokens)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_drawn_sentences_are_unseen_and_different(repeats):
+    data = Sentences.of(realizable(6, 3, 40, seed=3))
+    words = draw_unseen(data, 60, length=(2, 5), seed=0, repeats=repeats)
+    known = {context(row) for row in data.words}
+    assert not known & {context(row) for row in words}
+    assert {int(n) for n in (words >= 0).sum(axis=1)} == {2, 3, 4, 5}
+    keys = {(*sorted(row[row >= 0][:-1].tolist()), int(row[row >= 0][-1])) for row in words}
+    assert len(keys) == 60
+    twice = [len(set(row[row >= 0])) < (row >= 0).sum() for row in words]
+    assert any(twice) == repeats
+    again = draw_unseen(data, 60, length=(2, 5), seed=0, repeats=repeats)
+    assert (words == again).all()
+    assert (words != draw_unseen(data, 60, length=(2, 5), seed=1, repeats=repeats)).any()
+
+
+def test_shifts_change_what_is_drawn():
+    data = Sentences.of(realizable(20, 4, 68, seed=0))
+    share = zipf(20, exponent=2.0)
+    assert share.sum() == pytest.approx(1) and share[0] / share[3] == pytest.approx(16)
+    plain = draw_unseen(data, 1000, length=4, seed=0)
+    rare = draw_unseen(data, 1000, length=4, seed=0, frequencies=share)
+    asked = draw_unseen(data, 1000, length=4, seed=0, queries=share)
+    # Before the query, token 0 is one of three in 3 of 19 sentences; with Zipf in most.
+    assert (plain[:, :-1] == 0).any(axis=1).mean() == pytest.approx(3 / 20, abs=0.05)
+    assert (rare[:, :-1] == 0).any(axis=1).mean() > 0.4
+    assert (asked[:, -1] == 0).mean() == pytest.approx(share[0], abs=0.1)
+    never = np.where(np.arange(20) < 10, 1.0, 0.0)
+    assert draw_unseen(data, 100, length=4, seed=0, frequencies=never)[:, :-1].max() < 10
+    assert draw_unseen(data, 100, length=4, seed=0, queries=never)[:, -1].max() < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"count": 200, "length": 2}, Unsupported, "were asked for"),
+        ({"length": 7}, Unsupported, "length is 7"),
+        ({"length": 1}, Unsupported, "length is 1"),
+        ({"length": 2, "queries": [1]}, BadTokens, "queries must"),
+        ({"length": 2, "frequencies": [0] * 6}, BadTokens, "frequencies must"),
+        ({"length": 5, "frequencies": [1, 1, 0, 0, 0, 0]}, Unsupported, "too few tokens"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(options, error, says):
+    data = Sentences.of(realizable(6, 3, 10, seed=0))
+    count = options.get("count", 5)
+    rest = {name: value for name, value in options.items() if name != "count"}
+    with pytest.raises(error, match=says):
+        draw_unseen(data, count, seed=0, **rest)
+
+
+def test_a_length_of_numpy_and_data_without_sentences():
+    data = Sentences.of(realizable(6, 3, 40, seed=3))
+    assert draw_unseen(data, 5, length=np.int64(4), seed=0).shape == (5, 4)
+    pairs = Sentences.of([[0, 1], [1, 0]])
+    with pytest.raises(BadTokens, match="no sentence"):
+        draw_unseen(pairs, 1, length=2, seed=0)
+    assert draw_unseen(pairs, 1, length=2, seed=0, queries=[1, 0]).tolist() == [[1, 0]]

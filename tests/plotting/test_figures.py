@@ -16,7 +16,7 @@ import attsvm
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.plotting import style
-from attsvm.plotting.run import write_figure
+from attsvm.plotting.style import write_figure
 from attsvm.plotting.tour import NORMS, _picture, draw, run_tour
 from tests.conventions.tree import ROOT
 from tests.tolerances import GAP, GAP_SPECTRUM, ORACLE

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from attsvm.plotting.ticks import plain_power, plain_ticks
+from attsvm.plotting.style import plain_power, plain_ticks
 from tests.experiments.studies.pictures import cut, unnamed
 
 

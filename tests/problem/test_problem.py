@@ -18,7 +18,7 @@ from attsvm import (
     solve_many,
 )
 from attsvm._utils.arrays import LARGEST
-from attsvm._utils.plugins import load_object
+from attsvm._utils.objects import load_object
 from attsvm.certificate.certify import certify_stack
 from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
 from tests.zoo import KINDS, NORMS, chosen, infeasible, known

@@ -7,7 +7,7 @@ import pytest
 
 import attsvm
 from attsvm import BadTokens, Selection, Tokens
-from attsvm.problem.weights import Weights
+from attsvm.problem.weights import WeightBlocks
 from attsvm.training.models.factored import matrix as factored_matrix
 
 RNG = np.random.default_rng(5)
@@ -66,7 +66,7 @@ def exact_top(tokens, matrix):
      W.T.copy().T, W[::-1][::-1]],
 )  # fmt: skip
 def test_a_matrix_in_every_form(given):
-    assert np.array_equal(Weights.of(given, (3, 2)).matrix, W)
+    assert np.array_equal(WeightBlocks.of(given, (3, 2)).matrix, W)
     assert Selection.attended(TOKENS, given).indices.tolist() == exact_top(TOKENS, W)
 
 
@@ -76,19 +76,19 @@ def test_a_matrix_in_every_form(given):
      (K.tolist(), Q.tolist())],
 )  # fmt: skip
 def test_factors_in_every_form(given):
-    made = Weights.of(given, (3, 2)).matrix
+    made = WeightBlocks.of(given, (3, 2)).matrix
     assert np.allclose(made, sum(np.outer(K[:, m], Q[:, m]) for m in range(5)), rtol=1e-14)
     assert np.array_equal(made, factored_matrix({"K": K[None], "Q": Q[None]})[0])
 
 
 def test_a_half_precision_tensor_is_read():
-    assert Weights.of(FakeTensor([[1.5], [2.0]], kind="bfloat16"), (2, 1)).matrix.dtype == "f8"
+    assert WeightBlocks.of(FakeTensor([[1.5], [2.0]], kind="bfloat16"), (2, 1)).matrix.dtype == "f8"
 
 
 def test_a_prompt_is_a_column():
     tokens, p = Tokens(X), RNG.standard_normal(3)
     for given in (p, p[:, None], {"p": p}, {"W": p[:, None]}, p.tolist(), p[None]):
-        assert Weights.of(given, tokens.shape).matrix.tolist() == p[:, None].tolist()
+        assert WeightBlocks.of(given, tokens.shape).matrix.tolist() == p[:, None].tolist()
         assert Selection.attended(tokens, given).indices.tolist() == exact_top(tokens, p[:, None])
 
 
@@ -97,11 +97,11 @@ def test_a_stack_gives_the_instance_asked_for():
     factors = RNG.standard_normal((4, 3, 5)), RNG.standard_normal((4, 2, 5))
     prompts = RNG.standard_normal((4, 3))
     for b in range(4):
-        assert np.array_equal(Weights.of(stack, (3, 2), instance=b).matrix, stack[b])
+        assert np.array_equal(WeightBlocks.of(stack, (3, 2), instance=b).matrix, stack[b])
         assert np.allclose(
-            Weights.of(factors, (3, 2), instance=b).matrix, factors[0][b] @ factors[1][b].T
+            WeightBlocks.of(factors, (3, 2), instance=b).matrix, factors[0][b] @ factors[1][b].T
         )
-        assert np.array_equal(Weights.of(prompts, (3, 1), instance=b).matrix[:, 0], prompts[b])
+        assert np.array_equal(WeightBlocks.of(prompts, (3, 1), instance=b).matrix[:, 0], prompts[b])
         found = Selection.attended(TOKENS, stack, instance=b)
         assert found.indices.tolist() == exact_top(TOKENS, stack[b])
         assert found.origin == "attention"

@@ -22,7 +22,7 @@ NEEDS = re.compile(r"\b(torch|inspection|transformers)\b|\bat\.")
 # Run here, by tests/site/test_pages.py, and by tests/contracts/test_adding_pages.py.
 HERE = ("torch.md", "heads.md", "models.md")
 ELSEWHERE = ("howto-text-or-model.md", "adding-a-family.md")
-MORE = ", layers=[5], heads=[3], plan=attsvm.inspection.Plan.quick()"
+MORE = ", layers=[5], heads=[3], plan=attsvm.inspection.InspectionConfig.quick()"
 # As a page has it -> as it is run here.
 SMALLER = {
     'inspect("minilm")': f'inspect("minilm"{MORE})',

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from attsvm.solvers.power import duality, entrywise, linear
+from attsvm.norms import norm_of
+from attsvm.solvers import linear_program, power
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
 ASKED = 1e-9
@@ -21,9 +22,9 @@ every = pytest.mark.parametrize("p", EVERY)
 
 def solver(p):
     """The inner solver of an exponent, 1 and ∞ included."""
-    if p == 1.0:
-        return linear.inner_l1
-    return linear.inner_max if np.isinf(p) else partial(entrywise.inner, p=p)
+    if p in (1.0, np.inf):
+        return partial(linear_program.inner, norm=norm_of("l1" if p == 1.0 else "max"))
+    return partial(power.inner, p=p)
 
 
 def size(x, p):
@@ -163,7 +164,7 @@ def test_known_optimum(p, shape):
     for seed in range(4):
         rows, answer = known(p, shape, seed)
         D, Z, b, free, W0, lam0 = rows
-        W, lam = entrywise.inner(D, Z, b, free, p=p, tol=ASKED, W0=W0, lam0=lam0)
+        W, lam = power.inner(D, Z, b, free, p=p, tol=ASKED, W0=W0, lam0=lam0)
         assert size(W, p) == pytest.approx(size(answer, p), rel=ASKED)
         gap, _ = judged(rows, W, lam, p)
         assert abs(gap) <= ASKED
@@ -190,7 +191,7 @@ def test_two_is_frobenius(kind):
     # ‖W − W*‖² ≤ upper² − lower²
     near = np.sqrt(2 * ASKED)
     for start, multipliers in ((W0, lam0), (np.ones_like(W0), np.zeros_like(lam0))):
-        W, _ = entrywise.inner(D, Z, b, free, p=2.0, tol=ASKED, W0=start, lam0=multipliers)
+        W, _ = power.inner(D, Z, b, free, p=2.0, tol=ASKED, W0=start, lam0=multipliers)
         assert np.linalg.norm(W - W0) <= near
 
 
@@ -200,7 +201,7 @@ def test_against_cvxpy(kind, p):
     cvxpy = pytest.importorskip("cvxpy")
     D, Z, b, free, W0, lam0 = draw(kind, (4, 4, 5, 4), 1)
     W, _ = solver(p)(D, Z, b, free, tol=ASKED, W0=W0, lam0=lam0)
-    A = entrywise.rows(D, Z)
+    A = linear_program.stacked(D, Z)
     x = cvxpy.Variable(A.shape[1])
     limits = [A[~free] @ x >= b[~free]]
     if free.any():
@@ -216,7 +217,7 @@ def test_extreme_exponents_end(p):
     for kind in ("plain", "ties", "near"):
         rows = draw(kind, (6, 8, 10, 10), 2)
         D, Z, b, free, W0, lam0 = rows
-        W, lam = entrywise.inner(D, Z, b, free, p=p, tol=ASKED, W0=W0, lam0=lam0)
+        W, lam = power.inner(D, Z, b, free, p=p, tol=ASKED, W0=W0, lam0=lam0)
         gap, misfit = judged(rows, W, lam, p)
         # beyond p = 100 the answer may be that of p = 100, off by at most N^(1/100)
         assert abs(gap) <= (0.05 if p > 100 else 1e-5)
@@ -265,9 +266,9 @@ def test_more_rows_than_entries():
 def test_weigh_sees_each_fault(p):
     """A pair's own error grows with a wrong direction, a broken tie and a wrong multiplier."""
     D, Z, b, free, W0, lam0 = draw("ties", (6, 8, 10, 10), 0)
-    A = entrywise.rows(D, Z)
+    A = linear_program.stacked(D, Z)
     W, lam = solver(p)(D, Z, b, free, tol=ASKED, W0=W0, lam0=lam0)
-    judge = partial(duality.weigh, A, b, free, p=p)
+    judge = partial(power.weigh, A, b, free, p=p)
     assert judge(w=W.ravel(), lam=lam).error <= ASKED
     assert judge(w=3 * W.ravel(), lam=7 * lam).error <= ASKED
     assert judge(w=W.ravel() + 1e-3 * A[free][0], lam=lam).error > 1e-6
@@ -284,3 +285,50 @@ def test_larger():
     for p in EVERY:
         W, lam = solver(p)(D, Z, b, free, tol=ASKED, W0=W0, lam0=lam0)
         assert abs(judged(rows, W, lam, p)[0]) <= ASKED, p
+
+
+@pytest.mark.parametrize("k,N", [(5, 9), (30, 6), (40, 21)])
+def test_normal_matrix(k, N):
+    rng = np.random.default_rng(k)
+    A, D = rng.standard_normal((k, N)), rng.random(N)
+    sigma = 10.0 ** rng.uniform(-8, 4, k)
+    sigma[:2] = 0.0  # ties
+    H = A @ np.diag(D) @ A.T + np.diag(sigma)
+    x = rng.standard_normal(k)
+    for build in (power._wide, power._tall):
+        r = H @ x
+        assert np.abs(H @ build(A, D, sigma)(r) - r).max() <= 1e-7 * np.abs(r).max()
+    r = H @ x
+    assert np.abs(H @ power.factor(A, D, sigma=sigma)(r) - r).max() <= 1e-11 * np.abs(r).max()
+
+
+def test_duplicate_ties_are_solved():
+    """Equal rows with σ = 0 make the matrix singular; a consistent right-hand side is still met."""
+    rng = np.random.default_rng(1)
+    A = np.repeat(rng.standard_normal((3, 8)), 2, axis=0)
+    r = A @ rng.standard_normal(8)
+    x = power.factor(A, np.ones(8), sigma=np.zeros(6))(r)
+    assert np.abs(A @ (A.T @ x) - r).max() <= 1e-11
+
+
+def test_length_and_map():
+    rng = np.random.default_rng(2)
+    v = rng.standard_normal(20)
+    for p in (1.01, 1.5, 2.0, 3.0, 100.0):
+        q = power.conjugate(p)
+        w = power.duality_map(v, p)
+        assert power.length(w, q) == pytest.approx(power.length(v, p), rel=ROUNDING)
+        assert w @ v == pytest.approx(power.length(v, p) ** 2, rel=ROUNDING)
+    # powers of these over- or underflow; their length does not
+    assert power.length(np.full(4, 1e200), 2.0) == pytest.approx(2e200, rel=ROUNDING)
+    assert power.length(np.full(4, 1e-200), 2.0) == pytest.approx(2e-200, rel=ROUNDING)
+    assert power.length(np.zeros(3), 3.0) == 0.0
+
+
+def test_start_is_centred():
+    slack, lam = np.array([0.0, 0.4, 0.0, 0.0]), np.array([0.7, 0.0, 0.0, -2.0])
+    margin = np.array([True, True, True, False])
+    x, s = power.centred(slack, lam, margin, share=1e-3)
+    assert x[margin] * s[margin] == pytest.approx(np.full(3, 1e-3), rel=ROUNDING)
+    assert x[3] == -2.0 and x[0] > 0.6 and s[1] > 0.3
+    assert power.longest(x, -2 * x, margin) == pytest.approx(0.5)

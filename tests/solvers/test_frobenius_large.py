@@ -11,14 +11,21 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from attsvm.solvers.frobenius import coordinate
-from attsvm.solvers.frobenius import large as frobenius_large
-from attsvm.solvers.frobenius.large import solve_rows
+from attsvm.solvers.frobenius import coordinate_descent as coordinate
+from attsvm.solvers.frobenius import newton as frobenius_newton
+from attsvm.solvers.frobenius.newton import MEMORY, solve_large
 from attsvm.solvers.frobenius.semismooth import newton
 from tests.tolerances import GAP, ORACLE, ROUNDING
 from tests.twins import frobenius as twins
 
 Rows = dict[str, Any]
+
+
+def solve_rows(
+    *, tol: float, budget: float = inf, memory: float = MEMORY, **rows: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """W and λ of these rows."""
+    return solve_large(coordinate.sort_rows(**rows, budget=budget), tol=tol, memory=memory)
 
 
 def selection(n: int, T: int, d: int, *, seed: int = 0, prompt: bool = False) -> Rows:
@@ -105,8 +112,8 @@ def test_kernels_equal_dense_algebra() -> None:
     draw = np.random.default_rng(1)
     W, lam = draw.standard_normal((6, 5)), draw.standard_normal(60)
     np.testing.assert_allclose(rows.length, np.linalg.norm(A, axis=1), rtol=ROUNDING)
-    np.testing.assert_allclose(coordinate.margins(rows, W), A @ W.ravel(), atol=ROUNDING * 100)
-    np.testing.assert_allclose(coordinate.adjoint(rows, lam).ravel(), lam @ A, atol=ROUNDING * 100)
+    np.testing.assert_allclose(rows.values(W), A @ W.ravel(), atol=ROUNDING * 100)
+    np.testing.assert_allclose(rows.adjoint(lam).ravel(), lam @ A, atol=ROUNDING * 100)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
@@ -233,7 +240,7 @@ def conflicting(eps: float) -> Rows:
 @pytest.mark.parametrize("eps", [1e-3, 1e-5])
 def test_newton_ends_what_is_badly_conditioned(eps: float) -> None:
     rows = conflicting(eps)
-    with patch.object(frobenius_large, "newton", wraps=newton) as watched:
+    with patch.object(frobenius_newton, "newton", wraps=newton) as watched:
         W, lam = solve_rows(**rows, tol=GAP)
     assert watched.called and gap(rows, W, lam) < GAP
 
@@ -313,18 +320,8 @@ def test_newton_closes_the_gap_on_a_singular_gram(budget: float) -> None:
 def test_ties_can_leave_nothing_but_zero() -> None:
     # Both entries of W are tied to 0, so every soft margin is missed by b = 1.
     keys, index = np.array([[1.0, 0.0], [1.0, 2.0], [3.0, 1.0]]), np.arange(3)
-    W, lam = solve_rows(
-        keys, np.ones((1, 1)), index, index * 0 - 1, index * 0, np.array([0.0, 0.0, 1.0]),
-        free=index < 2, tol=GAP, budget=5.0,
-    )  # fmt: skip
+    rows = {"keys": keys, "queries": np.ones((1, 1)), "hi": index, "lo": index * 0 - 1,
+            "query": index * 0, "b": np.array([0.0, 0.0, 1.0]), "free": index < 2}  # fmt: skip
+    W, lam = solve_rows(**rows, tol=GAP, budget=5.0)
     np.testing.assert_allclose(W, 0.0, atol=GAP)
     np.testing.assert_allclose(lam, [-12.5, -2.5, 5.0], rtol=GAP)
-
-
-def test_starts_are_used_and_no_time_is_enough() -> None:
-    rows = selection(30, 8, 16, seed=6)
-    W, lam = solve_rows(**rows, tol=1e-12)
-    V, mu = solve_rows(**rows, tol=1e-11, W0=W, lam0=lam, max_seconds=0.0)
-    assert gap(rows, V, mu) < 1e-10
-    nothing, none = solve_rows(**rows, tol=0.0, max_seconds=0.0)
-    assert not nothing.any() and not none.any()

@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import nnls
 
 from attsvm.norms import norm_of
-from attsvm.solvers.cone import central_path as cone
-from attsvm.solvers.cone import nuclear, spectral
+from attsvm.solvers import unit_rows
+from attsvm.solvers.cone import interior_point as cone
 from tests.tolerances import GAP, ORACLE, ROUNDING
 
-SOLVERS = {"nuclear": nuclear, "spectral": spectral}
+SOLVERS = {"nuclear": cone.NUCLEAR, "spectral": cone.SPECTRAL}
 KINDS = ("plain", "zeros", "ties", "shifted ties", "only ties", "duplicates", "near", "opposed")
 # n inputs, T tokens, dx, dz
 SHAPES = (
@@ -102,7 +102,7 @@ def bounds(name, problem, W, lam):
 def solved(name, problem, tol=GAP):
     """(lower, upper) of the solver's answer, with ties and zero rows met."""
     D, Z, b, free, W0, lam0 = problem
-    W, lam = SOLVERS[name].inner(D, Z, b, free, tol=tol, W0=W0, lam0=lam0)
+    W, lam = cone.interior_point(D, Z, b, free, cone=SOLVERS[name], tol=tol, W0=W0, lam0=lam0)
     assert W.shape == W0.shape
     lower, upper, miss = bounds(name, problem, W, lam)
     assert miss < ROUNDING
@@ -192,7 +192,9 @@ def test_unreachable_tolerance_ends_with_the_best_pair(name):
 def test_infeasible_rows_end_without_an_error(name):
     D, Z = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0], [1.0]])
     W0, free = np.array([[1.0], [0.0]]), np.zeros(2, dtype=bool)
-    W, lam = SOLVERS[name].inner(D, Z, np.ones(2), free, tol=GAP, W0=W0, lam0=np.ones(2))
+    W, lam = cone.interior_point(
+        D, Z, np.ones(2), free, cone=SOLVERS[name], tol=GAP, W0=W0, lam0=np.ones(2)
+    )
     assert np.isfinite(W).all()
     assert np.isfinite(lam).all()
 
@@ -200,12 +202,12 @@ def test_infeasible_rows_end_without_an_error(name):
 @both
 def test_newton_direction_solves_its_equations(name):
     D, Z, b, free, W0, lam0 = draw("ties", (5, 4, 6, 4), 3)
-    rows = cone.UnitRows(D, Z, b, free)
-    state = SOLVERS[name]._start(rows, W0, lam0)
+    rows = unit_rows.UnitRows(D, Z, b, free)
+    state = SOLVERS[name].start(rows, W0, lam0)
     rng = np.random.default_rng(0)
     target, rhs = cone.symmetric(rng.standard_normal((10, 10))), rng.standard_normal(len(b))
     rhs[-1] = rhs[-3]  # the last tie repeats the one two before it
-    move = SOLVERS[name]._factor(rows, state)(target, rhs)
+    move = SOLVERS[name].factor(rows, state)(target, rhs)
     close = {"rtol": 0.0, "atol": 100.0 * ROUNDING}
     np.testing.assert_allclose(state.T @ state.inverse, np.eye(10), **close)
     np.testing.assert_allclose(state.inverse @ move.P @ state.inverse.T, move.scaled_P, **close)
@@ -223,12 +225,12 @@ def test_newton_direction_solves_its_equations(name):
 
 def test_spectral_step_removes_the_drift_of_the_dual_matrix():
     D, Z, b, free, W0, lam0 = draw("ties", (5, 4, 6, 4), 3)
-    rows = cone.UnitRows(D, Z, b, free)
-    clean = spectral._start(rows, W0, lam0)
+    rows = unit_rows.UnitRows(D, Z, b, free)
+    clean = cone.SPECTRAL.start(rows, W0, lam0)
     off = cone.off_diagonal(1e-3 * np.random.default_rng(0).standard_normal((6, 4)))
     Q = clean.Q + off + 1e-3 * np.eye(10)
     state = cone.place(clean.P, Q, lam=clean.lam, slack=clean.slack, free=free)
-    move = spectral._factor(rows, state)(np.eye(10), np.zeros(len(b)))
+    move = cone.SPECTRAL.factor(rows, state)(np.eye(10), np.zeros(len(b)))
     after = (state.Q + move.Q)[:6, 6:]
     wanted = -0.5 * rows.adjoint(state.lam + move.lam)
     np.testing.assert_allclose(after, wanted, rtol=0.0, atol=100.0 * ROUNDING)
@@ -242,22 +244,22 @@ def test_singular_systems_are_solved_in_their_range():
     with pytest.raises(np.linalg.LinAlgError):  # so the ridge has to grow
         np.linalg.cholesky(S + 1e-15 * np.diag(S.diagonal()))
     rhs = S @ rng.standard_normal(80)
-    x = cone.schur_solver(S.copy(), lambda x: S @ x)(rhs)
+    x = unit_rows.schur_solver(S.copy(), lambda x: S @ x)(rhs)
     np.testing.assert_allclose(S @ x, rhs, rtol=0.0, atol=ROUNDING * np.linalg.norm(rhs))
     with pytest.raises(np.linalg.LinAlgError):
-        cone.schur_solver(np.array([[1.0, 2.0], [2.0, 1.0]]), lambda x: x)
+        unit_rows.schur_solver(np.array([[1.0, 2.0], [2.0, 1.0]]), lambda x: x)
 
 
 def test_settling_restores_missed_rows_by_the_least_change():
     D, Z, b, free, W0, _ = draw("shifted ties", (5, 4, 6, 5), 0)
-    rows = cone.UnitRows(D, Z, b, free)
+    rows = unit_rows.UnitRows(D, Z, b, free)
     tight = free | (rows.values(W0) < b + ROUNDING)
     push = 1e-9 * rows.adjoint(np.where(tight, -1.0, 0.0))
-    settled = cone.settle(rows, W0 + push)
+    settled = unit_rows.settle(rows, W0 + push)
     short = b - rows.values(settled)
     assert (rows.b - rows.values(W0 + push)).max() > 1e-10
     assert short.max() < ROUNDING
     assert np.abs(short[free]).max() < ROUNDING
     assert np.linalg.norm(settled - W0 - push) <= np.linalg.norm(push) * (1.0 + GAP) + ROUNDING
     far = W0 + 1e6 * push
-    assert cone.settle(rows, far) is far
+    assert unit_rows.settle(rows, far) is far

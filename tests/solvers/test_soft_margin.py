@@ -9,10 +9,9 @@ import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, certify, solve
 from attsvm.norms import norm_of
-from attsvm.solvers.cone import central_path as cone
-from attsvm.solvers.cone import nuclear, spectral
+from attsvm.solvers import unit_rows
+from attsvm.solvers.cone import interior_point as cone
 from attsvm.solvers.cone import soft as soft_cone
-from attsvm.solvers.working_set import soft_rows
 from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE, ROUNDING
 from tests.zoo import KINDS, infeasible, known, sphere_tokens
 
@@ -233,9 +232,9 @@ def soft_problem(norm, *, seed=0):
     D, Z = rng.standard_normal((12, 6)), rng.standard_normal((12, 4))
     D, Z = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (D, Z))
     free = np.arange(12) >= 10
-    rows = cone.UnitRows(D, Z, np.where(free, 0.0, 1.0), free)
+    rows = unit_rows.UnitRows(D, Z, np.where(free, 0.0, 1.0), free)
     cap = np.where(free, np.inf, 10.0 ** rng.uniform(-3, 1, 12))
-    return soft_rows.Soft(rows, cap, norm_of(norm))
+    return unit_rows.SoftRows(rows, cap, norm_of(norm))
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -245,32 +244,30 @@ def test_bounds_of_unit_rows_hold_for_any_pair(norm):
         W, lam = rng.standard_normal((6, 4)), soft.within(3 * rng.standard_normal(12))
         W = soft.tied(W)
         assert np.abs(soft.rows.values(W)[10:]).max() <= 100 * ROUNDING
-        assert soft.lower(lam) <= soft.upper(W, lam)
+        best = soft.best(W, lam)
+        assert -np.inf < best.lower <= best.upper < np.inf
 
 
 def test_start_is_inside_its_box():
     soft, rng = soft_problem("nuclear"), np.random.default_rng(2)
     lam = np.where(rng.random(12) < 0.5, np.where(soft.held, soft.cap, -1.0), 0.0)
-    box = soft_rows.boxed(soft, lam, rng.standard_normal(12), weight=1e-3)
+    box = soft_cone.boxed(soft, lam, rng.standard_normal(12), weight=1e-3)
     held = soft.held
-    assert min(x[held].min() for x in (box.lam, box.s, box.room, box.xi)) > 0
-    np.testing.assert_allclose((box.lam + box.room)[held], soft.cap[held], rtol=ROUNDING)
+    assert min(x[held].min() for x in (box.lam, box.s, box.spare, box.xi)) > 0
+    np.testing.assert_allclose((box.lam + box.spare)[held], soft.cap[held], rtol=ROUNDING)
     assert (box.lam * box.s)[held].min() >= 1e-3 * (1 - ROUNDING)
-    assert (box.room * box.xi)[held].min() >= 1e-3 * (1 - ROUNDING)
+    assert (box.spare * box.xi)[held].min() >= 1e-3 * (1 - ROUNDING)
     np.testing.assert_array_equal(box.lam[~held], lam[~held])
 
 
-@pytest.mark.parametrize("module", [nuclear, spectral])
-def test_squared_newton_direction_solves_its_equations(module):
-    soft = soft_problem(module.NORM.name)
+@pytest.mark.parametrize("side", [cone.NUCLEAR, cone.SPECTRAL])
+def test_squared_newton_direction_solves_its_equations(side):
+    soft = soft_problem(side.norm.name)
     W, lam = np.random.default_rng(3).standard_normal((6, 4)), np.full(12, 0.01)
-    best = soft_rows.BestSoft(soft, W, lam).judged(W=W, lam=lam)
-    state, _ = soft_cone._start(
-        soft, best, {nuclear: soft_cone.NUCLEAR, spectral: soft_cone.SPECTRAL}[module]
-    )
+    state, _ = soft_cone._start(soft, soft.best(W, lam), side)
     rng = np.random.default_rng(0)
     target, rhs = cone.symmetric(rng.standard_normal((10, 10))), rng.standard_normal(12)
-    move = module.squared_factor(soft.rows, state)(target, rhs)
+    move = side.factor(soft.rows, state, squared=True)(target, rhs)
     P, Q = state.P + move.P, state.Q + move.Q
     close = {"rtol": 0.0, "atol": EXACTLY * max(1.0, np.abs(move.lam).max())}
     np.testing.assert_allclose(state.T.T @ move.Q @ state.T, move.scaled_Q, **close)
@@ -279,7 +276,7 @@ def test_squared_newton_direction_solves_its_equations(module):
     values = soft.rows.values(move.P[:6, 6:]) + state.ratio * move.lam
     np.testing.assert_allclose(values, rhs, **close)
     np.testing.assert_allclose(Q[:6, 6:], -0.5 * soft.rows.adjoint(state.lam + move.lam), **close)
-    if module is nuclear:  # both sides share t
+    if side is cone.NUCLEAR:  # both sides share t
         np.testing.assert_allclose(np.diag(Q), np.full(10, np.trace(P) / 4), **close)
     else:
         np.testing.assert_allclose(np.diag(P), np.full(10, np.trace(Q)), **close)
@@ -288,10 +285,8 @@ def test_squared_newton_direction_solves_its_equations(module):
 def test_judging_keeps_the_better_of_each():
     soft = soft_problem("l3")
     lam = soft.within(np.full(12, 1e-3))
-    first = soft_rows.BestSoft(soft, np.zeros((6, 4)), lam).judged(W=np.zeros((6, 4)), lam=lam)
-    worse = first.judged(W=np.full((6, 4), 9.0), lam=np.zeros(12))
+    first = soft.best(np.zeros((6, 4)), lam)
+    worse = soft.judged(first, np.full((6, 4), 9.0), np.zeros(12))
     assert (worse.upper, worse.lower) == (first.upper, first.lower)
     assert first.upper == pytest.approx(soft.cap[soft.held].sum())
-    whole = replace(soft, base=first.lower)
-    part = soft_rows.BestSoft(whole, first.W, first.lam, first.upper, first.lower)
-    assert part.gap == pytest.approx(first.gap / 2)
+    assert replace(first, base=first.lower).gap == pytest.approx(first.gap / 2)

@@ -5,7 +5,8 @@ import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
 from attsvm.norms.norm import check_inputs
-from attsvm.solvers.splitting_parts.squared import Squared
+from attsvm.solvers import splitting as iteration
+from attsvm.solvers.splitting import SquaredProx
 from benchmarks.instances import planted_20
 from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ORACLE, ROUNDING
 
@@ -93,8 +94,6 @@ def test_many_rows_go_by_splitting_to_a_small_gap(norm):
 
 
 def test_a_wider_tolerance_takes_fewer_steps(monkeypatch):
-    from attsvm.solvers.splitting_parts import iteration
-
     problem, *_ = planted((60, 20, 20))
     counts = {}
     for tol in (1e-2, 1e-6):
@@ -127,7 +126,7 @@ def test_soft_margins_are_those_of_the_norms_own_method(norm, C):
 @pytest.mark.parametrize("norm", EVERY)
 def test_the_square_of_a_norm_has_the_map_of_its_duality(norm):
     geometry = norm_of(norm)
-    squared = Squared(geometry, geometry.prox)
+    squared = SquaredProx(geometry, geometry.prox)
     for V in check_inputs((3, 4), 2):
         for step in (0.01, 1.0, 50.0):
             X = squared(V, step)

@@ -18,7 +18,7 @@ import pytest
 import attsvm
 from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.plotting.run import _STATE
+from attsvm.plotting.training import _STATE
 from attsvm.solvers import solve as front
 from attsvm.theory.outcome import State, _state
 from attsvm.training.heads import Quadratic

@@ -168,6 +168,6 @@ def test_without_torch(run, monkeypatch, tmp_path):
     monkeypatch.setattr("attsvm.cli.fit.find_spec", lambda name: None)
     done = run("fit", "text", "--out", tmp_path / "o")
     assert done.code == 2 and done.err == (
-        "attsvm: attsvm fit needs torch: pip install 'attsvm[torch]'\n"
+        "attsvm: attsvm fit needs torch: pip install '.[torch]' in a clone of attsvm\n"
     )
     assert os.listdir(tmp_path) == []

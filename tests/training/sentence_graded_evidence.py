@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm import Sentences
 from attsvm.datasets.sentences import realizable
-from attsvm.next_token.training.task import Lesson, sentence_task
+from attsvm.next_token.training.task import SentenceObjective, sentence_task
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import optimizer_of
 from tests.training.beside import OPTIMIZERS, apart, compared, digits_run, found
@@ -69,7 +69,7 @@ def without(s: SentenceSetting) -> float:
     exact, _ = digits_run(s)
     mass = s.model == "next-token" and s.head is None
     data = Sentences.of(s.lines, vocabulary=len(s.E))
-    lesson = Lesson.of(
+    lesson = SentenceObjective.of(
         data,
         s.model,
         head=s.head,

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Sentences, train
 from attsvm.datasets.sentences import realizable
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.training import terms as sentence_terms
-from attsvm.next_token.training.next_token import attention_look
-from attsvm.next_token.training.task import Lesson, sentence_task
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.training import graded as sentence_terms
+from attsvm.next_token.training.gradient import attention_loss
+from attsvm.next_token.training.task import SentenceObjective, sentence_task
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
 from attsvm.training.optimizers import optimizer_of
@@ -43,7 +43,7 @@ def test_kernels_are_their_twin(kind, name, size):
     E = embedding(name)
     c = Contexts.of(sentences(kind), E)
     V = E @ rng.standard_normal((6, E.shape[1])).T * np.sqrt(size)
-    found = attention_look(c, V)({"W_kq": size * rng.standard_normal((1, *(E.T @ E).shape))})
+    found = attention_loss(c, V)({"W_kq": size * rng.standard_normal((1, *(E.T @ E).shape))})
     logs, top = found.logs[0], found.top[0]
     log_q = sentence_terms.outputs(logs, c.tokens, V, c.labels)
     other = twins.outputs(logs, c.tokens, V, c.labels)
@@ -53,8 +53,8 @@ def test_kernels_are_their_twin(kind, name, size):
     x = sentence_terms.pulls(logs, top, *G, c.weights)
     same(x, twins.pulls(logs, top, *G, c.weights))
     right = c.right | (np.arange(c.tokens.shape[1]) == 0)  # every sentence has one
-    x = sentence_terms.choices(logs, right, top, c.weights)
-    same(x, twins.choices(logs, right, top, c.weights))
+    x = sentence_terms.choice_terms(logs, right, top, c.weights)
+    same(x, twins.choice_terms(logs, right, top, c.weights))
 
 
 def contrasts(rows, count, depth, seed=0):
@@ -112,7 +112,7 @@ def task_of(s):
     """The task of a setting, as its run has it."""
     mass = s.model == "next-token" and s.head is None
     data = Sentences.of(s.lines, vocabulary=len(s.E))
-    lesson = Lesson.of(
+    lesson = SentenceObjective.of(
         data,
         s.model,
         head=s.head,

@@ -68,7 +68,7 @@ for kernel in gc.get_objects():
             "fused._march factored_steps._march attention._attend attention._pull attention._terms "
             "polar._resolve",
         ),
-        (SENTENCES, "attention_kernel._march choices.write_attention terms._outputs form._climb"),
+        (SENTENCES, "attention._march attention.write_attention graded._outputs form._climb"),
     ],
     ids=["tokens", "sentences"],
 )

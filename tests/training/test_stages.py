@@ -7,13 +7,13 @@ from attsvm import Sentences, train, two_stages
 from attsvm._utils import memory
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.infimum import excess, floors
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import excess, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import task as sentence_task
-from attsvm.next_token.training.stages import Stages
-from attsvm.plotting.stages import Curves, Row, picture
+from attsvm.next_token.training.train import Stages
+from attsvm.plotting.training import Curves, Row, picture
 from attsvm.theory.measures import correlation
 
 
@@ -77,7 +77,7 @@ def test_the_second_stage_turns_to_its_solution(data, stages):
     near, nearer = (float(correlation(run.W_kq, best)) for run in (stages, late))
     assert near < nearer and nearer > 0.99
     contexts = Contexts.of(data, stages.E)
-    infimum, lowest = floors(contexts, stages.V)
+    infimum, lowest = infima(contexts, stages.V)
     assert lowest.all()
     above = [excess(contexts, stages.V, W) for W in stages.attention.weights["W_kq"][:, 0]]
     assert (np.diff(above) < 0).all()

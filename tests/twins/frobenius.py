@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.problem.problem import pairwise
-from attsvm.solvers.frobenius.dual_active_set import DEPENDENT, DONE, NO_SOLUTION, STOPPED
+from attsvm.solvers.frobenius.active_set import DEPENDENT, DONE, NO_SOLUTION, STOPPED
 
 
 def active_set(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:

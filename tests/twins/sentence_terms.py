@@ -1,4 +1,4 @@
-"""The plain NumPy twin of `sentence_terms`: the same wide numbers from whole arrays."""
+"""The plain NumPy twin of `next_token.training.graded`: the same wide numbers from whole arrays."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pulls(logs: Floats, top: Ints, share: Floats, power: Ints, weights: Floats) 
     return normal(x * mass * weights[:, None], most + height)
 
 
-def choices(logs: Floats, right: Bools, top: Ints, weights: Floats) -> Wide:
+def choice_terms(logs: Floats, right: Bools, top: Ints, weights: Floats) -> Wide:
     """The wide π ∂ℓ/∂h_t (S, K) of ℓ = −log Σ_right s_t, zero for the top token."""
     inside = np.logaddexp.reduce(np.where(right, logs, -np.inf), axis=1, keepdims=True)
     outside = np.logaddexp.reduce(np.where(right, -np.inf, logs), axis=1, keepdims=True)

@@ -1,9 +1,32 @@
-"""The door to numba: cached where it can be, compiled all the same where it cannot."""
+"""Kernels: cached where they can be, compiled all the same elsewhere; one notice; their time."""
+
+import os
+import subprocess
+import sys
+from dataclasses import astuple
 
 import numba
 import pytest
+from numba.core import event
 
+from attsvm._utils import compiled
 from attsvm._utils.compiled import njit
+from tests.utils.cold_start import HERE
+
+PROGRAM = """
+__name__ = "attsvm.made"
+from attsvm._utils import compiled
+from attsvm._utils.compiled import njit
+compiled.PATIENCE = {patience}
+@njit(cache=False{more})
+def first(x):
+    return x + 1
+@njit(cache=False)
+def second(x):
+    return x + 2
+first(1); first(1.0); second(1); second(1.0)
+"""
+LINE = "attsvm: compiling kernels: once per machine, about "
 
 
 def shifted(x):
@@ -40,3 +63,61 @@ def test_options_reach_numba():
 def test_fastmath_is_refused():
     with pytest.raises(ValueError, match="fastmath"):
         njit(fastmath=True)
+
+
+def notice(patience, more="", **env):
+    """What a process that compiles four times writes to standard error."""
+    kept = {name: value for name, value in os.environ.items() if name != "ATTSVM_QUIET"}
+    program = PROGRAM.format(patience=patience, more=more)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**kept, "PYTHONPATH": str(HERE), **env}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert not done.stdout
+    return done.stderr
+
+
+def test_a_notice_appears_once_when_it_takes_long():
+    assert notice(0.0).count(LINE) == 1
+
+
+def test_a_notice_comes_first_where_the_time_is_known():
+    assert notice(2.0, ", seconds=7") == f"{LINE}7 s\n"
+
+
+@pytest.mark.parametrize("patience, env", [(1e9, {}), (0.0, {"ATTSVM_QUIET": "1"})])
+def test_no_notice(patience, env):
+    assert notice(patience, **env) == ""
+
+
+def test_compiling_is_told_apart():
+    @njit(cache=False)
+    def kernel(x):
+        return x + 1
+
+    with compiled.timed() as first:
+        kernel(1)
+    with compiled.timed() as second:
+        kernel(2)
+    assert first.compiling.wall > 0 and first.compiling.cpu > 0
+    assert second.compiling == compiled.Spent(0.0, 0.0)
+    assert second.run.wall > 0
+
+
+def test_the_two_parts_are_the_whole(monkeypatch):
+    """Kernels within kernels count once, and so do threads that wait for one another."""
+    clock = iter([0.0, 1.0, 4.0, 6.0, 7.0, 10.0])
+    monkeypatch.setattr(compiled, "_now", lambda: compiled.Spent(now := next(clock), now / 2))
+    with compiled.timed() as took:  # 0: begins
+        _tell(event.EventStatus.START)  # 1: an outer kernel begins
+        _tell(event.EventStatus.START)
+        _tell(event.EventStatus.END)
+        _tell(event.EventStatus.END)  # 4: and has ended
+        _tell(event.EventStatus.START)  # 6
+        _tell(event.EventStatus.END)  # 7
+    assert astuple(took.compiling) == pytest.approx((4.0, 2.0))
+    assert astuple(took.run) == pytest.approx((6.0, 3.0))
+
+
+def _tell(status):
+    event.broadcast(event.Event("numba:compiler_lock", status))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attsvm._utils.summary import LINES, WIDTH, Summary, as_html, as_text, said
+from attsvm._utils.result import LINES, WIDTH, Summary, as_html, as_text, format_value
 
 WILD = [
     "",
@@ -35,8 +35,8 @@ def test_no_word_becomes_a_tag(word):
         assert tag not in page
 
 
-def test_values_are_said_in_few_digits():
-    assert said(float("nan")) == said(None) == "not known"
-    assert said(float("inf")) == "inf"
-    assert said(1234567) == "1,234,567"
-    assert said([0.1] * 100).endswith("… (100)")
+def test_values_have_few_digits():
+    assert format_value(float("nan")) == format_value(None) == "not known"
+    assert format_value(float("inf")) == "inf"
+    assert format_value(1234567) == "1,234,567"
+    assert format_value([0.1] * 100).endswith("… (100)")

@@ -21,7 +21,7 @@ from attsvm._utils.files import parse_json, write_arrays, write_json, write_text
 from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
-from attsvm.experiments.counterexamples.outcome import Found, Hunt
+from attsvm.experiments.counterexamples.outcome import FoundInstance, Hunt
 from attsvm.experiments.statements import Statement
 
 RECORD = "hunt.json"
@@ -72,7 +72,7 @@ class Folder:
 
     def write(self, hunt: Hunt, statement: Statement) -> None:
         """Write the record, and what was found as arrays, as Python and as a picture."""
-        from attsvm.plotting.counterexample import draw_hunt
+        from attsvm.plotting.studies import draw_hunt
 
         if hunt.found is not None:
             write_arrays(self.place / "instance.npz", file_arrays(hunt.found), force=True)
@@ -84,7 +84,7 @@ class Folder:
         self.save(hunt)
 
 
-def file_arrays(found: Found) -> dict[str, Any]:
+def file_arrays(found: FoundInstance) -> dict[str, Any]:
     """The arrays of the instance that a problem file may hold; without v the first are kept."""
     arrays = found.instance.arrays
     out: dict[str, Any] = {name: arrays[name] for name in _FILE if name in arrays}
@@ -95,7 +95,7 @@ def file_arrays(found: Found) -> dict[str, Any]:
     return out
 
 
-def script(statement: Statement, reference: str, found: Found) -> str:
+def script(statement: Statement, reference: str, found: FoundInstance) -> str:
     """Python that makes the instance and shows the violation, about eight lines."""
     arrays = found.instance.arrays
     made = [f"{name} = np.array({json.dumps(array.tolist())})" for name, array in arrays.items()]

@@ -12,7 +12,7 @@ from pathlib import Path
 from attsvm._utils.progress import Progress
 from attsvm.errors import Unsupported
 from attsvm.experiments.counterexamples.folder import Folder
-from attsvm.experiments.counterexamples.outcome import Found, Hunt
+from attsvm.experiments.counterexamples.outcome import FoundInstance, Hunt
 from attsvm.experiments.counterexamples.search import (
     Tally,
     arrays,
@@ -68,7 +68,9 @@ def hunt(
     folder = None if out is None else Folder.open(Path(out), made, name, seed)
     known = Hunt(made.name, seed) if folder is None else folder.hunt
     if known.found is None:
-        _Run(made, known, _Limit(seconds, instances, progress), folder).go(work, engine_of(engine))
+        _HuntRun(made, known, _Limit(seconds, instances, progress), folder).go(
+            work, engine_of(engine)
+        )
     if folder is not None:
         folder.write(known, made)
     return known
@@ -109,7 +111,7 @@ class _Enough(Exception):
     """Ends the blocks that are still running: what they would add is not asked for."""
 
 
-class _Run:
+class _HuntRun:
     """Adds block after block to a hunt, in the order of their numbers."""
 
     def __init__(
@@ -155,7 +157,7 @@ class _Run:
         raise Unsupported(failure.error.removeprefix("Unsupported: "))
 
 
-def found_from(statement: Statement, saved: dict[str, object], seed: int) -> Found:
+def found_from(statement: Statement, saved: dict[str, object], seed: int) -> FoundInstance:
     """What was found, shrunk, with its exact check."""
     first = arrays(saved)
     least, note = shrunk(statement, first, seed=seed, seconds=SHRINKING)
@@ -163,4 +165,4 @@ def found_from(statement: Statement, saved: dict[str, object], seed: int) -> Fou
     said = confirmed(statement, least)
     if said is None:
         said = Confirmation(False, "floats alone", "the shrunk instance does not stand")
-    return Found(least, first, instance, statement.broken_by(instance), said, note)
+    return FoundInstance(least, first, instance, statement.broken_by(instance), said, note)

@@ -19,7 +19,7 @@ _MANY = 100_000
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundInstance:
     """An instance that breaks the statement: shrunk, as it was first met, and its exact check.
 
     note: what went wrong while it was shrunk, if anything did.
@@ -55,7 +55,7 @@ class Hunt:
     covered: Counter[str] = field(default_factory=Counter)
     rises: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
-    found: Found | None = None
+    found: FoundInstance | None = None
 
     def add(self, tally: Tally) -> None:
         """Count one more block."""
@@ -169,7 +169,7 @@ class Hunt:
             said = Confirmation(kept["confirmed"], kept["how"], kept["says"], kept["numbers"])
             instance = statement.space.instance(drawn)
             first = arrays(kept["first"])
-            hunt.found = Found(
+            hunt.found = FoundInstance(
                 drawn, first, instance, float(kept["violation"]), said, kept.get("note", "")
             )
         return hunt

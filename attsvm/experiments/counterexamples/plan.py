@@ -38,7 +38,7 @@ _GUIDED = 4
 
 
 @dataclass(frozen=True)
-class Block:
+class SearchBlock:
     """Block `index` of a hunt: its kind, the level of its entries, and of `every` the slice."""
 
     index: int
@@ -70,7 +70,7 @@ def slices(statement: Statement) -> list[tuple[dict[str, int], str, int, int]]:
     return out
 
 
-def block_at(statement: Statement, index: int) -> Block:
+def block_at(statement: Statement, index: int) -> SearchBlock:
     """The block of this number."""
     kind = _CYCLE[index % len(_CYCLE)]
     rounds, place = divmod(index, len(_CYCLE))
@@ -79,11 +79,11 @@ def block_at(statement: Statement, index: int) -> Block:
         listed = slices(statement)
         if turn < len(listed):
             sizes, level, first, count = listed[turn]
-            return Block(index, kind, level, count, sizes, first)
+            return SearchBlock(index, kind, level, count, sizes, first)
         kind = "drawn"
     names = (*LEVELS, RANDOM)
     count = statement.block if kind != "guided" else max(statement.block // _GUIDED, 5)
-    return Block(index, kind, names[turn % len(names)], count)
+    return SearchBlock(index, kind, names[turn % len(names)], count)
 
 
 def level_words(space: Space, level: str) -> str:
@@ -94,12 +94,12 @@ def level_words(space: Space, level: str) -> str:
     return ", ".join(f"{x:g}".replace("-", "−") for x in values)
 
 
-def stream(seed: int, block: Block) -> np.random.Generator:
+def stream(seed: int, block: SearchBlock) -> np.random.Generator:
     """The random numbers of a block."""
     return np.random.default_rng([seed, block.index])
 
 
-def draw(space: Space, block: Block, rng: np.random.Generator) -> Drawn:
+def draw(space: Space, block: SearchBlock, rng: np.random.Generator) -> Drawn:
     """One drawn instance of a block, of sizes that fit."""
     sizes = space.choices[int(rng.integers(len(space.choices)))]
     out: Drawn = {}
@@ -113,7 +113,7 @@ def draw(space: Space, block: Block, rng: np.random.Generator) -> Drawn:
     return out
 
 
-def listed(space: Space, block: Block) -> Iterator[Drawn]:
+def listed(space: Space, block: SearchBlock) -> Iterator[Drawn]:
     """The instances of a block of the kind `every`, in order."""
     sizes = block.sizes or space.choices[0]
     tables = [np.array(f.entries(block.entries)) for f in space.fields]

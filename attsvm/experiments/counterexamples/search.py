@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.plugins import is_outside, load_object
+from attsvm._utils.objects import is_outside, load_object
 from attsvm.errors import ConvergenceWarning
 from attsvm.experiments.counterexamples.plan import (
-    Block,
     Drawn,
+    SearchBlock,
     block_at,
     draw,
     level_words,
@@ -82,7 +82,7 @@ def tally_of(statement: Statement, seed: int, index: int) -> Tally:
     return hunter.tally
 
 
-def _drawn(statement: Statement, block: Block, seed: int) -> Iterator[Drawn]:
+def _drawn(statement: Statement, block: SearchBlock, seed: int) -> Iterator[Drawn]:
     if block.kind == "every":
         return listed(statement.space, block)
     rng = stream(seed, block)
@@ -92,7 +92,7 @@ def _drawn(statement: Statement, block: Block, seed: int) -> Iterator[Drawn]:
 class _Hunter:
     """Looks at instances and keeps the tally."""
 
-    def __init__(self, statement: Statement, block: Block, tally: Tally) -> None:
+    def __init__(self, statement: Statement, block: SearchBlock, tally: Tally) -> None:
         self.statement, self.block, self.tally = statement, block, tally
         self._cells: dict[tuple[int, ...], str] = {}
 
@@ -137,7 +137,9 @@ class _Hunter:
         return self._cells[shapes]
 
 
-def _climb(statement: Statement, block: Block, rng: np.random.Generator, hunter: _Hunter) -> None:
+def _climb(
+    statement: Statement, block: SearchBlock, rng: np.random.Generator, hunter: _Hunter
+) -> None:
     """Local search: change one entry, or two, and go on from there unless the violation falls."""
     here, value, stuck = None, -np.inf, _PATIENCE
     for _ in range(block.count):
@@ -157,7 +159,9 @@ def _climb(statement: Statement, block: Block, rng: np.random.Generator, hunter:
             stuck += 1
 
 
-def _changed(statement: Statement, block: Block, drawn: Drawn, rng: np.random.Generator) -> Drawn:
+def _changed(
+    statement: Statement, block: SearchBlock, drawn: Drawn, rng: np.random.Generator
+) -> Drawn:
     """The instance with one or two entries drawn again."""
     out = {name: array.copy() for name, array in drawn.items()}
     fields = {f.name: f for f in statement.space.fields}

@@ -19,8 +19,9 @@ from unittest import SkipTest
 
 import numpy as np
 
+from attsvm._utils.version import install
 from attsvm.errors import Unsupported
-from attsvm.experiments.counterexamples.plan import Block, Drawn
+from attsvm.experiments.counterexamples.plan import Drawn, SearchBlock
 from attsvm.experiments.counterexamples.search import confirmed
 from attsvm.experiments.statements import Space, Statement
 from attsvm.experiments.statements.statement import FINEST, simplest
@@ -33,10 +34,7 @@ _TRIES = 20_000
 def require_hypothesis() -> None:
     """Raises Unsupported unless Hypothesis is installed, with the line that installs it."""
     if find_spec("hypothesis") is None:
-        raise Unsupported(
-            "a hunt searches and shrinks with Hypothesis: install it with pip install "
-            "'attsvm[hunt]'"
-        )
+        raise Unsupported(f"a hunt searches and shrinks with Hypothesis: {install('hunt')}")
 
 
 def _settings(**more: Any) -> Any:
@@ -52,7 +50,7 @@ def _settings(**more: Any) -> Any:
 
 
 def guided(
-    statement: Statement, block: Block, seed: int, look: Callable[[Drawn], float | None]
+    statement: Statement, block: SearchBlock, seed: int, look: Callable[[Drawn], float | None]
 ) -> None:
     """Lets Hypothesis draw the instances of a block, guided by their violation."""
     from hypothesis import Phase, find, target

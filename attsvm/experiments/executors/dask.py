@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from attsvm._utils.spawning import GUARD, leave_unguarded
+from attsvm._utils.parallel import GUARD, leave_unguarded
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.executors.engine import Engine, ExecutorConfig, extra, only
 from attsvm.experiments.executors.local import THREADS, cores

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from attsvm._utils.version import install
 from attsvm.errors import Unsupported
 
 
@@ -52,9 +53,7 @@ def extra(module: str, name: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise Unsupported(
-            f"{module} is not installed: pip install 'attsvm[{name}]' adds it"
-        ) from error
+        raise Unsupported(f"{module} is not installed: {install(name)}") from error
 
 
 def only(asked: ExecutorConfig, engine: str, *known: str) -> None:

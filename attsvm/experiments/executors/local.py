@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from attsvm._utils.memory import share_with
-from attsvm._utils.plugins import load_files, loaded_files
-from attsvm._utils.spawning import GUARD, leave_unguarded, unguarded
+from attsvm._utils.objects import load_files, loaded_files
+from attsvm._utils.parallel import GUARD, leave_unguarded, unguarded
 from attsvm.errors import Unsupported
 from attsvm.experiments.executors.engine import Engine, ExecutorConfig, only
 

@@ -82,9 +82,7 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
 
     What was judged stands in the metadata of the pictures, not in them.
     """
-    from attsvm.plotting.run import place_parts, write_figure
-    from attsvm.plotting.style import styled
-    from attsvm.plotting.ticks import plain_ticks
+    from attsvm.plotting.style import place_parts, plain_ticks, styled, write_figure
 
     words = {"title": f"{claim.id}: {claim.title}", "about": judged_words(record)}
     with styled():

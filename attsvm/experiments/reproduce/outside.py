@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from attsvm._utils.plugins import load_module
+from attsvm._utils.objects import load_module
 from attsvm.experiments.studies import CLAIMS
 from attsvm.experiments.studies.claim import BadClaim, Claim, law_broken
 

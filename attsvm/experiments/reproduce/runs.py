@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attsvm._utils.compiled import timed
 from attsvm._utils.files import disk_is_full, write_arrays, write_json, writing_to
-from attsvm._utils.meter import timed
 from attsvm._utils.progress import Progress
-from attsvm._utils.sources import code_digest
 from attsvm.errors import Unsupported
+from attsvm.experiments.code_digest import code_digest
 from attsvm.experiments.reproduce.draws import Draws, as_json, asked_configs
 from attsvm.experiments.reproduce.folder import (
     OUTSIDE,

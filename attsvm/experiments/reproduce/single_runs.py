@@ -12,10 +12,17 @@ from pathlib import Path
 
 from attsvm._utils.files import disk_is_full, load_arrays
 from attsvm._utils.progress import Progress
-from attsvm._utils.sources import code_digest
+from attsvm.experiments.code_digest import code_digest
 from attsvm.experiments.reproduce.processes import in_processes
 from attsvm.experiments.studies.claim import Claim, Config
-from attsvm.experiments.studies.shared.stored import SECONDS, Run, Store, done, on_file, storing
+from attsvm.experiments.studies.shared.stored import (
+    SECONDS,
+    Store,
+    TrainingRun,
+    done,
+    on_file,
+    storing,
+)
 
 
 def store_of(folder: Path) -> Store:
@@ -67,9 +74,9 @@ class _Count:
         self.done = done
 
 
-def _named(asked: Sequence[tuple[Claim, Config]], store: Store) -> dict[str, Run]:
+def _named(asked: Sequence[tuple[Claim, Config]], store: Store) -> dict[str, TrainingRun]:
     """The runs of all claims by the names of their files, each once; those that wait by text."""
-    found: dict[str, Run] = {}
+    found: dict[str, TrainingRun] = {}
     for claim, config in asked:
         for run in claim.runs(config) if claim.runs else ():
             found[store.file(run).stem if run.ready else run.text] = run
@@ -94,7 +101,7 @@ def _teller(
     return told
 
 
-def _round(runs: dict[str, Run], folder: str, *, jobs: int, tell: Progress) -> None:
+def _round(runs: dict[str, TrainingRun], folder: str, *, jobs: int, tell: Progress) -> None:
     """Do these runs, in processes where there are several."""
     if min(jobs, len(runs)) > 1:
         in_processes(do_one, list(runs), given=(runs, folder), jobs=min(jobs, len(runs)), tell=tell)
@@ -103,7 +110,7 @@ def _round(runs: dict[str, Run], folder: str, *, jobs: int, tell: Progress) -> N
         tell(name, do_one(name, runs, folder))
 
 
-def do_one(name: str, runs: dict[str, Run], folder: str) -> str:
+def do_one(name: str, runs: dict[str, TrainingRun], folder: str) -> str:
     """Do one run and keep what it made; what it raised in words, empty when all went well."""
     try:
         with storing(store_of(Path(folder))) as store:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.errors import Unsupported
 from attsvm.problem.tokens import Tokens
 

@@ -10,7 +10,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.statements.parts.rationals import fractions
 from attsvm.experiments.statements.statement import Confirmation, Field, Instance, Space, Statement
 from attsvm.problem.problem import Problem
-from attsvm.solvers.given import certify
+from attsvm.solvers.solve import certify
 
 
 def _make(drawn: dict[str, Floats]) -> dict[str, Floats]:

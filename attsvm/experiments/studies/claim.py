@@ -24,7 +24,7 @@ from attsvm.references import REFERENCES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attsvm.experiments.studies.shared.stored import Run
+    from attsvm.experiments.studies.shared.stored import TrainingRun
 
 # Numbers, texts and lists of them: what a JSON file can hold.
 Config = dict[str, Any]
@@ -169,7 +169,7 @@ class Claim:
     differs: str = ""
     fixed: bool = False
     needs: tuple[str, ...] = ()
-    runs: Callable[[Config], Sequence[Run]] | None = None
+    runs: Callable[[Config], Sequence[TrainingRun]] | None = None
     reference: str = ""
     numbered: str = ""
     size: str = ""

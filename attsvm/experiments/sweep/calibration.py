@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attsvm.experiments.sweep.spec import Spec
-from attsvm.experiments.sweep.task import Measured, Task, measure_task
+from attsvm.experiments.sweep.task import MeasuredTask, SweepTask, measure_task
 
 # Points that are tried, instances at each, and seconds after which no further one is begun.
 _POINTS, _INSTANCES, _ENOUGH = 3, 8, 10.0
@@ -38,7 +38,7 @@ def estimate(spec: Spec) -> Estimate:
     each: list[float] = []
     size = 0
     for place in places:
-        task = Task(spec.work, points[place], seeds, "calibration")
+        task = SweepTask(spec.work, points[place], seeds, "calibration")
         measure_task(replace(task, seeds=seeds[:1]))  # loads what is compiled
         found = measure_task(task)
         each.append(found.seconds / count)
@@ -57,17 +57,17 @@ def estimate(spec: Spec) -> Estimate:
     )
 
 
-def _stored(found: Measured) -> bytes:
+def _stored(found: MeasuredTask) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **found.columns)
     return stream.getvalue()
 
 
-def _row(found: Measured) -> float:
+def _row(found: MeasuredTask) -> float:
     """Bytes of one instance in a shard, its seed included."""
     return 8.0 + sum(float(np.asarray(column).itemsize) for column in found.columns.values())
 
 
-def _bytes(found: Measured, count: int) -> int:
+def _bytes(found: MeasuredTask, count: int) -> int:
     """Bytes of a shard beside those of its instances."""
     return int(len(_stored(found)) + 300 - count * _row(found))

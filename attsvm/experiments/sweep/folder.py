@@ -21,7 +21,7 @@ from attsvm._utils.files import load_arrays, write_arrays
 from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens
 from attsvm.experiments.sweep.spec import Spec, spec_of
-from attsvm.experiments.sweep.task import Columns, Measured, Task
+from attsvm.experiments.sweep.task import Columns, MeasuredTask, SweepTask
 
 KIND, SHARDS, TABLE = "sweep", "shards", "table.csv"
 TIMINGS, FAILURES = "timings.csv", "failures.json"
@@ -40,7 +40,7 @@ def kept_spec(folder: Path) -> Spec:
     return spec_of(found["spec"], found["name"])
 
 
-def kept_tasks(folder: Path, spec: Spec) -> Iterator[Task]:
+def kept_tasks(folder: Path, spec: Spec) -> Iterator[SweepTask]:
     """The tasks of a folder, named by the code that its results were made with."""
     return spec.tasks(_stamp(folder)["identity"])
 
@@ -60,7 +60,7 @@ def create_folder(folder: Path, spec: Spec) -> None:
     )
 
 
-def shard_file(folder: Path, task: Task) -> Path:
+def shard_file(folder: Path, task: SweepTask) -> Path:
     """Where the result of a task is."""
     return folder / SHARDS / f"{task.name}.npz"
 
@@ -77,7 +77,7 @@ def on_file(folder: Path) -> set[str]:
         }
 
 
-def write_shard(folder: Path, task: Task, measured: Measured) -> None:
+def write_shard(folder: Path, task: SweepTask, measured: MeasuredTask) -> None:
     """Keep the result of a task, and the seconds it took beside it."""
     columns: dict[str, Any] = {_OWN: np.str_(task.name), **measured.columns}
     write_arrays(shard_file(folder, task), columns, force=True)
@@ -85,7 +85,7 @@ def write_shard(folder: Path, task: Task, measured: Measured) -> None:
         file.write(f"{task.name},{len(task.seeds)},{measured.seconds:.6f}\n")
 
 
-def read_shard(folder: Path, task: Task) -> Columns | None:
+def read_shard(folder: Path, task: SweepTask) -> Columns | None:
     """The columns of a task; None where they are not there, broken, or another task's."""
     file = shard_file(folder, task)
     if not file.exists():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.lazy import lazy
+from attsvm._utils.objects import lazy
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported

@@ -13,7 +13,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep.formula import value_of
 from attsvm.experiments.sweep.nearest import unknown
 from attsvm.experiments.sweep.spec import Spec
-from attsvm.experiments.sweep.summary import Cell, cells_of
+from attsvm.experiments.sweep.summary import CellSummary, cells_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,13 +86,13 @@ def write_figure(folder: Path, spec: Spec, file: Path) -> None:
             figure.savefig(target, format=file.suffix[1:], **date)
 
 
-def _values(cells: list[Cell], name: str) -> list[Any]:
+def _values(cells: list[CellSummary], name: str) -> list[Any]:
     """The values of a parameter: numbers by size, texts as they come."""
     found = list(dict.fromkeys(cell.point[name] for cell in cells))
     return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
-def _panels(cells: list[Cell], about: dict[str, Any]) -> list[tuple[str, list[Cell]]]:
+def _panels(cells: list[CellSummary], about: dict[str, Any]) -> list[tuple[str, list[CellSummary]]]:
     """(title, cells) of each panel."""
     if "panels" not in about:
         return [("", cells)]
@@ -104,7 +104,7 @@ def _panels(cells: list[Cell], about: dict[str, Any]) -> list[tuple[str, list[Ce
 
 
 def _phase(folder: Path, spec: Spec) -> Figure:
-    from attsvm.plotting.swept import Map, Words, phase_figure
+    from attsvm.plotting.studies import Labels, Map, phase_figure
 
     about = spec.figure
     cells = _cells(folder, spec, about["value"])
@@ -122,14 +122,14 @@ def _phase(folder: Path, spec: Spec) -> Figure:
         maps.append(Map(title, xs, ys, shown, line))
     label = about.get("vlabel", f"{about['value']} (share or median)")
     line_name = f"{about['y']} = {about['line']}" if "line" in about else ""
-    words = Words(
+    words = Labels(
         about.get("xlabel", about["x"]), about.get("ylabel", about["y"]), label, line_name
     )
     return phase_figure(maps, words)
 
 
 def _curves(folder: Path, spec: Spec) -> Figure:
-    from attsvm.plotting.swept import Curve, Panel, Words, curve_figure
+    from attsvm.plotting.studies import Curve, Labels, Panel, curve_figure
 
     about = spec.figure
     columns = [about["value"]] if isinstance(about["value"], str) else list(about["value"])
@@ -158,11 +158,11 @@ def _curves(folder: Path, spec: Spec) -> Figure:
                 )
     panels = [Panel(title, curves) for title, curves in by_title.items()]
     y = about.get("ylabel", ", ".join(columns))
-    words = Words(about.get("xlabel", about["x"]), y)
+    words = Labels(about.get("xlabel", about["x"]), y)
     return curve_figure(panels, words, log=bool(about.get("log", False)))
 
 
-def _cells(folder: Path, spec: Spec, column: str) -> list[Cell]:
+def _cells(folder: Path, spec: Spec, column: str) -> list[CellSummary]:
     cells = cells_of(folder, spec, column)
     if not cells:
         raise BadTokens(f"{folder} has no results yet: `attsvm sweep {folder}` goes on with it")

@@ -26,14 +26,14 @@ from attsvm.experiments.sweep.folder import (
 )
 from attsvm.experiments.sweep.spec import Spec
 from attsvm.experiments.sweep.table import broken, write_table
-from attsvm.experiments.sweep.task import Measured, Task, drawn_at, measure_task
+from attsvm.experiments.sweep.task import MeasuredTask, SweepTask, drawn_at, measure_task
 
 # So often are results that turn out to be unreadable made again.
 _ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class State:
+class SweepState:
     """How far a sweep is, in instances: of all, how many are done, were there before, failed."""
 
     total: int
@@ -48,8 +48,8 @@ class Swept:
 
     folder: Path
     table: Path
-    state: State
-    failures: tuple[Failure[Task], ...]
+    state: SweepState
+    failures: tuple[Failure[SweepTask], ...]
     seconds: float
 
 
@@ -96,7 +96,7 @@ class _Progress:
     """The state of a sweep, told at every change."""
 
     def __init__(self, spec: Spec, watch: Progress | None) -> None:
-        self.state, self.watch = State(spec.instances), watch
+        self.state, self.watch = SweepState(spec.instances), watch
 
     def move(self, **by: int) -> None:
         """Add to the counts of these names."""
@@ -108,7 +108,7 @@ class _Progress:
 
 def _remaining(
     spec: Spec, folder: Path, engine: Engine, progress: _Progress, retries: int, say: Progress
-) -> list[Failure[Task]]:
+) -> list[Failure[SweepTask]]:
     """Do what is not on file; the tasks that failed."""
     there = on_file(folder)
     names = {task.name for task in spec.tasks()}
@@ -120,14 +120,14 @@ def _remaining(
     if names - there:
         (folder / TABLE).unlink(missing_ok=True)  # of a sweep that had less to do
     kept = sum(len(task.seeds) for task in spec.tasks() if task.name in there)
-    progress.state = State(spec.instances)
+    progress.state = SweepState(spec.instances)
     progress.move(done=kept, before=kept)
 
-    def done(task: Task, measured: Measured) -> None:
+    def done(task: SweepTask, measured: MeasuredTask) -> None:
         write_shard(folder, task, measured)
         progress.move(done=len(task.seeds))
 
-    def gave_up(failure: Failure[Task]) -> None:
+    def gave_up(failure: Failure[SweepTask]) -> None:
         progress.move(failed=len(failure.task.seeds))
 
     left = (task for task in spec.tasks() if task.name not in there)
@@ -136,7 +136,7 @@ def _remaining(
     )  # fmt: skip
 
 
-def _note(folder: Path, failures: list[Failure[Task]]) -> None:
+def _note(folder: Path, failures: list[Failure[SweepTask]]) -> None:
     """Keep the failures beside the table, or remove the note of earlier ones."""
     if not failures:
         (folder / FAILURES).unlink(missing_ok=True)

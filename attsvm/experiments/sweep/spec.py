@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.files import parse_toml
-from attsvm._utils.plugins import is_outside
+from attsvm._utils.objects import is_outside
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep.nearest import unknown
-from attsvm.experiments.sweep.task import Task, Work, task_name
+from attsvm.experiments.sweep.task import SweepTask, Work, task_name
 
 KEYS = (
     "title", "claim", "family", "measure", "seeds", "first", "group", "fixed", "grid", "random",
@@ -86,12 +86,12 @@ class Spec:
         cuts = zip(edges, [*edges[1:], last], strict=True)
         return [tuple(range(begin, end)) for begin, end in cuts]
 
-    def tasks(self, identity: dict[str, Any] | None = None) -> Iterator[Task]:
+    def tasks(self, identity: dict[str, Any] | None = None) -> Iterator[SweepTask]:
         """The tasks in the order of the table; identity: of other code than what is here."""
         identity, blocks = identity or self.work.identity, self.blocks()
         for point in self.points():
             for seeds in blocks:
-                yield Task(self.work, point, seeds, task_name(identity, point, seeds))
+                yield SweepTask(self.work, point, seeds, task_name(identity, point, seeds))
 
     def as_dict(self) -> dict[str, Any]:
         """The spec as a file holds it."""

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import bdtr
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.binomial import interval
 from attsvm.errors import BadTokens
+from attsvm.experiments.binomial import interval
 from attsvm.experiments.sweep.folder import kept_tasks, read_shard
 from attsvm.experiments.sweep.nearest import unknown
 from attsvm.experiments.sweep.spec import Spec
@@ -21,7 +21,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellSummary:
     """One point: its parameters, and of a column the share or median with its 95 % interval.
 
     count: how many instances it is of; those whose value is not a number do not count.
@@ -34,7 +34,7 @@ class Cell:
     count: int
 
 
-def cells_of(folder: Path, spec: Spec, column: str) -> list[Cell]:
+def cells_of(folder: Path, spec: Spec, column: str) -> list[CellSummary]:
     """Every point's share (of a column of truth values) or median (of numbers)."""
     blocks = len(spec.blocks())
     held: list[Any] = []
@@ -56,15 +56,15 @@ def cells_of(folder: Path, spec: Spec, column: str) -> list[Cell]:
     return out
 
 
-def _cell(point: dict[str, Any], values: Any) -> Cell:
+def _cell(point: dict[str, Any], values: Any) -> CellSummary:
     if values.dtype.kind == "b":
         low, high = interval(int(values.sum()), len(values), LEVEL)
-        return Cell(point, float(values.mean()), low, high, len(values))
+        return CellSummary(point, float(values.mean()), low, high, len(values))
     numbers = np.sort(values[~np.isnan(values)].astype(np.float64))
     if not len(numbers):
-        return Cell(point, np.nan, np.nan, np.nan, 0)
+        return CellSummary(point, np.nan, np.nan, np.nan, 0)
     low, high = median_interval(numbers)
-    return Cell(point, float(np.median(numbers)), low, high, len(numbers))
+    return CellSummary(point, float(np.median(numbers)), low, high, len(numbers))
 
 
 def median_interval(ordered: Sequence[float] | Floats, level: float = LEVEL) -> tuple[float, float]:

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.files import beside
+from attsvm._utils.version import install
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep.folder import kept_spec, kept_tasks, on_file, read_shard, shard_file
 from attsvm.experiments.sweep.spec import Spec
-from attsvm.experiments.sweep.task import Columns, Task
+from attsvm.experiments.sweep.task import Columns, SweepTask
 
 # Rows of a parquet file that are written at once.
 _ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class SweepTable:
     """The columns of a sweep, by name: its swept parameters, the seeds, and what was measured.
 
     missing: how many instances are not there, because the sweep goes on or tasks failed.
@@ -40,12 +41,12 @@ class Table:
             import pandas
         except ModuleNotFoundError as error:
             raise Unsupported(
-                "pandas is not installed: pip install pandas, or take `columns`"
+                f"pandas is not installed: {install('pandas')}, or take `columns`"
             ) from error
         return pandas.DataFrame(self.columns)
 
 
-def load_table(folder: str | Path) -> Table:
+def load_table(folder: str | Path) -> SweepTable:
     """The table of a sweep's folder, finished or not."""
     place = Path(folder)
     spec = kept_spec(place)
@@ -56,7 +57,7 @@ def load_table(folder: str | Path) -> Table:
         for name, values in columns.items():
             parts.setdefault(name, []).append(values)
     joined = {name: np.concatenate(values) for name, values in parts.items()}
-    return Table(spec, joined, spec.instances - count)
+    return SweepTable(spec, joined, spec.instances - count)
 
 
 def parts_of(folder: Path, spec: Spec) -> Iterator[Columns]:
@@ -84,12 +85,12 @@ def broken(folder: Path, spec: Spec) -> list[Path]:
     ]
 
 
-def _each(folder: Path, spec: Spec) -> Iterator[tuple[Task, Columns | None]]:
+def _each(folder: Path, spec: Spec) -> Iterator[tuple[SweepTask, Columns | None]]:
     for task in kept_tasks(folder, spec):
         yield task, read_shard(folder, task)
 
 
-def _point(task: Task, spec: Spec) -> Columns:
+def _point(task: SweepTask, spec: Spec) -> Columns:
     """The swept parameters of a task, each repeated for its instances."""
     count = len(task.seeds)
     return {name: np.full(count, task.point[name]) for name in spec.swept}
@@ -139,7 +140,7 @@ def _parquet() -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise Unsupported(
-            "pyarrow is not installed: pip install 'attsvm[parquet]' adds it, or write a .csv"
+            f"pyarrow is not installed: {install('parquet')}, or write a .csv"
         ) from error
     return pyarrow
 

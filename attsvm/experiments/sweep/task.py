@@ -16,11 +16,11 @@ import numba
 import numpy as np
 import scipy
 
-from attsvm._utils.blas import one_thread
-from attsvm._utils.meter import timed
-from attsvm._utils.plugins import is_outside, load_object
-from attsvm._utils.sources import code_digest
+from attsvm._utils.compiled import timed
+from attsvm._utils.objects import is_outside, load_object
+from attsvm._utils.parallel import one_thread
 from attsvm.errors import ConvergenceWarning, Unsupported
+from attsvm.experiments.code_digest import code_digest
 from attsvm.experiments.sweep.families import FAMILIES
 from attsvm.experiments.sweep.group import RUN, Drawn, Group
 from attsvm.experiments.sweep.measures import MEASURES
@@ -57,7 +57,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Task:
+class SweepTask:
     """Some seeds at one point: what is done in one go, and kept in one file.
 
     point: the parameters by name. name: that of the file, from all that determines the result.
@@ -76,19 +76,19 @@ def task_name(identity: dict[str, Any], point: dict[str, Any], seeds: tuple[int,
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTask:
     """The columns of a task, and the seconds it took without compiling."""
 
     columns: Columns
     seconds: float
 
 
-def measure_task(task: Task) -> Measured:
+def measure_task(task: SweepTask) -> MeasuredTask:
     """What the task's measures find on its group."""
     with timed() as took, one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a certificate says how far it got
         columns = _columns(task)
-    return Measured(columns, took.run.wall)
+    return MeasuredTask(columns, took.run.wall)
 
 
 def drawn_at(work: Work, point: dict[str, Any], seeds: tuple[int, ...]) -> Drawn:
@@ -103,7 +103,7 @@ def drawn_at(work: Work, point: dict[str, Any], seeds: tuple[int, ...]) -> Drawn
     return made
 
 
-def _columns(task: Task) -> Columns:
+def _columns(task: SweepTask) -> Columns:
     drawn = drawn_at(task.work, task.point, task.seeds)
     group = Group(task.seeds, drawn, _part(task.point, RUN))
     out: Columns = {}

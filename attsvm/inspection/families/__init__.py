@@ -5,7 +5,7 @@ from __future__ import annotations
 from attsvm.inspection.families.albert import read_albert
 from attsvm.inspection.families.bert import read_bert
 from attsvm.inspection.families.distilbert import read_distilbert
-from attsvm.inspection.families.family import Config, Family, Weights
+from attsvm.inspection.families.family import Config, Family, ModelWeights
 from attsvm.inspection.families.gpt2 import read_gpt2
 from attsvm.inspection.families.llama import read_llama
 from attsvm.inspection.families.roberta import read_roberta
@@ -23,4 +23,4 @@ FAMILIES: dict[str, Family] = {
     "qwen2": read_llama,
 }
 
-__all__ = ["FAMILIES", "Config", "Family", "Weights"]
+__all__ = ["FAMILIES", "Config", "Family", "ModelWeights"]

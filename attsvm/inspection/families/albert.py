@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from attsvm.inspection.families.family import Config, Weights, width_of
+from attsvm.inspection.families.family import Config, ModelWeights, width_of
 from attsvm.inspection.pieces import Mlp
 from attsvm.inspection.transformer import Embedding, Layer, Transformer
 
 
-def read_albert(config: Config, weights: Weights) -> Transformer:
+def read_albert(config: Config, weights: ModelWeights) -> Transformer:
     """The Transformer of an ALBERT checkpoint: its layers in the order in which they run."""
     config.refuse("position_embedding_type", "absolute", "which adds positions to the logits")
     weights = weights.under("albert.")
@@ -43,7 +43,7 @@ def read_albert(config: Config, weights: Weights) -> Transformer:
     )
 
 
-def _layer(config: Config, weights: Weights, group: int, inner: int) -> Layer:
+def _layer(config: Config, weights: ModelWeights, group: int, inner: int) -> Layer:
     name = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
     d, wide = config.count("hidden_size"), config.count("intermediate_size")
     eps = config.number("layer_norm_eps", 1e-12)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from attsvm.errors import BadTokens
-from attsvm.inspection.families.family import Config, Weights, width_of
+from attsvm.inspection.families.family import Config, ModelWeights, width_of
 from attsvm.inspection.pieces import Mlp
 from attsvm.inspection.transformer import Embedding, Layer, Transformer
 
 
-def read_bert(config: Config, weights: Weights) -> Transformer:
+def read_bert(config: Config, weights: ModelWeights) -> Transformer:
     """The Transformer of a BERT checkpoint."""
     return read_encoder(config, weights.under("bert."), family="bert")
 
 
-def read_encoder(config: Config, weights: Weights, *, family: str, first: int = 0) -> Transformer:
+def read_encoder(
+    config: Config, weights: ModelWeights, *, family: str, first: int = 0
+) -> Transformer:
     """The Transformer of BERT, or of RoBERTa. first: the row of the first position."""
     config.refuse("position_embedding_type", "absolute", "which adds positions to the logits")
     config.refuse("is_decoder", False, "which makes it causal")
@@ -42,7 +44,7 @@ def read_encoder(config: Config, weights: Weights, *, family: str, first: int = 
     )
 
 
-def _layers(config: Config, weights: Weights) -> tuple[Layer, ...]:
+def _layers(config: Config, weights: ModelWeights) -> tuple[Layer, ...]:
     """The layers of the encoder."""
     d, wide = config.count("hidden_size"), config.count("intermediate_size")
     scale = width_of(config, d, config.count("num_attention_heads")) ** -0.5

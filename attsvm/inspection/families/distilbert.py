@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from attsvm.inspection.families.family import Config, Weights, width_of
+from attsvm.inspection.families.family import Config, ModelWeights, width_of
 from attsvm.inspection.pieces import Mlp
 from attsvm.inspection.transformer import Embedding, Layer, Transformer
 
 _EPS = 1e-12  # the family has no entry for it
 
 
-def read_distilbert(config: Config, weights: Weights) -> Transformer:
+def read_distilbert(config: Config, weights: ModelWeights) -> Transformer:
     """The Transformer of a DistilBERT checkpoint."""
     weights = weights.under("distilbert.")
     d, heads = config.count("dim", "hidden_size"), config.count("n_heads", "num_attention_heads")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.pieces import ACTIVATIONS, Floats32, Linear, Norm
+from attsvm.inspection.pieces import ACTIVATIONS, Floats32, LinearLayer, NormLayer
 from attsvm.inspection.transformer import Transformer
 
 # Entries of a configuration beyond these are taken for a mistake.
@@ -20,7 +20,7 @@ LARGEST_COUNT, LARGEST_NUMBER = 2**31, 1e30
 class Family(Protocol):
     """A function that reads one kind of checkpoint."""
 
-    def __call__(self, config: Config, weights: Weights) -> Transformer:
+    def __call__(self, config: Config, weights: ModelWeights) -> Transformer:
         """The model; raises BadTokens or Unsupported where the checkpoint is not of this kind."""
 
 
@@ -82,7 +82,7 @@ class Config:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class ModelWeights:
     """The tensors of a checkpoint by name, with or without a first word such as `bert.`.
 
     where: the file, for messages.
@@ -92,9 +92,9 @@ class Weights:
     where: str
     prefixes: tuple[str, ...] = ("",)
 
-    def under(self, *prefixes: str) -> Weights:
+    def under(self, *prefixes: str) -> ModelWeights:
         """The same tensors, whose names may begin with one of these words."""
-        return Weights(self.tensors, self.where, (*prefixes, ""))
+        return ModelWeights(self.tensors, self.where, (*prefixes, ""))
 
     def take(self, name: str, *shape: int) -> Floats32:
         """A tensor of this shape in single precision."""
@@ -118,42 +118,44 @@ class Weights:
                 return self.tensors[prefix + name]
         return None
 
-    def linear(self, name: str, out: int, into: int, *, bias: bool = True) -> Linear:
+    def linear(self, name: str, out: int, into: int, *, bias: bool = True) -> LinearLayer:
         """The map with weight (out, into) and, unless bias is False, a bias."""
         shift = self.take(f"{name}.bias", out) if bias else None
-        return Linear(self.take(f"{name}.weight", out, into), shift)
+        return LinearLayer(self.take(f"{name}.weight", out, into), shift)
 
-    def norm(self, name: str, d: int, eps: float) -> Norm:
+    def norm(self, name: str, d: int, eps: float) -> NormLayer:
         """The layer norm of this name. Old checkpoints say gamma and beta."""
         old = self.find(f"{name}.weight") is None and self.find(f"{name}.gamma") is not None
         scale, shift = ("gamma", "beta") if old else ("weight", "bias")
-        return Norm(self.take(f"{name}.{scale}", d), self.take(f"{name}.{shift}", d), eps)
+        return NormLayer(self.take(f"{name}.{scale}", d), self.take(f"{name}.{shift}", d), eps)
 
 
 def width_of(config: Config, d: int, heads: int) -> int:
     """The width d / heads of a head."""
     if d % heads:
-        raise BadTokens(f"{config.where}: {heads} heads do not divide {d} features")
+        raise BadTokens(f"{config.where}: {heads} attention heads do not divide {d} features")
     return d // heads
 
 
-def check_family(family: Family, config: Config, weights: Weights) -> Transformer:
-    """The Transformer that a family from outside reads. Raises Unsupported where it breaks a law.
+def check_family(family: Family, config: Config, weights: ModelWeights) -> Transformer:
+    """The Transformer that a custom family reads. Raises Unsupported where it breaks its contract.
 
-    The laws: it is a Transformer; its heads divide into groups; on three tokens every layer keeps
-    the shape of the stream, finite, and every query's attention sums to 1.
+    The contract: it is a Transformer; its heads divide into groups; on three tokens every layer
+    keeps the shape of the stream, finite, and every query's attention sums to 1.
     """
     body = family(config, weights)
     name = getattr(family, "__name__", "family")
     if not isinstance(body, Transformer):
         raise Unsupported(f"{name} returns {type(body).__name__}; a family returns a Transformer")
     if not body.layers or body.heads % body.groups:
-        raise Unsupported(f"{name}: {body.heads} heads in {body.groups} groups, or no layer")
+        raise Unsupported(
+            f"{name}: {body.heads} attention heads in {body.groups} groups, or no layer"
+        )
     ids, valid = np.zeros((1, 3), dtype=np.int64), np.ones((1, 3), dtype=bool)
     try:
         x = body.embedding(ids)
         for layer in range(len(body.layers)):
-            shares = body.shares(layer, body.seen(layer, x), valid)
+            shares = body.shares(layer, body.attention_input(layer, x), valid)
             x = body.step(layer, x, valid)
             body.factors(layer, body.heads - 1)
             kept = x.shape == (1, 3, body.features) and bool(np.isfinite(x).all())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm.inspection.families.family import Config, Weights, width_of
-from attsvm.inspection.pieces import Linear, Mlp
+from attsvm.inspection.families.family import Config, ModelWeights, width_of
+from attsvm.inspection.pieces import LinearLayer, Mlp
 from attsvm.inspection.transformer import Embedding, Layer, Transformer
 
 
-def read_gpt2(config: Config, weights: Weights) -> Transformer:
+def read_gpt2(config: Config, weights: ModelWeights) -> Transformer:
     """The Transformer of a GPT-2 checkpoint."""
     config.refuse("add_cross_attention", False, "which attends to another model as well")
     weights = weights.under("transformer.")
@@ -33,11 +33,11 @@ def read_gpt2(config: Config, weights: Weights) -> Transformer:
     )
 
 
-def _layer(config: Config, weights: Weights, l: int, width: int) -> Layer:
+def _layer(config: Config, weights: ModelWeights, l: int, width: int) -> Layer:
     d, name = config.count("n_embd"), f"h.{l}"
     wide, eps = config.count("n_inner", default=4 * d), config.number("layer_norm_epsilon", 1e-5)
     query, key, value = (
-        Linear(weight, bias)
+        LinearLayer(weight, bias)
         for weight, bias in zip(*_thirds(weights, f"{name}.attn.c_attn", d), strict=True)
     )
     scale = width**-0.5 if config.entries.get("scale_attn_weights", True) else 1.0
@@ -59,13 +59,13 @@ def _layer(config: Config, weights: Weights, l: int, width: int) -> Layer:
     )
 
 
-def _transposed(weights: Weights, name: str, out: int, into: int) -> Linear:
+def _transposed(weights: ModelWeights, name: str, out: int, into: int) -> LinearLayer:
     """The map of a weight that is kept as (into, out)."""
     weight = np.ascontiguousarray(weights.take(f"{name}.weight", into, out).T)
-    return Linear(weight, weights.take(f"{name}.bias", out))
+    return LinearLayer(weight, weights.take(f"{name}.bias", out))
 
 
-def _thirds(weights: Weights, name: str, d: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _thirds(weights: ModelWeights, name: str, d: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The weights (d, d) and biases of queries, keys and values."""
     whole = _transposed(weights, name, 3 * d, d)
     return np.split(whole.weight, 3), np.split(whole.bias, 3)  # type: ignore[arg-type]

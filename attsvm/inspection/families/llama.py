@@ -8,22 +8,24 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.families.family import Config, Weights, width_of
-from attsvm.inspection.pieces import Linear, Mlp, Norm
+from attsvm.inspection.families.family import Config, ModelWeights, width_of
+from attsvm.inspection.pieces import LinearLayer, Mlp, NormLayer
 from attsvm.inspection.transformer import Embedding, Layer, Rotary, Transformer
 
 
-def read_llama(config: Config, weights: Weights) -> Transformer:
+def read_llama(config: Config, weights: ModelWeights) -> Transformer:
     """The Transformer of a Llama checkpoint, of Mistral's or of Qwen2's."""
     config.refuse("use_sliding_window", False, "which differs from layer to layer")
     weights = weights.under("model.")
     d, heads = config.count("hidden_size"), config.count("num_attention_heads")
     groups = config.count("num_key_value_heads", default=heads)
     if heads % groups:
-        raise BadTokens(f"{config.where}: {groups} key heads do not divide {heads} heads")
+        raise BadTokens(
+            f"{config.where}: {groups} attention heads of keys do not divide {heads} of queries"
+        )
     given = config.entries.get("head_dim")
     width = width_of(config, d, heads) if given is None else config.count("head_dim")
-    kinds = {str(kind) for kind in _listed(config, "layer_types")}
+    kinds = {str(kind) for kind in _list(config, "layer_types")}
     if len(kinds) > 1:
         raise Unsupported(
             f"{config.where}: layer_types are {', '.join(sorted(kinds))}; one is read"
@@ -49,7 +51,7 @@ def read_llama(config: Config, weights: Weights) -> Transformer:
     )
 
 
-def _listed(config: Config, name: str) -> list[Any]:
+def _list(config: Config, name: str) -> list[Any]:
     """An entry that is a list; an empty one where it is missing."""
     value = config.entries.get(name)
     if value is not None and not isinstance(value, list):
@@ -57,22 +59,22 @@ def _listed(config: Config, name: str) -> list[Any]:
     return value or []
 
 
-def _layer(config: Config, weights: Weights, name: str, sizes: tuple[int, int, int]) -> Layer:
+def _layer(config: Config, weights: ModelWeights, name: str, sizes: tuple[int, int, int]) -> Layer:
     asked, kept, width = sizes
     d, wide = config.count("hidden_size"), config.count("intermediate_size")
     eps = config.number("rms_norm_eps", 1e-6)
     if weights.find(f"{name}.self_attn.q_norm.weight") is not None:
         raise Unsupported(
-            f"{weights.where}: {name} normalizes queries after their projection, so that its heads "
-            "have no W at all"
+            f"{weights.where}: {name} normalizes queries after their projection, so that its "
+            "attention heads have no W at all"
         )
 
-    def linear(part: str, out: int, into: int) -> Linear:
+    def linear(part: str, out: int, into: int) -> LinearLayer:
         bias = weights.find(f"{name}.{part}.bias") is not None
         return weights.linear(f"{name}.{part}", out, into, bias=bias)
 
-    def norm(part: str) -> Norm:
-        return Norm(weights.take(f"{name}.{part}.weight", d), None, eps)
+    def norm(part: str) -> NormLayer:
+        return NormLayer(weights.take(f"{name}.{part}.weight", d), None, eps)
 
     return Layer(
         query=linear("self_attn.q_proj", asked, d),
@@ -94,7 +96,9 @@ def _layer(config: Config, weights: Weights, name: str, sizes: tuple[int, int, i
 def _rotary(config: Config, width: int) -> Rotary:
     """The angles per position of each pair, stretched as the configuration says."""
     if width % 2:
-        raise BadTokens(f"{config.where}: heads of odd width {width} have no rotary positions")
+        raise BadTokens(
+            f"{config.where}: attention heads of odd width {width} have no rotary positions"
+        )
     named = config.entries.get("rope_parameters") or config.entries.get("rope_scaling") or {}
     if not isinstance(named, dict):
         raise BadTokens(f"{config.where}: the entries of rotary positions are {named!r}")

@@ -64,7 +64,7 @@ def drop_keys(view: View, dropped: Ints, order: Ints, *, share: float) -> Attack
 def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move every key by factor · radius (n,): against the choice, and at random."""
 
-    def moved(head: LongHead, chosen: Ints, draw: Draw) -> Iterator[tuple[Any, Bools]]:
+    def move(head: LongHead, chosen: Ints, draw: AttackDraw) -> Iterator[tuple[Any, Bools]]:
         by = _steps(factor * radius[draw.rows], head.keys)[:, None, None]
         sign = np.where(np.arange(head.valid.shape[1]) == chosen[:, None], -1.0, 1.0)[:, :, None]
         worst = sign * np.broadcast_to(_unit(head.slopes), head.keys.shape)
@@ -72,13 +72,13 @@ def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEAR
             logits = _logits(head.keys + by * direction, head.slopes, head.valid)
             yield logits, np.ones(len(by), dtype=bool)
 
-    return _moved(view, radius, seed, moved)
+    return _attack(view, radius, seed, move)
 
 
 def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move each query by factor · radius (n,): towards every rival in turn, and at random."""
 
-    def moved(head: LongHead, chosen: Ints, draw: Draw) -> Iterator[tuple[Any, Bools]]:
+    def move(head: LongHead, chosen: Ints, draw: AttackDraw) -> Iterator[tuple[Any, Bools]]:
         d = head.keys.shape[2]
         by = _steps(factor * radius[draw.rows], head.queries[:, :d])[:, None]
         slopes = _query_slopes(view, head, draw.rows)[:, :, :d]
@@ -91,10 +91,10 @@ def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEA
         step = by * _unit(draw.normal((len(by), d)))
         yield base + (slopes @ step[:, :, None])[:, :, 0], np.ones(len(by), dtype=bool)
 
-    return _moved(view, radius, seed, moved)
+    return _attack(view, radius, seed, move)
 
 
-class Draw(NamedTuple):
+class AttackDraw(NamedTuple):
     """The queries of a block, and where its random directions come from."""
 
     rows: Ints
@@ -105,14 +105,14 @@ class Draw(NamedTuple):
         return self.rng.normal(size=shape).astype(Long)
 
 
-def _moved(view: View, radius: Floats, seed: int, moves: Callable[..., Iterator[Any]]) -> Attacked:
+def _attack(view: View, radius: Floats, seed: int, moves: Callable[..., Iterator[Any]]) -> Attacked:
     """Count what moves break: each gives the logits (n, T) after it, and where (n,) it was made."""
     rng = np.random.default_rng(seed)
     tried = broken = 0
     for rows in _blocks(view):
         head = _long(view, rows)
         chosen = _choice(head)
-        for logits, made in moves(head, chosen, Draw(rows, rng)):
+        for logits, made in moves(head, chosen, AttackDraw(rows, rng)):
             here = made & (radius[rows] > 0)
             tried += int(here.sum())
             broken += int((here & _lost(logits, chosen)).sum())

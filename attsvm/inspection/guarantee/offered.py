@@ -12,7 +12,7 @@ from attsvm.inspection.guarantee.eviction import eviction_of
 from attsvm.inspection.guarantee.stability import stability_of
 from attsvm.inspection.guarantee.weights import quantized_of
 from attsvm.inspection.margins import margins_of
-from attsvm.inspection.plan import Plan
+from attsvm.inspection.plan import InspectionConfig
 from attsvm.inspection.view import View
 
 # A radius above this share of the size of what moves counts as stable.
@@ -27,7 +27,7 @@ class Guaranteed(NamedTuple):
     order: Ints
 
 
-def guarantees(view: View, plan: Plan | None = None) -> Guaranteed:
+def guarantees(view: View, plan: InspectionConfig | None = None) -> Guaranteed:
     """What is guaranteed of each query's choice, with the attacks that check it.
 
     >>> from attsvm.inspection import capture, untrained_model
@@ -36,7 +36,7 @@ def guarantees(view: View, plan: Plan | None = None) -> Guaranteed:
     >>> found.fields["attacks"] > 0, found.fields["violations"]
     (True, 0)
     """
-    plan = plan or Plan()
+    plan = plan or InspectionConfig()
     margins = margins_of(view)
     radii = stability_of(view, margins)
     drop = eviction_of(view, margins, share=plan.share)

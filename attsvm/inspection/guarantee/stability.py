@@ -19,7 +19,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.interval import TINY, UNIT
 from attsvm.inspection.margins import WIDER, Margins, paired_blocks, turned_queries, turned_sizes
-from attsvm.inspection.view import View, rotated
+from attsvm.inspection.view import View, rotate_half
 
 # Every quotient is rounded down by this share.
 _DOWN = 1 - 16 * UNIT
@@ -83,10 +83,10 @@ def query_slopes(view: View, margins: Margins) -> Floats:
     k = keys @ view.key_factor.T
     sizes = np.abs(keys) @ np.abs(view.key_factor).T + TINY
     if view.turns is not None:
-        # k·(cos q + sin rotated(q)) = (cos k − rotated(sin k))·q, as rotated is skew.
+        # k·(cos q + sin rotate_half(q)) = (cos k − rotate_half(sin k))·q, as rotated is skew.
         cos, sin = view.turns
-        k = cos * k - rotated(sin * k)
-        sizes = np.abs(cos) * sizes + np.abs(rotated(np.abs(sin) * sizes)) + TINY
+        k = cos * k - rotate_half(sin * k)
+        sizes = np.abs(cos) * sizes + np.abs(rotate_half(np.abs(sin) * sizes)) + TINY
     rows = np.arange(len(keys))
     apart = k[rows, margins.chosen][:, None] - k
     sizes = sizes[rows, margins.chosen][:, None] + sizes

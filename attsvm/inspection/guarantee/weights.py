@@ -25,7 +25,7 @@ LEVELS = 127
 
 
 class Quantized(NamedTuple):
-    """Which choices (n,) surely survive, and the View of the head with the rounded factors."""
+    """Which choices (n,) are certified to stay, and the View of the head with rounded factors."""
 
     safe: Bools
     view: View
@@ -44,7 +44,7 @@ def quantized_of(view: View, margins: Margins) -> Quantized:
 
 
 def kept_under(view: View, margins: Margins, changed: View) -> Bools:
-    """Which choices (n,) of a View surely stay when its factors are those of `changed`."""
+    """Which choices (n,) of a View are certified to stay under the factors of `changed`."""
     safe = [
         (own.least > _largest_change(block, changed, own.chosen)).all(axis=1)
         for block, own in paired_blocks(view, margins)

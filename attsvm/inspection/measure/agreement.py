@@ -15,7 +15,7 @@ import numpy as np
 from attsvm.errors import BadTokens
 from attsvm.inspection.margins import choosing, margins_of
 from attsvm.inspection.measure.fits import (
-    Fit,
+    SvmFit,
     agreement_of,
     apart,
     circular,
@@ -28,8 +28,8 @@ from attsvm.inspection.measure.fits import (
     tokens_of,
     twins,
 )
-from attsvm.inspection.measure.nulls import permuted
-from attsvm.inspection.measure.rules import Followed, best_rule
+from attsvm.inspection.measure.nulls import permute
+from attsvm.inspection.measure.rules import FollowedRule, best_rule
 from attsvm.inspection.view import View
 from attsvm.problem.problem import Problem
 
@@ -41,7 +41,7 @@ class Split(NamedTuple):
     test: View
 
 
-class Agreement(NamedTuple):
+class HeldOutAgreement(NamedTuple):
     """The share of held-out queries on which each agrees with the head's choice.
 
     rule: the best one-line rule; mean_query: the head itself with every query replaced by the mean
@@ -50,10 +50,10 @@ class Agreement(NamedTuple):
     itself, and is a ceiling. soft: no W met the fitted choices. ease: the best margin of the
     choices over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries
     that the SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top
-    logits cannot be told apart, though their keys can, so that theirs is no choice.
+    logits cannot be separated, though their keys can, so that theirs is no choice.
     """
 
-    rule: Followed
+    rule: FollowedRule
     mean_query: float
     fitted: int
     tested: int
@@ -64,7 +64,7 @@ class Agreement(NamedTuple):
     soft: bool = False
     ease: float = np.nan
     cosine: float = np.nan
-    learned: tuple[View, Fit] | None = None
+    learned: tuple[View, SvmFit] | None = None
     tied: float = 0.0
 
     @property
@@ -88,7 +88,9 @@ def split(view: View, *, fit: int, test: int, seed: int) -> Split:
     return Split(view.subset(order[:cut]), view.subset(order[cut : cut + test]))
 
 
-def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True) -> Agreement:
+def held_out(
+    parts: Split, *, seed: int, cross: bool = True, eased: bool = True
+) -> HeldOutAgreement:
     """The agreement of every fit. cross, eased: whether cross-entropies and ease are computed."""
     fit, test = parts
     rule = best_rule(fit, test)
@@ -97,7 +99,7 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
     mean_query = float((replace(test, queries=mean).chosen() == target).mean())
     other = np.where(twins(test, target), np.inf, margins_of(test).least)
     tied = float((~(other.min(axis=1) > 0)).mean())
-    nothing = Agreement(rule, mean_query, len(fit.queries), len(test.queries), tied=tied)
+    nothing = HeldOutAgreement(rule, mean_query, len(fit.queries), len(test.queries), tied=tied)
     rows = apart(fit, fit.chosen())
     if fit.turns is not None or not len(rows):
         return nothing
@@ -120,7 +122,7 @@ def held_out(parts: Split, *, seed: int, cross: bool = True, eased: bool = True)
     return found._replace(ease=ease_of(fitted, svm, seed=seed)) if eased else found
 
 
-def ease_of(view: View, svm: Fit, *, seed: int) -> float:
+def ease_of(view: View, svm: SvmFit, *, seed: int) -> float:
     """The best margin of the choices over that of permuted ones: least norms, the other way round.
 
     At least this: the lower bound of one over the upper bound of the other. inf where it is proved
@@ -128,7 +130,7 @@ def ease_of(view: View, svm: Fit, *, seed: int) -> float:
     """
     if svm.soft:
         return np.nan
-    labels = permuted(view, view.chosen(), np.random.default_rng([seed, 1]))
+    labels = permute(view, view.chosen(), np.random.default_rng([seed, 1]))
     rows = apart(view, labels)
     if not len(rows):
         return np.nan

@@ -6,7 +6,7 @@ Among all W' that keep at least the head's own top-two gap on every query,
 
 the least norm over ‖W‖ is the economy: W itself is one of them, so that it is at most 1. Both
 bounds come from a certificate, divided by the full norm of W. It rises with the number of queries,
-which therefore stands beside it, and it counts only beside that of the nulls.
+which is therefore reported with it; compare it with that of the nulls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.interval import UNIT
 from attsvm.inspection.margins import margins_of
 from attsvm.inspection.measure.fits import quietly, tokens_of
-from attsvm.inspection.measure.nulls import NULLS, decomposed
+from attsvm.inspection.measure.nulls import NULLS, decompose
 from attsvm.inspection.view import View
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -57,7 +57,7 @@ def economy_of(view: View, norm: str = "frobenius") -> Economy:
     # The true gaps lie between `least` and `gap`, which is what W' must keep.
     least = margins.least[rows].min(axis=1)
     gap = gap + (gap - least)
-    U, S, V = decomposed(view)
+    U, S, V = decompose(view)
     size = float(norm_of(norm).value(np.diag(S)))
     unsure = _rounding(view) + _ROUNDED * size
     best = quietly(Problem.of(tokens_of(view, chosen), chosen, b=gap), norm)

@@ -34,7 +34,7 @@ BUDGET = 10.0
 _STEPS, _FLAT = 60, 1e-4 / np.finfo(np.float64).eps
 
 
-class Fit(NamedTuple):
+class SvmFit(NamedTuple):
     """A matrix (d, dq), and the certificate it came with; soft: no W met all rows."""
 
     W: Floats
@@ -100,17 +100,17 @@ def quietly(problem: Problem, norm: str | Norm, *, C: float | None = None) -> Ce
         return solve(problem, norm, tol=TOLERANCE, C=C)
 
 
-def svm_fit(view: View, chosen: Ints) -> Fit:
+def svm_fit(view: View, chosen: Ints) -> SvmFit:
     """The W of least Frobenius norm whose margins are 1; soft where no W has them."""
     problem = Problem.of(tokens_of(view, chosen), chosen)
     if not circular(view, chosen):
         best = quietly(problem, "frobenius")
         if best.W is not None:
-            return Fit(best.W, best, False)
+            return SvmFit(best.W, best, False)
     size = float(np.mean(problem.row_norms**2))
     best = quietly(problem, "frobenius", C=BUDGET / size)
     W = np.zeros(problem.shape) if best.W is None else best.W
-    return Fit(W, best, True)
+    return SvmFit(W, best, True)
 
 
 def mean_difference(view: View, targets: Floats) -> Floats:

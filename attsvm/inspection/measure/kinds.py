@@ -1,4 +1,4 @@
-"""A word for a head: sink, positional, content or diffuse, by thresholds that stand here alone.
+"""The kind of a head: sink, positional, content or diffuse, by the thresholds in this file.
 
     content      the SVM of its choices agrees with half of the held-out choices, and with a tenth
                  more of them than the best one-line rule, special keys kept and removed
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attsvm.inspection.measure.agreement import Agreement
+from attsvm.inspection.measure.agreement import HeldOutAgreement
 
 Kind = Literal["sink", "positional", "content", "diffuse"]
 
@@ -23,7 +23,7 @@ Kind = Literal["sink", "positional", "content", "diffuse"]
 THRESHOLDS = {"agreement": 0.5, "lift": 0.1}
 
 
-def kind_of(found: Agreement, without: Agreement | None = None) -> Kind:
+def kind_of(found: HeldOutAgreement, without: HeldOutAgreement | None = None) -> Kind:
     """The kind of a head, from its held-out agreement; without: with special keys removed.
 
     Where the head has no single W (rotary positions) there is no SVM: only rules are tried, and
@@ -39,9 +39,9 @@ def kind_of(found: Agreement, without: Agreement | None = None) -> Kind:
     return "positional" if _by_rule(rest) and rest.rule.place == "positional" else "diffuse"
 
 
-def _by_tokens(found: Agreement) -> bool:
+def _by_tokens(found: HeldOutAgreement) -> bool:
     return found.svm >= THRESHOLDS["agreement"] and found.lift >= THRESHOLDS["lift"]
 
 
-def _by_rule(found: Agreement) -> bool:
+def _by_rule(found: HeldOutAgreement) -> bool:
     return found.rule.agreement >= THRESHOLDS["agreement"]

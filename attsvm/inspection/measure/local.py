@@ -25,7 +25,7 @@ from attsvm.theory.optima import optimality
 class Local(NamedTuple):
     """kind: as `attsvm.optimality` says (global, local, neither, undecided, infeasible).
 
-    tight, loose, undecided: how many margins are surely met with equality, surely not, or not
+    tight, loose, undecided: how many margins are certified equalities, certified not, or not
     decided; lower: the share of tight neighbours that score lower than the chosen token, nan
     without any; queries: how many it was asked of.
     """

@@ -22,14 +22,14 @@ _RANK = 1e-12
 
 def spectrum(view: View, rng: np.random.Generator) -> View:
     """A head with the same singular values and random subspaces."""
-    U, S, V = decomposed(view)
+    U, S, V = decompose(view)
     left = _orthonormal(rng, U.shape[0], len(S))
     return _with(view, left, S, _orthonormal(rng, V.shape[0], len(S)))
 
 
-def rotated(view: View, rng: np.random.Generator) -> View:
+def rotate(view: View, rng: np.random.Generator) -> View:
     """A head with the same singular values and subspaces, rotated inside them."""
-    U, S, V = decomposed(view)
+    U, S, V = decompose(view)
     rank = max(1, int((_RANK * S.max() < S).sum()))  # what lies beyond is none of the head's
     turns = (_orthonormal(rng, rank, rank) for _ in range(2))
     left, right = (part[:, :rank] @ turn for part, turn in zip((U, V), turns, strict=True))
@@ -38,21 +38,21 @@ def rotated(view: View, rng: np.random.Generator) -> View:
 
 NULLS: dict[str, Callable[[View, np.random.Generator], View]] = {
     "spectrum": spectrum,
-    "rotated": rotated,
+    "rotated": rotate,
 }
 
 
-def decomposed(view: View) -> tuple[Floats, Floats, Floats]:
+def decompose(view: View) -> tuple[Floats, Floats, Floats]:
     """U (d, h), S (h,), V (dq, h) with W = U S Vᵀ, from the factors alone."""
     if view.turns is not None:
-        raise Unsupported("a head with rotary positions has no single W, so that it has no nulls")
+        raise Unsupported("an attention head with rotary positions has no single W and no nulls")
     left, A = np.linalg.qr(view.key_factor.astype(np.float64).T)
     right, B = np.linalg.qr(view.query_factor.astype(np.float64).T)
     u, S, v = np.linalg.svd(A @ B.T, full_matrices=False)
     return left @ u, S, right @ v.T
 
 
-def permuted(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
+def permute(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
     """The choices (n,) of other queries, drawn without repetition.
 
     They are counted among the valid keys; where there are fewer, modulo their number.

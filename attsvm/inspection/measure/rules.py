@@ -30,7 +30,7 @@ class Rule(NamedTuple):
     pick: Callable[[View], Ints]
 
 
-class Followed(NamedTuple):
+class FollowedRule(NamedTuple):
     """The rule that most of the fitted queries follow, and the share of held-out ones that do."""
 
     name: str
@@ -70,14 +70,14 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def best_rule(fit: View, test: View) -> Followed:
+def best_rule(fit: View, test: View) -> FollowedRule:
     """The rule that the choices of `fit` follow most, with its agreement on `test`."""
     return rule_for((fit, fit.chosen()), (test, test.chosen()))
 
 
-def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> Followed:
+def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> FollowedRule:
     """The rule that these keys follow most, each with its View, and its agreement on others."""
     followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in RULES]
     best = RULES[int(np.argmax(followed))]
     agreement = float((best.pick(test[0]) == test[1]).mean())
-    return Followed(best.name, best.place, agreement)
+    return FollowedRule(best.name, best.place, agreement)

@@ -37,18 +37,18 @@ def change_facts(change: Mapping[str, Any]) -> dict[str, str]:
         if row["growth_cosine"] is not None and row["growth_cosine_high"] is not None
     ]
     found = {
-        "Heads that sharpened": f"{sharper} of {len(heads)}",
-        "Rank correlation of sharpness and cosine to the max-margin matrix, over heads": number(
+        "Attention heads that sharpened": f"{sharper} of {len(heads)}",
+        "Rank correlation of sharpness and cosine to the max-margin matrix, over all": number(
             change["rank_correlation"]
         ),
-        "Held-out tokens whose attention grew, found by (medians over heads)": ", ".join(
+        "Held-out tokens whose attention grew, found by (medians over attention heads)": ", ".join(
             f"{name} {share(_middle(heads, field))}" for name, field in _SHARES.items()
         ),
     }
     if beyond:
-        found[
-            "ΔW nearer to the max-margin matrix of the grown tokens than every other head’s ΔW"
-        ] = f"{sum(beyond)} of {len(beyond)} heads"
+        found["ΔW nearer to the max-margin matrix of the grown tokens than that of all others"] = (
+            f"{sum(beyond)} of {len(beyond)} attention heads"
+        )
     return found
 
 

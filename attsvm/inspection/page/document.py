@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attsvm._utils.version import __version__
 from attsvm.inspection.page.change import change_section
 from attsvm.inspection.page.head import KINDS, article, badge, head_name, number, share
-from attsvm.plotting.html.inlined import Letters, inline
-from attsvm.plotting.html.shell import Parts, script_json, text, whole_page
+from attsvm.plotting.html.shell import Parts, script_json, svg_image, text, whole_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +30,7 @@ MAPPED = {
     "ease": "ease of the selection",
     "evictable": "keys evictable together",
     "key_radius": "stability radius of keys",
-    "int8_safe": "choices int8 surely keeps",
+    "int8_safe": "choices certified under int8",
 }
 _HERE = "attsvm.inspection.page"
 
@@ -39,7 +38,6 @@ _HERE = "attsvm.inspection.page"
 def render(report: Mapping[str, Any]) -> str:
     """The whole page of a report, as `results.json` has it."""
     records: Sequence[Mapping[str, Any]] = report["heads"]
-    letters = Letters()
     pairs = zip(records, report["details"], strict=True)
     heads = "\n".join(article(record, details) for record, details in pairs)
     counts = Counter(str(r["kind"]) for r in records)
@@ -48,10 +46,10 @@ def render(report: Mapping[str, Any]) -> str:
         [
             _summary(report, counts),
             _map(records),
-            _pictures(report, letters),
+            _pictures(report),
             change_section(report["change"]) if report.get("change") else "",
             _table(records),
-            f'<section aria-labelledby="each"><h2 id="each">Each head</h2>\n'
+            f'<section aria-labelledby="each"><h2 id="each">Each attention head</h2>\n'
             '<p class="hint">Tokens are shaded by the attention on them. <span class="tok asks">'
             'query</span> <span class="tok chosen" style="--a:.6">chosen</span> <span class="tok '
             'drops">may be dropped</span>: all keys so marked may go together, their attention '
@@ -62,16 +60,15 @@ def render(report: Mapping[str, Any]) -> str:
     name = report["model"]
     return whole_page(
         Parts(
-            title=f"attsvm: {len(records)} heads of {name}",
-            heading=f"What the heads of {name} select",
+            title=f"attsvm: {len(records)} attention heads of {name}",
+            heading=f"What the attention heads of {name} select",
             description=f"{len(records)} attention heads: {said}",
             main=main,
-            footer="<p>Selections are the head’s own largest attention, so that any fit to them "
-            "resembles W: nothing here counts without its nulls. No head is said to be the "
-            f"max-margin solution. Written by attsvm {text(__version__)}: <code>attsvm "
-            f"inspect {text(name)}</code></p>",
+            footer="<p>Selections are the largest attention of each attention head, so that any "
+            "fit to them resembles W: read every number beside its nulls. No attention head is "
+            f"said to be the max-margin solution. Written by attsvm {text(__version__)}: "
+            f"<code>attsvm inspect {text(name)}</code></p>",
             skip=("each", "the heads"),
-            letters=letters.markup(),
             assets=[(_HERE, "style.css"), (_HERE, "map.js")],
         )
     )
@@ -93,8 +90,8 @@ def _summary(report: Mapping[str, Any], counts: Counter[str]) -> str:
 {about["heads"]} heads of width {about["width"]}) on {report["texts"]} texts: one query from each, \
 {first["fitted"]} to fit on and {first["tested"]} held out.</p>
 <ul class="tiles four">{tiles}</ul>
-<p class="meta">{len(records)} heads · {report["seconds"]:.0f} s · guarantees attacked {attacks:,} \
-times, {broken} broken</p>
+<p class="meta">{len(records)} attention heads · {report["seconds"]:.0f} s · \
+guarantees attacked {attacks:,} times, {broken} broken</p>
 <dl class="meaning">{meaning}</dl>
 </section>"""
 
@@ -115,7 +112,8 @@ def _map(records: Sequence[Mapping[str, Any]]) -> str:
             name = head_name(record)
             cells.append(
                 f'<td data-head="{name}" data-kind="{text(record["kind"])}">'
-                f'<a href="#{name}" title="layer {layer}, head {head}: {text(record["kind"])}">'
+                f'<a href="#{name}" title="layer {layer}, attention head {head}: '
+                f'{text(record["kind"])}">'
                 f"{number(record['sharpness'])}</a></td>"
             )
         lines.append(f'<tr><th scope="row">layer {layer}</th>{"".join(cells)}</tr>')
@@ -131,8 +129,8 @@ def _map(records: Sequence[Mapping[str, Any]]) -> str:
 </section>"""
 
 
-def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
-    from attsvm.plotting.heads import agreement_figure, economy_figure, gaps_figure
+def _pictures(report: Mapping[str, Any]) -> str:
+    from attsvm.plotting.networks import agreement_figure, economy_figure, gaps_figure
 
     records = report["heads"]
     fitted = any(record["soft_cross_entropy_agreement"] is not None for record in records)
@@ -142,19 +140,19 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
         (
             "Sharpness against norm economy",
             economy_figure(records),
-            "Economy is the least norm that keeps at least the head’s own top-two gap on every "
-            "query, over its norm: it rises with the number of queries. A grey bar is the range of "
-            "heads with the same spectrum and subspaces, rotated inside.",
+            "Economy is the least norm that keeps at least the top-two gap of the attention head "
+            "on every query, over its norm: it rises with the number of queries. A grey bar is the "
+            "range of attention heads with the same spectrum and subspaces, rotated inside.",
         ),
         (
-            "What tells a head’s choice on held-out queries",
+            "What predicts the choice of an attention head on held-out queries",
             agreement_figure(records),
-            "Bars are means over heads, lines hold 10 to 90 % of them." + soft,
+            "Bars are means over attention heads, lines hold 10 to 90 % of them." + soft,
         ),
     ]
     if shown := _shown_head(report):
         record, gaps = shown
-        name = f"layer {record['layer']}, head {record['head']}"
+        name = f"layer {record['layer']}, attention head {record['head']}"
         drawn.insert(
             1,
             (
@@ -164,10 +162,12 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
             ),
         )
     figures = []
-    for k, (title, made, caption) in enumerate(drawn):
+    for title, made, caption in drawn:
+        file = StringIO()
+        made.savefig(file, format="svg", metadata={"Date": None})
         figures.append(
             f'<figure class="figure"><h3>{text(title)}</h3>'
-            f'<div class="scroll">{_inlined(made, f"f{k}-", title, letters)}</div>'
+            f'<div class="scroll">{svg_image(file.getvalue(), title)}</div>'
             f"<figcaption>{text(caption)}</figcaption></figure>"
         )
     return (
@@ -178,7 +178,7 @@ def _pictures(report: Mapping[str, Any], letters: Letters) -> str:
 
 def _least(gaps: Mapping[str, Any]) -> str:
     """The least gap of a head beside the best one, in words."""
-    least = f"The least gap of the head is {number(gaps['head'][0])}"
+    least = f"The least gap of the attention head is {number(gaps['head'][0])}"
     if not gaps["best"]:
         return f"{least}; no matrix was found that keeps all of them apart."
     low = gaps["best"][0]
@@ -194,13 +194,6 @@ def _shown_head(report: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
     ]
     content = [pair for pair in pairs if pair[0]["kind"] == "content"]
     return max(content or pairs, key=lambda pair: pair[0]["sharpness"], default=None)
-
-
-def _inlined(made: Figure, prefix: str, described: str, letters: Letters) -> str:
-    """The picture as a part of the page."""
-    file = StringIO()
-    made.savefig(file, format="svg", metadata={"Date": None})
-    return inline(file.getvalue(), prefix=prefix, described=described, letters=letters)
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:
@@ -228,7 +221,7 @@ def _table(records: Sequence[Mapping[str, Any]]) -> str:
             f"<td>{badge(r['kind'])}</td>{cells}</tr>"
         )
     return f"""<section aria-labelledby="table"><h2 id="table">Heads</h2>
-<p class="control"><span id="count" role="status">{len(records)} heads</span></p>
+<p class="control"><span id="count" role="status">{len(records)} attention heads</span></p>
 <div class="scroll"><table class="heads"><thead><tr><th scope="col">Head</th>\
 <th scope="col">Kind</th>{top}</tr></thead>
 <tbody>

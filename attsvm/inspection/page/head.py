@@ -45,7 +45,7 @@ def number(value: object) -> str:
 
 def article(record: Record, details: Record) -> str:
     """A head's part of the page: its record, and its details of `attsvm.inspection.details`."""
-    name = f"Layer {record['layer']}, head {record['head']}"
+    name = f"Layer {record['layer']}, attention head {record['head']}"
     facts = "".join(f"<dt>{what}</dt><dd>{said}</dd>" for what, said in _facts(record) if said)
     shown = "\n".join(_sample(one) for one in details["samples"])
     if _rotary(record):
@@ -68,13 +68,13 @@ def _sentence(record: Record) -> str:
     kind = KINDS.get(str(record["kind"]), "")
     said = f"{text(str(record['kind']).capitalize())}: {text(kind)}. " if kind else ""
     if _rotary(record):
-        return f"{said}This head turns queries and keys by their positions: it has no single W."
+        return f"{said}This attention head has rotary positions: it has no single W."
     if number(record.get("economy")) == "–":
         return f"{said}Nothing is said of its norm, as no query has a clear choice."
     return (
-        f"{said}{share(record['economy'])} of this head’s norm would suffice for its choices on "
-        f"these {record['economy_queries']:.0f} queries; for matrices with the same spectrum and "
-        f"subspaces {share(record.get('economy_rotated'))}."
+        f"{said}{share(record['economy'])} of the norm of this attention head would suffice for "
+        f"its choices on these {record['economy_queries']:.0f} queries; for matrices with the same "
+        f"spectrum and subspaces {share(record.get('economy_rotated'))}."
     )
 
 
@@ -110,9 +110,9 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ),
         (
             "Guaranteed",
-            f"{share(get('evictable'))} of keys may be dropped together at 1 % error of the head’s "
-            f"output; choices keep while keys move {share(get('key_radius'))} of their size, or "
-            f"queries {share(get('query_radius'))} (medians); int8 keeps "
+            f"{share(get('evictable'))} of keys may be dropped together at 1 % error of the output "
+            f"of the attention head; choices keep while keys move {share(get('key_radius'))} of "
+            f"their size, or queries {share(get('query_radius'))} (medians); int8 keeps "
             f"{share(get('int8_safe'))} of choices for sure, "
             f"{share(get('int8_same'))} in fact",
         ),
@@ -134,7 +134,7 @@ def _optimality(record: Record) -> str:
     tight = number(record.get("tight_margins"))
     return (
         f"{text(kind)} on {record['optimality_queries']:.0f} queries, tokens scored by their value "
-        f"along the head’s mean output; {tight} tight margins, "
+        f"along the mean output of the attention head; {tight} tight margins, "
         f"{number(record.get('undecided_margins'))} undecided"
     )
 
@@ -164,12 +164,12 @@ def _sample(one: Record) -> str:
             f"{text(word)}</span>"
         )
     radius = (
-        "two top logits cannot be told apart: nothing is guaranteed"
+        "two top logits cannot be separated: nothing is guaranteed"
         if not one["key_radius"] > 0
         else f"choice certified while every key moves less than {share(one['key_radius'])} of its "
         f"size, or the query less than {share(one['query_radius'])}; {len(drop)} of "
         f"{keys} keys may be dropped together at 1 % error; int8 "
-        + ("surely keeps it" if one["int8_safe"] else "may change it")
+        + ("is certified to keep it" if one["int8_safe"] else "may change it")
     )
     return (
         f'<figure class="sample"><p class="text">{" ".join(words)}</p>'

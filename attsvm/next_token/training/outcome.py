@@ -1,4 +1,4 @@
-"""SentenceOutcome: where a run on sentences has got to, beside the problems that theory names.
+"""SentenceRun and SentenceOutcome: the end of a run on sentences against its predicted limits.
 
 Each trained matrix is compared with the least-norm solution of its own problem: W_ov with the
 collocations', W_kq with that of the orders that the sentences imply.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import expect
-from attsvm._utils.lazy import lazy
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.embedding import orthonormal
-from attsvm.next_token.finite import FinitePart, finite_part
-from attsvm.next_token.infimum import excess, floors
-from attsvm.next_token.order import Order, checked_orders, orders
+from attsvm._utils.expected import expect, file_path
+from attsvm._utils.files import finite, write_arrays
+from attsvm._utils.objects import lazy
+from attsvm._utils.result import Result, Summary, Table, draw
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import FinitePart, excess, finite_part, infima
+from attsvm.next_token.order import Order, check_orders, orders
 from attsvm.next_token.problems import (
     Columns,
     attention_problem,
@@ -30,19 +30,144 @@ from attsvm.next_token.problems import (
     solve_decoder,
 )
 from attsvm.next_token.realizable import Realizability, realizability
+from attsvm.next_token.sentences import Sentences, check_sentences, orthonormal
 from attsvm.next_token.training.proofs import proof_of_run
-from attsvm.next_token.training.runs import SentenceRun
+from attsvm.next_token.training.task import SentenceObjective, decoder_of
+from attsvm.next_token.training.train import Stages
+from attsvm.next_token.unseen import (
+    UnseenAgreement,
+    agreement,
+    answer_unseen,
+    draw_unseen,
+    logit_accuracy,
+    predict_unseen,
+)
 from attsvm.norms import Norm, norm_of
 from attsvm.solvers.solve import solve
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.limits import Limit, LimitCase, limit_of
 from attsvm.theory.measures import correlation
 from attsvm.training.config import pulled_back
+from attsvm.training.models import sentence_model_of
 from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SentenceRun(Result):
+    """What was trained, and on what.
+
+    objective: what was trained on; decoder: the path of W_ov, attention: that of W_kq, one path
+    where both were trained at once; None for what was not trained.
+
+    >>> from attsvm.next_token import two_stages
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
+    >>> run.joint, run.V.shape
+    (False, (3, 3))
+    """
+
+    objective: SentenceObjective
+    decoder: Path | None
+    attention: Path | None
+
+    @classmethod
+    def of(
+        cls, path: Path | Stages, data: Sentences, head: Any = None, embedding: Any = "orthonormal"
+    ) -> SentenceRun:
+        """The run of a path, or of both stages, on these sentences.
+
+        head, embedding: as they were given to `train`.
+        """
+        if isinstance(path, Stages):
+            head, embedding, path = path.decoder, path.E, path.attention
+        config = expect(path, Path, "path", make="train(sentences, …) gives one").config
+        form = sentence_model_of(config["model"])
+        asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
+        objective = SentenceObjective.of(
+            check_sentences(data), head=head, embedding=embedding, **asked
+        )
+        if form.attends and not form.decodes and not objective.mass:
+            decoder_of(head, objective.E)  # refuses a missing one
+        if config.get("data", objective.trace) != objective.trace:
+            raise BadTokens(
+                "the run was on other sentences, or with another embedding or decoder: give the "
+                "same ones"
+            )
+        first = head if isinstance(head, Path) else None
+        return cls(objective, path if form.decodes else first, path if form.attends else None)
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.objective.model.name
+
+    @property
+    def data(self) -> Sentences:
+        """The sentences."""
+        return self.objective.sentences
+
+    @property
+    def E(self) -> Floats:
+        """The vectors of the tokens (N, d)."""
+        return self.objective.E
+
+    @property
+    def last(self) -> Path:
+        """The path of the last stage."""
+        path = self.decoder if self.attention is None else self.attention
+        if path is None:
+            raise Unsupported("the run has no path")
+        return path
+
+    @property
+    def joint(self) -> bool:
+        """Whether both matrices were trained at once."""
+        return self.decoder is not None and self.decoder is self.attention
+
+    @property
+    def ends(self) -> dict[str, Floats]:
+        """The trained matrices at the end, by name."""
+        out = {}
+        if self.attention is not None:
+            out["W_kq"] = self.attention.weights["W_kq"][-1, 0]
+        if self.decoder is not None:
+            out["W_ov"] = self.decoder.weights["W_ov"][-1, 0]
+        return out
+
+    @property
+    def W_ov(self) -> Floats | None:
+        """The decoder in use, trained or frozen (N, d); None with the readout mass."""
+        head = self.objective.head
+        return self.ends.get("W_ov", None if head is None else decoder_of(head, self.E))
+
+    @property
+    def V(self) -> Floats:
+        """What each token adds to the output's logits, E W_ovᵀ (N, N), by the decoder in use."""
+        if self.W_ov is None:
+            raise Unsupported("the readout mass has no decoder")
+        return self.E @ self.W_ov.T
+
+    def save(self, path: str | FilePath, *, force: bool = False) -> None:
+        """Write the run as one .npz file: the path of the last stage, which `Path.load` reads, and
+        E; after two stages also the arrays of the decoder as decoder.NAME, and its end W_ov."""
+        arrays: dict[str, Any] = {"E": self.E} | self.last.arrays()
+        if self.decoder is not None and self.decoder is not self.last:
+            arrays |= {f"decoder.{key}": array for key, array in self.decoder.arrays().items()}
+            arrays["W_ov"] = self.ends["W_ov"]
+        write_arrays(file_path(path, "path"), arrays, force=force)
+
+    def _card(self) -> Summary:
+        facts = {
+            name: "not trained" if path is None else repr(path)
+            for name, path in (("decoder", self.decoder), ("attention", self.attention))
+        }
+        facts["readout, weights"] = f"{self.objective.readout}, {self.objective.weights}"
+        return Summary("SentenceRun", f"{self.model} on {self.data!r}", facts)
+
 
 # Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
 PART = 1 << 22
@@ -110,6 +235,57 @@ class SentenceOutcome(Table):
             "gap": [one.gap for one in best],
         }
 
+    def ask_unseen(self, count: int, *, seed: int = 0) -> UnseenAgreement:
+        """How the answers on `count` random unseen sentences agree with the solution's.
+
+        Sentences have the lengths and the queries of the data. Raises Unsupported where there is no
+        decoder or no solution.
+        """
+        data, ends, E = self.run.data, self.run.ends, self.run.E
+        best = self.certificates.get("W_kq")
+        decoder = self.run.W_ov
+        if best is None or decoder is None or best.status == "infeasible":
+            raise Unsupported(
+                "unseen sentences need trained attention, a decoder and a solution to compare with"
+            )
+        lengths = int(data.lengths.min()), int(data.lengths.max())
+        words = draw_unseen(data, count, length=lengths, seed=seed)
+        accuracy = logit_accuracy(orders(data), best, E)
+        asked = predict_unseen(words, best.W, E, data.follows, accuracy=accuracy)
+        answered = answer_unseen(words, decoder, ends["W_kq"], E)
+        return agreement(asked, answered, names=data.names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain data for JSON; infinities and unknown values are None."""
+        run = self.run
+        both = {"W_kq": run.attention, "W_ov": run.decoder}
+        paths = {name: path for name, path in both.items() if path is not None}
+        found = {
+            "status": self.status,
+            "model": run.model,
+            "realizable": self.realizability.realizable,
+            "faults": self.realizability.counts,
+            "sentences": run.data.size,
+            "vocabulary": run.data.vocabulary,
+            "dimension": int(run.E.shape[1]),
+            "loss": self.loss,
+            "infimum": self.infimum,
+            "excess": self.excess,
+            "decoder_loss": self.decoder_loss,
+            "norm": self.norm,
+            "correlation": self.correlation,
+            "margin_share": self.margin_share,
+            "certificates": {name: best.to_dict() for name, best in self.certificates.items()},
+            "top_optimal": self.top_optimal,
+            "limit": self.limit.to_dict(),
+            "proof": None if self.proof is None else self.proof.to_dict(),
+            "steps": {
+                name: int(path.steps[-1]) for name, path in paths.items() if path is not None
+            },
+            "diverged": {name: path.diverged for name, path in paths.items()},
+        }
+        return dict(finite(found))
+
     def plot(self, *, style: str = "screen") -> Figure:
         """Loss, direction and norm, a row of panels for each trained matrix.
 
@@ -150,17 +326,17 @@ def sentence_outcome(
     """
     expect(run, SentenceRun, "run", make="SentenceRun.of(path, sentences) makes one")
     if every is not None:
-        checked_orders(every)
+        check_orders(every)
     every = orders(run.data) if every is None else every
     found = realizability(run.data, every)
     limit = _limit(run, found)
     problems = _solved(run, every, (limit.norm or "frobenius") if norm is None else norm)
     known = all(best.status != "infeasible" for best in problems.values())
-    finite = _finite(run, every, found)
+    tied = _finite(run, every, found)
     with np.errstate(over="ignore", invalid="ignore"):
-        loss, infimum, above = _losses(run, found, finite, known=known)
+        loss, infimum, above = _losses(run, found, tied, known=known)
         ends = run.ends
-        away = {name: W - finite.W if name == "W_kq" and finite else W for name, W in ends.items()}
+        away = {name: W - tied.W if name == "W_kq" and tied else W for name, W in ends.items()}
         shares = {
             "W_kq": _attention_share(run, problems, every),
             "W_ov": _decoder_share(run, problems),
@@ -205,7 +381,7 @@ def _staged(run: SentenceRun) -> tuple[bool | None, str]:
     """Whether W_ov was trained first and then frozen, and what shows it."""
     if run.joint:
         return False, "both were trained at once"
-    if run.mass:
+    if run.objective.mass:
         return False, "the readout is mass: there is no W_ov"
     if run.decoder is None:
         return None, "it is not known how the frozen W_ov was trained"
@@ -260,7 +436,7 @@ def _finite(
     run: SentenceRun, every: Mapping[int, Order], found: Realizability
 ) -> FinitePart | None:
     """The finite part that the run tends to beside its direction, where it is known."""
-    known = run.mass and orthonormal(run.E) and not run.uniform
+    known = run.objective.mass and orthonormal(run.E) and not run.objective.uniform
     odd = any(found.counts[kind] for kind in ("no-optimal", "several-optimal"))
     if found.realizable or not known or odd or run.E.shape[0] != run.E.shape[1]:
         return None
@@ -268,7 +444,7 @@ def _finite(
 
 
 def _losses(
-    run: SentenceRun, found: Realizability, finite: FinitePart | None, *, known: bool
+    run: SentenceRun, found: Realizability, tied: FinitePart | None, *, known: bool
 ) -> tuple[float, float | None, float | None]:
     """(the loss at the end, its infimum, how far it is above it): None where it is not known.
 
@@ -280,28 +456,28 @@ def _losses(
         return loss, None, None
     if run.attention is None:
         return loss, 0.0, loss  # one follower per token: L_0 goes to 0
-    if finite is not None:
-        return loss, finite.infimum, loss - finite.infimum
+    if tied is not None:
+        return loss, tied.infimum, loss - tied.infimum
     if not found.realizable:
         return loss, None, None
-    if run.mass or run.joint:
+    if run.objective.mass or run.joint:
         return loss, 0.0, loss
     V, W = run.V, run.ends["W_kq"]
     infimum, best = 0.0, True
-    for part in _parts(run.contexts):
-        least, lowest = floors(part, V)
+    for part in _parts(run.objective.contexts):
+        least, lowest = infima(part, V)
         infimum += float(part.weights @ least)
         best = best and bool(lowest.all())
     if not best:  # a decoder that mixes tokens: another attention is better than the optimal token
         return loss, None, None
-    return loss, infimum, sum(excess(part, V, W) for part in _parts(run.contexts))
+    return loss, infimum, sum(excess(part, V, W) for part in _parts(run.objective.contexts))
 
 
 def excesses(run: SentenceRun, path: Path, infimum: float) -> Floats:
     """L − L⋆ at every record; by subtraction where exact sums would take long."""
-    if infimum == 0 or run.mass or run.data.size * run.data.vocabulary > PART:
+    if infimum == 0 or run.objective.mass or run.data.size * run.data.vocabulary > PART:
         return path.loss[:, 0] - infimum
-    V, contexts = run.V, run.contexts
+    V, contexts = run.V, run.objective.contexts
     return np.array([excess(contexts, V, one) for one in path.weights["W_kq"][:, 0]])
 
 

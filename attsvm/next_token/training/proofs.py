@@ -19,17 +19,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints, detached, numbers
+from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
+from attsvm._utils.expected import file_path
+from attsvm._utils.files import load_arrays, write_arrays
+from attsvm._utils.interval import Interval, up
 from attsvm._utils.memory import require
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.pulls import MassPull, OutputPull
-from attsvm.next_token.training.task import Lesson, decoder_of
+from attsvm.next_token.training.task import SentenceObjective, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
+from attsvm.theory.convergence.proof import (
+    Blocked,
+    ConvergenceProof,
+    arrays_of,
+    check_arrays,
+    read_proof,
+)
 from attsvm.theory.convergence.prover import (
     Finding,
     Geometry,
@@ -38,15 +46,25 @@ from attsvm.theory.convergence.prover import (
     covered_step,
     covered_steps,
 )
-from attsvm.theory.convergence.rows import Rows, Singles, merge_rows, shift_of
+from attsvm.theory.convergence.rows import (
+    Rows,
+    Singles,
+    merge_rows,
+    shift_of,
+    sum_by,
+    sum_intervals_by,
+)
 from attsvm.theory.convergence.verify import Recheck, recheck
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
 if TYPE_CHECKING:
-    from attsvm.next_token.training.runs import SentenceRun
+    from attsvm.next_token.training.outcome import SentenceRun
 
 _NONE = np.empty(0, np.int64)
+# The arrays of Sentences in a saved proof.
+_PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
+_GROW = 1 + 2.0**-46
 # Tokens of sentences up to which a proof is tried at the end of a run.
 MOST = 6000
 
@@ -66,47 +84,78 @@ class SentenceProof(ConvergenceProof):
     ('tube', array([1, 1]), True)
     """
 
-    lesson: Any = None
+    objective: Any = None
 
     def verify(self) -> Recheck:
         """The verdict of a recomputation from sentences, W and witness alone, in intervals."""
-        return recheck(self, lambda: _prover(self.lesson, self.optimizer, self.lr))
+        return recheck(self, lambda: _prover(self.objective, self.optimizer, self.lr))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its sentences as an .npz file without pickles, in one move."""
-        from attsvm.next_token.training.saved_proofs import save_proof
-
-        save_proof(self, path, force=force)
+        objective = self.objective
+        more: dict[str, Any] = {
+            f"sentences.{name}": np.asarray(getattr(objective.sentences, name)) for name in _PARTS
+        }
+        more |= {
+            "sentences.E": objective.E,
+            "sentences.weights": np.str_(objective.weights),
+            "sentences.readout": np.str_(objective.readout),
+        }
+        write_arrays(file_path(path, "path"), arrays_of(self) | more, force=force)
 
     @staticmethod
     def load(path: str | Path) -> SentenceProof:
-        """The proof saved in this file; its claims are not checked before `verify` is."""
-        from attsvm.next_token.training.saved_proofs import load_proof
+        """The proof saved in this file; its claims are not checked before `verify` is.
 
-        return load_proof(path)
+        Raises BadTokens where there is none, or not of sentences.
+        """
+        file = file_path(path, "path")
+        found = load_arrays(file)
+        check_arrays(file, found)
+        names = [f"sentences.{name}" for name in (*_PARTS, "E", "weights", "readout")]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise BadTokens(f"{file} is not a proof on sentences: it has no array {missing[0]}")
+        whole = {name: found[f"sentences.{name}"] for name in _PARTS}
+        if any(array.dtype.kind not in "iu" for array in whole.values()):
+            raise BadTokens(f"{file}: the sentences are not whole numbers")
+        sentences = Sentences(**{name: array.astype(np.int64) for name, array in whole.items()})
+        readout = str(found["sentences.readout"])
+        objective = SentenceObjective.of(
+            sentences,
+            "next-token",
+            head=None if readout == "mass" else found["head"],
+            embedding=found["sentences.E"],
+            readout=readout,
+            weights=str(found["sentences.weights"]),
+        )
+        shape = (0, 0) if objective.mass else objective.E.shape
+        proof = read_proof(file, found, sentence_tokens(objective), shape)
+        fields = {name: getattr(proof, name) for name in ConvergenceProof.__dataclass_fields__}
+        return SentenceProof(**fields | {"objective": objective})
 
 
 class _OfSentences(Prover):
     """What a prover does differently for sentences."""
 
-    lesson: Any
+    objective: Any
 
     def rows_for(self, alpha: Ints) -> Rows:
         """The rows of one kept token per sentence, given by its place."""
-        return sentence_rows(self.lesson, alpha)
+        return sentence_rows(self.objective, alpha)
 
     def problem_for(self, alpha: Ints) -> Problem:
         """The max-margin problem of these rows, equal ones once."""
-        rows, lesson = self.rows_for(alpha), self.lesson
-        tokens = lesson.contexts.tokens
+        rows, objective = self.rows_for(alpha), self.objective
+        tokens = objective.contexts.tokens
         hi = tokens[rows.inputs, alpha[rows.inputs]]
         m = rows.count
         return Problem(
-            lesson.E,
-            lesson.E,
+            objective.E,
+            objective.E,
             hi,
             tokens[rows.inputs, rows.places],
-            lesson.contexts.queries[rows.inputs],
+            objective.contexts.queries[rows.inputs],
             np.ones(m),
             _NONE,
             _NONE,
@@ -125,24 +174,26 @@ class _OfSentences(Prover):
 
     def _made(self, W: Floats, alpha: Ints, at: Geometry, found: Finding) -> ConvergenceProof:
         if found.blocked is not None:
-            found = found._replace(blocked=_in_words(self.lesson, found.blocked))
+            found = found._replace(blocked=_in_words(self.objective, found.blocked))
         made = super()._made(W, alpha, at, found._replace(covered=0))
         fields = {name: getattr(made, name) for name in ConvergenceProof.__dataclass_fields__}
-        return SentenceProof(**fields | {"loss": self.lesson.readout, "lesson": self.lesson})
+        return SentenceProof(
+            **fields | {"loss": self.objective.readout, "objective": self.objective}
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceProver(_OfSentences, Prover):
     """Proofs for W_kq under gradient descent, plain or normalized."""
 
-    lesson: Any = None
+    objective: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class SentencePowerProver(_OfSentences, PowerProver):
     """Proofs for W_kq under mirror descent."""
 
-    lesson: Any = None
+    objective: Any = None
 
 
 def proof_of_convergence(
@@ -169,14 +220,14 @@ def proof_of_convergence(
         raise BadTokens("a proof of convergence on sentences needs Sentences: Sentences.of(lines)")
     if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
         raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
-    lesson = Lesson.of(
+    objective = SentenceObjective.of(
         sentences, "next-token", head=head, embedding=embedding, readout=readout, weights=weights
     )
-    d = lesson.E.shape[1]
+    d = objective.E.shape[1]
     array = numbers(detached(W), "W").astype(np.float64)
     if array.shape != (d, d) or not np.isfinite(array).all():
         raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
-    return _prover(lesson, optimizer, float(lr)).prove(np.ascontiguousarray(array))
+    return _prover(objective, optimizer, float(lr)).prove(np.ascontiguousarray(array))
 
 
 def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
@@ -184,57 +235,48 @@ def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
     path = run.attention
     if path is None or run.joint or path.diverged >= 0:
         return None
-    if run.data.size * run.contexts.tokens.shape[1] > MOST:
+    if run.data.size * run.objective.contexts.tokens.shape[1] > MOST:
         return None
     try:
         lr, steady = covered_step(path.config, int(path.steps[-1]))
         if not steady:
             return None
-        return proof_of_convergence(
-            run.data,
-            run.ends["W_kq"],
-            head=run.ends.get("W_ov", run.frozen),
-            optimizer=path.config["optimizer"],
-            lr=lr,
-            embedding=run.E,
-            readout="mass" if run.mass else "softmax",
-            weights="uniform" if run.uniform else "empirical",
-        )
+        return _prover(run.objective, path.config["optimizer"], lr).prove(run.ends["W_kq"])
     except Unsupported:
         return None
 
 
-def _prover(lesson: Lesson, optimizer: RuleLike, lr: float) -> Prover:
-    """The prover of a lesson and an optimizer."""
+def _prover(objective: SentenceObjective, optimizer: RuleLike, lr: float) -> Prover:
+    """The prover of an objective and an optimizer."""
     made = optimizer_of(optimizer)
     p, plain = covered_steps(made)
-    tokens = sentence_tokens(lesson)
-    head = np.empty((0, 0)) if lesson.mass else decoder_of(lesson.head, lesson.E)
+    tokens = sentence_tokens(objective)
+    head = np.empty((0, 0)) if objective.mass else decoder_of(objective.head, objective.E)
     loss = loss_of("logistic")
     if p == 2:
-        return SentenceProver(tokens, head, loss, made.name, lr, plain, lesson=lesson)
-    return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, lesson=lesson)
+        return SentenceProver(tokens, head, loss, made.name, lr, plain, objective=objective)
+    return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, objective=objective)
 
 
-def sentence_tokens(lesson: Lesson) -> Tokens:
+def sentence_tokens(objective: SentenceObjective) -> Tokens:
     """The distinct tokens of each sentence as the tokens of an input."""
-    contexts = lesson.contexts
+    contexts = objective.contexts
     there = contexts.tokens >= 0
     S, K = there.shape
-    require(24.0 * S * K * lesson.E.shape[1], f"the tokens of {S} sentences")
-    X = np.where(there[:, :, None], lesson.E[contexts.tokens], 0.0)
-    return Tokens(X, queries=lesson.E[contexts.queries], mask=there)
+    require(24.0 * S * K * objective.E.shape[1], f"the tokens of {S} sentences")
+    X = np.where(there[:, :, None], objective.E[contexts.tokens], 0.0)
+    return Tokens(X, queries=objective.E[contexts.queries], mask=there)
 
 
-def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
+def sentence_rows(objective: SentenceObjective, alpha: Ints) -> Rows:
     """The rows of the tokens at places alpha (S,), one kept in each sentence.
 
     Raises BadTokens where softmax never settles on one token, and Unsupported where the readout is
     mass and the kept token is not the only optimal one: no theorem covers ties.
     """
-    contexts, sentences, E = lesson.contexts, lesson.sentences, lesson.E
-    if lesson.mass:
-        _check_optimal(lesson, alpha)
+    contexts, sentences, E = objective.contexts, objective.sentences, objective.E
+    if objective.mass:
+        _check_optimal(objective, alpha)
     rivals = contexts.tokens >= 0
     rivals[np.arange(len(alpha)), alpha] = False
     inputs, places = rivals.nonzero()
@@ -246,9 +288,9 @@ def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
 
     def pull_of(group: Ints) -> MassPull | OutputPull:
         mass = MassPull.of(contexts.weights, inputs, group, times)
-        if lesson.mass:
+        if objective.mass:
             return mass
-        W_ov = decoder_of(lesson.head, E)
+        W_ov = decoder_of(objective.head, E)
         kept_all = contexts.tokens[np.arange(len(alpha)), alpha]
         return OutputPull.over(mass, (E, W_ov), (kept_all, contexts.labels), other)
 
@@ -256,12 +298,12 @@ def sentence_rows(lesson: Lesson, alpha: Ints) -> Rows:
     return merge_rows(single, alpha, (a, a), pull_of)
 
 
-def _in_words(lesson: Lesson, blocked: Blocked) -> Blocked:
+def _in_words(objective: SentenceObjective, blocked: Blocked) -> Blocked:
     """What blocks a proof, with the words of its row, and with a tie where there is one."""
-    sentences = lesson.sentences
+    sentences = objective.sentences
     if blocked.row is not None:
         s, place = blocked.row
-        word = sentences.word(int(lesson.contexts.tokens[s, place]))
+        word = sentences.word(int(objective.contexts.tokens[s, place]))
         said = f" ({word!r} in {sentences.where(s)}: {sentences.text(s)})"
         blocked = replace(blocked, reason=blocked.reason + said)
     for query, order in orders(sentences).items():
@@ -276,9 +318,9 @@ def _in_words(lesson: Lesson, blocked: Blocked) -> Blocked:
     return blocked
 
 
-def _check_optimal(lesson: Lesson, alpha: Ints) -> None:
+def _check_optimal(objective: SentenceObjective, alpha: Ints) -> None:
     """Raises Unsupported unless each sentence keeps its one optimal token."""
-    right, sentences = lesson.contexts.right, lesson.sentences
+    right, sentences = objective.contexts.right, objective.sentences
     count = right.sum(axis=1)
     for s in (count != 1).nonzero()[0]:
         what = "no token" if not count[s] else f"{int(count[s])} tied tokens"
@@ -289,8 +331,139 @@ def _check_optimal(lesson: Lesson, alpha: Ints) -> None:
     wrong = (~right[np.arange(len(alpha)), alpha]).nonzero()[0]
     if len(wrong):
         s = int(wrong[0])
-        word = sentences.word(int(lesson.contexts.tokens[s, alpha[s]]))
+        word = sentences.word(int(objective.contexts.tokens[s, alpha[s]]))
         raise Unsupported(
             f"{sentences.where(s)} ({sentences.text(s)}) attends to {word!r}, which its label does "
             "not follow: the readout mass pulls it away with full strength"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class MassPull:
+    """q_k = π (m_t/m_α)/(1 + o): the pull of the readout mass at the one optimal token.
+
+    share (k,): π m_t/m_α of single rows; ratio (k,): m_t/m_α, rounded up; owner (k,): their
+    sentence; group (k,): their merged row; sentences: S.
+    """
+
+    limit: Interval
+    share: Interval
+    ratio: Floats
+    owner: Ints
+    group: Ints
+    sentences: int
+
+    @classmethod
+    def of(
+        cls, weights: Floats, owner: Ints, group: Ints, times: tuple[Floats, Floats]
+    ) -> MassPull:
+        """The pull of single rows; times: how often the other and the kept token occur, (k,)."""
+        ratio = Interval(times[0]) / times[1]
+        share = ratio * weights[owner]
+        return cls(sum_intervals_by(share, group), share, ratio.hi, owner, group, len(weights))
+
+    def summed(self, single: Floats, weight: Floats) -> Floats:
+        """Σ_t (m_t/m_α) e^−m_t weight_t of each sentence, (..., S), rounded up."""
+        shape = (*single.shape[:-1], self.sentences)
+        grow = 1 + (self.owner.size + 8) * 2.0**-53
+        return np.asarray(sum_by(single * self.ratio * weight * _GROW, self.owner, shape) * grow)
+
+    def error(self, e: Floats) -> Floats:
+        """π (m_t/m_α) o, as |1/(1 + o) − 1| ≤ o."""
+        o = self.summed(e[..., self.group], np.ones(len(self.group)))
+        part = self.share.hi * o[..., self.owner] * _GROW
+        return self.collected(part, e.shape)
+
+    def collected(self, part: Floats, shape: tuple[int, ...]) -> Floats:
+        """Sums of single rows' numbers ≥ 0 by merged row, rounded up."""
+        grow = 1 + (self.owner.size + 8) * 2.0**-53
+        return np.asarray(sum_by(up(part), self.group, shape) * grow)
+
+    def between(self, e: Floats) -> tuple[Floats, Floats]:
+        """The limit less and more than its error."""
+        error = self.error(e)
+        return (self.limit - error).lo, (self.limit + error).hi
+
+
+@dataclass(frozen=True, eq=False)
+class OutputPull(MassPull):
+    """q_k = π (m_t/m_α) ⟨e_y − softmax(z), z − V_t⟩/(1 + o): attention over a frozen decoder.
+
+    With σ = softmax(V_α) and b_j = (V_α − V_t)_y − (V_α − V_t)_j, j ≠ y: gap (k,): Σ σ_j b_j, the
+    limit of the product; reach (k,): Σ σ_j |b_j|; range (k,): max − min of V_t − V_α.
+    """
+
+    gap: Interval
+    reach: Floats
+    range: Floats
+
+    @classmethod
+    def over(
+        cls,
+        mass: MassPull,
+        decoder: tuple[Floats, Floats],
+        kept: tuple[Ints, Ints],
+        other: Ints,
+    ) -> OutputPull:
+        """decoder: E and W_ov; kept: the kept token and the label of every sentence; other (k,):
+        the other token of each single row."""
+        E, W_ov = decoder
+        alpha, labels = kept
+        k = len(other)
+        low, high, reach, wide = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
+        V = Interval(E) @ np.ascontiguousarray(W_ov.T)
+        if np.array_equal(E, np.eye(*E.shape)):
+            V = Interval(np.ascontiguousarray(W_ov.T[: len(E)]))
+        for s in np.unique(mass.owner):
+            index = (mass.owner == s).nonzero()[0]
+            top, y = int(alpha[s]), int(labels[s])
+            apart = V[other[index]] - V[top]
+            same = _same(V, top, other[index])
+            wide[index] = up(apart.hi.max(axis=1) - apart.lo.min(axis=1))
+            own = V[top]
+            odds = (own - own[y]).exp()
+            off = np.arange(len(odds.lo)) != y
+            sigma = odds[off] / (odds[off].sum() + 1.0)
+            b = apart[:, off] - Interval(apart.lo[:, y : y + 1], apart.hi[:, y : y + 1])
+            gap = (sigma * b).sum(axis=1)
+            low[index], high[index] = np.where(same, 0.0, gap.lo), np.where(same, 0.0, gap.hi)
+            reach[index] = np.where(same, 0.0, (sigma * Interval(b.size)).sum(axis=1).hi)
+        gap = Interval(low, high)
+        single = mass.share * gap
+        zero = (low == 0) & (high == 0)
+        single = Interval(np.where(zero, 0.0, single.lo), np.where(zero, 0.0, single.hi))
+        return cls(
+            sum_intervals_by(single, mass.group),
+            mass.share,
+            mass.ratio,
+            mass.owner,
+            mass.group,
+            mass.sentences,
+            gap,
+            reach,
+            wide,
+        )
+
+    def error(self, e: Floats) -> Floats:
+        """π (m_t/m_α) [(e^φ − 1) reach_t + e^φ Σ_u (m_u/m_α) e^−m_u reach_u + |gap| o]."""
+        single = e[..., self.group]
+        o = self.summed(single, np.ones(len(self.group)))
+        phi = self.summed(single, self.range)
+        moved = self.summed(single, self.reach)
+        with np.errstate(over="ignore", invalid="ignore"):
+            raised = Interval(phi).exp().hi
+            more = np.where(phi < 0.5, phi * (1 + phi), raised)  # e^φ − 1 ≤ φ + φ² for φ ≤ 1
+            more = np.minimum(more, raised)[..., self.owner]
+            part = more * self.reach + (raised * moved)[..., self.owner]
+            part = part + self.gap.size * o[..., self.owner]
+            part = np.nan_to_num(part * self.share.hi * _GROW, nan=np.inf, posinf=np.inf)
+        return self.collected(part, e.shape)
+
+
+def _same(V: Interval, top: int, other: Ints) -> Bools:
+    """Which rows of V are known to be the top one's in every digit."""
+    return np.asarray(
+        (V.lo[other] == V.lo[top]).all(axis=1)
+        & (V.hi[other] == V.lo[other]).all(axis=1)
+        & bool((V.hi[top] == V.lo[top]).all())
+    )

@@ -11,31 +11,27 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, floats
 from attsvm._utils.expected import flag, one_of
-from attsvm._utils.lazy import lazy
 from attsvm._utils.memory import require
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.embedding import embedding_of
-from attsvm.next_token.finite import entropy, finite_part
-from attsvm.next_token.infimum import floors
+from attsvm.next_token.attention import AttentionKernel, Contexts
+from attsvm.next_token.infimum import entropy, finite_part, infima
 from attsvm.next_token.order import orders
-from attsvm.next_token.realizable import quoted
-from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.attention_kernel import AttentionKernel
+from attsvm.next_token.realizable import quote
+from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.training.graded import (
     Terms,
     attention_terms,
     decoder_terms,
-    graded_look,
     joint_terms,
+    with_terms,
 )
-from attsvm.next_token.training.next_token import (
+from attsvm.next_token.training.gradient import (
     READOUTS,
-    Look,
-    attention_look,
-    decoder_look,
-    joint_look,
-    lifts_of,
+    LossAndGrad,
+    attention_loss,
+    decoder_loss,
+    joint_loss,
     strengths,
 )
 from attsvm.training.config import OptimizerConfig
@@ -53,7 +49,7 @@ _CALL = 1e7
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class SentenceObjective:
     """What is learnt: the sentences, their vectors E (N, d), and how attention is read.
 
     head: the frozen decoder W_ov (N, d), or the path that trained it. readout: "softmax" of the
@@ -80,8 +76,8 @@ class Lesson:
         readout: str = "softmax",
         weights: str = "empirical",
         collocations: bool = False,
-    ) -> Lesson:
-        """The lesson of these arguments of `train`; raises Unsupported where they do not fit."""
+    ) -> SentenceObjective:
+        """The objective of these arguments of `train`; raises Unsupported where they do not fit."""
         form = sentence_model_of(model)
         for key, value, known in (("readout", readout, READOUTS), ("weights", weights, WEIGHTS)):
             one_of(value, known, key)
@@ -134,7 +130,7 @@ class Lesson:
 
     @lazy
     def pairs(self) -> tuple[Floats, Ints, Ints, Floats]:
-        """What `decoder_look` takes: E, tokens (C,), their followers (C,), weights (C,)."""
+        """What `decoder_loss` takes: E, tokens (C,), their followers (C,), weights (C,)."""
         sentences = self.sentences
         tokens = np.flatnonzero(sentences.follows >= 0)
         if not len(tokens):
@@ -161,39 +157,39 @@ class Lesson:
 
 
 def sentence_task(
-    lesson: Lesson, descent: OptimizerConfig, records: int | None = None
+    objective: SentenceObjective, descent: OptimizerConfig, records: int | None = None
 ) -> TrainingTask:
     """The task of a run on sentences; records: per decade of steps, those of the earlier run."""
-    N, d = lesson.E.shape
-    shapes = lesson.shapes
+    N, d = objective.E.shape
+    shapes = objective.shapes
     # The first ten steps are always kept, and a step takes a few arrays of that size.
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     require(8.0 * size * (16 + 5 * records_of(shapes)), f"the run of {N} tokens in {d} dimensions")
-    look = _look(lesson)
+    look = _look(objective)
     records = records_of(shapes) if records is None else records
-    s = lesson.sentences
+    s = objective.sentences
     return TrainingTask(
         size=1,
         # A decoder's inputs are the collocations.
-        inputs=s.size if lesson.model.attends else int((s.follows >= 0).sum()),
+        inputs=s.size if objective.model.attends else int((s.follows >= 0).sum()),
         shapes=shapes,
         begin=partial(_begin, shapes),
         loss_and_grad=look,
-        graded=graded_look(look, _terms(lesson)) if descent.optimizer.graded else None,
-        infimum=lambda: np.array([_infimum(lesson, descent.optimizer.name)]),
-        ahead=_ahead(lesson, descent, records),
+        graded=with_terms(look, _terms(objective)) if descent.optimizer.graded else None,
+        infimum=lambda: np.array([_infimum(objective, descent.optimizer.name)]),
+        ahead=_ahead(objective, descent, records),
         facts={
-            "model": lesson.model.name,
-            "readout": lesson.readout,
-            "weights": lesson.weights,
-            "collocations": lesson.collocations,
+            "model": objective.model.name,
+            "readout": objective.readout,
+            "weights": objective.weights,
+            "collocations": objective.collocations,
             "loss": "logistic",
             "head": None,
             "width": None,
             "records": records,
             "places": int(s.distinct[0].shape[1]),
         },
-        trace=lesson.trace,
+        trace=objective.trace,
     )
 
 
@@ -202,52 +198,51 @@ def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed:
     return begin(shapes, 1, "zero" if init == "default" else init, seed=seed)
 
 
-def _ahead(lesson: Lesson, descent: OptimizerConfig, records: int) -> Ahead | None:
+def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int) -> Ahead | None:
     """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
     plain = descent.optimizer.fused is not None and not (descent.decay or descent.optimizer.ridge)
-    if not lesson.frozen or not plain or not lesson.contexts.plain:
+    if not objective.frozen or not plain or not objective.contexts.plain:
         return None
-    contexts, lifts = lesson.contexts, None
-    if not lesson.mass:
-        strength = strengths(lesson.V, lesson.sentences.follows)
+    contexts, strength = objective.contexts, None
+    if not objective.mass:
+        strength = strengths(objective.V, objective.sentences.follows)
         if strength is None:
             return None
-        lifts = lifts_of(contexts, strength)
-    kernel = AttentionKernel(contexts, lifts).descend
+    kernel = AttentionKernel(contexts, strength).descend
     most = max(1, int(_CALL / contexts.tokens.size))
     return FastSteps(
         kernel,
         most,
-        lesson.sentences.size,
+        objective.sentences.size,
         lr=descent.lr,
         normalized=descent.optimizer.fused == "ngd",
         records=records,
     )
 
 
-def _infimum(lesson: Lesson, optimizer: str) -> float:
+def _infimum(objective: SentenceObjective, optimizer: str) -> float:
     """The infimum of the loss of attention over a frozen decoder, or of the readout mass.
 
     Of both matrices together: the entropy of the labels, which no model is below. optimizer: for
     the error.
     """
-    if not lesson.model.attends:
+    if not objective.model.attends:
         return 0.0
-    sentences = lesson.sentences
-    if lesson.uniform:
+    sentences = objective.sentences
+    if objective.uniform:
         sentences = replace(sentences, counts=np.ones_like(sentences.counts))
-    if not lesson.frozen:
+    if not objective.frozen:
         return entropy(sentences)
-    if lesson.mass:
+    if objective.mass:
         return finite_part(sentences, orders(sentences)).infimum
-    contexts = Contexts.of(sentences, lesson.E)
+    contexts = Contexts.of(sentences, objective.E)
     several = np.flatnonzero(contexts.right.sum(axis=1) != 1)
     if len(several):
         raise BadTokens(
-            f"{quoted(sentences, int(several[0]))} does not have exactly one token that its label "
+            f"{quote(sentences, int(several[0]))} does not have exactly one token that its label "
             f"follows: optimizer {optimizer} needs the infimum of the loss, which is unknown there"
         )
-    loss, least = floors(contexts, lesson.V)
+    loss, least = infima(contexts, objective.V)
     if not least.all():
         s = int(np.flatnonzero(~least)[0])
         raise Unsupported(
@@ -257,25 +252,27 @@ def _infimum(lesson: Lesson, optimizer: str) -> float:
     return float(contexts.weights @ loss)
 
 
-def _look(lesson: Lesson) -> Look:
+def _look(objective: SentenceObjective) -> LossAndGrad:
     """Loss and gradient of what is trained."""
-    if not lesson.model.attends:
-        return decoder_look(*lesson.pairs)
-    contexts = lesson.contexts
-    if lesson.model.decodes:
+    if not objective.model.attends:
+        return decoder_loss(*objective.pairs)
+    contexts = objective.contexts
+    if objective.model.decodes:
         _require_outputs(contexts)
-        return joint_look(contexts, decoder_look(*lesson.pairs) if lesson.collocations else None)
-    if lesson.mass:
+        return joint_loss(
+            contexts, decoder_loss(*objective.pairs) if objective.collocations else None
+        )
+    if objective.mass:
         wrong = np.flatnonzero(~contexts.right.any(axis=1))
         if len(wrong):
             raise BadTokens(
-                f"{quoted(lesson.sentences, int(wrong[0]))} has no token that its label follows: "
+                f"{quote(objective.sentences, int(wrong[0]))} has no token that its label follows: "
                 "the readout mass needs one; leave such sentences out, or take the readout softmax"
             )
-        return attention_look(contexts, None)
-    if strengths(lesson.V, lesson.sentences.follows) is None:
+        return attention_loss(contexts, None)
+    if strengths(objective.V, objective.sentences.follows) is None:
         _require_outputs(contexts)
-    return attention_look(contexts, lesson.V)
+    return attention_loss(contexts, objective.V)
 
 
 def _require_outputs(contexts: Contexts) -> None:
@@ -285,19 +282,21 @@ def _require_outputs(contexts: Contexts) -> None:
     require(need, f"a step on {S} sentences of {K} tokens over {contexts.vocabulary}")
 
 
-def _terms(lesson: Lesson) -> Terms:
+def _terms(objective: SentenceObjective) -> Terms:
     """The graded form of what `_look` looks at, which has seen that all is well."""
-    if not lesson.model.attends:
-        return decoder_terms(*lesson.pairs)
-    contexts = lesson.contexts
-    if lesson.frozen:
-        return attention_terms(contexts, None if lesson.mass else np.ascontiguousarray(lesson.V))
+    if not objective.model.attends:
+        return decoder_terms(*objective.pairs)
+    contexts = objective.contexts
+    if objective.frozen:
+        return attention_terms(
+            contexts, None if objective.mass else np.ascontiguousarray(objective.V)
+        )
     S, K = contexts.tokens.shape
     N = contexts.vocabulary
     require(100.0 * S * K * N, f"the terms of {S} sentences of {K} tokens over {N}")
-    if not lesson.collocations:
+    if not objective.collocations:
         return joint_terms(contexts, None)
-    return joint_terms(contexts, (decoder_look(*lesson.pairs), decoder_terms(*lesson.pairs)))
+    return joint_terms(contexts, (decoder_loss(*objective.pairs), decoder_terms(*objective.pairs)))
 
 
 def decoder_of(head: Any, E: Floats) -> Floats:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
 # Nothing is loaded from anywhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+# Six decimals are far below a pixel: two are enough. Numbers below 10 may be scales and stay.
+_DECIMALS = re.compile(r"(\d\d\.\d\d)\d+")
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,6 @@ class Parts:
     main: str
     footer: str
     skip: tuple[str, str]
-    letters: str = ""
     assets: Sequence[tuple[str, str]] = ()
 
 
@@ -54,7 +58,6 @@ def whole_page(parts: Parts) -> str:
 <div><p class="brand">attsvm</p><h1>{text(parts.heading)}</h1></div>
 <button type="button" id="theme" class="control" aria-pressed="false">Dark</button>
 </header>
-{parts.letters}
 <main>
 {parts.main}
 </main>
@@ -74,6 +77,22 @@ def _asset(place: str, name: str) -> str:
 def text(value: object) -> str:
     """Anything as text that cannot be markup."""
     return escape(str(value))
+
+
+def svg_image(svg: str, described: str) -> str:
+    """The SVG as an image of the page; an image runs no script and loads nothing.
+
+    described: what a screen reader says of it.
+    """
+    short = _DECIMALS.sub(r"\1", " ".join(svg.split()))
+    source = quote(short, safe=' !$()*+,-./:;=?@[]^`{|}~"')
+    return f'<img class="drawn" alt="{text(described)}" src=\'data:image/svg+xml,{source}\'>'
+
+
+def png_image(png: bytes, described: str) -> str:
+    """The PNG as an image of the page."""
+    coded = base64.b64encode(png).decode("ascii")
+    return f'<img alt="{text(described)}" src="data:image/png;base64,{coded}">'
 
 
 def script_json(value: Any) -> str:

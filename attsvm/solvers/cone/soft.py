@@ -15,64 +15,85 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attsvm.norms.norm import Floats
-from attsvm.solvers.cone import nuclear, spectral
-from attsvm.solvers.cone.central_path import (
+from attsvm._utils.arrays import Floats
+from attsvm.solvers.cone.interior_point import (
     CORRECTORS,
     MOST_STEPS,
+    NUCLEAR,
     PATIENCE,
-    Move,
+    ConeNorm,
+    ConeState,
     Newton,
-    State,
-    UnitRows,
+    NewtonStep,
     off_diagonal,
     place,
     symmetric,
 )
-from attsvm.solvers.working_set.soft_rows import BestSoft, Boxed, Soft, boxed
+from attsvm.solvers.unit_rows import BestPair, SoftRows
 
 # The start keeps off the boundary: singular values of W, t above ‖W‖ and above ‖A*λ‖_dual.
 SPREAD = 0.2
 LIFT = 1.2
 
 
-class Side(NamedTuple):
-    """Which of the two norms: how its Newton systems are factored, and whether it is nuclear."""
+@dataclass(frozen=True)
+class BoxedMultipliers:
+    """Positive variables of a barrier method: λ and s, spare = cap − λ and ξ, all (k,).
 
-    factor: Callable[[UnitRows, State], Newton]
-    nuclear: bool
+    On the central path λs = spare·ξ = weight; both are 1 on ties, where nothing is bounded.
+    """
+
+    lam: Floats
+    s: Floats
+    spare: Floats
+    xi: Floats
 
 
-NUCLEAR = Side(nuclear.squared_factor, True)
-SPECTRAL = Side(spectral.squared_factor, False)
+def boxed(soft: SoftRows, lam: Floats, slack: Floats, *, weight: float) -> BoxedMultipliers:
+    """Variables near λ (k,) and slack = A(W) − b (k,), every product at least about `weight`."""
+    held = soft.held
+    cap = np.where(held, soft.cap, 2.0)
+    over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
+    near = np.sqrt(weight)
+    least = np.minimum(weight / np.maximum(over, near), 0.5 * cap)
+    spare = np.minimum(weight / np.maximum(under, near), 0.5 * cap)
+    # A small distance to the cap is set, not taken as a difference, which would lose it.
+    high = lam > cap - spare
+    inside = np.where(high, cap - spare, np.maximum(lam, least))
+    room = np.where(high, spare, cap - inside)
+    s, xi = np.maximum(over, weight / inside), np.maximum(under, weight / room)
+    return BoxedMultipliers(
+        np.where(held, inside, lam), *(np.where(held, x, 1.0) for x in (s, room, xi))
+    )
 
 
-def inner(soft: Soft, *, side: Side, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
+def soft_interior_point(
+    soft: SoftRows, *, cone: ConeNorm, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
     """Best (W, λ) found: (dx, dz) and (k,); stops at relative gap `tol` or at rounding level.
 
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
     rows, dx, stale = soft.rows, W0.shape[0], 0
-    best = BestSoft(soft, W0, lam0).judged(W=W0, lam=lam0)
+    best = soft.best(W0, lam0)
     # A breakdown of the linear algebra is rounding level: what was found until then stands.
     with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
-        state, box = _start(soft, best, side)
+        state, box = _start(soft, best, cone)
         for _ in range(MOST_STEPS):
             if best.gap <= tol or stale > PATIENCE:
                 break
-            state, box = _advance(soft, state, box, side.factor(rows, state))
+            state, box = _advance(soft, state, box, cone.factor(rows, state, squared=True))
             old = best.gap
-            best = best.judged(W=state.P[:dx, dx:], lam=box.lam)
+            best = soft.judged(best, state.P[:dx, dx:], box.lam)
             stale = 0 if best.gap < old else stale + 1
     return best.W, best.lam
 
 
-def _start(soft: Soft, best: BestSoft, side: Side) -> tuple[State, Boxed]:
+def _start(soft: SoftRows, best: BestPair, cone: ConeNorm) -> tuple[ConeState, BoxedMultipliers]:
     """An interior state at W and λ of `best`, products near the average of their gap."""
     W, rows = best.W, soft.rows
     dx, dz = W.shape
@@ -81,7 +102,7 @@ def _start(soft: Soft, best: BestSoft, side: Side) -> tuple[State, Boxed]:
     box = boxed(soft, best.lam, rows.values(W) - rows.b, weight=weight)
     M = rows.adjoint(box.lam)
     least = LIFT * float(soft.norm.dual(M))
-    if side.nuclear:
+    if cone is NUCLEAR:
         U, sigma, Vt = np.linalg.svd(W)
         P = off_diagonal(W) + _blocks(U, sigma, Vt, lambda x: np.hypot(x, SPREAD))
         t = max(0.5 * float(np.trace(P)), least)
@@ -106,29 +127,33 @@ def _blocks(U: Floats, sigma: Floats, Vt: Floats, change: Callable[[Floats], Flo
     return out
 
 
-def _placed(soft: Soft, P: Floats, Q: Floats, box: Boxed) -> State:
+def _placed(soft: SoftRows, P: Floats, Q: Floats, box: BoxedMultipliers) -> ConeState:
     """The state whose ratio is s/λ + ξ/(cap − λ) on margins."""
     free = soft.rows.free
     state = place(P, Q, lam=box.lam, slack=np.where(free, 0.0, box.s), free=free)
-    ratio = np.where(free, 0.0, box.s / np.where(free, 1.0, box.lam) + box.xi / box.room)
+    ratio = np.where(free, 0.0, box.s / np.where(free, 1.0, box.lam) + box.xi / box.spare)
     return replace(state, ratio=ratio)
 
 
-def _advance(soft: Soft, state: State, box: Boxed, newton: Newton) -> tuple[State, Boxed]:
+def _advance(
+    soft: SoftRows, state: ConeState, box: BoxedMultipliers, newton: Newton
+) -> tuple[ConeState, BoxedMultipliers]:
     """Next iterate: predictor, then correctors for as long as they lengthen the step."""
     rows, held = soft.rows, soft.held
     P, Q, spectrum, root = state.P, state.Q, state.spectrum, np.sqrt(state.spectrum)
     N, dx, k = P.shape[0], rows.D.shape[1], len(held)
     both = np.concatenate([held, held])
     # λ and cap − λ in one vector, s and ξ in another.
-    X = np.where(both, np.concatenate([box.lam, box.room]), 1.0)
+    X = np.where(both, np.concatenate([box.lam, box.spare]), 1.0)
     Y = np.concatenate([box.s, box.xi])
     residual = rows.b + np.where(held, box.s - box.xi, 0.0) - rows.values(P[:dx, dx:])
     total = float(spectrum @ spectrum) + float(X[both] @ Y[both])
     count = N + int(both.sum())
     mean = 0.5 * (spectrum[:, None] + spectrum)
 
-    def direction(aim: float, cross: Floats, product: Floats) -> tuple[Move, Floats, Floats, float]:
+    def direction(
+        aim: float, cross: Floats, product: Floats
+    ) -> tuple[NewtonStep, Floats, Floats, float]:
         target = -cross / mean
         target[np.diag_indices(N)] += aim / spectrum - spectrum
         linear = np.where(both, (aim - product) / X - Y, 0.0)
@@ -154,6 +179,6 @@ def _advance(soft: Soft, state: State, box: Boxed, newton: Newton) -> tuple[Stat
         move, dX, dY, a = trial
     a = min(1.0, (0.9 + 0.09 * min(1.0, a)) * a)
     X, Y = X + a * dX, Y + a * dY
-    box = Boxed(np.where(held, X[:k], box.lam + a * move.lam), Y[:k], X[k:], Y[k:])
+    box = BoxedMultipliers(np.where(held, X[:k], box.lam + a * move.lam), Y[:k], X[k:], Y[k:])
     P, Q = symmetric(P + a * move.P), symmetric(Q + a * move.Q)
     return _placed(soft, P, Q, box), box

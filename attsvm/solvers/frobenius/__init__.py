@@ -1,1 +1,1 @@
-"""Parts of the Frobenius solvers: active set, coordinate descent, Newton steps, enumeration."""
+"""The Frobenius norm: dual active set, cutting planes, coordinate descent and Newton steps."""

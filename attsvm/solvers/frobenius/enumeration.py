@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.solvers.frobenius.dual_active_set import (
+from attsvm.solvers.frobenius.active_set import (
     NO_SOLUTION,
     STOPPED,
-    room_of,
     solve_stack,
+    workspace,
 )
 
 # Verdicts on a selection: not locally optimal (a tight row with a higher score), perhaps.
@@ -109,7 +109,7 @@ def _solve_part(task: Walk, prefixes: Ints, m: int, counts: Ints) -> tuple[Bools
     none = np.empty((B, 0, 0))
     stack = none, none, np.empty((B, 0), np.int64), np.empty((B, 0)), np.ones((B, m))
     free = np.zeros(m, np.bool_)
-    solve_stack(stack, free, (task.G, task.scale, rows), task.rank, room_of(m, 0, 0), found)
+    solve_stack(stack, free, (task.G, task.scale, rows), task.rank, workspace(m, 0, 0), found)
     status, lam, top = found[0], found[1], found[3][:, 0]
     feasible = status != NO_SOLUTION
     counts += (B, B - np.count_nonzero(feasible), np.count_nonzero(status == STOPPED))

@@ -23,7 +23,7 @@ RIDGE = 1e-13  # of the polish, for unit rows
 BLOCK = 512  # rows of the Gram touched at once
 
 
-def gram(deltas: Floats, queries: Floats) -> Floats:
+def unit_gram(deltas: Floats, queries: Floats) -> Floats:
     """(ΔΔᵀ)∘(ZZᵀ) (k, k) of rows scaled to unit length; deltas (k, d), queries (k, dq)."""
     D = deltas / np.linalg.norm(deltas, axis=1, keepdims=True)
     Z = queries / np.linalg.norm(queries, axis=1, keepdims=True)

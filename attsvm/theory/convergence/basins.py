@@ -20,8 +20,7 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
 from attsvm._utils.expected import positive
 from attsvm._utils.interval import Interval, up
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens

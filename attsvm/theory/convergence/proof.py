@@ -12,8 +12,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import file_path, whole
 from attsvm._utils.files import finite, load_arrays, write_arrays
-from attsvm._utils.result import Result, Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.losses import LOSSES

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.result import Result
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import AttsvmError
 from attsvm.theory.convergence import cone, power_cone, tube
 from attsvm.theory.convergence.cone import ConeAxis

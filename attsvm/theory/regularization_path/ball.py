@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.blas import one_thread
+from attsvm._utils.parallel import one_thread
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.frobenius import FrobeniusNorm

@@ -22,8 +22,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, numbers
 from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Table, draw
-from attsvm._utils.summary import Summary
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import Norm

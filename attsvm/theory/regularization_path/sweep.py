@@ -30,7 +30,7 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection, best_tokens
 from attsvm.problem.tokens import Tokens, checked_tokens
-from attsvm.problem.weights import Weights
+from attsvm.problem.weights import WeightBlocks
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.regularization_path.ball import (
@@ -376,7 +376,7 @@ def _local(
     if not 0 < cone < 1:
         raise Unsupported(f"cone is {cone}: it must be between 0 and 1")
     target = local.require() if isinstance(local, Certificate) else None
-    W = Weights.of(local if target is None else target.W, task.batch.shape).matrix
+    W = WeightBlocks.of(local if target is None else target.W, task.batch.shape).matrix
     if not W.any():
         raise BadTokens("local is a zero matrix: it has no direction")
     unit = W / np.linalg.norm(W)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.declared import keep_declared
+from attsvm._utils.objects import keep_declared
 from attsvm.errors import Unsupported
 
 # (lo, hi) -> (least |ℓ'|, most |ℓ'|, most |ℓ''|) of each interval.

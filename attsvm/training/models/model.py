@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.declared import keep_declared
+from attsvm._utils.objects import keep_declared
 from attsvm.errors import Unsupported
 from attsvm.training.heads import Head
 from attsvm.training.heads.linear import Linear

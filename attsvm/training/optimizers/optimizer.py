@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.declared import keep_declared
+from attsvm._utils.objects import keep_declared
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers.graded import Graded
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from attsvm.cli.parts.archive import read_problem
+from attsvm.cli.problem_file import read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.counterexamples import hunt, shrinking
 from attsvm.experiments.counterexamples.hunt import found_from
@@ -195,7 +195,7 @@ def test_another_hunt_in_the_folder_is_refused(tmp_path):
 
 def test_without_hypothesis_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shrinking, "find_spec", lambda name: None)
-    with pytest.raises(Unsupported, match=r"pip install 'attsvm\[hunt\]'"):
+    with pytest.raises(Unsupported, match=r"pip install '\.\[hunt\]'"):
         hunt("low-rank", instances=10)
 
 

@@ -181,7 +181,7 @@ def test_unknown_engines_and_options_are_named():
 def test_a_missing_package_is_one_sentence(name, monkeypatch, tmp_path):
     for module in ("distributed", "submitit"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(Unsupported, match=rf"pip install 'attsvm\[{name}\]'"):
+    with pytest.raises(Unsupported, match=rf"pip install '\.\[{name}\]'"):
         ENGINES[name](ExecutorConfig(folder=tmp_path))
 
 

@@ -19,11 +19,6 @@ SVG = """<?xml version="1.0" encoding="utf-8"?>
 <path d="M 0 0 L 72 36" clip-path="url(#p1)" style="fill: none; stroke: #ffffff"/>
 <image width="1" height="1" xlink:href="https://example.org/x.png"/></g></svg>
 """
-# The same picture with a letter, which pictures can share.
-LETTER = '<path id="font-41" d="M 1 2 z" transform="scale(0.5)"/>'
-LETTERED = SVG.replace("<defs>", f"<defs>{LETTER}", 1).replace(
-    "</g></svg>", '<use xlink:href="#font-41" x="9"/></g></svg>'
-)
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8ff"
     "ff3f0005fe02fe0def46b80000000049454e44ae426082"

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.binomial import most_spread, spread
+from attsvm.experiments.binomial import most_spread, spread
 from attsvm.experiments.studies.b import ends_against_dimension as figure_5
 from attsvm.experiments.studies.b import global_share_against_dimension as figure_6
 from attsvm.experiments.studies.shared.published_shares import (
     DIMENSIONS_5,
     DIMENSIONS_6,
     LEVEL,
-    Cell,
+    ShareCell,
     apart,
 )
 from tests.conventions.tree import ROOT
@@ -111,7 +111,7 @@ def of_result(name: str, config: dict[str, Any], result: dict[str, Any]) -> dict
     }
 
 
-def _row(cells: list[Cell], marked: list[Cell]) -> str:
+def _row(cells: list[ShareCell], marked: list[ShareCell]) -> str:
     """One line of a table: share, interval, published share."""
     out = []
     for cell in cells:
@@ -122,7 +122,7 @@ def _row(cells: list[Cell], marked: list[Cell]) -> str:
 
 
 def _table(title: str, rows: list[list[Any]]) -> str:
-    cells = [Cell(*row) for row in rows]
+    cells = [ShareCell(*row) for row in rows]
     marked = apart(cells)
     figure, trials = title.rsplit(", ", 1)
     dimensions = DIMENSIONS_6 if figure == "6" else DIMENSIONS_5
@@ -137,7 +137,7 @@ def _table(title: str, rows: list[list[Any]]) -> str:
         "| d = | " + " | ".join(map(str, dimensions)) + " |",
         "|---|" + "---|" * len(dimensions),
     ]
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[str, list[ShareCell]] = {}
     for cell in cells:
         groups.setdefault(cell.name.rpartition(" ")[0], []).append(cell)
     for family in ("W", "KQ"):

@@ -43,9 +43,9 @@ def test_every_command_of_the_page_does_what_it_says(written):
         assert seen[line].code == 0, (line, seen[line])
     listed, done, shown, audited = seen.values()
     assert "mine.one-input" in listed.out and "not run" not in listed.out
-    assert "1 claims: 1 holds\npage: attsvm-report/report.html\n" in done.out
+    assert "1 claim: 1 holds\npage: attsvm-report/report.html\n" in done.out
     assert "Verdict: holds (quick)" in shown.out
-    assert "1 of 1 claims agree with their rerun" in audited.out
+    assert "1 of 1 claim agree with their rerun" in audited.out
     page = Path("attsvm-report/report.html").read_text("utf-8")
     assert "mine.one-input" in page and "<svg" in page
 
@@ -80,4 +80,4 @@ def test_the_steps_into_the_package(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "1 claims: 1 holds" in done.stdout
+    assert "1 claim: 1 holds" in done.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attsvm.cli.parts.live import Board
+from attsvm.cli.claims import Board
 from attsvm.experiments.reproduce import runs as running
 from attsvm.experiments.studies import CLAIMS
 from tests.cli.command import refused
@@ -25,7 +25,7 @@ def made_claims(monkeypatch):
 def test_reproduce_ends_by_naming_the_page(run):
     done = run("reproduce", NAME)
     assert done.code == 0
-    assert done.out.endswith("1 claims: 1 holds\npage: attsvm-report/report.html\n")
+    assert done.out.endswith("1 claim: 1 holds\npage: attsvm-report/report.html\n")
     assert NAME in done.err and "holds" in done.err
     assert Path("attsvm-report/report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     again = run("reproduce", NAME)
@@ -146,11 +146,11 @@ def test_a_broken_record_is_named(run):
 def test_the_live_table_fits_the_screen():
     names = [f"Z.{k:03d}" for k in range(200)]
     console = Console(height=20, width=60, record=True, file=StringIO())
-    board = Board(names, console)
-    board.tell("Z.150", "running")
-    board.tell("Z.151", "running")
-    board.tell("Z.151", "fails")
-    board.tell("Z.000", "on file")
+    board = Board(names)
+    board.update("Z.150", "running")
+    board.update("Z.151", "running")
+    board.update("Z.151", "fails")
+    board.update("Z.000", "on file")
     console.print(board)
     lines = console.export_text().splitlines()
     assert len(lines) <= 20

@@ -91,7 +91,7 @@ def test_they_are_run_judged_drawn_and_paged(run, file):
     ]
     assert "Verdict: holds" in run("show", "mine.one", "--from", source).out
     done = run("reproduce", "mine.one", "--from", source, "--audit", "--jobs", "1")
-    assert done.code == 0 and "1 of 1 claims agree" in done.out
+    assert done.code == 0 and "1 of 1 claim agree" in done.out
 
 
 def test_before_a_run_it_says_how_to_run_it(run, file):

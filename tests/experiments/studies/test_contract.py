@@ -10,9 +10,7 @@ import pytest
 from attsvm.errors import Unsupported
 from attsvm.experiments.studies import CLAIMS, claim_of
 from attsvm.experiments.studies.claim import verdict_of
-from attsvm.plotting.run import place_parts
-from attsvm.plotting.style import styled
-from attsvm.plotting.ticks import plain_ticks
+from attsvm.plotting.style import place_parts, plain_ticks, styled
 from tests.experiments.studies.pictures import cut, unnamed
 
 # Those on real data are tried in tests/experiments/studies/real, where torch and the data are.

@@ -9,7 +9,7 @@ from attsvm.experiments.studies.beyond.basins_by_proof import CLAIM
 from attsvm.experiments.studies.beyond.proved_runs import as_few
 from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.random_instances import self_attending
-from attsvm.experiments.studies.shared.start_planes import Place, limit_room
+from attsvm.experiments.studies.shared.start_planes import PlanePoint, limit_room
 from attsvm.theory.optima import local_optima
 from tests.tolerances import REPLAYED
 
@@ -28,7 +28,7 @@ def test_a_walk_by_definition_is_that_of_training(optimizer, lr):
 
 @pytest.mark.parametrize("kind", ["plane", "slice"])
 def test_a_solution_has_room_and_what_has_room_is_proved_far_out(kind):
-    here = Place.of(CLAIM.quick, kind, 3)
+    here = PlanePoint.of(CLAIM.quick, kind, 3)
     for alpha, found in local_optima(here.tokens, here.v).local:
         u = found.certificate.W / np.linalg.norm(found.certificate.W)
         assert limit_room(here, u, found) > 0, alpha

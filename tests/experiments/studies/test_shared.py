@@ -12,7 +12,12 @@ from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.stage_records import inside
-from attsvm.experiments.studies.shared.staying_tokens import Cell, instances, off_sum, problems
+from attsvm.experiments.studies.shared.staying_tokens import (
+    StayingCell,
+    instances,
+    off_sum,
+    problems,
+)
 from attsvm.next_token.order import orders
 from attsvm.solvers import solve as front
 
@@ -48,7 +53,7 @@ def test_published_loops_begin_as_exact_runs_do():
 
 
 def test_published_loop_reads_a_relu_head_as_exact_runs_do():
-    cell = Cell("relu-v", "exact", 4)
+    cell = StayingCell("relu-v", "exact", 4)
     tokens, head = instances({**RELU.quick, "seeds": 2}, cell)
     path = train(tokens, head=head, lr=0.1, steps=20)
     plain = plain_run(tokens, head, np.zeros((2, 4, 4)), lr=0.1, marks=np.array([20]), eps=0.0)
@@ -56,7 +61,7 @@ def test_published_loop_reads_a_relu_head_as_exact_runs_do():
 
 
 def test_both_fits_are_one_where_the_ratios_are_the_runs_own():
-    tokens, _ = instances(QUADRATIC.quick, Cell("quadratic", "exact", 4))
+    tokens, _ = instances(QUADRATIC.quick, StayingCell("quadratic", "exact", 4))
     W = 3 * np.random.default_rng(0).standard_normal((4, 4))
     s = attention(tokens[0], W)
     kept = np.array([[True, True, False, False]] * 3)

@@ -13,7 +13,7 @@ from attsvm.experiments.studies.shared.published_shares import (
     DIMENSIONS_6,
     FIGURE_5,
     FIGURE_6,
-    Cell,
+    ShareCell,
     apart,
 )
 from attsvm.experiments.studies.shared.spaced_instances import picks, problems, spaced
@@ -94,6 +94,10 @@ def best_at(family, d):
 
 
 def test_cells_apart_are_those_beyond_chance():
-    cells = [Cell("a", 50, 100, 0.5), Cell("b", 20, 100, 0.5), Cell("c", 45, 100, 0.5)]
+    cells = [
+        ShareCell("a", 50, 100, 0.5),
+        ShareCell("b", 20, 100, 0.5),
+        ShareCell("c", 45, 100, 0.5),
+    ]
     assert [cell.name for cell in apart(cells)] == ["b"]
     assert str(cells[1]) == "b (0.2 here, 0.5 published)"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attsvm._utils.binomial import interval
 from attsvm.errors import AttsvmError, BadTokens
+from attsvm.experiments.binomial import interval
 from attsvm.experiments.sweep import SHIPPED, load_table, read_spec, run_sweep, shipped_spec
 from attsvm.experiments.sweep.formula import value_of
 from attsvm.experiments.sweep.pictures import PUBLISHED, draw_sweep, write_figure

@@ -6,16 +6,17 @@ import pytest
 
 from attsvm import BadTokens, Sentences
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token import choices, choices_twin
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.training.next_token import (
-    attention_look,
-    decoder_look,
-    joint_look,
+from attsvm.next_token import attention
+from attsvm.next_token.attention import Contexts, followers_of
+from attsvm.next_token.training.gradient import (
+    attention_loss,
+    decoder_loss,
+    joint_loss,
     strengths,
 )
 from attsvm.training.models import SENTENCE_MODELS
 from attsvm.training.models.model import log_norm
+from tests.twins import sentence_attention as twin
 
 DIGITS = 1500
 # Logits of size L round by L units in the last place, and so do the exponents of the gradient.
@@ -55,17 +56,17 @@ def looks(kind, name, seed=0):
     W_ov = rng.standard_normal((N, d))
     tokens = np.flatnonzero(data.follows >= 0)
     share = rng.random(len(tokens)) + 0.1
-    first = decoder_look(E, tokens, data.follows[tokens], share / share.sum())
+    first = decoder_loss(E, tokens, data.follows[tokens], share / share.sum())
     found = {
         "decoder": (first, {"W_ov": (N, d)}),
-        "next-token": (attention_look(C, E @ W_ov.T), {"W_kq": (d, d)}),
-        "joint-next-token": (joint_look(C, None), {"W_ov": (N, d), "W_kq": (d, d)}),
-        "joint with collocations": (joint_look(C, first), {"W_ov": (N, d), "W_kq": (d, d)}),
+        "next-token": (attention_loss(C, E @ W_ov.T), {"W_kq": (d, d)}),
+        "joint-next-token": (joint_loss(C, None), {"W_ov": (N, d), "W_kq": (d, d)}),
+        "joint with collocations": (joint_loss(C, first), {"W_ov": (N, d), "W_kq": (d, d)}),
     }
     if name == "orthonormal":
-        found["level decoder"] = (attention_look(C, level(data)), {"W_kq": (d, d)})
+        found["level decoder"] = (attention_loss(C, level(data)), {"W_kq": (d, d)})
     if C.right.any(axis=1).all():
-        found["mass"] = (attention_look(C, None), {"W_kq": (d, d)})
+        found["mass"] = (attention_loss(C, None), {"W_kq": (d, d)})
     return found
 
 
@@ -164,7 +165,7 @@ def test_many_digits(readout, depth, record_property):
                 for s, q in enumerate(C.queries):
                     others = [w for w in C.tokens[s] if w >= 0 and w != place[s]]
                     W[place[s], q] = max(W[place[s], q], W[others, q].max() + depth)
-        found = attention_look(C, V)({"W_kq": W[None]})
+        found = attention_loss(C, V)({"W_kq": W[None]})
         unit, log_size = precise_attention(C, V, W)
         G = found.gradient.direction["W_kq"][0]
         apart = abs(log_norm(found.gradient)[0] - log_size) / max(1.0, abs(log_size) / 100)
@@ -178,31 +179,27 @@ def test_many_digits(readout, depth, record_property):
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 40.0, 900.0])
 def test_kernels_and_twins(scale):
-    for kind, name in CASES:
-        if name != "orthonormal":
-            continue
+    for kind in ("realizable", "cyclic", "repeated", "shared"):
         data = sentences(kind)
         C = Contexts.of(data, np.eye(6))
         W = scale * np.random.default_rng(2).standard_normal((6, 6))
         logits = C.logits(W)
-        logs, top = choices.attend(logits)
-        plain_logs, plain_top = choices_twin.attend(logits)
+        logs, top = attention.attend(logits)
+        plain_logs, plain_top = twin.attend(logits)
         np.testing.assert_array_equal(top, plain_top)
         np.testing.assert_allclose(logs, plain_logs, rtol=1e-14, atol=1e-15)
-        lifts = np.where(C.slot >= 0, strengths(level(data), data.follows)[C.tokens], 0.0)
-        given = (logs, top, lifts, C.slot, C.known, C.right, 6)
-        for mine, plain in zip(
-            choices.read_followers(*given), choices_twin.read_followers(*given), strict=True
-        ):
-            np.testing.assert_allclose(mine, plain, rtol=1e-13, atol=1e-14)
-        _, gap, slope = choices.read_followers(*given)
-        for mine, plain in zip(choices.tilt(logs, top, gap, slope),
-                               choices_twin.tilt(logs, top, gap, slope), strict=True):  # fmt: skip
-            np.testing.assert_allclose(mine, plain, rtol=1e-12, atol=1e-13)
+        given = followers_of(C, strengths(level(data), data.follows))
+        read = attention.read_followers(logs, top, given)
+        plain = twin.read_followers(logs, top, given.strength, C.slot, C.known, C.right, 6)
+        for mine, other in zip(read, plain, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-13, atol=1e-14)
+        pairs = [("logit_slopes", (logs, top, *read[1:]))]
         if C.right.any(axis=1).all():
-            for mine, plain in zip(choices.choose(logs, C.right),
-                                   choices_twin.choose(logs, C.right), strict=True):  # fmt: skip
-                np.testing.assert_allclose(mine, plain, rtol=1e-12, atol=1e-14)
+            pairs.append(("read_choice", (logs, C.right)))
+        for name, args in pairs:
+            found = getattr(attention, name)(*args), getattr(twin, name)(*args)
+            for mine, other in zip(*found, strict=True):
+                np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", ["realizable", "cyclic", "repeated", "shared"])
@@ -215,7 +212,7 @@ def test_a_level_decoder_read_as_any_other(kind):
     nearly = V.copy()
     nearly[0, (data.follows[0] + 1) % 6] += 1e-14  # no longer level: the general way is taken
     assert strengths(nearly, data.follows) is None
-    found, other = attention_look(C, V)(W), attention_look(C, nearly)(W)
+    found, other = attention_loss(C, V)(W), attention_loss(C, nearly)(W)
     np.testing.assert_allclose(found.loss, other.loss, rtol=1e-12)
     a, b = found.gradient, other.gradient
     np.testing.assert_allclose(
@@ -227,7 +224,7 @@ def test_a_level_decoder_read_as_any_other(kind):
 def test_tokens_of_one_follower_tie_in_score():
     data = Sentences.of([[0, 2], [1, 2], [2, 0], [0, 1, 2]], vocabulary=3)
     C = Contexts.of(data, np.eye(3))
-    found = attention_look(C, level(data) * 0 + np.eye(3)[[2, 2, 0]])({"W_kq": np.zeros((1, 3, 3))})
+    found = attention_loss(C, level(data) * 0 + np.eye(3)[[2, 2, 0]])({"W_kq": np.zeros((1, 3, 3))})
     # Both tokens lead to the label: no attention is better than another.
     assert np.isneginf(found.gradient.log_scale["W_kq"]).all()
     assert not found.gradient.direction["W_kq"].any()
@@ -236,6 +233,6 @@ def test_tokens_of_one_follower_tie_in_score():
 def test_what_cannot_be_read_is_refused():
     data = Sentences.of([[0, 1], [1, 2], [0, 1, 0]], vocabulary=3)
     with pytest.raises(BadTokens, match="sentence 0 has no token that its label follows"):
-        attention_look(Contexts.of(data, np.eye(3)), None)
+        attention_loss(Contexts.of(data, np.eye(3)), None)
     with pytest.raises(BadTokens, match="no sentence of three or more"):
         Contexts.of(Sentences.of([[0, 1], [1, 0]]), np.eye(2))

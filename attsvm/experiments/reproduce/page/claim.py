@@ -11,7 +11,6 @@ from attsvm._utils.files import parse_json
 from attsvm.experiments.reproduce.folder import Record, judged_words, proof_words, rerun_command
 from attsvm.experiments.reproduce.page.figure import LARGEST, picture
 from attsvm.experiments.studies.claim import Verdict
-from attsvm.plotting.html.inlined import Letters
 from attsvm.plotting.html.shell import script_json, text
 from attsvm.references import REFERENCES
 
@@ -119,18 +118,15 @@ def article(
     *,
     number: int,
     most: int = LARGEST,
-    letters: Letters | None = None,
 ) -> str:
     """The claim's part of the page.
 
     number: its place, which makes the names inside unique. most: characters of its picture, above
-    which a shorter form is taken. letters: those that all pictures of the page share.
+    which a shorter form is taken.
     """
     name, verdict = str(record["id"]), str(record["verdict"])
     described = f"{record['title']}: {verdict}"
-    drawn = picture(
-        folder, name, prefix=f"f{number}-", described=described, most=most, letters=letters
-    )
+    drawn = picture(folder, name, described=described, most=most)
     moving = _moving(folder, record, number)
     caption = f'<figcaption class="judged">{text(judged_words(record))}</figcaption>'
     parts = [

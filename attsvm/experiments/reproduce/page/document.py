@@ -26,7 +26,6 @@ from attsvm.experiments.reproduce.page.claim import (
     style_of,
 )
 from attsvm.experiments.reproduce.page.figure import LARGEST
-from attsvm.plotting.html.inlined import Letters
 from attsvm.plotting.html.shell import Parts, text, whole_page
 from attsvm.references import REFERENCES
 
@@ -69,14 +68,11 @@ def render(folder: Path, records: list[Record]) -> str:
     papers = list(dict.fromkeys(str(record["paper"]) for record in records))
     numbered = list(enumerate(records))
     most = min(LARGEST, PICTURES // max(len(records), 1))
-    letters = Letters()
     sections = "\n".join(
         f'<section class="paper" aria-labelledby="p{place}"><h2 id="p{place}">'
         f"{_heading(paper)}</h2>\n"
         + "\n".join(
-            article(folder, r, number=k, most=most, letters=letters)
-            for k, r in numbered
-            if str(r["paper"]) == paper
+            article(folder, r, number=k, most=most) for k, r in numbered if str(r["paper"]) == paper
         )
         + "\n</section>"
         for place, paper in enumerate(papers)
@@ -94,7 +90,6 @@ def render(folder: Path, records: list[Record]) -> str:
             f"again from its data. Written by attsvm {text(__version__)}. Run all of it: "
             "<code>attsvm reproduce</code></p>",
             skip=("claims", "the claims"),
-            letters=letters.markup(),
             assets=[(_HERE, name) for name in ("style.css", "filter.js", "motion.js")],
         )
     )

@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
-import base64
-from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
-from attsvm.errors import BadTokens
-from attsvm.plotting.html.inlined import Letters, inline
+from attsvm.plotting.html.shell import png_image, svg_image
 
 # Characters of an SVG above which the PNG is shown if it is shorter.
 LARGEST = 250_000
 
 
-def picture(
-    folder: Path,
-    name: str,
-    *,
-    prefix: str,
-    described: str,
-    most: int = LARGEST,
-    letters: Letters | None = None,
-) -> str:
-    """The HTML of a claim's picture: an inline SVG, an image, or a sentence when there is none.
+def picture(folder: Path, name: str, *, described: str, most: int = LARGEST) -> str:
+    """The HTML of a claim's picture: an image, or a sentence when there is none.
 
-    prefix: put before every name inside the SVG. described: what a screen reader says of it. most:
-    characters of an SVG; of one above this, the shorter of SVG and PNG is shown. letters: those of
-    the page.
+    described: what a screen reader says of it. most: characters of an SVG; of one above this, the
+    shorter of SVG and PNG is shown.
     """
     figures = folder / "figures"
-    drawn = _inlined(figures / f"{name}.svg", prefix, described, letters)
+    drawn = _svg(figures / f"{name}.svg", described)
     if drawn and len(drawn) <= most:
         return drawn
-    image = _image(figures / f"{name}.png", described)
-    kept = [part for part in (drawn, image) if part]
+    kept = [part for part in (drawn, _png(figures / f"{name}.png", described)) if part]
     return min(kept, key=len) if kept else '<p class="none">No picture is on file.</p>'
 
 
-def _inlined(svg: Path, prefix: str, described: str, letters: Letters | None) -> str:
-    """The file as an inline SVG; nothing when it is missing, enormous or broken."""
-    if not svg.exists() or svg.stat().st_size > 40 * LARGEST:
+def _svg(file: Path, described: str) -> str:
+    """The file as an image; nothing when it is missing, enormous or broken."""
+    if not file.exists() or file.stat().st_size > 40 * LARGEST:
         return ""
     try:
-        return inline(svg.read_text("utf-8"), prefix=prefix, described=described, letters=letters)
-    except (ElementTree.ParseError, BadTokens, UnicodeDecodeError):
+        svg = file.read_text("utf-8")
+        ElementTree.fromstring(svg)
+    except (ElementTree.ParseError, UnicodeDecodeError):
         return ""
+    return svg_image(svg, described)
 
 
-def _image(png: Path, described: str) -> str:
-    """The file as an image inside the page; nothing when it is missing or no PNG."""
-    content = png.read_bytes() if png.exists() else b""
-    if not content.startswith(b"\x89PNG\r\n\x1a\n"):
-        return ""
-    coded = base64.b64encode(content).decode("ascii")
-    return f'<img alt="{escape(described)}" src="data:image/png;base64,{coded}">'
+def _png(file: Path, described: str) -> str:
+    """The file as an image; nothing when it is missing or no PNG."""
+    content = file.read_bytes() if file.exists() else b""
+    return png_image(content, described) if content.startswith(b"\x89PNG\r\n\x1a\n") else ""

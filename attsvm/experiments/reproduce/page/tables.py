@@ -31,7 +31,7 @@ _TRUSTED = (
 )
 
 
-class Stated(Protocol):
+class StatedClaim(Protocol):
     """What a claim says of itself."""
 
     @property
@@ -54,7 +54,7 @@ class Stated(Protocol):
     def size(self) -> str: ...
 
 
-def claims_page(claims: Iterable[Stated]) -> str:
+def claims_page(claims: Iterable[StatedClaim]) -> str:
     """The page docs/claims.md: every claim, its kind, number, size and source, what it says."""
     listed = list(claims)
     lines = [

@@ -12,7 +12,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.studies.b.local_if_and_only_if import (
-    Cone,
+    LocalCone,
     cone,
     descend,
     parts,
@@ -75,7 +75,7 @@ def _cones(
     size: list[int],
     listed: list[tuple[int, tuple[int, ...], bool | None]],
     best: Sequence[Certificate],
-) -> list[Cone]:
+) -> list[LocalCone]:
     """The Cone of each selection (seed, choice, verdict)."""
     drawn = {s: _draw(size, s) for s in config["seeds"]}
     return [

@@ -46,7 +46,7 @@ _RATIO, _ALIKE = 1.01, 0.99
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class SetInstance:
     """Tokens whose kept sets share their value, the head, and the sets.
 
     All labels are +1 and h is convex, so h(o) ≤ h(g) − Σ_t s_t (h(g) − h(x_t)) with g the kept
@@ -58,7 +58,7 @@ class Instance:
     sets: Selection
 
 
-def draw(config: Config, seed: int) -> Instance:
+def draw(config: Config, seed: int) -> SetInstance:
     """Random keys and values; the value of highest h is given to the first `kept` tokens."""
     n, T, d, e = (int(config[name]) for name in ("n", "T", "d", "e"))
     size = int(config["kept"])
@@ -73,10 +73,10 @@ def draw(config: Config, seed: int) -> Instance:
     X[np.arange(n), best] = X[:, 0]
     X[kept] = np.repeat(good, size, axis=0)
     tokens = Tokens(X, keys=keys, labels=np.ones(n))
-    return Instance(tokens, head, Selection.of(tokens, kept))
+    return SetInstance(tokens, head, Selection.of(tokens, kept))
 
 
-def pieces(instance: Instance) -> list[Problem]:
+def pieces(instance: SetInstance) -> list[Problem]:
     """The convex problems of the union, one for each choice of winners."""
     members = [np.flatnonzero(row) for row in instance.sets.kept]
     return [Problem.any_of(instance.tokens, instance.sets, w) for w in product(*members)]
@@ -96,7 +96,7 @@ class SetExcess(Excess):
     kept: Bools
 
     @classmethod
-    def of(cls, instance: Instance) -> SetExcess:
+    def of(cls, instance: SetInstance) -> SetExcess:
         """The excess over the kept sets of an instance."""
         X, V = np.asarray(instance.tokens.X), instance.head.V[0]
         kept: Bools = instance.sets.kept
@@ -134,7 +134,7 @@ class SetExcess(Excess):
         return Signed(1, float(np.logaddexp.reduce(sizes) - np.log(len(sizes))))
 
 
-def task(instance: Instance) -> BallTask:
+def task(instance: SetInstance) -> BallTask:
     """The minimisation of the logistic loss over prompts."""
     return BallTask(
         Batch.of(instance.tokens),

@@ -46,7 +46,7 @@ OPTIMIZERS = ("gd", "ngd")
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class ConjectureInstance:
     """One instance with the certificates of all its selections (T^n), and what they prove.
 
     tight, pulled: Assumptions B.1 and D, None where the certificates do not decide. loose: how many
@@ -73,7 +73,7 @@ def _drawn(config: Config, d: int, seed: int) -> tuple[Tokens, Floats, list[Prob
 
 def _instance(
     config: Config, drawn: tuple[Tokens, Floats, list[Problem]], found: list[Certificate]
-) -> Instance:
+) -> ConjectureInstance:
     """What the certificates of all selections prove of one instance."""
     n, T = config["size"]
     tokens, v, _ = drawn
@@ -95,10 +95,10 @@ def _instance(
             pulled = False if known.loose[own].all() else (None if pulled else pulled)
             if known.loose[own].all():
                 held.append(k)
-    return Instance(tokens, v, best, found, choices, tight, pulled, tuple(held), loose)
+    return ConjectureInstance(tokens, v, best, found, choices, tight, pulled, tuple(held), loose)
 
 
-def _instances(config: Config, d: int, found: list[Certificate]) -> list[Instance]:
+def _instances(config: Config, d: int, found: list[Certificate]) -> list[ConjectureInstance]:
     """The instances of one dimension, from the certificates of all their selections in a row."""
     n, T = config["size"]
     each = T**n
@@ -108,23 +108,23 @@ def _instances(config: Config, d: int, found: list[Certificate]) -> list[Instanc
     ]
 
 
-def _inside(made: list[Instance]) -> list[Instance]:
+def _inside(made: list[ConjectureInstance]) -> list[ConjectureInstance]:
     """Those with both assumptions certified."""
     return [one for one in made if one.tight is True and one.pulled is True]
 
 
-def _without(made: list[Instance]) -> list[Instance]:
+def _without(made: list[ConjectureInstance]) -> list[ConjectureInstance]:
     """Those with all margins tight and D proved not to hold."""
     return [one for one in made if one.tight is True and one.pulled is False and one.held]
 
 
-def _along(one: Instance, k: int, far: float) -> Floats:
+def _along(one: ConjectureInstance, k: int, far: float) -> Floats:
     """`far` times the max-margin W of another selection."""
     W = one.found[k].W
     return np.zeros(one.found[k].problem.shape) if W is None else far * np.asarray(W)
 
 
-def _starts(config: Config, inside: list[Instance], d: int) -> Floats:
+def _starts(config: Config, inside: list[ConjectureInstance], d: int) -> Floats:
     """Starts (s, B, d, dq): random ones of each size, then far out along other selections, those
     first that have the most wrong inputs without a tight best token."""
     draw = np.random.default_rng([config["start"], d])
@@ -142,12 +142,14 @@ def _starts(config: Config, inside: list[Instance], d: int) -> Floats:
     return np.stack(out)
 
 
-def _step(inside: list[Instance]) -> float:
+def _step(inside: list[ConjectureInstance]) -> float:
     """1/L_W, the least over the instances."""
     return 1 / max(lipschitz(one.tokens, one.v) for one in inside)
 
 
-def _descend(config: Config, optimizer: str, inside: list[Instance], starts: Floats) -> Floats:
+def _descend(
+    config: Config, optimizer: str, inside: list[ConjectureInstance], starts: Floats
+) -> Floats:
     """The ends (s, B, d, dq) of runs from these starts."""
     s = len(starts)
     path = train(
@@ -183,7 +185,7 @@ def run(config: Config) -> Result:
     return out
 
 
-def _prover(config: Config, optimizer: str, one: Instance, step: float) -> Prover:
+def _prover(config: Config, optimizer: str, one: ConjectureInstance, step: float) -> Prover:
     return prover(
         one.tokens, head=one.v, optimizer=optimizer, lr=step if optimizer == "gd" else config["lr"]
     )
@@ -257,7 +259,7 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, judged, max(gaps, default=0.0), reason)
 
 
-def _share(made: list[Instance], name: str) -> float:
+def _share(made: list[ConjectureInstance], name: str) -> float:
     return float(np.mean([getattr(one, name) is True for one in made]))
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.binomial import interval
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.experiments.binomial import interval
 from attsvm.experiments.studies.claim import (
     Claim,
     Config,
@@ -31,7 +31,7 @@ from attsvm.experiments.studies.shared.published_shares import (
     FIGURE_5,
     INSTANCES,
     LEVEL,
-    Cell,
+    ShareCell,
     apart,
     listed,
     rise,
@@ -143,7 +143,7 @@ class Ends(NamedTuple):
     decided: Bools
 
 
-class Seen(NamedTuple):
+class EndValues(NamedTuple):
     """What was found in one dimension: ends by run and step, B.1 by family, how many instances
     with every margin surely tight do not end at the best tokens, and all certificates."""
 
@@ -153,11 +153,11 @@ class Seen(NamedTuple):
     certificates: list[Certificate]
 
 
-def _seen(config: Config, result: Result, d: int) -> Seen:
+def _seen(config: Config, result: Result, d: int) -> EndValues:
     drawn = _drawn(config, d)
     runs = {name: result[f"{d}.{name}"] for name in _runs(config, d)}
     chosen = _chosen(drawn, runs)
-    out = Seen({}, {}, 0, [])
+    out = EndValues({}, {}, 0, [])
     astray = 0
     for family, norm in NORMS.items():
         asked = _asked(drawn, chosen, family)
@@ -214,7 +214,7 @@ def _shares(ends: Ends, *, certified: bool) -> dict[str, Bools]:
     return {"not local": ~sure, "global": ends.best & sure, "local": ends.local & sure}
 
 
-def cells(config: Config, seen: dict[int, Seen], *, certified: bool) -> list[Cell]:
+def cells(config: Config, seen: dict[int, EndValues], *, certified: bool) -> list[ShareCell]:
     """Every bar: certified at the last step, or as it is read in the published figure."""
     out = []
     record = -1 if certified else config["read"].index(config["drawn"])
@@ -225,7 +225,7 @@ def cells(config: Config, seen: dict[int, Seen], *, certified: bool) -> list[Cel
             for end in ENDS:
                 published = FIGURE_5[family, end][DIMENSIONS_5.index(d)]
                 count, trials = int(counted[end].sum()), len(counted[end])
-                out.append(Cell(f"{family} {end} d={d}", count, trials, published))
+                out.append(ShareCell(f"{family} {end} d={d}", count, trials, published))
     return out
 
 
@@ -283,7 +283,7 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, count * len(seen), gap, reason)
 
 
-def _steps(config: Config, seen: dict[int, Seen]) -> list[Test]:
+def _steps(config: Config, seen: dict[int, EndValues]) -> list[Test]:
     """What the number of steps and the published arithmetic change."""
     out, moves = [], []
     long, last = config["long"]["steps"], config["read"][-1]
@@ -338,7 +338,7 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-def _bars(row: Sequence[Cell]) -> tuple[Floats, Floats, Floats]:
+def _bars(row: Sequence[ShareCell]) -> tuple[Floats, Floats, Floats]:
     """The shares of a row of cells, and the ends of their intervals."""
     low, high = np.array([interval(c.count, c.trials) for c in row]).T
     return np.array([c.share for c in row]), low, high

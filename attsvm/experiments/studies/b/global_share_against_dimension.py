@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.binomial import interval, most_spread, spread
 from attsvm.api import train
+from attsvm.experiments.binomial import interval, most_spread, spread
 from attsvm.experiments.studies.claim import (
     Claim,
     Config,
@@ -27,7 +27,7 @@ from attsvm.experiments.studies.shared.published_shares import (
     FIGURE_6,
     INSTANCES,
     LEVEL,
-    Cell,
+    ShareCell,
     apart,
     listed,
     rise,
@@ -95,7 +95,7 @@ def _found(config: Config, result: Result) -> dict[str, list[list[bool]]]:
     return out
 
 
-def cells(config: Config, found: dict[str, list[list[bool]]], read: int = -1) -> list[Cell]:
+def cells(config: Config, found: dict[str, list[list[bool]]], read: int = -1) -> list[ShareCell]:
     """Every cell with its published share, at the last of the steps that are read or another."""
     out = []
     for family in FAMILIES:
@@ -104,7 +104,7 @@ def cells(config: Config, found: dict[str, list[list[bool]]], read: int = -1) ->
             shares = FIGURE_6[family, n, T]
             published = shares[DIMENSIONS_6.index(d)]
             name = f"{family} n={n} T={T} d={d}"
-            out.append(Cell(name, sum(ends), len(ends), published))
+            out.append(ShareCell(name, sum(ends), len(ends), published))
     return out
 
 
@@ -175,7 +175,9 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, seeds * len(every), 0.0, reason)
 
 
-def _notes(config: Config, found: dict[str, list[list[bool]]], every: list[Cell]) -> list[Test]:
+def _notes(
+    config: Config, found: dict[str, list[list[bool]]], every: list[ShareCell]
+) -> list[Test]:
     """How much the number of steps and the published ridge matter."""
     out = []
     for k, step in enumerate(config["read"][:-1]):

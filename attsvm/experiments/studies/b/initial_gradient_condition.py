@@ -117,7 +117,7 @@ def _long_enough(tokens: Tokens, v: Floats) -> float:
     return float("inf")
 
 
-class _Seen:
+class _ConditionValues:
     """What the random runs of one shape show."""
 
     def __init__(self, config: Config, result: Result, shape: Sequence[int]) -> None:
@@ -164,7 +164,7 @@ def check(config: Config, result: Result) -> Finding:
     _, margin = _first(tokens, v)
     ends = _example_ends(config, result)
     short = [end for eta, end in zip(config["first_steps"], ends, strict=True) if eta <= lr]
-    seen = {_name(s): _Seen(config, result, s) for s in config["shapes"]}
+    seen = {_name(s): _ConditionValues(config, result, s) for s in config["shapes"]}
     inside = sum(int(s.met.sum()) for s in seen.values())
     gap = worst_gap([best, *(c for s in seen.values() for c in s.best)])
     wrong = ends.count("elsewhere")
@@ -242,7 +242,7 @@ def _example_ends(config: Config, result: Result) -> list[FinalState]:
     return [proved_end(tokens, v, W, 1 / smoothness(tokens, v)) for W in result["three.W"][-1]]
 
 
-def _share(seen: _Seen, end: FinalState, *, met: bool) -> float:
+def _share(seen: _ConditionValues, end: FinalState, *, met: bool) -> float:
     total = int((seen.met == met).sum())
     return seen.count(end, met=met) / total if total else float("nan")
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Cone:
+class LocalCone:
     """Where the theorem's starts lie: R (p^mm + e), ‖e‖ ≤ tilt, and steps of length `pace` R.
 
     Let D = max ‖Δ_k‖ and s the least slack of a margin over a better-scoring token. A tilt e
@@ -83,7 +83,7 @@ def parts(p: Floats, best: Floats) -> tuple[float, float]:
 
 def cone(
     tokens: Tokens, v: Floats, *, choice: Ints, best: Certificate, config: Config, local: bool
-) -> Cone:
+) -> LocalCone:
     """The Cone of a selection, which is started from its edge; what is not locally optimal has
     none, and starts within a small tilt of its direction."""
     gaps, _ = score_gaps(tokens, choice, v)
@@ -104,7 +104,7 @@ def cone(
     edge = slack / (8 * size)
     spread = float(np.log(max(pull[~better].sum(), least) / least))
     tilt = edge if local else config["tilt"]
-    return Cone(radius, tilt, min(config["pace"], edge), spread, size)
+    return LocalCone(radius, tilt, min(config["pace"], edge), spread, size)
 
 
 def descend(
@@ -150,7 +150,7 @@ def descend(
     return at, out
 
 
-def steps_needed(cones: Sequence[Cone], best: Floats, *, most: int) -> Ints:
+def steps_needed(cones: Sequence[LocalCone], best: Floats, *, most: int) -> Ints:
     """`most` steps, or ten times as many where those could not double the norm (K,)."""
     reach = np.array([c.pace for c in cones]) * most
     short = reach < np.linalg.norm(best.reshape(len(best), -1), axis=1)
@@ -223,7 +223,7 @@ def _recertified(config: Config, result: Result) -> list[Certificate]:
     return recertified("best", problems, "frobenius", result)
 
 
-def _cones(config: Config, result: Result, best: list[Certificate]) -> list[Cone]:
+def _cones(config: Config, result: Result, best: list[Certificate]) -> list[LocalCone]:
     """The cone of each selection."""
     pairs = [drawn(config["shape"], int(seed)) for seed in result["seed"]]
     local = _verdicts(config, result)

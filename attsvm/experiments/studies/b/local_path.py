@@ -22,7 +22,7 @@ from attsvm.experiments.studies.claim import (
     noted,
 )
 from attsvm.experiments.studies.shared.cone_cases import (
-    Case,
+    ConeCase,
     epsilon_of,
     every_selection,
     followed_cases,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _BELOW = 1e-6
 
 
-def _path(config: Config, case: Case, V: Floats, choices: list[tuple[int, ...]]) -> Floats:
+def _path(config: Config, case: ConeCase, V: Floats, choices: list[tuple[int, ...]]) -> Floats:
     """The W (radii, d, dq) of least loss found in these convex cones, from the direction of V."""
     norm, out = case.best.norm, []
     for times in config["radii"]:
@@ -93,7 +93,7 @@ def _least(sizes: Sequence[float] | Floats, found: Sequence[Certificate]) -> int
 
 
 def _ways(
-    config: Config, norm: str, k: int, case: Case, result: Result
+    config: Config, norm: str, k: int, case: ConeCase, result: Result
 ) -> tuple[list[float], list[Certificate]]:
     """The least norm that is certified in each choice's cone, inf where it is empty, 0 where
     nothing is; and the certificates."""
@@ -113,11 +113,11 @@ def _ways(
 
 
 @dataclass(frozen=True, eq=False)
-class Followed:
+class FollowedPath:
     """A path judged: the case, N of W^mm_α and the least norm in the cone, the path and its shares
     (radii,) of the largest margin in the cone, and what was found wrong."""
 
-    case: Case
+    case: ConeCase
     size: float
     least: float
     V: Floats
@@ -128,7 +128,7 @@ class Followed:
     higher: int
 
 
-def _followed(config: Config, norm: str, k: int, case: Case, result: Result) -> Followed:
+def _followed(config: Config, norm: str, k: int, case: ConeCase, result: Result) -> FollowedPath:
     """One path against the bound that is derived for it, at the radii where that holds."""
     orders, value = case.orders, norm_of(norm).value
     epsilon, size = epsilon_of(config, case), float(case.best.upper)
@@ -146,10 +146,12 @@ def _followed(config: Config, norm: str, k: int, case: Case, result: Result) -> 
         if orders.least_radius(epsilon) <= R:
             below += shares[-1] < 1 - orders.constant() * least / R - 2 * _BELOW
             higher += orders.loss(M) > orders.loss(reference) + 1e-9
-    return Followed(case, size, least, V, W, np.array(shares), below, outside, higher)
+    return FollowedPath(case, size, least, V, W, np.array(shares), below, outside, higher)
 
 
-def _judged(config: Config, result: Result) -> dict[str, tuple[list[Case], list[Followed], int]]:
+def _judged(
+    config: Config, result: Result
+) -> dict[str, tuple[list[ConeCase], list[FollowedPath], int]]:
     """The cases of every norm, the followed paths, and how many are not on file.
 
     A pick whose cones are all empty has no path.
@@ -170,20 +172,20 @@ def _judged(config: Config, result: Result) -> dict[str, tuple[list[Case], list[
     return out
 
 
-def _all_empty(config: Config, norm: str, k: int, case: Case, result: Result) -> bool:
+def _all_empty(config: Config, norm: str, k: int, case: ConeCase, result: Result) -> bool:
     """Whether every cone of a selection that is not locally optimal is proved to be empty."""
     if case.local or not _solved(norm, k, case, result):
         return False
     return min(_ways(config, norm, k, case, result)[0]) == np.inf
 
 
-def _on_file(norm: str, k: int, case: Case, result: Result) -> bool:
+def _on_file(norm: str, k: int, case: ConeCase, result: Result) -> bool:
     """Whether the path of a pick and the solutions in its cones are there."""
     here = f"{norm}.{k}.path" in result
     return here if case.local else here and _solved(norm, k, case, result)
 
 
-def _solved(norm: str, k: int, case: Case, result: Result) -> bool:
+def _solved(norm: str, k: int, case: ConeCase, result: Result) -> bool:
     """Whether the solutions in the cones of a pick are there."""
     name, choices = f"{norm}.{k}", case.orders.choices()
     sizes = result.get(f"{name}.sizes", np.empty(0))
@@ -275,13 +277,13 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, judged, gap)
 
 
-def _far_enough(config: Config, path: Followed) -> bool:
+def _far_enough(config: Config, path: FollowedPath) -> bool:
     """Whether the last radius is beyond R₀."""
     epsilon = epsilon_of(config, path.case)
     return path.case.orders.least_radius(epsilon) <= _size(path) * (1 + 1e-9)
 
 
-def _size(path: Followed) -> float:
+def _size(path: FollowedPath) -> float:
     """The norm at the end of the path."""
     return float(path.case.best.norm.value(path.W[-1]))
 

@@ -121,7 +121,7 @@ def run(config: Config) -> Result:
 
 
 @dataclass
-class _Seen:
+class _LevelValues:
     """Runs that passed the level, and those that did not."""
 
     passed: int = 0
@@ -167,8 +167,8 @@ class _Seen:
         self.cosines.append(cosine(flow, best))
 
 
-def _seen(config: Config, result: Result) -> _Seen:
-    out = _Seen()
+def _seen(config: Config, result: Result) -> _LevelValues:
+    out = _LevelValues()
     for family in _FAMILIES:
         pairs = _pairs(config, family)
         lr = safe_step([t for t, _ in pairs], np.stack([v for _, v in pairs]))

@@ -31,8 +31,8 @@ from attsvm.experiments.studies.shared.staying_tokens import (
     FIT,
     NAMES,
     ONE,
-    Cell,
-    Compared,
+    ComparedTokens,
+    StayingCell,
     cells,
     compared,
     drawn,
@@ -53,12 +53,12 @@ def _enough(tests: Sequence[Test], judged: int) -> int:
     return judged if any(test.met is not None for test in tests) else 0
 
 
-def _ends(runs: Sequence[Compared]) -> list[float]:
+def _ends(runs: Sequence[ComparedTokens]) -> list[float]:
     """1 − correlation of the proposal by least squares, where the runs are judged."""
     return [float(r.away[-1, FIT]) for r in runs]
 
 
-def _far(what: str, runs: Sequence[Compared]) -> Test:
+def _far(what: str, runs: Sequence[ComparedTokens]) -> Test:
     """Of runs that keep several tokens: the top tokens' solution is far from most."""
     ends = np.array([r.away[-1] for r in runs if r.several]).reshape(-1, 4)
     far = [bool(end[ONE] > 2 * end[DIRECTION]) for end in ends]
@@ -80,7 +80,9 @@ def _near(what: str, ends: Sequence[float], most: float, *, sure: bool = False) 
     return [at_most(f"{what}, published {most:g}", mean, round(most + 3 * float(error), 4))]
 
 
-def _seen(config: Config, cell: Cell, runs: Sequence[Compared]) -> tuple[list[bool], list[bool]]:
+def _seen(
+    config: Config, cell: StayingCell, runs: Sequence[ComparedTokens]
+) -> tuple[list[bool], list[bool]]:
     """Which runs have an input that no unit of the head sees, and which of the others rest on a
     kink: tokens have length 1, a unit within 0.01 of changing sign in an input that mixes tokens.
     """
@@ -111,7 +113,11 @@ class _Pair:
 
 
 def _pairs(
-    config: Config, result: Result, cell: Cell, runs: Sequence[Compared], blind: Sequence[bool]
+    config: Config,
+    result: Result,
+    cell: StayingCell,
+    runs: Sequence[ComparedTokens],
+    blind: Sequence[bool],
 ) -> list[_Pair]:
     """The runs of a cell that are accepted twice; blind: which have an unseen input at the end."""
     before = {r.place: r for r in compared(config, result, cell, at=0)}
@@ -143,7 +149,7 @@ def check_relu(config: Config, result: Result) -> Finding:
     gaps, accepted, total, count, reasons = [0.0], 0, 0, 0, []
     for loop in config["loops"]:
         tests = judged if loop == "published" else aside
-        pooled: list[Compared] = []
+        pooled: list[ComparedTokens] = []
         unseen: list[bool] = []
         kinks: list[bool] = []
         pairs: list[_Pair] = []
@@ -231,7 +237,9 @@ def _improves(pairs: list[_Pair]) -> tuple[list[Test], str]:
     )
 
 
-def _at_closed_form(config: Config, cell: Cell, runs: list[Compared]) -> tuple[int, int, int]:
+def _at_closed_form(
+    config: Config, cell: StayingCell, runs: list[ComparedTokens]
+) -> tuple[int, int, int]:
     """Runs with attention at the closed form of all tokens, of a locally optimal set, at neither.
 
     A set is locally optimal when no token that is tight at its direction would raise the head:
@@ -271,7 +279,7 @@ def check_quadratic(config: Config, result: Result) -> Finding:
     most = round(0.5 * float(off) ** 2, 4)
     tests: list[Test] = []
     gaps, total = [0.0], 0
-    pooled: list[Compared] = []
+    pooled: list[ComparedTokens] = []
     counts = np.zeros(3, dtype=int)
     for cell in cells(config):
         runs = compared(config, result, cell)

@@ -61,7 +61,7 @@ def run(config: Config) -> Result:
     return out
 
 
-class Seen(NamedTuple):
+class WidthValues(NamedTuple):
     """Of each instance at one width: correlation and margin share (nan where the selected tokens
     have no solution), the rank of the solution, whether the best tokens are selected; the gap."""
 
@@ -72,7 +72,7 @@ class Seen(NamedTuple):
     gap: float
 
 
-def _seen(config: Config, result: Result, m: int) -> Seen:
+def _seen(config: Config, result: Result, m: int) -> WidthValues:
     drawn = _drawn(config, m)
     W = _ends(result, m)
     chosen = picks(drawn.stack, W)
@@ -81,7 +81,7 @@ def _seen(config: Config, result: Result, m: int) -> Seen:
         0 if c.W is None else int((np.linalg.svd(c.W)[1] > RANK * np.linalg.norm(c.W, 2)).sum())
         for c in found
     ]
-    return Seen(
+    return WidthValues(
         np.array([cosine(M, c) for M, c in zip(W, found, strict=True)]),
         np.array([share(M, c) for M, c in zip(W, found, strict=True)]),
         np.array(ranks),

@@ -30,7 +30,7 @@ from attsvm.experiments.studies.claim import (
 from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.mirror_runs import thinned
 from attsvm.experiments.studies.shared.proof import selected
-from attsvm.experiments.studies.shared.start_planes import Place, limit_room
+from attsvm.experiments.studies.shared.start_planes import PlanePoint, limit_room
 from attsvm.norms import norm_of
 from attsvm.theory.optima import Optimality
 
@@ -44,9 +44,11 @@ _KEPT = 6
 _ROOM = 0.01
 
 
-def places(config: Config) -> dict[str, Place]:
+def places(config: Config) -> dict[str, PlanePoint]:
     """The instances by name."""
-    return {f"{k} {seed}": Place.of(config, k, seed) for k in KINDS for seed in seeds_of(config)}
+    return {
+        f"{k} {seed}": PlanePoint.of(config, k, seed) for k in KINDS for seed in seeds_of(config)
+    }
 
 
 def run(config: Config) -> Result:
@@ -71,7 +73,7 @@ def run(config: Config) -> Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
+class BasinMap:
     """What is seen of an instance: proved (R, A) at all norms; held (r, A): where training keeps
     the tokens of its start at all saved records; end (r, A, n): the tokens at its end; local (r,
     A): whether those are locally optimal; able (A,): whether the tokens of a direction are; room
@@ -89,7 +91,7 @@ class Map:
     gap: float
 
 
-def seen_in(config: Config, name: str, here: Place, result: Result) -> Map:
+def seen_in(config: Config, name: str, here: PlanePoint, result: Result) -> BasinMap:
     """The Map of an instance."""
     W = result[f"{name}.W"]
     top = np.stack([[selected(here.tokens, M) for M in record] for record in W])
@@ -102,7 +104,7 @@ def seen_in(config: Config, name: str, here: Place, result: Result) -> Map:
         limit_room(here, u, verdict) if verdict.locally else -np.inf
         for u, verdict in zip(here.directions, verdicts, strict=True)
     ]
-    return Map(
+    return BasinMap(
         result[f"{name}.proved"] > 0,
         (top == np.tile(here.tops, (shape[0], 1))).all(axis=(0, 2)).reshape(shape),
         top[-1].reshape(*shape, -1),
@@ -115,7 +117,7 @@ def seen_in(config: Config, name: str, here: Place, result: Result) -> Map:
     )
 
 
-def _again(config: Config, here: Place, seen: Map) -> tuple[int, int]:
+def _again(config: Config, here: PlanePoint, seen: BasinMap) -> tuple[int, int]:
     """Every third proof again, and longest steps from it: (not proved, that leave)."""
     norms = [*config["norms"], *config["beyond"]]
     which = seen.proved.ravel().nonzero()[0][::3]
@@ -138,7 +140,7 @@ def check(config: Config, result: Result) -> Finding:
     """No start that is proved ends elsewhere; the share proved against the norm, and its limit."""
     norms = [*config["norms"], *config["beyond"]]
     trained = len(config["norms"])
-    maps: list[Map] = []
+    maps: list[BasinMap] = []
     count = {"lost": 0, "left": 0, "unproved": 0, "later": 0}
     for name, here in places(config).items():
         seen = seen_in(config, name, here, result)
@@ -199,7 +201,7 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, sure, gap)
 
 
-def _fall(maps: list[Map]) -> int:
+def _fall(maps: list[BasinMap]) -> int:
     """By how many directions, of all planes, fewer are proved at the next larger norm, at most."""
     counts = np.sum([m.proved.sum(axis=1) for m in maps], axis=0)
     return max(0, int(-np.diff(counts).min()))
@@ -241,7 +243,7 @@ def plot(config: Config, result: Result) -> Figure:
     return figure
 
 
-def _draw_map(axes: Any, config: Config, here: Place, seen: Map) -> None:
+def _draw_map(axes: Any, config: Config, here: PlanePoint, seen: BasinMap) -> None:
     """Rings of starts, log-spaced, each coloured by the tokens at its end."""
     from matplotlib.patches import Patch, Wedge
 

@@ -54,7 +54,7 @@ def run(config: Config) -> Result:
     return out
 
 
-class Seen(NamedTuple):
+class FlippedValues(NamedTuple):
     """At one place: relevant tokens among those kept, of clean and of flipped inputs, with how many
     there are; the least norms (B,) and the shares of fresh inputs (B,), nan without a solution."""
 
@@ -65,7 +65,7 @@ class Seen(NamedTuple):
     certificates: list[Certificate]
 
 
-def _seen(config: Config, result: Result, place: Place) -> Seen:
+def _seen(config: Config, result: Result, place: Place) -> FlippedValues:
     drawn = _drawn(config, place)
     best = drawn.best()
     found = recertified(_name(place), problems(drawn.stack, best), "frobenius", result)
@@ -78,7 +78,7 @@ def _seen(config: Config, result: Result, place: Place) -> Seen:
         else np.nan
         for c, seed in zip(found, seeds_of(config), strict=True)
     ]
-    return Seen(
+    return FlippedValues(
         (int(same[~drawn.flips].sum()), int((~drawn.flips).sum())),
         (int(same[drawn.flips].sum()), int(drawn.flips.sum())),
         np.array([float(c.lower) if np.isfinite(c.upper) else np.nan for c in found]),

@@ -32,8 +32,8 @@ from attsvm.experiments.studies.shared.first_proofs import (
     FIRST,
     LAST,
     LATER,
-    Cell,
-    Drawn,
+    DrawnRuns,
+    ProofCell,
     first_proved,
 )
 from attsvm.experiments.studies.shared.longer_walks import walk_on
@@ -58,23 +58,25 @@ EARLIER = {
 MEDIANS = {"2x3x3": 14.0, "3x4x4": 26.0, "6x8x10": 52.7, "10x10x15": 123.0, "20x5x12": 183.0}
 
 
-def cells(config: Config) -> list[Cell]:
+def cells(config: Config) -> list[ProofCell]:
     """Normalized descent on every size; plain and mirror descent on one."""
     one = tuple(config["one_size"])
     out = [
-        Cell(tuple(shape), "ngd", float(lr), steps)
+        ProofCell(tuple(shape), "ngd", float(lr), steps)
         for shape in config["sizes"]
         for lr, steps in config["steps"].items()
     ]
-    out += [Cell(one, "gd", float(lr), steps) for lr, steps in config["plain"].items()]
-    return out + [Cell(one, f"nmirror:{p}", 0.1, steps) for p, steps in config["mirror"].items()]
+    out += [ProofCell(one, "gd", float(lr), steps) for lr, steps in config["plain"].items()]
+    return out + [
+        ProofCell(one, f"nmirror:{p}", 0.1, steps) for p, steps in config["mirror"].items()
+    ]
 
 
 def run(config: Config) -> Result:
     """The runs of every cell: four records of each, and the solutions at its last tokens."""
     out: Result = {}
     for cell in cells(config):
-        drawn = Drawn.of(config, cell)
+        drawn = DrawnRuns.of(config, cell)
         steps, W = drawn.trained()
         every = range(len(drawn.tokens))
         found = [first_proved(drawn.judge(b), W[:, b]) for b in every]
@@ -88,7 +90,7 @@ def run(config: Config) -> Result:
 
 
 @dataclass(eq=False)
-class Seen:
+class ProofValues:
     """What a cell's saved records show, run by run: the norm at the first proof (nan: none), its
     step, its theorem; the selection there; ρ times the least slack of a better token. gap, wide:
     the largest certified gap, and as a share of the norm's own tolerance."""
@@ -127,15 +129,15 @@ def _pressed(tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, norm: fl
     return float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
 
 
-def seen_in(config: Config, cell: Cell, result: Result, faults: Counter[str]) -> Seen:
+def seen_in(config: Config, cell: ProofCell, result: Result, faults: Counter[str]) -> ProofValues:
     """What is seen of a cell; faults are counted by their names."""
-    drawn = Drawn.of(config, cell)
+    drawn = DrawnRuns.of(config, cell)
     at, W = result[f"{cell}.at"], result[f"{cell}.W"]
     B = len(drawn.tokens)
     best = recertified(
         f"{cell}.best", problems(drawn.tokens, W[LAST]), norm_name(f"{cell.p:g}"), result
     )
-    out = Seen(np.full(B, np.nan), np.full(B, np.nan), [""] * B, [])
+    out = ProofValues(np.full(B, np.nan), np.full(B, np.nan), [""] * B, [])
     proofs: dict[int, ConvergenceProof] = {}
     for b, t in enumerate(drawn.tokens):
         judge = drawn.judge(b)
@@ -169,7 +171,7 @@ def seen_in(config: Config, cell: Cell, result: Result, faults: Counter[str]) ->
 
 def _walked(
     config: Config,
-    drawn: Drawn,
+    drawn: DrawnRuns,
     proofs: dict[int, ConvergenceProof],
     best: list[Certificate],
     faults: Counter[str],
@@ -244,16 +246,16 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tuple(tests), premises, sum(by.values()), gap)
 
 
-def _share(seen: Seen) -> float:
+def _share(seen: ProofValues) -> float:
     return seen.proved / len(seen.norm)
 
 
-def _median(seen: Seen) -> float:
+def _median(seen: ProofValues) -> float:
     """The median norm at the first proof; runs without one count as larger."""
     return float(np.median(np.where(np.isnan(seen.norm), np.inf, seen.norm)))
 
 
-def _law(config: Config, seen: dict[str, Seen]) -> list[Test]:
+def _law(config: Config, seen: dict[str, ProofValues]) -> list[Test]:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
     short, long = [], []
     for shape in config["sizes"]:

@@ -78,7 +78,7 @@ def _steps(config: Config, lr: float) -> int:
     return round(config["way"] / lr)
 
 
-class Seen(NamedTuple):
+class SaturationValues(NamedTuple):
     """Of the runs at one place: whether they saturate (B,), when, and the least time that their
     certificates allow (B,); how many are too long for their decay; the certificates."""
 
@@ -89,7 +89,7 @@ class Seen(NamedTuple):
     certificates: list[Certificate]
 
 
-def _seen(config: Config, result: Result, place: Place) -> Seen:
+def _seen(config: Config, result: Result, place: Place) -> SaturationValues:
     stack, _ = _drawn(config)
     name, (decay, lr) = _name(place), place
     W, at = result[f"{name}.W"], result[f"{name}.at"].astype(np.float64)
@@ -99,7 +99,7 @@ def _seen(config: Config, result: Result, place: Place) -> Seen:
     left = (1 - decay * lr) ** ends
     most = (1 - left) / decay if decay else lr * ends
     size = np.linalg.norm(W, axis=(2, 3))
-    return Seen(
+    return SaturationValues(
         top_attention(stack, W[0]) >= DECIDED,
         at,
         np.array([least_steps(N, lr=lr, decay=decay) for N in norms]),

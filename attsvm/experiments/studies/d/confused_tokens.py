@@ -27,11 +27,10 @@ from attsvm.experiments.studies.shared.sentence_runs import (
     saved_columns,
     staged,
 )
-from attsvm.next_token.covering import PAIRS, kinds_in_order
 from attsvm.next_token.order import KINDS, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.unseen import trained
+from attsvm.next_token.unseen import PAIRS, answer_unseen, kinds_in_order
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +115,7 @@ def check(config: Config, result: Result) -> Finding:
     lowest = [v for name, one in ok.items() if name not in EXAMPLES for v in one.entries(KINDS[2])]
     words = np.array([[1, 3, 4], [3, 5, 4]])  # confused and optimal; optimal and never seen
     last = {block: result[f"reversal.{block}"][-1] for block in ("W_ov", "W_kq")}
-    answer = trained(words, last["W_ov"], last["W_kq"], np.eye(6))
+    answer = answer_unseen(words, last["W_ov"], last["W_kq"], np.eye(6))
     tests = (
         equals("optimal tokens below 0", sum(v < 0 for v in kinds[KINDS[0]]), 0),
         equals("non-optimal tokens above 0", sum(v > 0 for v in kinds[KINDS[2]]), 0),

@@ -23,12 +23,12 @@ from attsvm.experiments.studies.claim import (
     noted,
 )
 from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.next_token.contexts import Contexts
-from attsvm.next_token.finite import FinitePart, finite_part
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import FinitePart, finite_part
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import attention_problem, certify_whole, solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.next_token import attention_look
+from attsvm.next_token.training.gradient import attention_loss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ def _compared(config: Config, result: Result) -> list[_Seed]:
         found, E = orders(data), np.eye(data.vocabulary)
         (best,) = recertified(f"{seed}.best", [attention_problem(found, E)], "frobenius", result)
         part = finite_part(data, found)
-        look = attention_look(Contexts.of(data, E), None)
+        look = attention_loss(Contexts.of(data, E), None)
         direction, finite, excess = {}, {}, {}
         for name in config["runs"]:
             W = result[f"{seed}.{name}.W"]

@@ -27,18 +27,20 @@ from attsvm.experiments.studies.shared.sentence_runs import (
     staged,
 )
 from attsvm.experiments.studies.shared.stage_records import drawn, inside, premises
-from attsvm.next_token.covering import Coverage, whole_coverage
 from attsvm.next_token.order import KINDS, Order, orders
 from attsvm.next_token.problems import Columns, solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.shifts import draw_unseen, zipf
 from attsvm.next_token.unseen import (
-    Agreement,
-    Predicted,
+    Coverage,
+    Predictions,
+    UnseenAgreement,
     agreement,
+    answer_unseen,
+    draw_unseen,
     logit_accuracy,
-    predicted,
-    trained,
+    predict_unseen,
+    whole_coverage,
+    zipf,
 )
 from attsvm.theory.measures import correlation
 
@@ -71,10 +73,10 @@ def _options(config: Config, name: str) -> dict[str, Any]:
 
 def _asked(
     config: Config, name: str, seed: int, sentences: Sentences, columns: Columns, off: Floats
-) -> Predicted:
+) -> Predictions:
     """The unseen sentences of this name, with what the solution predicts for them."""
     words = draw_unseen(sentences, config["sentences"][name], seed=seed, **_options(config, name))
-    return predicted(
+    return predict_unseen(
         words, columns.W, np.eye(sentences.vocabulary), sentences.follows, accuracy=off
     )
 
@@ -110,7 +112,7 @@ def mixed(found: dict[int, Order]) -> tuple[Ints, Ints]:
     return words, np.array(chosen)
 
 
-class _Seen:
+class _UnseenValues:
     """All that one set shows after some updates: gaps, answers, and agreement with the solution.
 
     block: the result's name of W_kq. other: the inputs of `mixed` that are not answered with the
@@ -127,16 +129,16 @@ class _Seen:
         E = np.eye(self.sentences.vocabulary)
         self.gaps = gaps(self.orders, self.W_kq)
         words, chosen = mixed(self.orders)
-        ended = trained(words, W_ov, self.W_kq, E)
+        ended = answer_unseen(words, W_ov, self.W_kq, E)
         self.asked = len(words)
         self.other = int((ended.output != self.sentences.follows[chosen]).sum())
         self.share = float(np.where(ended.top == chosen, ended.mass, 0.0).min())
         certified = np.isfinite(self.columns.upper)
         off = logit_accuracy(self.orders, self.columns, E) if certified else np.full(len(E), np.inf)
-        self.agreed: dict[str, Agreement] = {}
+        self.agreed: dict[str, UnseenAgreement] = {}
         for name in (*DRAWS, REPEATED):
             asked = _asked(config, name, seed, self.sentences, self.columns, off)
-            answered = trained(asked.words, W_ov, self.W_kq, E)
+            answered = answer_unseen(asked.words, W_ov, self.W_kq, E)
             self.agreed[name] = agreement(
                 asked, answered, threshold=config["gap"], edges=config["edges"]
             )
@@ -167,7 +169,11 @@ def check(config: Config, result: Result) -> Finding:
     """The gaps of Theorem 3 are open and grow like t, and its inputs are answered as it says."""
     seeds = seeds_of(config)
     early, late = (
-        [one for one in (_Seen(config, seed, result, block) for seed in seeds) if one.inside]
+        [
+            one
+            for one in (_UnseenValues(config, seed, result, block) for seed in seeds)
+            if one.inside
+        ]
         for block in ("W_kq", "later")
     )
     if not late:
@@ -219,12 +225,12 @@ def check(config: Config, result: Result) -> Finding:
     )
 
 
-def _cosine(seen: list[_Seen]) -> float:
+def _cosine(seen: list[_UnseenValues]) -> float:
     """The least cosine of the trained attention to its solution."""
     return min(float(correlation(one.W_kq, one.columns.W)) for one in seen)
 
 
-def _share(found: list[Agreement]) -> float:
+def _share(found: list[UnseenAgreement]) -> float:
     return sum(a.ties for a in found) / sum(a.total for a in found)
 
 
@@ -237,7 +243,7 @@ def plot(config: Config, result: Result) -> Figure:
     from attsvm.experiments.studies.shared.drawing import CYCLE, panels
 
     both = [
-        [_Seen(config, seed, result, block) for seed in seeds_of(config)]
+        [_UnseenValues(config, seed, result, block) for seed in seeds_of(config)]
         for block in ("W_kq", "later")
     ]
     figure, (left, right) = panels(2)

@@ -73,7 +73,7 @@ def _balanced(one: ExactColumns, query: int) -> bool:
     )
 
 
-class _Seen:
+class _PropositionValues:
     """The columns of all sets inside the premises: (set, query), by what they are."""
 
     def __init__(self, config: Config, result: Result) -> None:
@@ -88,7 +88,7 @@ class _Seen:
 
 def check(config: Config, result: Result) -> Finding:
     """The formula against exact columns: five tokens, drawn columns, closed sets."""
-    seen = _Seen(config, result)
+    seen = _PropositionValues(config, result)
     gap = max(one.found.gap for one in seen.sets.values())
     wrong = sum(error > 0 for error in seen.errors)
     five = seen.sets[FIVE]
@@ -165,7 +165,7 @@ def plot(config: Config, result: Result) -> Figure:
     """The five-token column beside the formula, and the errors of drawn columns."""
     from attsvm.experiments.studies.shared.drawing import CYCLE, level, panels
 
-    seen = _Seen(config, result)
+    seen = _PropositionValues(config, result)
     figure, (left, right) = panels(2)
     level(left, 0.0)
     five = seen.sets[FIVE]

@@ -75,7 +75,7 @@ def run(config: Config) -> Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class RateCurve:
     """One stage of one set, at the steps t ≥ 2 (R,): the loss less its infimum, 1 − cos, norms.
 
     apart_bound: the printed bound on 1 − cos; rate: η/‖W⋆‖, ‖W⋆‖ = best by its certified lower
@@ -96,12 +96,12 @@ class Course:
         return self.lr / self.best
 
 
-def _first(config: Config, data: Sentences, times: Ints, W: Floats, best: Certificate) -> Course:
+def _first(config: Config, data: Sentences, times: Ints, W: Floats, best: Certificate) -> RateCurve:
     """A course of the first stage and the bound of Proposition 1."""
     look, lr, t = first_look(data), step_size(config, 0), times[times >= 2]
     late = W[times >= 2]
     scale = 5 * best.lower**3 * np.log(2 * data.vocabulary) / lr
-    return Course(
+    return RateCurve(
         t,
         losses(look, late),
         away(late, best),
@@ -114,12 +114,12 @@ def _first(config: Config, data: Sentences, times: Ints, W: Floats, best: Certif
 
 def _second(
     config: Config, data: Sentences, frozen: Floats, times: Ints, W: Floats, best: Columns
-) -> Course:
+) -> RateCurve:
     """A course of the second stage and the bound of Theorem 1."""
     lr, t = step_size(config, 1), times[times >= 2]
     late = W[times >= 2]
     scale = 54 * data.size * float(data.lengths.max()) ** 4 * best.lower**4 / lr
-    return Course(
+    return RateCurve(
         t,
         rises(data, frozen, late),
         away(late, best),
@@ -132,11 +132,11 @@ def _second(
 
 def courses(
     config: Config, result: Result
-) -> tuple[dict[str, list[Course]], list[Certificate | Columns]]:
+) -> tuple[dict[str, list[RateCurve]], list[Certificate | Columns]]:
     """The courses of every set that meets the premises, and the certified solutions."""
     data = [drawn(config, seed) for seed in config["seeds"]]
     first, second = targets(data, result)
-    out: dict[str, list[Course]] = {name: [] for name in (*STAGES, MOVED)}
+    out: dict[str, list[RateCurve]] = {name: [] for name in (*STAGES, MOVED)}
     for b, one in enumerate(data):
         if not inside(one, orders(one)):
             continue
@@ -148,12 +148,12 @@ def courses(
     return out, [*first, *second]
 
 
-def _late(course: Course) -> Ints:
+def _late(course: RateCurve) -> Ints:
     """Where the last three quarters of the steps are: those that laws are read off."""
     return np.flatnonzero(course.steps >= course.steps[-1] / 4)
 
 
-def _growth(course: Course, log_ratio: Floats) -> float:
+def _growth(course: RateCurve, log_ratio: Floats) -> float:
     """How far a ratio, by its log (R,), rises from the early half of the late steps to the late
     half, each by its largest value; at most 1 where the ratio stays bounded."""
     late = _late(course)
@@ -162,7 +162,7 @@ def _growth(course: Course, log_ratio: Floats) -> float:
     return float(np.exp(log_ratio[late][half].max() - log_ratio[late][~half].max()))
 
 
-def _power(course: Course) -> float:
+def _power(course: RateCurve) -> float:
     """The power of 1/t that 1 − cos falls with; nan where it is 0 to rounding."""
     late = _late(course)
     if not (course.apart[late] > 1e-12).all():
@@ -170,12 +170,12 @@ def _power(course: Course) -> float:
     return float(fit(course.steps[late], course.apart[late], "t^-a", tail=1.0).exponent or 0.0)
 
 
-def _slope(course: Course) -> float:
+def _slope(course: RateCurve) -> float:
     """The rate at which the loss falls to its infimum, over η/‖W⋆‖."""
     return decay(course.steps, course.above, int(course.steps[_late(course)[0]]))[0] / course.rate
 
 
-def _shared(name: str, stage: list[Course]) -> Iterator[Test]:
+def _shared(name: str, stage: list[RateCurve]) -> Iterator[Test]:
     """What is printed of both stages alike: the norm between two lines, the direction's bound."""
     eta = "η₀" if name == "W_ov" else "η"
     pace = [one.norms / (one.steps * one.lr) for one in stage]
@@ -193,7 +193,7 @@ def _shared(name: str, stage: list[Course]) -> Iterator[Test]:
     )
 
 
-def _nearly_useful(course: Course) -> float:
+def _nearly_useful(course: RateCurve) -> float:
     """The step from which on the printed bound of W_kq's direction is below 1."""
     scale = course.apart_bound[-1] * course.steps[-1] / np.log(course.steps[-1]) ** 2
     t = scale
@@ -234,7 +234,7 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tests, f"{said}last three quarters of the steps", len(first), gap)
 
 
-def _drawn(axes: list[Axes], name: str, stages: dict[str, list[Course]]) -> None:
+def _drawn(axes: list[Axes], name: str, stages: dict[str, list[RateCurve]]) -> None:
     """Loss, direction and norm of one matrix, with what is printed of them."""
     from attsvm.experiments.studies.shared.drawing import CYCLE
 

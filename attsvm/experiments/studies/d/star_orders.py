@@ -31,7 +31,7 @@ from attsvm.experiments.studies.shared.sentence_runs import (
 from attsvm.next_token.order import KINDS, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.unseen import trained
+from attsvm.next_token.unseen import answer_unseen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,7 +145,7 @@ def _answers(result: Result) -> int:
     right = 0
     for text, label in UNSEEN:
         words = np.array([[_WORDS.index(w) for w in text.split()]])
-        end = trained(words, result[f"{PAPER}.W_ov"], result[f"{PAPER}.later"], np.eye(4))
+        end = answer_unseen(words, result[f"{PAPER}.W_ov"], result[f"{PAPER}.later"], np.eye(4))
         right += int(end.output[0]) == _WORDS.index(label)
     return right
 

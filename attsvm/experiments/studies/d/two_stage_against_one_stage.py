@@ -30,7 +30,7 @@ from attsvm.experiments.studies.shared.stage_records import (
     targets,
     worst,
 )
-from attsvm.next_token.choices_twin import attend
+from attsvm.next_token.attention import attend
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
 

@@ -37,7 +37,7 @@ from attsvm.next_token.order import orders
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from attsvm.plotting.stages import Row
+    from attsvm.plotting.training import StageRow
 
 
 def run(config: Config) -> Result:
@@ -171,10 +171,10 @@ def check(config: Config, result: Result) -> Finding:
     return Finding(tests, premises(len(judged), len(data)), len(judged), gap)
 
 
-def rows(config: Config, result: Result) -> list[Row]:
+def rows(config: Config, result: Result) -> list[StageRow]:
     """The curves of both stages."""
     from attsvm.experiments.studies.shared.drawing import CYCLE
-    from attsvm.plotting.stages import Curves, Row
+    from attsvm.plotting.training import Curves, StageRow
 
     data = [drawn(config, seed) for seed in config["seeds"]]
     first, second = targets(data, result)
@@ -190,13 +190,13 @@ def rows(config: Config, result: Result) -> list[Row]:
     norm = np.linalg.norm(W, axis=(2, 3))
     name = f"{len(data)} sets: median, range"
     after = Curves(later, np.stack(above, 1), np.stack(apart, 1), norm, name, CYCLE[2])
-    return [Row("W_ov", "L₀", (before,)), Row("W_kq", "L − L⋆", (after,))]
+    return [StageRow("W_ov", "L₀", (before,)), StageRow("W_kq", "L − L⋆", (after,))]
 
 
 def plot(config: Config, result: Result) -> Figure:
     """Six panels: loss, direction and norm of both stages."""
     from attsvm.experiments.studies.shared.drawing import panels
-    from attsvm.plotting.stages import draw_row
+    from attsvm.plotting.training import draw_row
 
     figure, axes = panels(3, rows=2)
     for k, row in enumerate(rows(config, result)):

@@ -16,7 +16,7 @@ from attsvm.problem.selection import Selection
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class ConeCase:
     """One selection in one norm: its orders, its certificate, and what that decides.
 
     local: whether it is locally optimal, None where open; covered: whether each input with tokens
@@ -42,7 +42,7 @@ def every_selection(config: Config) -> list[tuple[Orders, Problem]]:
     return out
 
 
-def separable(made: list[tuple[Orders, Problem]], found: list[Certificate]) -> list[Case]:
+def separable(made: list[tuple[Orders, Problem]], found: list[Certificate]) -> list[ConeCase]:
     """What the certificates decide, of the selections that can be separated."""
     out = []
     for (orders, _), c in zip(made, found, strict=True):
@@ -50,15 +50,15 @@ def separable(made: list[tuple[Orders, Problem]], found: list[Certificate]) -> l
             continue
         local, covered = locally(c, orders)
         size = float(c.norm.value(c.W))
-        out.append(Case(orders, c, local, covered, orders.depth(np.asarray(c.W)) / size))
+        out.append(ConeCase(orders, c, local, covered, orders.depth(np.asarray(c.W)) / size))
     return out
 
 
-def followed_cases(config: Config, cases: list[Case]) -> list[Case]:
+def followed_cases(config: Config, cases: list[ConeCase]) -> list[ConeCase]:
     """The selections whose paths are followed: of each instance the first so many that are locally
     optimal and not the best tokens, and as many that are not and have lower tokens to stand before
     the higher ones."""
-    out: list[Case] = []
+    out: list[ConeCase] = []
     counts: dict[tuple[int, bool], int] = {}
     for case in cases:
         orders = case.orders
@@ -73,6 +73,6 @@ def followed_cases(config: Config, cases: list[Case]) -> list[Case]:
     return out
 
 
-def epsilon_of(config: Config, case: Case) -> float:
+def epsilon_of(config: Config, case: ConeCase) -> float:
     """Half the depth of W^mm_α where it has one, the ε of the config elsewhere."""
     return case.depth / 2 if case.local else float(config["epsilon"])

@@ -20,7 +20,7 @@ BEFORE, FIRST, LATER, LAST = range(4)
 
 
 @dataclass(frozen=True)
-class Cell:
+class ProofCell:
     """Runs of one size (n, T, d), one optimizer and one step; lr 0: 1/L_W of each instance."""
 
     shape: tuple[int, int, int]
@@ -47,17 +47,17 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnRuns:
     """The instances of a cell, their heads (B, d), starts (B, d, d) and step sizes (B,)."""
 
-    cell: Cell
+    cell: ProofCell
     tokens: list[Tokens]
     heads: Floats
     starts: Floats
     lr: Floats
 
     @staticmethod
-    def of(config: Config, cell: Cell) -> Drawn:
+    def of(config: Config, cell: ProofCell) -> DrawnRuns:
         """The draws of the config's seeds; of half of them for mirror descent, which is slow."""
         d, seeds = cell.shape[2], seeds_of(config)
         if cell.p != 2:
@@ -68,7 +68,9 @@ class Drawn:
         ]
         lr = [cell.lr or 1 / lipschitz(tokens, v) for tokens, v in pairs]
         tokens = [tokens for tokens, _ in pairs]
-        return Drawn(cell, tokens, np.stack([v for _, v in pairs]), np.stack(starts), np.array(lr))
+        return DrawnRuns(
+            cell, tokens, np.stack([v for _, v in pairs]), np.stack(starts), np.array(lr)
+        )
 
     def judge(self, b: int) -> Prover:
         """The Prover of one instance."""

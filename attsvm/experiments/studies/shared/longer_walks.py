@@ -22,7 +22,7 @@ _MARKS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class ReferenceWalk:
     """A walk of B instances: weights (R, B, d, dq) at some of its steps, and the least margin (B,)
     of all steps; it is positive where the selection was kept."""
 
@@ -31,7 +31,7 @@ class Walk:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class WalkRows:
     """Rows (B, n, T − 1, d dq) of the tokens selected at W, with the gaps of scores to them
     (B, n, T − 1) and the scores of the selected ones (B, n)."""
 
@@ -40,10 +40,10 @@ class Rows:
     top: Floats
 
     @staticmethod
-    def of(tokens: Sequence[Tokens], heads: Floats, alpha: Ints) -> Rows:
+    def of(tokens: Sequence[Tokens], heads: Floats, alpha: Ints) -> WalkRows:
         """The rows of selections alpha (B, n)."""
         made = [_rows(t, v, one) for t, v, one in zip(tokens, heads, alpha, strict=True)]
-        return Rows(*(np.stack(part) for part in zip(*made, strict=True)))
+        return WalkRows(*(np.stack(part) for part in zip(*made, strict=True)))
 
     def margins(self, W: Floats) -> Floats:
         """(B, n, T − 1) at W (B, d dq)."""
@@ -81,13 +81,13 @@ def walk_on(
     steps: int,
     p: float = 2.0,
     plain: bool = False,
-) -> Walk:
+) -> ReferenceWalk:
     """So many more steps from W (B, d, dq), of length sizes (B,), or of sizes times the gradient.
 
     p: the exponent of mirror descent, whose steps have their length in the dual norm.
     """
     alpha = np.stack([selected(t, M) for t, M in zip(tokens, W, strict=True)])
-    rows = Rows.of(tokens, heads, alpha)
+    rows = WalkRows.of(tokens, heads, alpha)
     q = p / (p - 1)
     x = W.reshape(len(W), -1)
     y = np.sign(x) * np.abs(x) ** (p - 1)
@@ -106,4 +106,4 @@ def walk_on(
         least = np.minimum(least, m.min(axis=(1, 2)))
         if step in marks:
             found.append(x.reshape(W.shape))
-    return Walk(np.stack(found), least)
+    return ReferenceWalk(np.stack(found), least)

@@ -87,7 +87,7 @@ def run(config: Config) -> Result:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedDescent:
     """The runs of all exponents, recomputed from their weights and recertified solutions.
 
     alpha[p] (B, n): the tokens selected; divergence[p, q] (R, B): of the p-iterates from the ℓq
@@ -113,7 +113,7 @@ class Compared:
         return float((own < np.min(others, axis=0)).mean()) if rows.any() else float("nan")
 
 
-def compared(config: Config, result: Result) -> Compared:
+def compared(config: Config, result: Result) -> ComparedDescent:
     """The Compared of a result."""
     tokens, _ = published_stack(config["seeds"])
     exponents = list(config["steps"])
@@ -127,7 +127,7 @@ def compared(config: Config, result: Result) -> Compared:
     }
     agree = np.all([(alpha[p] == alpha[exponents[0]]).all(axis=1) for p in exponents], axis=0)
     gap = max(worst_gap(certificates) for certificates in found.values())
-    return Compared(alpha, divergence, np.asarray(agree), gap)
+    return ComparedDescent(alpha, divergence, np.asarray(agree), gap)
 
 
 def _divergence(W: Floats, targets: list[Certificate], p: float) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
+from attsvm._utils.version import install
 from attsvm.datasets.real import fashion_images, review_lines
 from attsvm.errors import BadTokens
 
@@ -33,10 +34,10 @@ def _data(look: Callable[[], object]) -> Callable[[], str]:
 
 # What a claim may need -> a function that says what is missing; empty when nothing is.
 NEEDS: dict[str, Callable[[], str]] = {
-    "torch": _package("torch", "pip install 'attsvm[real]'"),
+    "torch": _package("torch", install("real")),
     "reviews": _data(lambda: review_lines(1)),
     "fashion": _data(lambda: fashion_images((1, 1, 1))),
-    "valence": _package("vaderSentiment", "pip install vaderSentiment"),
+    "valence": _package("vaderSentiment", install("real")),
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.studies.claim import Config, Result, Test, noted
 from attsvm.experiments.studies.shared.network_fits import COLUMNS, LETTERS, fit_arrays
-from attsvm.experiments.studies.shared.stored import Run, done, on_file
+from attsvm.experiments.studies.shared.stored import TrainingRun, done, on_file
 
 # Student's t for a two-sided interval of 95 %, by degrees of freedom; 1.96 beyond.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
@@ -25,19 +25,19 @@ WEIGHTS = tuple(f"{when}{letter}" for when in ("", "matched.") for letter in LET
 _VALID = COLUMNS.index("valid_accuracy")
 
 
-def tuning_runs(config: Config, method: str) -> list[Run]:
+def tuning_runs(config: Config, method: str) -> list[TrainingRun]:
     """The runs that choose a method's rate, rate by rate, each from all initial networks."""
     return [
-        Run(fit_arrays, _plan(config, method, rate, seed, tuning=True))
+        TrainingRun(fit_arrays, _plan(config, method, rate, seed, tuning=True))
         for rate in config["rates"].get(method, ())
         for seed in config["tuning_models"]
     ]
 
 
-def final_runs(config: Config, method: str, rate: float | None) -> list[Run]:
+def final_runs(config: Config, method: str, rate: float | None) -> list[TrainingRun]:
     """The runs that are compared; not ready while the rate is None."""
     return [
-        Run(fit_arrays, _plan(config, method, rate, seed), ready=rate is not None)
+        TrainingRun(fit_arrays, _plan(config, method, rate, seed), ready=rate is not None)
         for seed in config["models"]
     ]
 
@@ -52,9 +52,9 @@ def _plan(
     return {"fit": fit, "look": look, "images": config["images"], "matched": config["matched"]}
 
 
-def all_runs(config: Config) -> list[Run]:
+def all_runs(config: Config) -> list[TrainingRun]:
     """Every run of a config; those whose rate is not chosen yet are not ready."""
-    found: list[Run] = []
+    found: list[TrainingRun] = []
     for method in config["methods"]:
         found += tuning_runs(config, method)
     for method in config["methods"]:

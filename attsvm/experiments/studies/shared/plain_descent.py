@@ -28,7 +28,7 @@ _PROVED: dict[bytes, Ints | None] = {}
 _REMEMBERED = 10_000
 
 
-class Below(NamedTuple):
+class BelowLevel(NamedTuple):
     """n(L − L⋆), the level that it must stay below, and the least attention on a best token."""
 
     excess: float
@@ -190,7 +190,7 @@ def proved_ends(tokens: Iterable[Tokens], heads: Floats, W: Floats, lr: float) -
     return [proved_end(t, v, M, lr) for t, v, M in zip(tokens, heads, W, strict=True)]
 
 
-def below_level(tokens: Tokens, v: Floats, W: Floats) -> Below:
+def below_level(tokens: Tokens, v: Floats, W: Floats) -> BelowLevel:
     """Where W stands with respect to the loss level, of the logistic loss, by the definitions."""
     X, z, y = np.asarray(tokens.X), tokens.queries, np.asarray(tokens.labels)
     logits = np.einsum("ntd,de,ne->nt", X, W, z)
@@ -204,7 +204,7 @@ def below_level(tokens: Tokens, v: Floats, W: Floats) -> Below:
     def loss(f: Floats) -> Floats:
         return np.asarray(np.logaddexp(0.0, -f))
 
-    return Below(
+    return BelowLevel(
         float((loss(value) - loss(first)).sum()),
         float((loss((first + second) / 2) - loss(first)).min()),
         float(s[np.arange(len(s)), scores.argmax(axis=1)].min()),

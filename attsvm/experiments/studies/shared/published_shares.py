@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools
-from attsvm._utils.binomial import beyond_chance, chance, interval
+from attsvm.experiments.binomial import beyond_chance, chance, interval
 
 INSTANCES = 500
 # Chance finds a difference anywhere in a figure with at most this probability.
@@ -48,7 +48,7 @@ FIGURE_6 = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShareCell:
     """One bar: its name, our count of so many instances, and the published share."""
 
     name: str
@@ -75,13 +75,13 @@ class Cell:
         return f"{self.name} ({self.share:.3g} here, {self.published:.3g} published)"
 
 
-def apart(cells: Sequence[Cell], level: float = LEVEL) -> list[Cell]:
+def apart(cells: Sequence[ShareCell], level: float = LEVEL) -> list[ShareCell]:
     """The cells whose two shares differ beyond chance, by Holm's rule over all of them."""
     found = beyond_chance([chance(*cell.pair) for cell in cells], level)
     return [cell for cell, far in zip(cells, found, strict=True) if far]
 
 
-def listed(cells: Sequence[Cell]) -> str:
+def listed(cells: Sequence[ShareCell]) -> str:
     """The cells by name, or `none`."""
     return ", ".join(map(str, cells)) or "none"
 

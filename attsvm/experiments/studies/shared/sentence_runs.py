@@ -25,7 +25,7 @@ from attsvm.experiments.studies.claim import Config, Result
 from attsvm.next_token.order import Order
 from attsvm.next_token.problems import Columns, column_problem
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.stages import Stages
+from attsvm.next_token.training.train import Stages
 
 
 def drawn(config: Config, seed: int) -> Sentences:

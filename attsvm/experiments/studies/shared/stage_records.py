@@ -18,13 +18,13 @@ from attsvm.datasets.sentences import closed
 from attsvm.experiments.studies.claim import Config, Result
 from attsvm.experiments.studies.shared.proof import recertified, saved_solutions
 from attsvm.experiments.studies.shared.sentence_runs import columns_again, saved_columns
-from attsvm.next_token.contexts import Contexts
+from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.next_token import Look, attention_look, decoder_look
+from attsvm.next_token.training.gradient import LossAndGrad, attention_loss, decoder_loss
 from attsvm.theory.measures import bregman
 from attsvm.theory.rates import fit
 
@@ -65,16 +65,16 @@ def step_size(config: Config, stage: int) -> float:
     return float(config["rates"][stage] / np.sqrt(config["vocabulary"]))
 
 
-def first_look(data: Sentences) -> Look:
+def first_look(data: Sentences) -> LossAndGrad:
     """L_0, the mean over all collocations, and its gradient."""
     tokens = np.flatnonzero(data.follows >= 0)
     share = np.full(len(tokens), 1.0 / len(tokens))
-    return decoder_look(np.eye(data.vocabulary), tokens, data.follows[tokens], share)
+    return decoder_loss(np.eye(data.vocabulary), tokens, data.follows[tokens], share)
 
 
-def second_look(data: Sentences, W_ov: Floats) -> Look:
-    """L over the frozen decoder W_ov and its gradient, by other kernels than training's."""
-    return attention_look(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T, twin=True)
+def second_look(data: Sentences, W_ov: Floats) -> LossAndGrad:
+    """L over the frozen decoder W_ov and its gradient."""
+    return attention_loss(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T)
 
 
 def decoder_best(data: Sentences) -> Certificate:
@@ -121,7 +121,7 @@ def rises(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
     return np.array([excess(contexts, W_ov.T, W) for W in W_kq])
 
 
-def losses(look: Look, W: Floats) -> Floats:
+def losses(look: LossAndGrad, W: Floats) -> Floats:
     """L_0 (R,) of the records W (R, N, N)."""
     return np.array([float(look({"W_ov": one[None]}).loss[0]) for one in W])
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.experiments.studies.claim import Config
-from attsvm.experiments.studies.shared.longer_walks import Rows
+from attsvm.experiments.studies.shared.longer_walks import WalkRows
 from attsvm.experiments.studies.shared.proof import selected
 from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.problem.selection import Selection
@@ -30,7 +30,7 @@ def planar(seed: int, place: int) -> tuple[Tokens, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class PlanePoint:
     """An instance, the two directions (2, d, dq) that span the plane of its starts, and angles."""
 
     tokens: Tokens
@@ -40,7 +40,7 @@ class Place:
     lr: float
 
     @staticmethod
-    def of(config: Config, kind: str, seed: int) -> Place:
+    def of(config: Config, kind: str, seed: int) -> PlanePoint:
         """The first draw of a seed with two locally optimal selections.
 
         plane: the plane of the prompt; slice: of W, through the solutions of two such selections.
@@ -58,7 +58,7 @@ class Place:
         axes = (
             np.eye(2)[:, :, None] if kind == "plane" else _orthonormal(*map(np.asarray, best[:2]))
         )
-        return Place(tokens, v, axes, config["angles"], config["lr"])
+        return PlanePoint(tokens, v, axes, config["angles"], config["lr"])
 
     @cached_property
     def directions(self) -> Floats:
@@ -95,7 +95,7 @@ def _orthonormal(first: Floats, second: Floats) -> Floats:
     return np.stack([one, rest / np.linalg.norm(rest)])
 
 
-def limit_room(here: Place, u: Floats, found: Optimality) -> float:
+def limit_room(here: PlanePoint, u: Floats, found: Optimality) -> float:
     """The room of a direction u in the theorems' inequalities as the norm grows along u.
 
     With ρ taken out, P = ρp, p = q + f, q in the span of the tight rows and f free of it. The cone
@@ -104,7 +104,7 @@ def limit_room(here: Place, u: Floats, found: Optimality) -> float:
     tokens and slack + ⟨a, f⟩ > 0 of the other rows that are not tight.
     """
     alpha = selected(here.tokens, u)
-    rows = Rows.of([here.tokens], here.v[None], alpha[None])
+    rows = WalkRows.of([here.tokens], here.v[None], alpha[None])
     a, good = rows.a.reshape(-1, u.size), rows.gap.ravel() > 0
     best = np.asarray(found.certificate.W).ravel()
     square = float(best @ best)

@@ -15,7 +15,7 @@ from attsvm.experiments.studies.shared.published import EPS, plain_run
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.staying_tokens import (
     PARTS,
-    Cell,
+    StayingCell,
     cells,
     head_of_rows,
     instances,
@@ -83,7 +83,7 @@ def _run_loop(config: Config, loop: str) -> Result:
 
 
 def _solved(
-    config: Config, cell: Cell, made: tuple[list[Tokens], Head], steps: Ints, W: Floats
+    config: Config, cell: StayingCell, made: tuple[list[Tokens], Head], steps: Ints, W: Floats
 ) -> Result:
     """The solutions of the accepted runs of a cell, at each judged record."""
     out: Result = {}

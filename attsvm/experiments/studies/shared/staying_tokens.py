@@ -49,7 +49,7 @@ _HEADS = {"relu": "1ᵀReLU(o)", "relu-v": "1ᵀReLU(Vᵀo)", "quadratic": "v·o
 
 
 @dataclass(frozen=True)
-class Cell:
+class StayingCell:
     """One head, one loop (exact or published) and one dimension."""
 
     head: str
@@ -67,22 +67,22 @@ class Cell:
         return f"{_HEADS[self.head]}, {self.loop}, d = {self.d}"
 
 
-def cells(config: Config) -> list[Cell]:
+def cells(config: Config) -> list[StayingCell]:
     """Every cell of a config."""
     return [
-        Cell(head, loop, d)
+        StayingCell(head, loop, d)
         for head in config["heads"]
         for loop in config["loops"]
         for d in config["dimensions"]
     ]
 
 
-def drawn(config: Config, cell: Cell) -> int:
+def drawn(config: Config, cell: StayingCell) -> int:
     """How many instances of a cell are drawn."""
     return int(config["seeds"] * config["draws"].get(str(cell.d), 1))
 
 
-def instances(config: Config, cell: Cell) -> tuple[list[Tokens], Head]:
+def instances(config: Config, cell: StayingCell) -> tuple[list[Tokens], Head]:
     """The instances of a cell and their heads; with a quadratic head those within its premises."""
     n, T = config["size"]
     stack, heads = [], []
@@ -175,7 +175,7 @@ def problems(tokens: Tokens, kept: Bools, s: Floats) -> dict[str, Problem]:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedTokens:
     """One accepted run: the instance, its certificates by part, 1 − correlation of the four
     predictions at each record (R, 4), and the attention where it is judged (n, T)."""
 
@@ -203,7 +203,9 @@ def _recertified(name: str, k: int, problem: Problem, result: Result) -> Certifi
     return certify(problem, "frobenius", None if np.isnan(W).any() else W, lam, mu)
 
 
-def compared(config: Config, result: Result, cell: Cell, at: int = -1) -> list[Compared]:
+def compared(
+    config: Config, result: Result, cell: StayingCell, at: int = -1
+) -> list[ComparedTokens]:
     """The accepted runs of a cell, from the saved weights; solutions certified again.
 
     at: which of the judged records the runs are accepted at and their problems are of.
@@ -212,7 +214,7 @@ def compared(config: Config, result: Result, cell: Cell, at: int = -1) -> list[C
     steps, W = result[f"{cell.name}.steps"], result[f"{cell.name}.W"]
     k = judged_records(config, steps)[at]
     name = f"{cell.name}.{steps[k]}"
-    out: list[Compared] = []
+    out: list[ComparedTokens] = []
     for b, tokens in enumerate(stack):
         s = attention(tokens, W[k, b])
         kept = kept_tokens(config, tokens, head, b, s)
@@ -222,7 +224,7 @@ def compared(config: Config, result: Result, cell: Cell, at: int = -1) -> list[C
             part: _recertified(f"{name}.{part}", len(out), problem, result)
             for part, problem in problems(tokens, kept, limit_of(tokens, head, b, kept, s)).items()
         }
-        out.append(Compared(b, best, _away(W[: k + 1, b], best), s))
+        out.append(ComparedTokens(b, best, _away(W[: k + 1, b], best), s))
     return out
 
 

@@ -27,7 +27,7 @@ SECONDS = "seconds"
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """One training run: work(plan) returns its arrays.
 
     work: a function of a module, which other processes import. plan: what JSON can hold. ready:
@@ -56,7 +56,7 @@ class Store:
     digest: Callable[[str], str]
     used: list[Path] = field(default_factory=list)
 
-    def file(self, run: Run) -> Path:
+    def file(self, run: TrainingRun) -> Path:
         """Where the result of this run is, or will be."""
         code = self.digest(run.work.__module__)
         return self.folder / f"{hashlib.sha256(f'{code} {run.text}'.encode()).hexdigest()[:20]}.npz"
@@ -76,7 +76,7 @@ def storing(store: Store) -> Iterator[Store]:
         OPEN_STORE.reset(token)
 
 
-def on_file(run: Run) -> Result | None:
+def on_file(run: TrainingRun) -> Result | None:
     """What the run made, where it is in the open store and can be read; else None."""
     store = OPEN_STORE.get()
     if store is None or not run.ready:
@@ -94,7 +94,7 @@ def on_file(run: Run) -> Result | None:
     return found
 
 
-def done(run: Run) -> Result:
+def done(run: TrainingRun) -> Result:
     """What the run makes: read where it is on file, else done now, and kept where a store is."""
     found = on_file(run)
     if found is not None:

@@ -14,7 +14,7 @@ from attsvm.datasets.labelled import SPECIAL, Labelled, Vocabulary
 from attsvm.experiments.studies.claim import Config, Result
 from attsvm.experiments.studies.shared.network_fits import data_at
 from attsvm.experiments.studies.shared.network_runs import all_runs
-from attsvm.experiments.studies.shared.stored import Run, done
+from attsvm.experiments.studies.shared.stored import TrainingRun, done
 
 # The published runs have three to six layers of width 384 on 512 word pieces, and take days.
 FULL: Config = {
@@ -108,12 +108,12 @@ def bag_of_words(plan: Config) -> Result:
     return {**best, "valid": np.array(tried)}
 
 
-def bag_run(config: Config) -> Run:
+def bag_run(config: Config) -> TrainingRun:
     """The run of the bag of words."""
-    return Run(bag_of_words, {"fit": config["fit"], "penalties": config["penalties"]})
+    return TrainingRun(bag_of_words, {"fit": config["fit"], "penalties": config["penalties"]})
 
 
-def text_runs(config: Config) -> list[Run]:
+def text_runs(config: Config) -> list[TrainingRun]:
     """Every run of the text networks, and the bag of words."""
     return [bag_run(config), *all_runs(config)]
 

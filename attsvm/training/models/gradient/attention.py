@@ -32,8 +32,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit, plain
+from attsvm._utils.parallel import map_chunks, memory
 from attsvm.training.optimizers.graded.wide import of_log
 
 # Score differences below this many units of their own size are ties.

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
+from attsvm._utils.parallel import map_chunks
 from attsvm.training.models.gradient.attention import combine, gather, weigh
 from attsvm.training.models.gradient.fused import (
     FAR,
@@ -133,12 +133,13 @@ def _march(
     dq = Q.shape[0]
     # |w| ≤ m max|K| max|Q| Σ|z|, and its rounding grows with m and dq as that of a logit with d.
     spread = m * (d + m + dq + 4.0) / (d + 2.0)
+    zero = int(np.int64(0))  # a literal zero would be a type of its own
     for b in range(begin, end):
         prepare(given, known, seen, b)
-        most_K = _move(state.W[b], K, 0)
+        most_K = _move(state.W[b], K, zero)
         most_Q = _move(state.W[b], Q, d)
         _turn_over(K, turned)
-        written = int(np.int64(0))  # a literal zero would be a type of its own
+        written = zero
         for k in range(len(lr)):
             reach = spread * most_K * most_Q
             if not reach <= FAR:
@@ -165,7 +166,7 @@ def _march(
             log_size = -np.inf if both == 0.0 else math.log(both) + scale
             if written < len(log.at) and log.at[written] == k:
                 note(given, seen, state, log, b, written)
-                _keep(K, log.weights[written, b], 0)
+                _keep(K, log.weights[written, b], zero)
                 _keep(Q, log.weights[written, b], d)
                 log.columns[written, 1, b] = log_size
                 written += 1
@@ -198,7 +199,7 @@ def _march(
             _step(K, slope_K, f_K, lr[k] * decay)
             _step(Q, slope_Q, f_Q, lr[k] * decay)
             _turn_over(K, turned)
-        _keep(K, state.W[b], 0)
+        _keep(K, state.W[b], zero)
         _keep(Q, state.W[b], d)
     return True
 

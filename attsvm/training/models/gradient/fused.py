@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.chunks import map_chunks
 from attsvm._utils.compiled import ENTRY, INNER, njit
+from attsvm._utils.parallel import map_chunks
 from attsvm.training.models.gradient.attention import (
     against,
     assemble,

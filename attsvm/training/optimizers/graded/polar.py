@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit
+from attsvm._utils.parallel import map_chunks, memory
 from attsvm.training.optimizers.graded.wide import NONE, Sum, level, shifted
 
 # A vector nearer to a span than this share of its length lies in it: what is left is the rounding

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.chunks import map_chunks, memory
 from attsvm._utils.compiled import ENTRY, INNER, njit, plain
+from attsvm._utils.parallel import map_chunks, memory
 
 Wide = tuple[Floats, Ints]
 

@@ -13,9 +13,7 @@ import pytest
 from attsvm._utils.files import load_arrays
 from attsvm.experiments.reproduce import audit_claims, reproduce_claims
 from attsvm.experiments.studies import CLAIMS
-from attsvm.plotting.run import place_parts
-from attsvm.plotting.style import styled
-from attsvm.plotting.ticks import plain_ticks
+from attsvm.plotting.style import place_parts, plain_ticks, styled
 from tests.experiments.studies.pictures import cut, unnamed
 
 pytestmark = pytest.mark.slow

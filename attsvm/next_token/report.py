@@ -1,0 +1,177 @@
+"""The report on a text as plain data: realizable or not, its orders, both solutions, and what they
+decide. `attsvm sentences` prints it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from attsvm._utils.arrays import Floats
+from attsvm._utils.memory import require
+from attsvm.next_token.infimum import finite_part
+from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
+from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
+from attsvm.next_token.realizable import Realizability, find_explained, realizability
+from attsvm.next_token.sentences import Sentences, embedding_of
+from attsvm.next_token.text import TextReading
+from attsvm.next_token.unseen import Coverage, coverage
+
+# A gap that training of ordinary length has made clear.
+GAP = 0.25
+# KindPairs of tokens that are compared to count what is decided: a second or two.
+_PAIRS = 3e8
+
+
+def describe_sentences(
+    found: TextReading,
+    every: Mapping[int, Order],
+    *,
+    query: int | None = None,
+    length: int | None = None,
+    ties: bool = False,
+) -> tuple[dict[str, Any], Floats | None]:
+    """(report, column): what is known of a text, and the solution u (N,) of one query.
+
+    every: the orders of its sentences. query: the one whose order and column are given in full;
+    without it every order is counted. length: up to how many tokens all sentences are counted that
+    the solution decides, those of the data without it. ties: count what is tied.
+    """
+    data = found.sentences
+    finding = realizability(data, every)
+    chosen = every if query is None else {query: every[query]}
+    without = ~data.optimal.any(axis=1)
+    report = {
+        "sentences": int(data.counts.sum()),
+        "distinct": data.size,
+        "vocabulary": data.vocabulary,
+        "collocations": int((data.follows >= 0).sum()),
+        "queries": len(every),
+        "left_out": {
+            "words": found.left_out_words,
+            "tokens": found.left_out_tokens,
+            "lines": found.left_out_lines,
+            "collocations": found.left_out_collocations,
+        },
+        "skipped": found.skipped,
+        "followers": found.mode or "written",
+        "ordered_queries": sum(bool(len(order.tokens)) for order in every.values()),
+        "explained": int(data.counts[find_explained(data, every)].sum()),
+        "without_optimal": int(data.counts[without].sum()),
+        **finding.to_dict(),
+        "kinds": _count_kinds(data, every),
+        "ties": _count_ties(data, every, finding) if ties else None,
+        "orders": [
+            _describe_order(data, order, full=query is not None) for order in chosen.values()
+        ],
+    }
+    report["solved"], column = _solve(data, every, query, length)
+    return report, column
+
+
+def _count_kinds(data: Sentences, every: Mapping[int, Order]) -> dict[str, int]:
+    """How many tokens there are of each kind, over all queries."""
+    counts: Counter[str] = Counter()
+    for order in every.values():
+        counts.update(order.kinds.tolist())
+    counts[KINDS[3]] = len(every) * data.vocabulary - counts.total()
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def _count_ties(
+    data: Sentences, every: Mapping[int, Order], finding: Realizability
+) -> dict[str, int]:
+    """What the ties are, once several labels of a context and cycles are allowed."""
+    sizes = [np.bincount(order.component) for order in every.values() if len(order.tokens)]
+    tied = [size[size > 1] for size in sizes]
+    return {
+        "contexts": finding.counts["contradiction"],
+        "queries": sum(bool(size.size) for size in tied),
+        "components": sum(map(len, sizes)),
+        "tied_components": sum(map(len, tied)),
+        "tied_tokens": sum(int(size.sum()) for size in tied),
+        "largest": max((int(size.max()) for size in tied if size.size), default=0),
+        # Nothing can be learnt from these: none of their tokens is followed by the label.
+        "sentences_without_optimal": int((~data.optimal.any(axis=1)).sum()),
+    }
+
+
+def _describe_order(data: Sentences, order: Order, *, full: bool) -> dict[str, Any]:
+    """One order in numbers; in full with its chains: steps, each a list of tied words."""
+    kinds = Counter(order.kinds.tolist())
+    found = {
+        "query": data.word(order.query),
+        "sentences": int(data.counts[data.queries == order.query].sum()),
+        "tokens": len(order.tokens),
+        "edges": len(order.hi),
+        "covers": len(order.covers[0]),
+        **{kind: kinds[kind] for kind in KINDS[:3]},
+        "chain": longest_chain(order),
+        "components": len(order.first),
+    }
+    if full:
+        found["chains"] = [[[data.word(x) for x in s] for s in c] for c in chains(order)]
+    return found
+
+
+def _solve(
+    data: Sentences, every: Mapping[int, Order], query: int | None, length: int | None
+) -> tuple[dict[str, Any], Floats | None]:
+    """(report, column): both problems on orthonormal tokens, and the finite part."""
+    N = data.vocabulary
+    require(5 * 8 * N * N, f"the matrices of {N} tokens")
+    E = embedding_of(N)
+    some = any(len(order.tokens) for order in every.values())
+    best = solve_attention(every, E) if some else None
+    decoder = solve_decoder(data, E) if N > 1 and (data.follows >= 0).any() else None
+    column = listed = None
+    if query is not None and best is not None:
+        tokens, column = every[query].tokens, best.W[:, query]
+        # Each token in a relation, from the top; all others are 0.
+        falling = tokens[np.lexsort((tokens, -column[tokens]))]
+        listed = {data.word(x): float(column[x]) for x in falling}
+    report = {
+        "attention": None if best is None else best.to_dict(),
+        "decoder": None if decoder is None else decoder.to_dict(),
+        "finite": _describe_finite(data),
+        "coverage": None if best is None else _cover(data, every, best, length),
+        "column": listed,
+    }
+    return report, column
+
+
+def _describe_finite(data: Sentences) -> dict[str, Any]:
+    """The log-odds inside ties and the infimum of the loss, of sentences with one optimal token."""
+    tokens, _ = data.distinct
+    right = (tokens >= 0) & (data.follows[tokens] == data.labels[:, None])
+    part = data.part(np.flatnonzero(right.sum(axis=1) == 1))
+    report = {"sentences": int(part.counts.sum())}
+    if not part.size:
+        return report | dict.fromkeys(("infimum", "entropy", "largest")) | {"components": 0}
+    return report | finite_part(part, orders(part)).to_dict()
+
+
+def _cover(
+    data: Sentences, every: Mapping[int, Order], best: Columns, length: int | None
+) -> dict[str, Any] | None:
+    """The share of all sentences with a query of the data that the solution decides.
+
+    None where counting would take long: N² pairs of tokens for each query.
+    """
+    if data.vocabulary**2 * len(every) > _PAIRS:
+        return None
+    most = int(data.lengths.max(initial=2)) if length is None else length
+    decided = wide = Coverage(0, 0, 0)
+    for q, order in every.items():
+        u = best.W[: data.vocabulary, q]
+        decided += coverage(order, u, most, up_to=True)
+        wide += coverage(order, u, most, gap=GAP, up_to=True)
+    return {
+        "length": most,
+        "gap": GAP,
+        "decided": decided.share,
+        "wide": wide.share,
+        "ordered": decided.ordered_share,
+    }

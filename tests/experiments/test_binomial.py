@@ -1,0 +1,78 @@
+"""Intervals and tests of shares against scipy.stats, printed tables and direct summation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from attsvm.experiments.binomial import beyond_chance, chance, interval, most_spread, spread
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "low", "high"),
+    # Printed tables of exact limits.
+    [(0, 10, 0.0, 0.3085), (1, 10, 0.0025, 0.4450), (5, 10, 0.1871, 0.8129), (10, 10, 0.6915, 1.0)],
+)
+def test_intervals_are_those_of_the_tables(k, n, low, high):
+    assert_allclose(interval(k, n), (low, high), atol=5e-5)
+
+
+@pytest.mark.parametrize("n", [1, 12, 100, 500])
+@pytest.mark.parametrize("level", [0.95, 0.99])
+def test_intervals_are_those_of_scipy(n, level):
+    for k in {0, 1, n // 3, n - 1, n}:
+        wanted = stats.binomtest(k, n).proportion_ci(level, method="exact")
+        assert_allclose(interval(k, n, level), (wanted.low, wanted.high), atol=1e-9)
+
+
+def test_an_interval_holds_the_share_as_often_as_it_says():
+    p, n = 0.3, 40
+    holds = [low <= p <= high for low, high in (interval(k, n) for k in range(n + 1))]
+    assert stats.binom.pmf(np.arange(n + 1), n, p)[holds].sum() >= 0.95
+
+
+@pytest.mark.parametrize("pair", [((3, 4), (1, 4)), ((7, 12), (2, 9)), ((0, 5), (5, 5))])
+def test_chances_are_sums_of_exact_probabilities(pair):
+    (k, n), (j, m) = pair
+    total = k + j
+    weight = {
+        i: Fraction(comb(n, i) * comb(m, total - i), comb(n + m, total))
+        for i in range(max(0, total - m), min(n, total) + 1)
+    }
+    wanted = sum(w for w in weight.values() if w <= weight[k])
+    assert_allclose(chance(*pair), float(wanted), rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [0, 1, 40, 63, 99, 100])
+@pytest.mark.parametrize("j", [0, 2, 315, 499, 500])
+def test_chances_are_those_of_scipy(k, j):
+    wanted = stats.fisher_exact([[k, 100 - k], [j, 500 - j]]).pvalue
+    assert_allclose(chance((k, 100), (j, 500)), wanted, rtol=1e-8, atol=1e-300)
+
+
+def test_holm_stops_at_the_first_that_is_not_met():
+    assert beyond_chance([0.04, 0.01, 0.03], 0.05).tolist() == [False, True, False]
+    assert beyond_chance([0.01, 0.012, 0.02], 0.05).tolist() == [True, True, True]
+    assert beyond_chance([], 0.05).tolist() == []
+
+
+def test_the_spread_of_equal_shares_has_its_law():
+    rng = np.random.default_rng(0)
+    above = 0
+    for _ in range(400):
+        p = rng.uniform(0.2, 0.8, 20)
+        pairs = [((rng.binomial(100, q), 100), (rng.binomial(500, q), 500)) for q in p]
+        total, count = spread(pairs)
+        above += total > most_spread(count, 0.05)
+    assert 8 <= above <= 36  # 20 expected, with an error of 4.4
+    assert_allclose(most_spread(20, 0.05), stats.chi2.ppf(0.95, 20))
+
+
+def test_pairs_without_enough_of_both_are_left_out():
+    assert spread([((100, 100), (499, 500)), ((50, 100), (250, 500))]) == (0.0, 1)
+    assert most_spread(0, 0.05) == 0.0
