@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
     from attsvm.theory.regularization_path.paths import RegPath, regpath
-    from attsvm.training.heads.head import Head
-    from attsvm.training.losses.loss import Loss
+    from attsvm.training.heads import Head
+    from attsvm.training.losses import Loss
     from attsvm.training.models.model import Model
     from attsvm.training.optimizers.optimizer import Optimizer
     from attsvm.training.path import Path
@@ -59,9 +59,9 @@ _HOMES = {
     "Check": "certificate.verify",
     "Comparison": "theory.comparison",
     "ConvergenceProof": "theory.convergence",
-    "Head": "training.heads.head",
+    "Head": "training.heads",
     "Limit": "theory.limits",
-    "Loss": "training.losses.loss",
+    "Loss": "training.losses",
     "Model": "training.models.model",
     "Norm": "norms",
     "Optima": "theory.optima",

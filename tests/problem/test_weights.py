@@ -8,7 +8,7 @@ import pytest
 import attsvm
 from attsvm import BadTokens, Selection, Tokens
 from attsvm.problem.weights import WeightBlocks
-from attsvm.training.models.factored import matrix as factored_matrix
+from attsvm.training.models import matrix as factored_matrix
 
 RNG = np.random.default_rng(5)
 X, Z = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((3, 2))

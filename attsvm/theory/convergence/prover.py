@@ -52,7 +52,6 @@ from attsvm.theory.convergence.tube import (
     not_good,
     verify_active,
 )
-from attsvm.training.config import pulled_back
 from attsvm.training.heads import Head, Linear
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS
@@ -60,7 +59,7 @@ from attsvm.training.models.model import Evaluation, Model
 from attsvm.training.optimizers import Optimizer, RuleLike, is_listed, optimizer_of
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.optimizers.steps import SCHEDULES
-from attsvm.training.path import Path, recorded
+from attsvm.training.path import Path, pulled_back, recorded
 
 # Rounding errors of this many steps are covered where the inequalities allow it.
 COVERED = 1e6
