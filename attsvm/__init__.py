@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attsvm import next_token
     from attsvm.api import outcome, proof_of_convergence, train
     from attsvm.certificate import Certificate
-    from attsvm.certificate.tight import Tight
+    from attsvm.certificate.certificate import Tight
     from attsvm.certificate.verify import Check
     from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
@@ -77,7 +77,7 @@ _HOMES = {
     "Solver": "solvers.solver",
     "Stack": "problem.problem",
     "Stages": "next_token.training.train",
-    "Tight": "certificate.tight",
+    "Tight": "certificate.certificate",
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
     "basin": "theory.convergence",

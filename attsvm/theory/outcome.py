@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, detached
-from attsvm._utils.expected import positive
+from attsvm._utils.expected import positive, whole_instance
 from attsvm._utils.files import finite
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.certificate import Certificate
@@ -28,7 +28,7 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.problem.weights import WeightBlocks, top_tokens, whole_instance
+from attsvm.problem.weights import WeightBlocks, top_tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures

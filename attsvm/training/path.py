@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.expected import expect, file_path, place
+from attsvm._utils.expected import expect, file_path, place, whole_instance
 from attsvm._utils.files import parse_json
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.problem.weights import whole_instance
 from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of, with_head
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ class Geometry:
     frame: TubeFrame | None = None
 
 
-class Finding(NamedTuple):
+class ProofParts(NamedTuple):
     """What was found for one W, with the names that a ConvergenceProof has for it."""
 
     theorem: Theorem | None = None
@@ -191,7 +191,7 @@ class Prover:
         alpha = self.selected(W)
         at = self.geometry(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            return self._made(W, alpha, at, Finding(blocked=at.blocked))
+            return self._made(W, alpha, at, ProofParts(blocked=at.blocked))
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
@@ -199,7 +199,7 @@ class Prover:
         if found is not None:
             return found
         blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
-        return self._made(W, alpha, at, Finding(blocked=blocked))
+        return self._made(W, alpha, at, ProofParts(blocked=blocked))
 
     def steps(self, rows: Rows, errors: float = 0.0) -> StepSizes:
         """The steps that are to be covered, in the units of the rows."""
@@ -245,7 +245,7 @@ class Prover:
         }
         if not self.steady:
             constants["growth"] = 0.0
-        return self._made(given, alpha, at, Finding("tube", constants, witness, longest, count))
+        return self._made(given, alpha, at, ProofParts("tube", constants, witness, longest, count))
 
     def _longest(
         self, frame: TubeFrame, here: Position, D: float, mode: str, errors: float
@@ -284,7 +284,7 @@ class Prover:
         constants = cone.claims(axis, found, j, R, c, unit)
         place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
         witness = {**_axis_witness(rows, at), **place}
-        return self._made(given, alpha, at, Finding("cone", constants, witness, longest))
+        return self._made(given, alpha, at, ProofParts("cone", constants, witness, longest))
 
     def _level(
         self, W: Floats, given: Floats, alpha: Ints, at: Geometry
@@ -300,9 +300,9 @@ class Prover:
             "curvature": found.curvature,
         }
         witness = _axis_witness(rows, at)
-        return self._made(given, alpha, at, Finding("level", constants, witness, found.longest))
+        return self._made(given, alpha, at, ProofParts("level", constants, witness, found.longest))
 
-    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: Finding) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
         return ConvergenceProof(
             self.tokens,
             self.head,
@@ -506,7 +506,7 @@ class PowerProver(Prover):
         alpha = self.selected(W)
         at = self.geometry(alpha)
         if at.rows is None or at.axis is None:
-            return self._made(W, alpha, at, Finding(blocked=at.blocked))
+            return self._made(W, alpha, at, ProofParts(blocked=at.blocked))
         rows, axis = at.rows, at.axis
         scaled = np.ldexp(W, -whole_log2(rows.unit))
         u, R = power_cone.locate(axis, scaled)
@@ -514,11 +514,11 @@ class PowerProver(Prover):
         if not len(tried) or not R > 0:
             said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
             norm = self._enough(at, W) if explain else math.nan
-            return self._made(W, alpha, at, Finding(blocked=Blocked(said, None, norm)))
+            return self._made(W, alpha, at, ProofParts(blocked=Blocked(said, None, norm)))
         found = power_cone.measure_power(rows, axis, R, tried, self.power_steps(rows, self.lr))
         if not found.fits.any():
             why = self._why(at, found, W) if explain else Blocked("no inequality holds")
-            return self._made(W, alpha, at, Finding(blocked=why))
+            return self._made(W, alpha, at, ProofParts(blocked=why))
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         held = axis.mu.hi > 0
         witness: dict[str, Any] = {
@@ -530,7 +530,7 @@ class PowerProver(Prover):
         }
         constants = power_cone.claims(axis, found, j, R, u, rows.unit)
         longest = self._longest_power(rows, axis, R, found.u[j : j + 1])
-        return self._made(W, alpha, at, Finding("power cone", constants, witness, longest))
+        return self._made(W, alpha, at, ProofParts("power cone", constants, witness, longest))
 
     def _longest_power(self, rows: Rows, axis: PowerAxis, R: float, u: Floats) -> float:
         """The longest step with which the same cone is proved, found by doubling and halving."""
@@ -785,7 +785,8 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
         )
     if "optimizer" in config.get("outside", ()) or "loss" in config.get("outside", ()):
         raise Unsupported("no theorem of convergence covers a custom optimizer or a custom loss")
-    return float(config["lr"]) * SCHEDULES[schedule](step), schedule == "constant"
+    steady, lr = schedule == "constant", float(config["lr"])
+    return lr if steady else lr * SCHEDULES[schedule](step), steady
 
 
 def proof_of_run(
