@@ -25,7 +25,7 @@ from attsvm._utils.compiled import ENTRY, njit
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, orthonormal
 from attsvm.training.models.gradient.attention import LEAST, TIED
-from attsvm.training.models.gradient.fused import FusedSteps, Log, RunState, log_add
+from attsvm.training.models.gradient.fused import Log, RunState, StepSizes, log_add
 
 # No entry of W may be larger: beyond it differences of logits lose all digits.
 FAR = 1e150
@@ -388,7 +388,7 @@ class SentenceWorkspace(NamedTuple):
 
 @njit(**ENTRY)
 def _march(
-    given: SentenceArrays, at: SentenceWorkspace, steps: FusedSteps, state: RunState, log: Log
+    given: SentenceArrays, at: SentenceWorkspace, steps: StepSizes, state: RunState, log: Log
 ) -> bool:
     """Whether all stayed finite; see `Descent.descend`."""
     pair, token, query = given.pair, given.token, given.query
@@ -488,7 +488,7 @@ class AttentionKernel:
             followers_of(c, strength),
         )
 
-    def descend(self, steps: FusedSteps, state: RunState, log: Log) -> bool:
+    def descend(self, steps: StepSizes, state: RunState, log: Log) -> bool:
         """Whether the run stayed inside the range of floats; if not, all is void.
 
         One instance: W (1, N, N).

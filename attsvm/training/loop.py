@@ -16,7 +16,7 @@ from attsvm._utils.memory import require
 from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.models.gradient.fused import FusedSteps, Log, RunState
+from attsvm.training.models.gradient.fused import Log, RunState, StepSizes
 from attsvm.training.models.model import Evaluation, log_norm
 from attsvm.training.optimizers import Schedule
 from attsvm.training.optimizers.optimizer import Blocks, Clock, State
@@ -155,7 +155,7 @@ class Recorder:
 class Kernel(Protocol):
     """Steps of W (B, d, dq), such as `fused.descend`, or of blocks below each other."""
 
-    def __call__(self, steps: FusedSteps, state: RunState, log: Log) -> bool:
+    def __call__(self, steps: StepSizes, state: RunState, log: Log) -> bool:
         """Whether every instance stayed inside the range of floats."""
 
 
@@ -223,7 +223,7 @@ class FastSteps:
             there = RunState(
                 state.W.copy(), state.clock.copy(), state.top.copy(), state.changed.copy()
             )
-            if not self.kernel(FusedSteps(lr, self.normalized, self.decay, step), there, now):
+            if not self.kernel(StepSizes(lr, self.normalized, self.decay, step), there, now):
                 break
             state = there
             if step == 0 and fresh:

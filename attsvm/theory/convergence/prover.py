@@ -42,9 +42,9 @@ from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, 
 from attsvm.theory.convergence.rows import Rows, rows_of
 from attsvm.theory.convergence.tube import (
     Active,
+    CoveredSteps,
     NotVerified,
     Position,
-    StepSizes,
     TubeFrame,
     drift_of,
     float_steps,
@@ -201,10 +201,10 @@ class Prover:
         blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
         return self._made(W, alpha, at, ProofParts(blocked=blocked))
 
-    def steps(self, rows: Rows, errors: float = 0.0) -> StepSizes:
+    def steps(self, rows: Rows, errors: float = 0.0) -> CoveredSteps:
         """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
-        return StepSizes(size, self.plain, errors)
+        return CoveredSteps(size, self.plain, errors)
 
     def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
         frame = at.frame
@@ -223,13 +223,15 @@ class Prover:
         # The same with the rounding errors of many steps, where the inequality still holds.
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (float(np.linalg.norm(W)) + COVERED * float(found.h[j]) / 2)
-        covered = StepSizes(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
+        covered = CoveredSteps(
+            steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo))
+        )
         again = tube.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
             total = covered.errors
-        done = StepSizes(steps.size, steps.plain, total)
+        done = CoveredSteps(steps.size, steps.plain, total)
         constants = tube.claims(frame, here, done, found, j)
         count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
         longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
@@ -255,7 +257,7 @@ class Prover:
         unit = frame.rows.unit ** (2 if self.plain else 1)
         for _ in range(8):
             tried = low * np.geomspace(1.0, factor, 42)
-            steps = StepSizes(tried / unit, self.plain, errors)
+            steps = CoveredSteps(tried / unit, self.plain, errors)
             fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
             low = float(tried[last])

@@ -404,7 +404,7 @@ def assemble(
     return peak
 
 
-class AttentionArrays(NamedTuple):
+class AttentionInputs(NamedTuple):
     """What attention sees: keys (B, n, T, d), values (B, n, T, e), queries (B, n, dq), and
     present (B, n, T), the tokens that are there."""
 
@@ -457,7 +457,7 @@ class AttentionWorkspace(NamedTuple):
     G: Floats
 
     @classmethod
-    def of(cls, inputs: AttentionArrays) -> AttentionWorkspace:
+    def of(cls, inputs: AttentionInputs) -> AttentionWorkspace:
         """The memory of this thread for these inputs."""
         _, n, T, d = inputs.keys.shape
         return memory(_allocate, n, T, d, inputs.values.shape[3], inputs.queries.shape[2])
@@ -470,7 +470,7 @@ def _allocate(n: int, T: int, d: int, e: int, dq: int) -> AttentionWorkspace:
 
 @njit(**ENTRY)
 def _attend(
-    inputs: AttentionArrays,
+    inputs: AttentionInputs,
     W: Floats,
     work: AttentionWorkspace,
     found: AttentionOutput,
@@ -514,7 +514,7 @@ def attend(
 
     present (B, n, T): tokens that are there; log s is −inf elsewhere. W (B, d, dq).
     """
-    inputs = AttentionArrays(plain(keys), plain(values), plain(queries), plain(present))
+    inputs = AttentionInputs(plain(keys), plain(values), plain(queries), plain(present))
     W = plain(W)
     B, n, T, _ = keys.shape
     found = AttentionOutput(
@@ -530,7 +530,7 @@ def attend(
 
 @njit(**ENTRY)
 def _pull(
-    inputs: AttentionArrays,
+    inputs: AttentionInputs,
     at: Slopes,
     work: AttentionWorkspace,
     out: Floats,
@@ -606,7 +606,7 @@ def pull(
 
     The mean over inputs is in M. The largest entry of G lies in [½, 1).
     """
-    inputs = AttentionArrays(plain(keys), plain(values), plain(queries), plain(present))
+    inputs = AttentionInputs(plain(keys), plain(values), plain(queries), plain(present))
     at = at.plain()
     B, _, _, d = keys.shape
     out, scale = np.empty((B, d, queries.shape[2])), np.empty(B)
@@ -620,7 +620,7 @@ def pull(
 
 @njit(**ENTRY)
 def _terms(
-    inputs: AttentionArrays,
+    inputs: AttentionInputs,
     at: Slopes,
     work: AttentionWorkspace,
     D: Floats,
@@ -669,7 +669,7 @@ def terms(
     Arguments as in `attention.pull`; the mean over inputs is in x. It is 0 for tokens that add
     nothing: the top one, those with its key, those that are not there.
     """
-    inputs = AttentionArrays(plain(keys), plain(values), plain(queries), plain(present))
+    inputs = AttentionInputs(plain(keys), plain(values), plain(queries), plain(present))
     at = at.plain()
     D, share = np.empty(keys.shape), np.zeros(present.shape)
     power = np.zeros(present.shape, np.int64)

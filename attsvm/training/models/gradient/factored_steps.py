@@ -23,12 +23,12 @@ from attsvm.training.models.gradient.attention import combine, gather, weigh
 from attsvm.training.models.gradient.fused import (
     FAR,
     LOWEST,
-    FusedSteps,
     Instances,
     Known,
     Log,
     Looked,
     RunState,
+    StepSizes,
     allocate,
     log_add,
     look,
@@ -119,7 +119,7 @@ def _march(
     given: Instances,
     work: FactoredWorkspace,
     ridge: float,
-    steps: FusedSteps,
+    steps: StepSizes,
     state: RunState,
     log: Log,
     begin: int,
@@ -212,7 +212,7 @@ def _memory(given: Instances, m: int) -> FactoredWorkspace:
     return FactoredWorkspace(*allocate(given), *(np.zeros(size) for size in sizes))
 
 
-def descend(given: Instances, ridge: float, steps: FusedSteps, state: RunState, log: Log) -> bool:
+def descend(given: Instances, ridge: float, steps: StepSizes, state: RunState, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void.
 
     state.W (B, d + dq, m): the rows of K, then those of Q; the records likewise. ridge: λ.

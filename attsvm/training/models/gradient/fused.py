@@ -38,7 +38,7 @@ from attsvm.training.models.gradient.attention import (
 )
 
 
-class FusedSteps(NamedTuple):
+class StepSizes(NamedTuple):
     """The steps first, first + 1, … of sizes lr (K,); nan stands for a last look without a step.
 
     normalized: the gradient is divided by its norm. decay: λ of W ← W − η λ W.
@@ -320,7 +320,7 @@ def _march(
     given: Instances,
     known: Known,
     seen: Looked,
-    steps: FusedSteps,
+    steps: StepSizes,
     state: RunState,
     log: Log,
     begin: int,
@@ -400,7 +400,7 @@ def allocate(given: Instances) -> tuple[Known, Looked]:
     return known, Looked(*map(np.empty, sizes))
 
 
-def descend(given: Instances, steps: FusedSteps, state: RunState, log: Log) -> bool:
+def descend(given: Instances, steps: StepSizes, state: RunState, log: Log) -> bool:
     """Whether every instance stayed inside the range of floats; if one did not, all is void."""
 
     def some(begin: int, end: int) -> bool:
