@@ -9,8 +9,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from attsvm.certificate.bounds import ceiling, centred, exponent, floor, length, value_above
-from attsvm.certificate.feasibility_repair import independence
+from attsvm.certificate.bounds import (
+    ceiling,
+    centred,
+    exponent,
+    floor,
+    independence,
+    length,
+    value_above,
+)
 from attsvm.norms import norm_of
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from attsvm import BadTokens, Certificate, ConvergenceWarning, Problem, Selection, Unsupported
 from attsvm.certificate.saved import decimal, integer
-from attsvm.norms.frobenius import FrobeniusNorm
+from attsvm.norms.entrywise import FrobeniusNorm
 from attsvm.problem.tokens import Tokens
 from tests.certificate.saved_cases import CASES, INFEASIBLE, NORMS, TOKENS, solved
 from tests.tolerances import FORGED_SLIGHTLY
