@@ -22,6 +22,16 @@ settings.load_profile("house")
 OWN = "attsvm_outside_"
 
 
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """`run("solve", path, …)`: a command of attsvm, in a folder of its own."""
+    from tests.cli.command import runner
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return runner(capsys, monkeypatch)
+
+
 @pytest.fixture(autouse=True)
 def own_files_forgotten():
     """Files of one's own that a test loads are not handed to the processes of later tests."""

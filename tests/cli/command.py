@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,3 +78,11 @@ def refused(result: Result, *words: str) -> None:
     assert "Traceback" not in result.err
     for word in words:
         assert word in result.err, result
+
+
+def leaves_nothing(run: Run, folder: Path, *words: object, said: Sequence[str]) -> None:
+    """`train` is refused with a path and a figure asked for, and the folder is as before."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    refused(run("train", *words, "--out", "path.npz", "--figure", "run.svg"), *said)
+    refused(run("train", *words, "--json"), *said)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -7,28 +7,11 @@ from tests.conventions.tree import ROOT
 
 PAGE = ROOT / "docs" / "command-line.md"
 
-START = """# The command line
-
-`attsvm --help` (or `-h`) lists the commands, the main ones first; `attsvm COMMAND -h` lists its
-options in groups, with defaults and an example. The [glossary](glossary.md) explains the words of
-the reports.
-
-- **Completion.** `attsvm --install-completion` adds completion to bash, zsh, fish or PowerShell:
-  commands, options, and the names of norms, optimizers, models, heads and losses. Open a new shell
-  afterwards. `attsvm --show-completion` prints the script instead.
-- **For programs.** With `--json` a command prints one JSON object on standard output, and nothing
-  else there.
-- **Exit codes.** 0 done; 2 bad input, one sentence on standard error; 3 infeasible, proved; 4
-  stopped before the tolerance; 5 something that was run, or a file that was checked, does not hold.
-
-This page is made from the program by `make docs`.
-"""
-
 
 def command_page() -> str:
-    """The page."""
+    """The page: its first words as they are, then every command."""
     program = typer.main.get_command(app)
-    parts = [START]
+    parts = [PAGE.read_text("utf-8").split("\n## ")[0]]
     for panel in PANELS:
         parts.append(f"\n## {panel}\n")
         for name, command in program.commands.items():

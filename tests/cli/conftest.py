@@ -2,16 +2,6 @@
 
 import pytest
 
-from tests.cli.command import Run, runner
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path) -> Run:
-    """`run("solve", path, …)`, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    return runner(capsys, monkeypatch)
-
 
 @pytest.fixture
 def text(tmp_path):

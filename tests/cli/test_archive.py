@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attsvm import AttsvmError, BadSelection, BadTokens, TooLarge, Unsupported, solve
+from attsvm import BadTokens, TooLarge, solve
 from attsvm._utils import memory
 from attsvm._utils.files import load_arrays, write_arrays
 from attsvm._utils.memory import available, require
-from attsvm.cli.problem_file import KNOWN, PROBLEMS, Archive, read_problem, solution_arrays
+from attsvm.cli.problem_file import Archive, read_problem, solution_arrays
 
 X = np.random.default_rng(3).standard_normal((2, 3, 7))
 
@@ -33,14 +33,6 @@ def test_a_file_comes_back(tmp_path):
     assert tokens.queries.shape == (2, 4)
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if name not in ("X", "select")])
-def test_known_arrays_are_read(tmp_path, name):
-    shapes = {"z": (2, 4), "y": 2, "v": 7, "alpha": 2, "keys": (2, 3, 7)}
-    array = np.ones(shapes.get(name, (2, 3)))
-    archive = saved(tmp_path, X=X, **{name: array})
-    assert np.array_equal(archive.arrays[name], array)
-
-
 def test_selection_of_a_file(tmp_path):
     v = np.arange(7.0)
     best = (X @ v).argmax(axis=1).tolist()
@@ -49,50 +41,6 @@ def test_selection_of_a_file(tmp_path):
     rows = [[True, True, False], [False, False, True]]
     assert saved(tmp_path, X=X, v=v, select=rows).selection.kept.tolist() == rows
     assert saved(tmp_path, X=X, select=np.array(rows, int)).selection.kept.tolist() == rows
-
-
-@pytest.mark.parametrize(
-    ("arrays", "error"),
-    [
-        ({"X": X[0]}, BadTokens),
-        ({"X": X, "y": [1, 2]}, BadTokens),
-        ({"X": X, "nonsense": 1}, BadTokens),
-        ({"X": X, "W": X}, BadTokens),
-        ({"y": [1, 1]}, BadTokens),
-        ({"X": X}, BadTokens),
-        ({"X": X, "alpha": [0, 1], "select": np.ones((2, 3), bool)}, BadTokens),
-        ({"X": X, "alpha": [0, 7]}, BadSelection),
-        ({"X": X, "select": np.zeros((2, 3), bool)}, BadSelection),
-        ({"X": X, "select": np.ones((2, 3), bool)}, BadSelection),
-        ({"X": X, "alpha": [0, 1], "b": [-1, 1]}, BadTokens),
-        ({"X": np.array([None])}, BadTokens),
-    ],
-)
-def test_errors_have_their_kind(tmp_path, arrays, error):
-    with pytest.raises(error) as caught:
-        saved(tmp_path, **arrays).problem()
-    assert isinstance(caught.value, AttsvmError) and caught.value.exit_code == 2
-    assert "\n" not in str(caught.value)
-
-
-def test_unknown_problem(tmp_path):
-    archive = saved(tmp_path, X=X, alpha=[0, 1])
-    with pytest.raises(Unsupported, match=", ".join(PROBLEMS)):
-        archive.problem("dual")
-    with pytest.raises(BadTokens, match="winners"):
-        archive.problem("any")
-    assert archive.problem("any", [0, 1]).rows.tolist() == archive.problem().rows.tolist()
-
-
-@pytest.mark.parametrize("kind", ["missing", "folder", "text", "empty"])
-def test_no_file(tmp_path, kind):
-    path = tmp_path / "tokens.npz"
-    if kind == "folder":
-        path.mkdir()
-    elif kind != "missing":
-        path.write_text("X = 1" if kind == "text" else "")
-    with pytest.raises(BadTokens, match=r"tokens\.npz"):
-        load_arrays(path)
 
 
 def test_solution_of_an_infeasible_problem(tmp_path):

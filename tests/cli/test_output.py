@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from attsvm._utils.version import __version__
-from attsvm.cli import app
 from tests.cli.command import GENERIC, NORMS, refused, save
 
-COMMANDS = [command.name for command in app.registered_commands]
 REPORT = (
     "status", "W", "lower", "upper", "gap", "margins", "tight", "rank", "seconds", "multipliers",
     "rows", "norm", "problem", "message", "proof",
@@ -169,21 +167,6 @@ def test_tour_table(run, tmp_path):
 
 def test_version(run):
     assert run("--version").out == f"attsvm {__version__}\n"
-
-
-def test_help_lists_the_commands(run):
-    done, bare = run("--help"), run()
-    assert done.code == bare.code == 0
-    assert bare.out == done.out and bare.err == ""
-    assert all(name in done.out for name in ("solve", "certify", "example", "optima", "tour"))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example(run, command):
-    done = run(command, "--help")
-    assert done.code == 0 and done.err == ""
-    assert f"Example: attsvm {command}" in done.out
-    assert "--json" in done.out
 
 
 def test_unknown_command(run):

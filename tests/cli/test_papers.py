@@ -60,10 +60,6 @@ def test_prompt_and_decoder_together(run, name, problem, answer):
     assert report["problem"] == problem
 
 
-def test_joint_tight_half_squared_norm(run):
-    assert 0.5 * solved(run, "joint-tight")["value"] ** 2 == pytest.approx(17 / 18, rel=GAP)
-
-
 def test_vocabulary(run):
     """e_next − e_other on an orthonormal vocabulary of 20: norm √19, W = a permutation centred."""
     report = solved(run, "vocabulary")

@@ -9,6 +9,7 @@ from attsvm.training.path import Path
 from tests.cli.command import problem, refused
 
 PLANAR = ("--model", "prompt", "--steps", "40")
+TWO = ("--optimizer", "ngd", "--optimizer", "sign")
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def tokens(tmp_path):
 
 
 def test_every_combination_is_what_it_would_be_alone(run, tokens, tmp_path):
-    words = ("--optimizer", "ngd", "--optimizer", "sign", "--lr", "0.1", "--lr", "0.5")
+    words = (*TWO, "--lr", "0.1", "--lr", "0.5")
     done = run("train", tokens, *PLANAR, *words, "--out", "runs", "--json")
     assert done.code == 0, done
     report = done.report
@@ -47,9 +48,7 @@ def test_a_table_and_a_picture(run, tokens, tmp_path):
     assert (tmp_path / "two.svg").read_text("utf-8").rstrip().endswith("</svg>")
 
 
-@pytest.mark.parametrize(
-    "words", [("--optimizer", "ngd"), ("--optimizer", "ngd", "--optimizer", "sign")]
-)
+@pytest.mark.parametrize("words", [("--optimizer", "ngd"), TWO])
 def test_paper_is_a_column_with_whole_fonts(run, tokens, tmp_path, words):
     done = run("train", tokens, *PLANAR, *words, "--figure", "a.pdf", "--style", "paper")
     assert done.code == 0, done
@@ -87,18 +86,8 @@ def test_a_rule_that_cannot_train_is_named_and_the_others_are_reported(run, toke
 
 
 def test_a_run_that_diverges_is_named(run, tokens):
-    done = run(
-        "train",
-        tokens,
-        *PLANAR,
-        "--optimizer",
-        "gd",
-        "--optimizer",
-        "ngd",
-        "--lr",
-        "1e308",
-        "--json",
-    )
+    words = ("--optimizer", "gd", "--optimizer", "ngd", "--lr", "1e308")
+    done = run("train", tokens, *PLANAR, *words, "--json")
     assert done.code in (0, 3, 4)
     assert "gd, lr 1e+308 diverged at step" in done.err
 
@@ -108,15 +97,9 @@ def test_a_run_that_diverges_is_named(run, tokens):
     [
         (("--optimizer", "ngd", "--optimizer", "ngd"), "--optimizer ngd is given twice"),
         (("--lr", "0.1", "--lr", "0.10"), "--lr 0.1 is given twice"),
-        (
-            ("--optimizer", "ngd", "--optimizer", "sign", "--proof", "p.npz"),
-            "--proof saves one proof",
-        ),
-        (
-            ("--optimizer", "ngd", "--optimizer", "sign", "--resume", "p.npz"),
-            "--resume goes on with one run",
-        ),
-        (("--optimizer", "ngd", "--optimizer", "sign", "--until", "0.9"), "--until ends one run"),
+        ((*TWO, "--proof", "p.npz"), "--proof saves one proof"),
+        ((*TWO, "--resume", "p.npz"), "--resume goes on with one run"),
+        ((*TWO, "--until", "0.9"), "--until ends one run"),
         (
             ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
             "does not fit ngd",
@@ -125,16 +108,10 @@ def test_a_run_that_diverges_is_named(run, tokens):
         (("--model", "prompt", "--model", "nope"), "unknown model 'nope'"),
         (("--model", "prompt", "--model", "next-token"), "compared on tokens alone"),
         (("--lr", "0.1", "--lr", "nan"), "positive and finite"),
-        (("--optimizer", "ngd", "--optimizer", "sign", "--out", "a.npz"), "a folder, not as .npz"),
-        (
-            ("--optimizer", "ngd", "--optimizer", "sign", "--out", "no/such/folder"),
-            "does not exist",
-        ),
-        (
-            ("--optimizer", "ngd", "--optimizer", "sign", "--figure", "a.txt"),
-            "a figure ends in one of",
-        ),
-        (("--optimizer", "ngd", "--optimizer", "sign", "--ties"), "--ties is for sentences"),
+        ((*TWO, "--out", "a.npz"), "a folder, not as .npz"),
+        ((*TWO, "--out", "no/such/folder"), "does not exist"),
+        ((*TWO, "--figure", "a.txt"), "a figure ends in one of"),
+        ((*TWO, "--ties"), "--ties is for sentences"),
         (("--style", "paper"), "give --figure"),
         (("--style", "wide", "--figure", "a.png"), "known are screen, paper"),
     ],
@@ -146,6 +123,6 @@ def test_what_fits_one_run_is_refused_in_a_sentence(run, tokens, words, said):
 def test_a_folder_of_ones_own_is_never_replaced(run, tokens, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
-    words = (*PLANAR, "--optimizer", "ngd", "--optimizer", "sign", "--out", "mine", "--force")
+    words = (*PLANAR, *TWO, "--out", "mine", "--force")
     refused(run("train", tokens, *words), "mine exists and has no attsvm.json")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"

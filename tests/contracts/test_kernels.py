@@ -70,32 +70,6 @@ def test_both_find_a_proof(case):
         assert np.linalg.norm(rows.features().T @ lam) <= PROOF * np.abs(lam).sum()
 
 
-def test_the_inverse_follows_rows_in_and_out():
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((6, 9))
-    G = A @ A.T
-    K, P = np.zeros((6, 6)), np.array([4, 1, 3, 0, 5, 2])
-    # The source of kernels that only other kernels call.
-    resize, rebuild = active_set.resize.py_func, active_set.rebuild.py_func
-    for k in range(5):
-        r = np.linalg.solve(G[np.ix_(P[:k], P[:k])], G[P[:k], P[k]]) if k else np.empty(0)
-        resize(K, k, r, G[P[k], P[k]] - G[P[k], P[:k]] @ r, -1)
-        part = G[np.ix_(P[: k + 1], P[: k + 1])]
-        assert_allclose(K[: k + 1, : k + 1], np.linalg.inv(part), rtol=EXACTLY)
-    resize(K, 5, K[1].copy(), K[1, 1], 1)
-    left = np.array([4, 5, 3, 0])  # the last takes the place of the one that left
-    assert_allclose(K[:4, :4], np.linalg.inv(G[np.ix_(left, left)]), rtol=EXACTLY)
-    rebuild(G, P, 6, K)
-    assert_allclose(K, np.linalg.inv(G[np.ix_(P, P)]), rtol=EXACTLY, atol=EXACTLY)
-    b, value = rng.standard_normal(6), np.zeros(6)
-    K *= 1 + 1e-3  # an inverse that is a little off still refines to the solution
-    for _ in range(8):
-        # lower, which refine calls, is compiled for kernels alone: its source in its place
-        spare = G[np.ix_(P, P)] @ value - b[P]
-        active_set.lower.py_func(value, 6, K, np.arange(6), 6, spare)
-    assert_allclose(value, np.linalg.solve(G[np.ix_(P, P)], b[P]), rtol=EXACTLY)
-
-
 def test_solve_small_and_the_stack_agree_with_the_twin():
     zoo = [known("frobenius", "plain", seed=s).problem for s in range(3)]
     rows = [RowArrays.of(p) for p in zoo]

@@ -8,8 +8,7 @@ import pytest
 import attsvm
 from attsvm._utils.expected import shown
 from attsvm.errors import AttsvmError, BadTokens
-from tests.contracts.malformed import calls, drawn, quiet, tried
-from tests.contracts.malformed_values import bad_values
+from tests.contracts.malformed import bad_values, calls, drawn, quiet, tried
 from tests.contracts.results import path, planar, sentences
 
 # Refused although every argument is right: no file of the plan's data, and no TensorBoard.
@@ -20,7 +19,7 @@ def test_the_calls_that_are_spoiled_work():
     with quiet():
         for call in calls():
             if call.name not in ELSEWHERE:
-                wrong, _ = tried(call, {}, right=True)
+                wrong = tried(call, {}, right=True)
                 assert not wrong, f"{call.name}: {wrong}"
     assert len({call.name for call in calls()}) > 120
 
@@ -28,7 +27,7 @@ def test_the_calls_that_are_spoiled_work():
 def test_malformed_calls_end_in_an_error_of_the_library():
     with quiet():
         for call, name, value in drawn(400, seed=25):
-            wrong, _ = tried(call, {name: bad_values()[value]})
+            wrong = tried(call, {name: bad_values()[value]})
             assert not wrong, f"{call.name}({name}={value}): {wrong}"
 
 

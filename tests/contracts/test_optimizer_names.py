@@ -1,91 +1,121 @@
-"""Optimizers are found by name, with their options; anything else is refused with what is known."""
+"""Optimizers by name, with their options, weight decay and schedules; what else is refused."""
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers import OPTIMIZERS, optimizer_of
+from attsvm.training.optimizers import OPTIMIZERS, Gradient, optimizer_of, schedule_of, with_decay
+from tests.tolerances import ROUNDING
+
+PLAIN = [key for key in OPTIMIZERS if not key.endswith(":P")]
 
 
-@pytest.mark.parametrize("name", [key for key in OPTIMIZERS if not key.endswith(":P")])
-def test_plain_names(name):
+@pytest.mark.parametrize("name", [*PLAIN, "mirror:1.75", "nmirror:1.05", "mirror:10"])
+def test_names(name):
     optimizer = optimizer_of(name)
     assert optimizer.name == name and optimizer_of(optimizer) is optimizer
 
 
-@pytest.mark.parametrize("name", ["mirror:1.75", "nmirror:1.05", "mirror:10"])
-def test_names_with_an_exponent(name):
-    assert optimizer_of(name).name == name
-
-
-@pytest.mark.parametrize("name", ["", "GD", "sgd", "gd:2", "adam:0.9", "mirrors:2", "sgd:2"])
-def test_unknown_names_are_refused_with_the_known(name):
-    with pytest.raises(Unsupported, match=r"unknown optimizer .*known are gd, ngd, .*adam"):
-        optimizer_of(name)
-
-
-def test_a_missing_exponent_is_named():
-    with pytest.raises(Unsupported, match=r"write nmirror:P, such as nmirror:1\.75"):
-        optimizer_of("nmirror")
-
-
-@pytest.mark.parametrize("text", ["1", "1.0", "0.5", "0"])
-@pytest.mark.parametrize("word", ["mirror", "nmirror"])
-def test_exponents_up_to_one_are_refused(word, text):
-    with pytest.raises(Unsupported, match="must be above 1"):
-        optimizer_of(f"{word}:{text}")
-
-
 @pytest.mark.parametrize(
-    "text", ["", "P", "P:P", ".", "-2", "nan", "inf", "2x", "1e3", " 2", "2:3", "٣"]
-)
-def test_what_is_no_number_is_refused(text):
-    with pytest.raises(Unsupported, match="number P above 1"):
-        optimizer_of(f"mirror:{text}")
-
-
-def test_options():
-    assert optimizer_of("signum", momentum=0.5).name == "signum"
-    with pytest.raises(Unsupported, match="no option beta: it takes beta1, beta2, eps"):
-        optimizer_of("adam", beta=0.5)
-    with pytest.raises(Unsupported, match="no option p: it takes none"):
-        optimizer_of("mirror:2", p=3)
-    with pytest.raises(Unsupported, match="made already"):
-        optimizer_of(optimizer_of("adam"), eps=1.0)
-    with pytest.raises(Unsupported, match="given by name"):
-        optimizer_of(3)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
+    ("said", "names"),
     [
-        ("signum", {"momentum": 1.0}),
-        ("muon", {"momentum": -0.1}),
-        ("adam", {"beta1": 0.9, "beta2": 0.8}),
-        ("adam", {"beta2": 1.0}),
-        ("adam", {"eps": -1e-8}),
-        ("polyak", {"longest": 0.0}),
+        (
+            r"unknown optimizer .*known are gd, ngd, .*adam",
+            ["", "GD", "sgd", "gd:2", "adam:0.9", "mirrors:2", "sgd:2"],
+        ),
+        (r"write nmirror:P, such as nmirror:1\.75", ["nmirror"]),
+        ("must be above 1", [f"{m}:{p}" for m in ("mirror", "nmirror") for p in (1, 1.0, 0.5, 0)]),
+        (
+            "number P above 1",
+            [f"mirror:{p}" for p in ("", "P", "P:P", ".", "-2", "nan", "inf", "2x", "1e3", " 2",
+                                     "2:3", "٣")],
+        ),
+    ],
+)  # fmt: skip
+def test_other_names_are_refused_with_what_is_known(said, names):
+    for name in names:
+        with pytest.raises(Unsupported, match=said):
+            optimizer_of(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("adam", {"beta": 0.5}, "no option beta: it takes beta1, beta2, eps"),
+        ("mirror:2", {"p": 3}, "no option p: it takes none"),
+        (optimizer_of("adam"), {"eps": 1.0}, "made already"),
+        (3, {}, "given by name"),
+        ("signum", {"momentum": 1.0}, "signum has"),
+        ("muon", {"momentum": -0.1}, "muon has"),
+        ("adam", {"beta1": 0.9, "beta2": 0.8}, "adam has"),
+        ("adam", {"beta2": 1.0}, "adam has"),
+        ("adam", {"eps": -1e-8}, "adam has"),
+        ("polyak", {"longest": 0.0}, "polyak has"),
+        ("adam", {"eps": float("nan")}, "adam has ε = nan"),
+        ("adam", {"eps": True}, "it must be a number"),
+        ("signum", {"momentum": "high"}, "it must be a number"),
+        ("polyak", {"longest": "far"}, "it must be a number"),
+        ("muon", {"newton_schulz": 0.5}, "it must be True or False"),
+        ("spectral", {"newton_schulz": None}, "it must be True or False"),
     ],
 )
-def test_options_out_of_range_are_refused(name, options):
-    with pytest.raises(Unsupported, match=f"{name} has"):
-        optimizer_of(name, **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "kind"),
-    [
-        ("adam", {"eps": True}, "a number"),
-        ("signum", {"momentum": "high"}, "a number"),
-        ("polyak", {"longest": "far"}, "a number"),
-        ("muon", {"newton_schulz": 0.5}, "True or False"),
-        ("spectral", {"newton_schulz": None}, "True or False"),
-    ],
-)
-def test_options_of_another_kind_are_refused(name, options, kind):
-    with pytest.raises(Unsupported, match=f"it must be {kind}"):
+def test_other_options_are_refused(name, options, said):
+    with pytest.raises(Unsupported, match=said):
         optimizer_of(name, **options)
 
 
 def test_an_option_may_be_given_as_its_own_default():
+    assert optimizer_of("signum", momentum=0.5).name == "signum"
     assert optimizer_of("polyak", longest=None).name == "polyak"
     assert optimizer_of("adam", eps=0).name == "adam"
+
+
+LR = np.array([0.1, 0.03])
+
+
+def after(optimizer, W, G):
+    """W after one step of an optimizer from a fresh state."""
+    gradient = Gradient({"W": G}, {"W": np.zeros(2)})
+    return optimizer.update({"W": W}, gradient, optimizer.init({"W": W}), LR, np.ones(2), 0)[0]["W"]
+
+
+@pytest.mark.parametrize("name", [key for key in OPTIMIZERS if not key.endswith(":P")])
+def test_decay_shrinks_beside_the_step(name):
+    optimizer, (W0, G) = optimizer_of(name), np.random.default_rng(0).standard_normal((2, 2, 4, 3))
+    decayed = with_decay(optimizer, 0.5)
+    step = after(optimizer, W0, G) - W0
+    W = after(decayed, W0, G)
+    assert_allclose(W, (1 - LR[:, None, None] * 0.5) * W0 + step, rtol=ROUNDING, atol=ROUNDING)
+    assert decayed.norm is None and decayed.name == f"{name}+decay:0.5"
+    assert with_decay(optimizer, 0.0) is optimizer
+
+
+def test_decay_bounds_the_weights():
+    W = np.zeros((2, 4, 3))
+    for _ in range(2000):
+        W = after(with_decay(optimizer_of("sign"), 2.0), W, np.ones(W.shape))
+    assert_allclose(W, -0.5, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["mirror:3", "nmirror:2"])
+def test_decay_is_not_defined_for_mirror_descent(name):
+    with pytest.raises(Unsupported, match=name):
+        with_decay(optimizer_of(name), 0.1)
+
+
+@pytest.mark.parametrize("decay", [-0.1, np.inf, np.nan])
+def test_a_bad_decay_is_refused(decay):
+    with pytest.raises(Unsupported, match="weight decay"):
+        with_decay(optimizer_of("gd"), decay)
+
+
+def test_schedules():
+    assert [schedule_of("constant")(t) for t in (0, 9)] == [1.0, 1.0]
+    assert [schedule_of("sqrt")(t) for t in (0, 3, 99)] == [1.0, 0.5, 0.1]
+    assert schedule_of(lambda t: 2 / (1 + t))(3) == 0.5
+    with pytest.raises(Unsupported, match="known are constant, sqrt"):
+        schedule_of("cosine")
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(Unsupported, match="at step 4"):
+            schedule_of(lambda t, bad=bad: bad)(4)

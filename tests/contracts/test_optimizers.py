@@ -72,11 +72,6 @@ def test_the_groups_name_listed_rules():
     assert not set(REMEMBERING) & set(FORGETTING)
 
 
-@every
-def test_names_are_kept(name):
-    assert optimizer_of(name).name == name
-
-
 def test_rules_that_promise_a_norm():
     promised = {"ngd": "frobenius", "sign": "max", "spectral": "spectral"}
     assert promised.items() <= {name: optimizer_of(name).norm for name in PROMISING}.items()

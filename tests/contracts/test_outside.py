@@ -11,11 +11,8 @@ from attsvm import Path, Sentences, Tokens, outcome, predict, train, two_stages
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.errors import Unsupported
 from attsvm.theory.regularization_path.paths import regpath
-from attsvm.training.heads import Head
 from attsvm.training.losses import LOSSES as HOUSE
-from attsvm.training.losses import Loss
-from attsvm.training.models import Model
-from attsvm.training.optimizers import Optimizer, optimizer_of
+from attsvm.training.optimizers import optimizer_of
 from tests.contracts import outside
 from tests.contracts.outside import HEAD, LOSS, MODEL, OPTIMIZER
 
@@ -181,14 +178,6 @@ OPTIMIZERS = {
     ),
     r"fails in move \(ZeroDivisionError": changed(lambda before, after: 1 / 0),
 }
-
-
-@pytest.mark.parametrize("law", OPTIMIZERS)
-def test_a_rule_that_breaks_a_law_is_refused(law):
-    with pytest.raises(Unsupported, match=f"optimizer 'broken' .*{law}.* two instances"):
-        train(TOKENS, optimizer=OPTIMIZERS[law], head=V, steps=1)
-
-
 MODELS = {
     "matrix gives a finite W": replace(MODEL, name="broken", matrix=lambda p: p["a"][0]),
     "every block of attention": replace(MODEL, name="broken", chain=lambda p, G: {"a": G}),
@@ -206,32 +195,24 @@ LOSSES = {
         HOUSE["squared"], name="broken", from_best=lambda sign, log: (0.5 * sign, -sign, log)
     ),
 }  # fmt: skip
+HEADS = {
+    "gradient is the derivative": {"gradient": lambda self, o: 2 * self.v / np.cosh(o) ** 2},
+    "is `curvature` times": {"curvature": 0.0},
+    "has its v in `vector`": {"linear": True},
+}
+BROKEN = [
+    *(("optimizer", "broken", law + ".* two instances", part) for law, part in OPTIMIZERS.items()),
+    *(("model", "broken", law, part) for law, part in MODELS.items()),
+    *(("loss", "broken", law, part) for law, part in LOSSES.items()),
+    *(("head", "curved", law, type("Broken", (outside.Curved,), wrong)(HEAD.v))
+      for law, wrong in HEADS.items()),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("law", MODELS)
-def test_a_model_that_breaks_a_law_is_refused(law):
-    with pytest.raises(Unsupported, match=f"model 'broken' .*{law}"):
-        train(TOKENS, model=MODELS[law], head=V, steps=1)
-
-
-@pytest.mark.parametrize("law", LOSSES)
-def test_a_loss_that_breaks_a_law_is_refused(law):
-    with pytest.raises(Unsupported, match=f"loss 'broken' .*{law}"):
-        train(TOKENS, loss=LOSSES[law], head=V, steps=1)
-
-
-@pytest.mark.parametrize(
-    ("law", "wrong"),
-    [
-        ("gradient is the derivative", {"gradient": lambda self, o: 2 * self.v / np.cosh(o) ** 2}),
-        ("is `curvature` times", {"curvature": 0.0}),
-        ("has its v in `vector`", {"linear": True}),
-    ],
-)
-def test_a_head_that_breaks_a_law_is_refused(law, wrong):
-    broken = type("Broken", (outside.Curved,), wrong)(HEAD.v)
-    with pytest.raises(Unsupported, match=f"head 'curved' .*{law}"):
-        train(TOKENS, head=broken, steps=1)
+@pytest.mark.parametrize(("part", "name", "law", "broken"), BROKEN)
+def test_a_part_that_breaks_a_law_is_refused(part, name, law, broken):
+    with pytest.raises(Unsupported, match=f"{part} '{name}' .*{law}"):
+        train(TOKENS, steps=1, **{"head": V, part: broken})
 
 
 @pytest.mark.parametrize(
@@ -269,8 +250,3 @@ def test_options_of_the_other_kind_of_data_are_refused(data, given, said):
     head = {"head": V} if data is TOKENS else {}
     with pytest.raises(Unsupported, match=said):
         train(data, steps=1, **head, **given)
-
-
-def test_kinds_are_those_of_the_package():
-    kinds = ((OPTIMIZER, Optimizer), (MODEL, Model), (LOSS, Loss), (HEAD, Head))
-    assert all(isinstance(thing, kind) for thing, kind in kinds)

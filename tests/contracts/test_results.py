@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from dataclasses import is_dataclass
-from html.parser import HTMLParser
 
 import matplotlib
 import numpy as np
@@ -19,6 +18,7 @@ from attsvm.errors import Unsupported
 from attsvm.plotting.results import PICTURES
 from attsvm.plotting.style import Picture
 from tests.contracts.results import MADE, SCRIPT, best, comparison, ended, path, proved, stages
+from tests.html_page import Page
 
 # What a user gives, and what a solver or a text is made of: no results.
 GIVEN = {"Tokens", "Problem", "Stack", "Sentences", "Order", "Norm", "Solver", "Optimizer", "Model",
@@ -60,33 +60,12 @@ def test_text_fits_a_screen(name, k):
     assert "array(" not in repr(thing) and " object at 0x" not in repr(thing)
 
 
-class Reader(HTMLParser):
-    """The tags and words of a piece of HTML, and whether every tag is closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.words = [], set(), []
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.tags.add(tag)
-        assert all(name == "style" for name, _ in attrs)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-
 @pytest.mark.parametrize(("name", "k"), CASES)
 def test_html_is_whole_small_and_escaped(name, k):
     text = made(name, k)._repr_html_()
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert not reader.open
-    assert reader.tags <= {"div", "b", "table", "tr", "th", "td"}
+    page = Page(text)
+    assert {tag for tag, _ in page.elements} <= {"div", "b", "table", "tr", "th", "td"}
+    assert {name for _, attributes in page.elements for name in attributes} <= {"style"}
     assert len(text) < 20_000
     assert "rgb" not in text and "#" not in "".join(
         part.split('"')[0] for part in text.split('style="')[1:]
@@ -166,12 +145,6 @@ def test_a_picture_goes_into_axes_of_ones_own(name):
     assert right.has_data() and not left.has_data()
     with pytest.raises(Unsupported, match="give matplotlib Axes"):
         made(name).plot(ax=3)
-
-
-def test_fonts_are_embedded_whole(tmp_path):
-    best().plot(style="paper").savefig(tmp_path / "one.pdf")
-    page = (tmp_path / "one.pdf").read_bytes()
-    assert b"/FontFile2" in page and b"/Type3" not in page
 
 
 def test_what_cannot_be_drawn_is_said():

@@ -113,8 +113,8 @@ def test_keys_other_than_values_are_the_ones_compared(name, norm):
     assert best.W.shape == (4, 3) and best.status == "optimal" and agrees(best, zoo.least)
 
 
-@each
-def test_a_masked_token_takes_no_part(name, norm):
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_masked_token_takes_no_part(norm):
     zoo = known(norm, "masked")
     open_ = Tokens(zoo.tokens.X, queries=zoo.tokens.queries)
     bare = Problem.of(open_, Selection.of(open_, zoo.keep.kept))

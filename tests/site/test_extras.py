@@ -146,8 +146,3 @@ def test_the_line_of_the_readme():
     run(brought, session)
     optimizer = eval(line, session)
     assert [group["p"] for group in optimizer.param_groups] == [1.1, 2.0]
-
-
-def test_rooms_open_by_their_names():
-    assert attsvm.torch.MirrorDescent.__name__ == "MirrorDescent"
-    assert attsvm.inspection.View.__name__ == "View"

@@ -1,10 +1,9 @@
-"""What the first call costs: run as `python -m tests.utils.cold_start [--old TREE]`.
+"""What the first call costs: run as `python -m tests.utils.cold_start [CASE…]`.
 
 Each case runs in processes of its own, once with an empty kernel cache (cold), once with the cache
 that this left (next), and again and again inside the second process (warm). Cold and next are CPU
 seconds from the start of the process to the end of the first call, imports included; warm is the
-median CPU time of one more call. With a second tree the two are run in turn, so that a busy machine
-is busy for both, and the last column says whether their results agree to the last bit.
+median CPU time of one more call.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[2]
@@ -41,8 +39,7 @@ tokens, v = instance()
 SOLVE = """
 problem = of(tokens, v)
 def solve():
-    best = attsvm.solve(problem, "{norm}")
-    return [best.W, best.multipliers, best.lower, best.upper]
+    attsvm.solve(problem, "{norm}")
 call = solve
 """
 
@@ -50,16 +47,14 @@ MANY = """
 X, Z = unit(1000, 6, 8, 10), unit(1000, 6, 10)
 stack = attsvm.Stack(X, queries=Z, alpha=np.zeros((1000, 6), int))
 def many():
-    found = attsvm.solve_many(stack)
-    return [x for c in found for x in (c.lower, c.upper)]
+    attsvm.solve_many(stack)
 call = many
 """
 
 OPTIMA = """
 few, w = instance(4, 4, 5)
 def optima():
-    found = attsvm.local_optima(few, w)
-    return [found.choices, found.least, found.solves]
+    attsvm.local_optima(few, w)
 call = optima
 """
 
@@ -67,30 +62,21 @@ TRAIN = """
 def train():
     data = attsvm.Tokens(tokens.X, labels=tokens.labels) if "prompt" in "{model}" else tokens
     head = None if "joint" in "{model}" else v
-    path = attsvm.train(data, model="{model}", head=head, steps=200)
-    return [path.loss, path.selection]
+    attsvm.train(data, model="{model}", head=head, steps=200)
 call = train
 """
 
 REGPATH = """
-regpath = getattr(attsvm, "regpath", None)
-if not callable(regpath):
-    try:
-        from attsvm.regpath import regpath
-    except ImportError:
-        from attsvm.theory.regularization_path.paths import regpath
 few, w = instance(3, 4, 5)
 def path():
-    found = regpath(few, head=w, radii=[10.0, 100.0])
-    return [found.loss, found.residual]
+    attsvm.regpath(few, head=w, radii=[10.0, 100.0])
 call = path
 """
 
 SENTENCES = """
 said = attsvm.Sentences.of([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2, 3, 1], [2, 1, 3, 3]])
 def sentences():
-    stages = attsvm.two_stages(said, steps=(200, 200))
-    return [stages.decoder.loss, stages.attention.loss]
+    attsvm.two_stages(said, steps=(200, 200))
 call = sentences
 """
 
@@ -107,7 +93,7 @@ CASES = {
     "solve, train, many, optima": SMALL + SOLVE.format(norm="frobenius")
     + TRAIN.format(model="weight") + MANY + OPTIMA + """
 def call():
-    return solve() + train() + many() + optima()
+    solve(), train(), many(), optima()
 """,
     "import": "import attsvm\ncall = None\n",
     "--help": "",
@@ -115,31 +101,28 @@ def call():
 
 # What a child process runs: one case, then its figures as one line of JSON.
 PROGRAM = """
-import time, warnings
+import statistics, time, warnings
 warnings.simplefilter("ignore")
 {case}
-result = call() if call else []
+if call:
+    call()
 cold = time.process_time()
 spent = []
 while call and {again} and (len(spent) < 3 or (sum(spent) < 1.0 and len(spent) < 2000)):
     start = time.process_time()
     call()
     spent.append(time.process_time() - start)
-import hashlib, json, statistics
-import numpy
-digest = hashlib.sha256()
-for part in result:
-    digest.update(numpy.ascontiguousarray(part).tobytes())
-print(json.dumps([cold, statistics.median(spent) if spent else None, digest.hexdigest()]))
+import json
+print(json.dumps([cold, statistics.median(spent) if spent else None]))
 """
 
 
-def measured(tree: Path, case: str, cache: Path, again: bool) -> list[Any]:
-    """[CPU seconds of the process up to its first result, of one more call, digest]."""
+def measured(case: str, cache: Path, again: bool) -> list[Any]:
+    """[CPU seconds of the process up to its first result, of one more call]."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     env |= {
-        "PYTHONPATH": str(tree),
+        "PYTHONPATH": str(HERE),
         "PYTHONPYCACHEPREFIX": str(BYTECODE),
         "NUMBA_CACHE_DIR": str(cache),
         "ATTSVM_QUIET": "1",
@@ -150,38 +133,15 @@ def measured(tree: Path, case: str, cache: Path, again: bool) -> list[Any]:
         subprocess.run(words, env=env, cwd=cache, check=True, capture_output=True)
         after = os.times()
         spent = after.children_user + after.children_system
-        return [spent - before.children_user - before.children_system, None, ""]
+        return [spent - before.children_user - before.children_system, None]
     program = PROGRAM.format(case=CASES[case], again=again)
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, cwd=cache, capture_output=True, text=True
     )
     if done.returncode:
-        raise RuntimeError(f"{case} in {tree}: {done.stderr.strip().splitlines()[-1]}")
+        raise RuntimeError(f"{case}: {done.stderr.strip().splitlines()[-1]}")
     found: list[Any] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def compared(trees: list[Path], case: str, rounds: int) -> list[list[float | None]]:
-    """For each tree [cold, next, warm], medians of all turns; then whether all digests agree."""
-    cold: list[list[float]] = [[] for _ in trees]
-    following: list[list[float]] = [[] for _ in trees]
-    warm: list[list[float]] = [[] for _ in trees]
-    digests = set()
-    for _ in range(rounds):
-        for k, tree in enumerate(trees):
-            with tempfile.TemporaryDirectory(prefix="attsvm-cold-") as folder:
-                first = measured(tree, case, Path(folder), False)
-                second = measured(tree, case, Path(folder), True)
-            cold[k].append(first[0])
-            following[k].append(second[0])
-            if second[1] is not None:
-                warm[k].append(second[1])
-            digests |= {first[2], second[2]}
-    rows: list[list[float | None]] = [
-        [median(cold[k]), median(following[k]), median(warm[k]) if warm[k] else None]
-        for k in range(len(trees))
-    ]
-    return [*rows, [float(len(digests) == 1)]]
 
 
 def shown(seconds: float | None) -> str:
@@ -196,27 +156,18 @@ def shown(seconds: float | None) -> str:
 def main() -> None:
     """Print the table, one case a line as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--old", type=Path, help="another tree to compare with, run in turn")
-    parser.add_argument("--tree", type=Path, default=HERE, help="the tree to measure")
-    parser.add_argument("--rounds", type=int, default=1, help="turns of each case; medians shown")
     parser.add_argument("cases", nargs="*", help="parts of names of cases; all without any")
-    asked = parser.parse_args()
-    trees = [tree.resolve() for tree in (asked.old, asked.tree) if tree is not None]
-    names = [name for name in CASES if not asked.cases or any(x in name for x in asked.cases)]
-    for tree in trees:  # byte code of the source, once
-        with tempfile.TemporaryDirectory() as folder:
-            measured(tree, "import", Path(folder), False)
-            measured(tree, "--help", Path(folder), False)
-    kinds = ("cold", "next", "warm")
-    heads = [f"{k} {which}".strip() for k in kinds
-             for which in (("old", "new") if len(trees) == 2 else ("",))]  # fmt: skip
-    print("| case | " + " | ".join(heads) + " | same digits |")
-    print("|---" * (len(heads) + 2) + "|")
-    for name in names:
-        *rows, (same,) = compared(trees, name, asked.rounds)
-        cells = [shown(row[k]) for k in range(3) for row in rows]
-        agree = "–" if name in ("import", "--help") or len(trees) == 1 else "yes" if same else "NO"
-        print(f"| {name} | " + " | ".join(cells) + f" | {agree} |", flush=True)
+    asked = parser.parse_args().cases
+    with tempfile.TemporaryDirectory() as folder:  # byte code of the source, once
+        measured("import", Path(folder), False)
+        measured("--help", Path(folder), False)
+    print("| case | cold | next | warm |\n|---|---|---|---|")
+    for name in CASES:
+        if not asked or any(part in name for part in asked):
+            with tempfile.TemporaryDirectory(prefix="attsvm-cold-") as folder:
+                cold, _ = measured(name, Path(folder), False)
+                following, warm = measured(name, Path(folder), True)
+            print(f"| {name} | {shown(cold)} | {shown(following)} | {shown(warm)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Kernels: cached where they can be, compiled all the same elsewhere; one notice; their time."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,15 +10,22 @@ import numba
 import pytest
 from numba.core import event
 
-from attsvm._utils import compiled
+from attsvm._utils import compiled, parallel
 from attsvm._utils.compiled import njit
-from tests.utils.cold_start import HERE
+from tests.utils.cold_start import CASES, HERE
 
 PROGRAM = """
-__name__ = "attsvm.made"
+import sys, numba
 from attsvm._utils import compiled
 from attsvm._utils.compiled import njit
 compiled.PATIENCE = {patience}
+{first}
+@numba.njit
+def theirs(x):
+    return x + 1
+theirs(1)
+print("theirs", file=sys.stderr)
+__name__ = "attsvm.made"
 @njit(cache=False{more})
 def first(x):
     return x + 1
@@ -65,16 +73,21 @@ def test_fastmath_is_refused():
         njit(fastmath=True)
 
 
-def notice(patience, more="", **env):
-    """What a process that compiles four times writes to standard error."""
+def notice(patience, more="", first="", **env):
+    """What a process writes to standard error that compiles another's kernel, and ours four times.
+
+    Another's kernel is announced by nobody.
+    """
     kept = {name: value for name, value in os.environ.items() if name != "ATTSVM_QUIET"}
-    program = PROGRAM.format(patience=patience, more=more)
+    program = PROGRAM.format(patience=patience, more=more, first=first)
     done = subprocess.run(
         [sys.executable, "-c", program], env={**kept, "PYTHONPATH": str(HERE), **env}, check=True,
         capture_output=True, text=True,
     )  # fmt: skip
     assert not done.stdout
-    return done.stderr
+    theirs, _, ours = done.stderr.partition("\n")
+    assert theirs == "theirs"
+    return ours
 
 
 def test_a_notice_appears_once_when_it_takes_long():
@@ -85,9 +98,12 @@ def test_a_notice_comes_first_where_the_time_is_known():
     assert notice(2.0, ", seconds=7") == f"{LINE}7 s\n"
 
 
-@pytest.mark.parametrize("patience, env", [(1e9, {}), (0.0, {"ATTSVM_QUIET": "1"})])
-def test_no_notice(patience, env):
-    assert notice(patience, **env) == ""
+@pytest.mark.parametrize(
+    ("patience", "how"),
+    [(1e9, {}), (0.0, {"ATTSVM_QUIET": "1"}), (0.0, {"first": "compiled.silence()"})],
+)
+def test_no_notice(patience, how):
+    assert notice(patience, **how) == ""
 
 
 def test_compiling_is_told_apart():
@@ -121,3 +137,48 @@ def test_the_two_parts_are_the_whole(monkeypatch):
 
 def _tell(status):
     event.broadcast(event.Event("numba:compiler_lock", status))
+
+
+# Kernels that may meet more than one kind of arguments, and why.
+MORE = {
+    "attsvm.solvers.frobenius.coordinate": "keys in float32 or float64, which are never copied",
+}
+
+COUNT = """
+from attsvm._utils.compiled import KERNELS
+import json
+print(json.dumps({f"{k.py_func.__module__}.{k.py_func.__name__}": len(k.signatures)
+                  for k in KERNELS}))
+"""
+
+
+def test_each_kernel_is_compiled_for_one_kind_of_arguments(tmp_path):
+    # From an empty cache: a kernel that is loaded does not say what its parts were compiled for.
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(HERE)}
+    program = CASES["solve, train, many, optima"] + "call()\n" + COUNT
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, cwd=tmp_path, check=True, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert sum(counts.values()) > 10
+    twice = {name: n for name, n in counts.items()
+             if n > 1 and name.rpartition(".")[0] not in MORE}  # fmt: skip
+    assert not twice
+
+
+def test_the_threads_come_back(monkeypatch):
+    count = [4]
+    monkeypatch.setattr(
+        parallel, "_switches", lambda: [(lambda: count[0], lambda n: count.__setitem__(0, n))]
+    )
+    with pytest.raises(ZeroDivisionError), parallel.one_thread():
+        assert count == [1]
+        raise ZeroDivisionError
+    assert count == [4]
+
+
+def test_another_library_is_left_alone(monkeypatch):
+    monkeypatch.setattr(parallel, "_switches", lambda: [])
+    with parallel.one_thread():
+        pass

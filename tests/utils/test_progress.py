@@ -23,8 +23,10 @@ def watched(monkeypatch):
     return stream
 
 
-def test_nobody_watching_is_told_nothing():
-    with progress.bar("rows", late=True) as told:
+@pytest.mark.parametrize("late", [True, False])
+def test_nobody_watching_a_file_is_told_anything(monkeypatch, late):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.bar("rows", late=late) as told:
         assert told is None
 
 
@@ -58,25 +60,14 @@ def test_the_share_is_counted_in_digits():
     assert progress.share_of_gap(float("inf"), 1.0, 1e-6) == 0.0
 
 
-def test_inside_a_bar_nothing_is_told(monkeypatch):
-    watched(monkeypatch)
-    with progress.bar("outer"), progress.bar("12 rows", late=True) as told:
-        assert told is None
-
-
-def test_nobody_watches_a_file(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress.bar("work") as show:
-        assert show is None
-
-
 def test_a_bar_inside_another_is_silent(monkeypatch):
     watched(monkeypatch)
     with progress.bar("outer") as outer:
         assert outer is not None
         outer(0.5)
-        with progress.bar("inner") as inner:
-            assert inner is None
+        for late in (True, False):
+            with progress.bar("inner", late=late) as inner:
+                assert inner is None
     with pytest.raises(ZeroDivisionError), progress.bar("fails") as show:
         assert show is not None
         _ = 1 / 0

@@ -16,6 +16,7 @@ from attsvm.experiments.executors import ENGINES, ExecutorConfig, engine_of, run
 from attsvm.experiments.reproduce.processes import in_processes
 from tests.conventions.tree import ROOT
 from tests.experiments.executors import jobs
+from tests.experiments.processes import alive, heeds_interrupts
 
 TWO = ExecutorConfig(jobs=2)
 
@@ -124,20 +125,6 @@ def test_a_given_executor_that_breaks_is_said_so():
         run_tasks(jobs.dies, [3], engine_of(pool), done=lambda task, result: None)
 
 
-def alive(process: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def heeds_interrupts():
-    """Interrupts end the process, though it was started where they are ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_that_started_them(tmp_path, how):
@@ -207,3 +194,30 @@ def test_the_runner_of_claims_is_this_one():
     with pytest.raises(BadTokens, match="a process ended while it ran dies, perhaps for lack of"):
         in_processes(named, ["a", "dies"], **how)
     assert ("dies", "running") in told
+
+
+SCRIPTS = {
+    "solve_many": """
+import numpy as np, attsvm
+rows = np.random.default_rng(0).standard_normal((4, 3, 5))
+problems = [attsvm.Problem.from_rows(D, np.ones((3, 1))) for D in rows]
+attsvm.solve_many(problems, "nuclear", jobs=2)
+""",
+    "an engine": """
+from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks
+engine = engine_of("local", ExecutorConfig(jobs=2))
+run_tasks(abs, [-1, 2, -3], engine, done=lambda task, result: None)
+""",
+}
+
+
+@pytest.mark.parametrize("case", SCRIPTS)
+def test_the_guard_is_named(case, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPTS[case])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTSVM_QUIET": "1"}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stderr.count("Traceback") == 1, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("attsvm.errors.Unsupported: ") and "if __name__ == '__main__':" in last

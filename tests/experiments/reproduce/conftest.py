@@ -1,13 +1,15 @@
-"""Fixtures of the reproduction's tests."""
+"""What the tests of reproductions share."""
 
 import pytest
 
-from tests.cli.command import Run, runner
+from attsvm.experiments.studies import CLAIMS
+from tests.experiments.reproduce.made_claims import NAME, OTHER, made
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path) -> Run:
-    """`run("reproduce", …)`, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    return runner(capsys, monkeypatch)
+def runs(monkeypatch) -> list[str]:
+    """The ids in the order in which the two made-up claims were run."""
+    seen: list[str] = []
+    for name in (NAME, OTHER):
+        monkeypatch.setitem(CLAIMS, name, made(name, runs=seen))
+    return seen

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from attsvm.experiments.studies.claim import Claim, Config, Finding, Motion, Result, Track, at_most
 
-NAME = "Z.made-up"
+NAME, OTHER = "Z.made-up", "Z.second"
 
 
 def made(

@@ -11,20 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.contracts.test_adding_pages import steps
 from tests.conventions.tree import PACKAGE, ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-claim.md").read_text("utf-8")
 
 
-def block(mark: str, kind: str) -> str:
-    """The fenced block under a mark of the page."""
-    found = re.search(rf"<!-- {re.escape(mark)} -->\n```{kind}\n(.*?)^```$", PAGE, re.S | re.M)
-    assert found, f"no block {mark}"
-    return found[1]
-
-
-FILE = block("file: mine.py", "python")
-COMMANDS = block("commands", "console").splitlines()
+(_, _, FILE), (_, _, SHELL) = steps("adding-a-claim.md")
+COMMANDS = SHELL.splitlines()
 
 
 @pytest.fixture
@@ -47,7 +41,7 @@ def test_every_command_of_the_page_does_what_it_says(written):
     assert "Verdict: holds (quick)" in shown.out
     assert "1 of 1 claim agree with their rerun" in audited.out
     page = Path("attsvm-report/report.html").read_text("utf-8")
-    assert "mine.one-input" in page and "<svg" in page
+    assert "mine.one-input" in page and "data:image/svg+xml" in page
 
 
 def test_the_example_is_short_and_fails_when_it_should(written):

@@ -10,18 +10,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.reproduce import audit_claims, reproduce_claims
 from attsvm.experiments.studies import CLAIMS
 from tests.cli.command import refused
-from tests.experiments.reproduce.made_claims import NAME, made
-
-OTHER = "Z.second"
-
-
-@pytest.fixture
-def runs(monkeypatch) -> list[str]:
-    """The ids in the order in which the two made-up claims were run."""
-    seen: list[str] = []
-    for name in (NAME, OTHER):
-        monkeypatch.setitem(CLAIMS, name, made(name, runs=seen))
-    return seen
+from tests.experiments.reproduce.made_claims import NAME, OTHER, made
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """attsvm list, show, reproduce and report: what they print, write and end with."""
 
-import errno
 from io import StringIO
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from attsvm.cli.claims import Board
-from attsvm.experiments.reproduce import runs as running
 from attsvm.experiments.studies import CLAIMS
 from tests.cli.command import refused
 from tests.experiments.reproduce.made_claims import NAME, made
@@ -94,14 +92,6 @@ def test_a_folder_that_is_none_is_refused(run):
     refused(run("reproduce", NAME, "--jobs", "-1"), "--jobs")
 
 
-def test_no_space_left_is_one_sentence(run, monkeypatch):
-    def full(*arguments, **options):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(running, "write_arrays", full)
-    refused(run("reproduce", NAME), "no space is left in attsvm-report")
-
-
 def test_list_shows_the_last_verdicts(run):
     plain = run("list").out
     assert all(name in plain for name in CLAIMS) and "verdict" not in plain
@@ -132,15 +122,6 @@ def test_report_draws_the_page_again(run):
     done = run("report", "attsvm-report")
     assert done.code == 0 and page.read_text("utf-8") == text
     assert done.out.endswith("page: attsvm-report/report.html\n")
-
-
-def test_a_broken_record_is_named(run):
-    run("reproduce", NAME)
-    file = Path("attsvm-report/claims") / f"{NAME}.json"
-    file.write_text("{")
-    done = run("reproduce", NAME)
-    assert done.code == 0
-    assert done.err.startswith(f"attsvm: {file} cannot be read: kept aside as {file.name}.broken\n")
 
 
 def test_the_live_table_fits_the_screen():

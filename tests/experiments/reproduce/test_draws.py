@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from attsvm._utils import memory
-from attsvm.errors import Unsupported
 from attsvm.experiments.studies import CLAIMS
 from attsvm.experiments.studies.claim import (
     Finding,
@@ -116,8 +115,3 @@ def test_every_claim_with_seeds_is_redrawn_or_says_that_it_is_published():
         assert {k for k in config if config[k] != claim.quick.get(k)} <= {
             "seeds", "first", "start", "seed",
         }  # fmt: skip
-
-
-def test_one_instance_is_no_share():
-    with pytest.raises(Unsupported, match="at least 2"):
-        redrawn({"seeds": 4}, instances=1)

@@ -11,18 +11,7 @@ from attsvm.experiments.reproduce import chosen_ids, reproduce_claims
 from attsvm.experiments.reproduce import folder as page_folder
 from attsvm.experiments.reproduce import runs as running
 from attsvm.experiments.studies import CLAIMS
-from tests.experiments.reproduce.made_claims import NAME, made
-
-OTHER = "Z.second"
-
-
-@pytest.fixture
-def runs(monkeypatch) -> list[str]:
-    """The ids in the order in which the two made-up claims were run."""
-    seen: list[str] = []
-    for name in (NAME, OTHER):
-        monkeypatch.setitem(CLAIMS, name, made(name, runs=seen))
-    return seen
+from tests.experiments.reproduce.made_claims import NAME, OTHER, made
 
 
 @pytest.fixture

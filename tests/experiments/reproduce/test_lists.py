@@ -1,5 +1,6 @@
-"""docs/claims.md and the README's table list the claims that exist."""
+"""Pages made of data: docs/claims.md, the README's table of claims and docs/shares.md."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ from attsvm.experiments.reproduce.page.tables import (
 )
 from attsvm.experiments.studies import CLAIMS
 from attsvm.experiments.studies.claim import law_broken
+from attsvm.experiments.studies.shared.published_shares import FIGURE_5, FIGURE_6
+from tests.experiments.reproduce import shares
 from tests.experiments.reproduce.listed import PAGE, README
 
 
@@ -76,3 +79,26 @@ def test_statements_cannot_break_their_row():
         differs="", numbered="Figure 6", size="half",
     )  # fmt: skip
     assert "| `Z.x` | figure | Figure 6 | half | code | a\\|b c |\n" in claims_page([claim])
+
+
+def test_the_page_is_that_of_the_counts():
+    counts = json.loads(shares.COUNTS.read_text("utf-8"))
+    assert {title.split(",")[0] for title in counts} == {"5 as published", "5 certified", "6"}
+    said = "run `python -m tests.experiments.reproduce.shares`"
+    assert shares.PAGE.read_text("utf-8") == shares.page(counts), said
+
+
+def test_every_published_bar_stands_on_the_page():
+    counts = json.loads(shares.COUNTS.read_text("utf-8"))
+    for title, rows in counts.items():
+        figure = FIGURE_6 if title.startswith("6") else FIGURE_5
+        published = sorted(share for row in figure.values() for share in row)
+        assert sorted(share for _, _, _, share in rows) == published
+
+
+def test_counts_are_those_of_the_check():
+    claim = CLAIMS["B.global-share-against-dimension"]
+    config = {**claim.quick, "sizes": [[5, 5]], "dimensions": [5], "seeds": 4, "ridge": []}
+    (rows,) = shares.of_result(claim.id, config, claim.run(config)).values()
+    assert [row[0] for row in rows] == ["W n=5 T=5 d=5", "KQ n=5 T=5 d=5"]
+    assert all(0 <= count <= trials == 4 for _, count, trials, _ in rows)

@@ -75,6 +75,8 @@ def test_the_claims_of_a_file(file, ending, ids):
 
 def test_they_are_run_judged_drawn_and_paged(run, file):
     source = file(TWO)
+    how = f"attsvm reproduce mine.one --from {source}"
+    assert how in run("show", "mine.one", "--from", source).out, "before a run it says how"
     done = run("reproduce", "--from", source, "--jobs", "1")
     assert done.code == 5 and "1 holds, 1 fails" in done.out
     folder = Path("attsvm-report")
@@ -82,7 +84,7 @@ def test_they_are_run_judged_drawn_and_paged(run, file):
     ends = ("json", "npz", "svg", "png")
     assert names == {f"mine.{name}.{end}" for name in ("one", "two") for end in ends}
     page = (folder / "report.html").read_text("utf-8")
-    assert f"attsvm reproduce mine.one --from {source}" in page and "<h2 id=" in page
+    assert how in page and "<h2 id=" in page
     assert run("reproduce", "mine.one", "--from", source, "--jobs", "1").err == "", "finished"
     listed = run("list", "--from", source, "--json").report["claims"]
     assert [(c["id"], c["verdict"]) for c in listed] == [
@@ -92,14 +94,6 @@ def test_they_are_run_judged_drawn_and_paged(run, file):
     assert "Verdict: holds" in run("show", "mine.one", "--from", source).out
     done = run("reproduce", "mine.one", "--from", source, "--audit", "--jobs", "1")
     assert done.code == 0 and "1 of 1 claim agree" in done.out
-
-
-def test_before_a_run_it_says_how_to_run_it(run, file):
-    source = file(TWO)
-    assert (
-        f"attsvm reproduce mine.one --from {source}"
-        in run("show", "mine.one", "--from", source).out
-    )
 
 
 def test_the_page_keeps_them_when_others_are_run(run, file):

@@ -12,6 +12,7 @@ import pytest
 
 from attsvm.experiments.reproduce import reproduce_claims
 from attsvm.experiments.reproduce.page.document import write_page
+from tests.experiments.processes import alive, children
 
 IDS = ("A.single-input-global", "A.single-input-local", "A.multi-input")
 PATIENCE = 120.0  # seconds
@@ -27,25 +28,6 @@ def begin(out: Path, *options: str) -> subprocess.Popen:
 def timeless(folder: Path) -> str:
     text = write_page(folder).read_text("utf-8")
     return re.sub(r'(<span class="seconds">)[^<]*', r"\1", text)
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that only waits to be counted does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def children(pid: int) -> list[int]:
-    """The processes that this one started, and theirs."""
-    listed = [
-        Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-        for task in os.listdir(f"/proc/{pid}/task")
-    ]
-    own = [int(child) for line in listed for child in line]
-    return own + [grandchild for child in own for grandchild in children(child)]
 
 
 @pytest.fixture(scope="module")

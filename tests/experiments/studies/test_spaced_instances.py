@@ -13,8 +13,6 @@ from attsvm.experiments.studies.shared.published_shares import (
     DIMENSIONS_6,
     FIGURE_5,
     FIGURE_6,
-    ShareCell,
-    apart,
 )
 from attsvm.experiments.studies.shared.spaced_instances import picks, problems, spaced
 from attsvm.solvers.solve import solve
@@ -91,13 +89,3 @@ def test_the_tables_are_whole():
 
 def best_at(family, d):
     return FIGURE_5[family, "global"][DIMENSIONS_5.index(d)]
-
-
-def test_cells_apart_are_those_beyond_chance():
-    cells = [
-        ShareCell("a", 50, 100, 0.5),
-        ShareCell("b", 20, 100, 0.5),
-        ShareCell("c", 45, 100, 0.5),
-    ]
-    assert [cell.name for cell in apart(cells)] == ["b"]
-    assert str(cells[1]) == "b (0.2 here, 0.5 published)"

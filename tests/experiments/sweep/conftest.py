@@ -1,15 +1,10 @@
-"""A small spec of one's own, and the command line in a process."""
+"""A small spec with a family and a measure of its own."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.conventions.tree import ROOT
 
 # A family and a measure without training, that take a moment.
 OWN = """
@@ -60,13 +55,3 @@ def spec_file(tmp_path) -> Path:
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "sizes.toml").write_text(SPEC)
     return tmp_path / "sizes.toml"
-
-
-def command(*words: object, **more):
-    """A run of the command line: code, standard output, standard error."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTSVM_QUIET": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "attsvm", "sweep", *map(str, words)],
-        capture_output=True, text=True, env=environment, **more,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr

@@ -2,72 +2,77 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from attsvm.experiments.sweep import SHIPPED
-from tests.experiments.sweep.conftest import command
+from tests.cli.command import refused
 
 
-def test_without_a_word_it_names_the_shipped_sweeps():
-    code, text, _ = command("--json")
-    assert code == 0
-    assert [row["name"] for row in json.loads(text)["sweeps"]] == list(SHIPPED)
+@pytest.fixture
+def sweep(run):
+    """`sweep(path, …)`: the command."""
+    return lambda *words: run("sweep", *words)
 
 
-def test_a_sweep_from_its_spec_to_its_picture(spec_file, tmp_path):
+def test_without_a_word_it_names_the_shipped_sweeps(sweep):
+    done = sweep("--json")
+    assert done.code == 0
+    assert [row["name"] for row in done.report["sweeps"]] == list(SHIPPED)
+
+
+def test_a_sweep_from_its_spec_to_its_picture(sweep, spec_file, tmp_path):
     out = tmp_path / "out"
-    code, text, said = command(spec_file, "--out", out, "--engine", "here", "--json")
-    found = json.loads(text)
-    assert code == 0 and said == ""
+    done = sweep(spec_file, "--out", out, "--engine", "here", "--json")
+    found = done.report
+    assert done.code == 0 and done.err == ""
     assert (found["status"], found["instances"], found["done"], found["failed"]) == (
         "done", 60, 60, 0)  # fmt: skip
-    code, text, _ = command(out, "--table", tmp_path / "t.csv", "--figure", tmp_path / "f.svg")
-    assert code == 0 and text.count("is written") == 2
+    done = sweep(out, "--table", tmp_path / "t.csv", "--figure", tmp_path / "f.svg")
+    assert done.code == 0 and done.out.count("is written") == 2
     assert (tmp_path / "t.csv").read_bytes() == (out / "table.csv").read_bytes()
     assert (tmp_path / "f.svg").read_text().startswith("<?xml")
 
 
-def test_a_spec_is_run_and_drawn_in_one_go(spec_file, tmp_path):
+def test_a_spec_is_run_and_drawn_in_one_go(sweep, spec_file, tmp_path):
     out, table = tmp_path / "out", tmp_path / "t.csv"
     words = (spec_file, "--out", out, "--engine", "here", "--table", table)
-    code, _, said = command(*words, "--figure", tmp_path / "f.txt")
-    assert code == 2 and "a figure is one of" in said and not out.exists()
-    code, text, said = command(*words, "--figure", out / "f.svg", "--json")
-    assert code == 0 and said == ""
-    found = json.loads(text)
+    refused(sweep(*words, "--figure", tmp_path / "f.txt"), "a figure is one of")
+    assert not out.exists()
+    done = sweep(*words, "--figure", out / "f.svg", "--json")
+    assert done.code == 0 and done.err == ""
+    found = done.report
     assert (found["done"], found["table"], found["figure"]) == (60, str(table), str(out / "f.svg"))
     assert table.read_bytes() == (out / "table.csv").read_bytes()
     assert (out / "f.svg").read_text().startswith("<?xml")
-    code, text, _ = command(*words)
-    assert code == 0 and "60 of them from before" in text and "t.csv is written" in text
+    done = sweep(*words)
+    assert done.code == 0
+    assert "60 of them from before" in done.out and "t.csv is written" in done.out
 
 
-def test_a_dry_run_counts_and_writes_nothing(spec_file, tmp_path):
-    code, text, _ = command(spec_file, "--out", tmp_path / "out", "--dry-run", "--json")
-    found = json.loads(text)
-    assert code == 0 and (found["points"], found["instances"], found["tasks"]) == (6, 60, 18)
+def test_a_dry_run_counts_and_writes_nothing(sweep, spec_file, tmp_path):
+    done = sweep(spec_file, "--out", tmp_path / "out", "--dry-run", "--json")
+    found = done.report
+    assert done.code == 0 and (found["points"], found["instances"], found["tasks"]) == (6, 60, 18)
     assert found["seconds"] > 0 and found["bytes"] > 0
     assert not (tmp_path / "out").exists()
-    code, text, _ = command(spec_file, "--dry-run")
+    text = sweep(spec_file, "--dry-run").out
     assert text.startswith("6 points, 60 instances in 18 tasks\nabout ")
 
 
-def test_the_script_of_a_dry_run(spec_file):
+def test_the_script_of_a_dry_run(sweep, spec_file):
     pytest.importorskip("submitit")
     words = ("--engine", "slurm", "--option", "slurm_partition=short")
-    code, text, _ = command(spec_file, "--dry-run", *words)
-    assert code == 0 and "#SBATCH --partition=short" in text
+    done = sweep(spec_file, "--dry-run", *words)
+    assert done.code == 0 and "#SBATCH --partition=short" in done.out
 
 
-def test_failed_tasks_end_with_five(spec_file, tmp_path):
+def test_failed_tasks_end_with_five(sweep, spec_file, tmp_path):
     spec_file.write_text(spec_file.read_text().replace("pause = 0.0", "fault = 5"))
-    code, _, said = command(spec_file, "--out", tmp_path / "out", "--engine", "here")
-    assert code == 5 and said.count("\n") == 1
-    assert "6 tasks failed, the first with ValueError: seed 5 is at fault" in said
-    code, _, said = command(tmp_path / "out", "--table", tmp_path / "t.csv")
-    assert code == 5 and "24 of 60 instances are not there yet" in said
+    done = sweep(spec_file, "--out", tmp_path / "out", "--engine", "here")
+    assert done.code == 5 and done.err.count("\n") == 1
+    assert "6 tasks failed, the first with ValueError: seed 5 is at fault" in done.err
+    done = sweep(tmp_path / "out", "--table", tmp_path / "t.csv")
+    assert done.code == 5 and "24 of 60 instances are not there yet" in done.err
 
 
 @pytest.mark.parametrize(
@@ -85,15 +90,12 @@ def test_failed_tasks_end_with_five(spec_file, tmp_path):
         (["SPEC", "--out", "OWN"], "is a file; give a folder"),
     ],
 )
-def test_bad_words_are_one_sentence(spec_file, tmp_path, words, said):
+def test_bad_words_are_one_sentence(sweep, spec_file, tmp_path, words, said):
     (tmp_path / "folder").mkdir()
     stands = {"SPEC": spec_file, "FOLDER": tmp_path / "folder", "OWN": tmp_path / "own.py"}
-    code, text, error = command(*(stands.get(word, word) for word in words), cwd=tmp_path)
-    assert code == 2 and text == "" and error.count("\n") == 1
-    assert said in error
+    refused(sweep(*(stands.get(word, word) for word in words)), said)
 
 
-def test_help_says_what_quick_does():
-    code, text, _ = command("--help")
-    words = " ".join(text.replace("│", " ").split())
-    assert code == 0 and "the fewer seeds, points or steps of the spec's table quick" in words
+def test_help_says_what_quick_does(sweep):
+    words = " ".join(sweep("--help").out.replace("│", " ").split())
+    assert "the fewer seeds, points or steps of the spec's table quick" in words

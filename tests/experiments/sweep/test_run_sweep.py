@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +18,9 @@ import pytest
 from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.sweep import load_table, read_spec, run_sweep, take_shards, write_table
+from attsvm.experiments.sweep import runs as sweep_runs
 from attsvm.experiments.sweep.folder import KIND, kept_spec
+from tests.cli.command import refused
 
 
 def files(folder):
@@ -184,6 +191,9 @@ def test_a_group_depends_on_each_seed_alone(tmp_path):
             out = tmp_path / f"{model}{group}"
             run_sweep(spec, out, engine="here")
             tables.append(load_table(out).columns)
+        run_sweep(spec, tmp_path / "local", engine="local")
+        assert (tmp_path / "local/table.csv").read_bytes() == (out / "table.csv").read_bytes()
+        shutil.rmtree(tmp_path / "local")
         for name in ("seed", "global_end", "kind", "decided"):
             assert np.array_equal(tables[0][name], tables[1][name])
         np.testing.assert_allclose(
@@ -206,10 +216,57 @@ def test_a_missing_package_is_one_sentence(whole, tmp_path, monkeypatch):
     spec, folder = whole
     for module in ("pyarrow", "pandas"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(Unsupported, match=r"attsvm\[parquet\]"):
+    with pytest.raises(Unsupported, match=r"pip install '\.\[parquet\]'"):
         write_table(folder, spec, tmp_path / "t.parquet")
     assert not list(tmp_path.glob(".attsvm*"))
     with pytest.raises(Unsupported, match="pandas is not installed"):
         load_table(folder).to_frame()
     with pytest.raises(Unsupported, match=r"a \.csv or a \.parquet file"):
         write_table(folder, spec, tmp_path / "t.xlsx")
+
+
+def test_a_full_disk_keeps_what_is_finished(run, spec_file, tmp_path, monkeypatch):
+    plain, written = sweep_runs.write_shard, []
+
+    def full(*given):
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(plain(*given))
+
+    monkeypatch.setattr(sweep_runs, "write_shard", full)
+    spec, out = read_spec(spec_file), tmp_path / "out"
+    done = run("sweep", spec_file, "--out", out, "--engine", "here")
+    refused(done, f"attsvm: no space is left in {out}: what was finished is kept")
+    assert not [f.name for f in out.rglob("*") if f.name.startswith(".") or f.name == "lock"]
+    assert load_table(out).missing == 60 - 10
+    monkeypatch.undo()
+    assert run_sweep(spec, out, engine="here").state.before == 10
+
+
+@contextmanager
+def read_only(place):
+    """A folder that cannot be written to; skips the test where nothing can be mounted."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    done = subprocess.run(["mount", "--bind", str(place), str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_folder_that_cannot_be_written_to(run, spec_file, tmp_path):
+    spec = read_spec(spec_file)
+    home = tmp_path / "home"
+    run_sweep(replace(spec, seeds=4), home / "out", engine="here")
+    table = (home / "out/table.csv").read_bytes()
+    with read_only(home):
+        for place in (home / "out", home / "new"):
+            done = run("sweep", spec_file, "--out", place, "--engine", "here")
+            refused(done, f"{place} cannot be written to (Read-only file system)")
+        # Reading still works.
+        assert run("sweep", home / "out", "--table", "t.csv").code == 0
+        assert (tmp_path / "t.csv").read_bytes() == table
