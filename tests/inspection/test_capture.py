@@ -192,18 +192,18 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "message"),
+    ("kind", "part", "where"),
     [
-        (lambda body: body.layers[0].out.weight, "layer 0 gives numbers that are not finite"),
-        (lambda body: body.embedding.words, "the embedding gives numbers that are not finite"),
+        ("gpt2", lambda body: body.layers[0].out.weight, "layer 0"),
+        ("bert", lambda body: body.embedding.words, "the embedding"),
     ],
 )
-def test_weights_that_overflow_are_named(part, message, tmp_path):
+def test_weights_that_overflow_are_named(kind, part, where, tmp_path):
     """Finite weights whose products are not: one sentence, no warning."""
-    model = load(write(tmp_path, "gpt2"))
+    model = load(write(tmp_path, kind))
     loud = part(model.transformer)
     loud *= np.float32(1e38)
-    with pytest.raises(attsvm.BadTokens, match=message):
+    with pytest.raises(attsvm.BadTokens, match=f"{where} gives numbers that are not finite"):
         capture(model, TEXTS, layer=1, head=0)
 
 
