@@ -65,14 +65,17 @@ def labelled(seed, *, flip=0):
     return x, y, tokens, Selection.of(tokens, np.zeros(25, int))
 
 
+def linear_svc(x, y, *, C):
+    """The weights of scikit-learn's linear classifier."""
+    options = {"fit_intercept": False, "dual": True, "tol": 1e-10, "max_iter": 10**6}
+    return LinearSVC(loss="hinge", C=C, **options).fit(x, y).coef_.ravel()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_problem_equals_linear_svc(seed):
     x, y, tokens, keep = labelled(seed)
     best = solve(Problem.of_labels(tokens, keep)).require()
-    other = LinearSVC(
-        loss="hinge", C=1e6, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6
-    ).fit(x, y)
-    w = other.coef_.ravel()
+    w = linear_svc(x, y, C=1e6)
     assert_allclose(best.W.ravel(), w, rtol=0, atol=DIRECTION * np.linalg.norm(w))
     assert best.lower <= np.linalg.norm(w) / (y * (x @ w)).min() * (1 + EXACTLY)
 
@@ -98,10 +101,7 @@ def test_labels_problem_equals_svc_on_doubled_points(seed):
 def test_soft_margin_equals_scikit_learn_and_cvxpy(C, flip):
     x, y, tokens, keep = labelled(4, flip=flip)
     best = solve(Problem.of_labels(tokens, keep), C=C).require()
-    other = LinearSVC(
-        loss="hinge", C=C, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6
-    ).fit(x, y)
-    w = other.coef_.ravel()
+    w = linear_svc(x, y, C=C)
     value = w @ w / 2 + C * np.maximum(1 - y * (x @ w), 0).sum()
     assert best.lower <= value * (1 + EXACTLY) and best.gap <= GAP
     assert_allclose(best.upper, value, rtol=ORACLE)
