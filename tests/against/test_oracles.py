@@ -8,18 +8,12 @@ from sklearn.svm import SVC, LinearSVC
 
 from attsvm import Problem, Selection, Tokens, solve
 from tests.tolerances import DIRECTION, EXACTLY, GAP, ORACLE
-from tests.zoo import KINDS, NORMS, chosen, known, sphere_tokens
+from tests.zoo import KINDS, NORMS, chosen, known, size_in_cvxpy, sphere_tokens
 
 
 def oracle_value(problem, norm):
     """The least norm by cvxpy, written from the definition of the problem, row by row."""
     W = cp.Variable(problem.shape)
-    flat = cp.vec(W, order="C")
-    size = {
-        "frobenius": lambda: cp.norm(flat, 2), "l2": lambda: cp.norm(flat, 2),
-        "nuclear": lambda: cp.normNuc(W), "spectral": lambda: cp.sigma_max(W),
-        "l1": lambda: cp.norm(flat, 1), "max": lambda: cp.norm(flat, "inf"),
-    }.get(norm, lambda: cp.pnorm(flat, float(norm[1:])))()  # fmt: skip
     z = problem.queries
     rows = [
         D @ W @ z[q] >= b
@@ -29,7 +23,7 @@ def oracle_value(problem, norm):
         D @ W @ z[q] == c
         for D, q, c in zip(problem.tie_differences(), problem.tie_query, problem.c, strict=True)
     ]
-    program = cp.Problem(cp.Minimize(size), rows)
+    program = cp.Problem(cp.Minimize(size_in_cvxpy(norm, W)), rows)
     program.solve(solver=cp.CLARABEL)
     assert program.status == "optimal"
     return float(program.value)

@@ -19,7 +19,7 @@ from attsvm import (
 )
 from attsvm.norms import norm_of
 from tests.tolerances import EXACTLY, FORGED, ROUNDING, SLOPE, STEP
-from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, infeasible, known, near
+from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, infeasible, known
 
 every = pytest.mark.parametrize("norm", NORMS)
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -149,14 +149,6 @@ def test_nearly_opposite_rows_are_solved(angle):
     best = solve(problem, tol=FORGED)
     assert best.status == "optimal"
     assert_allclose(best.upper, np.hypot(1, 2 / angle), rtol=FORGED)
-
-
-@pytest.mark.parametrize("eps", [1e-3, 1e-8, 1e-12])
-def test_a_token_close_to_the_kept_one_is_separable(eps):
-    zoo = near(eps)
-    best = of(zoo)
-    assert best.status != "infeasible" and agrees(best, zoo.least)
-    assert solve(zoo.problem, tol=STEP).status == "optimal"
 
 
 @pytest.mark.parametrize("norm", UNIQUE)

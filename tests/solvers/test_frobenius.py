@@ -164,24 +164,18 @@ def test_gap_reaches_rounding(prompt: bool, memory: float, tol: float, reached: 
     assert gap(rows, *solve_rows(**rows, tol=tol, memory=memory)) < reached
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_scaling_tokens_scales_the_answer(scale: float) -> None:
+@pytest.mark.parametrize("change", [1e-8, 1e8, "rows"])
+def test_scaling_scales_and_row_order_and_duplicates_do_not_matter(change: float | str) -> None:
     rows = selection(30, 8, 16, seed=2)
     W, _ = solve_rows(**rows, tol=1e-12)
-    scaled = rows | {"keys": scale * rows["keys"], "queries": scale * rows["queries"]}
-    V, lam = solve_rows(**scaled, tol=1e-12)
-    assert gap(scaled, V, lam) < 1e-11
-    np.testing.assert_allclose(V * scale**2, W, atol=1e-9 * np.linalg.norm(W))
-
-
-def test_row_order_and_duplicates_do_not_matter() -> None:
-    rows = selection(30, 8, 16, seed=3)
-    W, _ = solve_rows(**rows, tol=1e-12)
-    index = np.random.default_rng(0).permutation(np.r_[np.arange(210), np.arange(0, 210, 3)])
-    again = rows | {name: rows[name][index] for name in ("hi", "lo", "query", "b", "free")}
+    size = 1.0 if change == "rows" else float(change)
+    again = rows | {"keys": size * rows["keys"], "queries": size * rows["queries"]}
+    if change == "rows":
+        index = np.random.default_rng(0).permutation(np.r_[np.arange(210), np.arange(0, 210, 3)])
+        again |= {name: rows[name][index] for name in ("hi", "lo", "query", "b", "free")}
     V, lam = solve_rows(**again, tol=1e-12)
     assert gap(again, V, lam) < 1e-11
-    np.testing.assert_allclose(V, W, atol=1e-9 * np.linalg.norm(W))
+    np.testing.assert_allclose(V * size**2, W, atol=1e-9 * np.linalg.norm(W))
 
 
 def test_float32_and_memory_mapped_keys(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, certify, solve
 from attsvm.norms import norm_of
 from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE, ROUNDING
-from tests.zoo import KINDS, infeasible, known, sphere_tokens
+from tests.zoo import KINDS, infeasible, known, size_in_cvxpy, sphere_tokens
 
 NORMS = ("nuclear", "spectral", "max", "l1", "l1.1", "l1.75", "l2", "l3", "l10")
 each = pytest.mark.parametrize("norm", NORMS)
@@ -51,11 +51,7 @@ def softened(norm, kind, *, C, seed=0):
 def oracle(problem, norm, C):
     """The least value by cvxpy, written from the definition of the problem."""
     W = cp.Variable(problem.shape)
-    flat = cp.vec(W, order="C")
-    size = {
-        "nuclear": lambda: cp.normNuc(W), "spectral": lambda: cp.sigma_max(W),
-        "l1": lambda: cp.norm(flat, 1), "max": lambda: cp.norm(flat, "inf"),
-    }.get(norm, lambda: cp.pnorm(flat, float(norm[1:])))()  # fmt: skip
+    size = size_in_cvxpy(norm, W)
     D, z = problem.differences(), problem.queries[problem.query]
     short = cp.pos(problem.b - cp.sum(cp.multiply(D @ W, z), axis=1))
     E, y = problem.tie_differences(), problem.queries[problem.tie_query]
@@ -78,26 +74,21 @@ def test_known_value_is_found_and_certified(norm, kind):
         assert best.multipliers.min() >= 0 and best.multipliers.max() <= C
 
 
+def random_selection():
+    """A selection of few tokens drawn at random."""
+    tokens, _ = sphere_tokens(5, 5, 3, seed=2)
+    return Problem.of(tokens, Selection.of(tokens, [0, 1, 2, 3, 4]))
+
+
 @each
-@pytest.mark.parametrize("case", infeasible())
-def test_infeasible_rows_have_an_optimum(norm, case):
-    problem = infeasible()[case]
-    for C in (0.03, 2.0):
+@pytest.mark.parametrize("case", [*infeasible(), "random selection"])
+def test_infeasible_rows_and_random_selections_equal_the_oracle(norm, case):
+    problem = infeasible().get(case) or random_selection()
+    for C in (0.03, 2.0) if case in infeasible() else (0.02, 0.5, 20.0):
         best = solve(problem, norm, C=C)
         assert best.status == "optimal" and best.gap <= goal(norm)
         value = oracle(problem, norm, C)
         assert best.lower * (1 - ORACLE) <= value <= best.upper * (1 + ORACLE)
-
-
-@each
-@pytest.mark.parametrize("C", [0.02, 0.5, 20.0])
-def test_random_selections_equal_the_oracle(norm, C):
-    tokens, _ = sphere_tokens(5, 5, 3, seed=2)
-    problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2, 3, 4]))
-    best = solve(problem, norm, C=C)
-    value = oracle(problem, norm, C)
-    assert best.status == "optimal"
-    assert best.lower * (1 - ORACLE) <= value <= best.upper * (1 + ORACLE)
 
 
 @each
@@ -179,8 +170,7 @@ def test_an_immense_budget_on_rows_that_cannot_be_met(norm):
 
 @pytest.mark.parametrize("norm", ["l1.001", "l2.2", "l30", "l1000"])
 def test_extreme_exponents_end_with_valid_bounds(norm):
-    tokens, _ = sphere_tokens(5, 5, 3, seed=2)
-    problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2, 3, 4]))
+    problem = random_selection()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for C in (0.02, 0.5, 20.0):

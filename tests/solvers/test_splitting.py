@@ -4,7 +4,7 @@ with them: plain NumPy and cvxpy."""
 import numpy as np
 import pytest
 
-from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
+from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, solve
 from attsvm.solvers import auto, splitting
 from attsvm.solvers import lp_interior_point as path
 from attsvm.solvers.cone import interior_point as cone
@@ -12,6 +12,7 @@ from attsvm.solvers.lp_interior_point import Handover
 from benchmarks.instances import planted_20
 from tests.solvers.test_inner_solvers import sizes
 from tests.tolerances import GAP, GAP_SPECTRUM, GAP_SPLIT, ROUNDING
+from tests.zoo import size_in_cvxpy
 
 SMOOTH = ("nuclear", "spectral", "l1.1", "l1.75", "l3")
 LINEAR = ("l1", "max")
@@ -67,7 +68,7 @@ def test_the_value_is_that_of_cvxpy(norm):
         for t in range(X.shape[1])
         if t != alpha[i]
     ]
-    value = cp.Problem(cp.Minimize(norm_of(norm).cvxpy(cp, W)), rows).solve()
+    value = cp.Problem(cp.Minimize(size_in_cvxpy(norm, W)), rows).solve()
     best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
     assert best.lower * (1 - GAP_SPLIT) <= value <= best.upper * (1 + GAP_SPLIT)
     assert best.upper / best.lower - 1 <= GAP_SPLIT
