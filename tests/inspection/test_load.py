@@ -126,19 +126,28 @@ def test_an_unknown_family_is_refused_with_the_known(tmp_path):
             load(changed(write(tmp_path, "bert"), model_type=kind))
 
 
-def test_pickles_of_a_folder_are_refused_with_the_reason_and_a_line_that_works(tmp_path):
-    folder = write(tmp_path, "bert")
+def refused_pickles(folder):
+    """The sentence with which pickles of a folder are refused."""
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"never opened")
     with pytest.raises(attsvm.Unsupported, match="can run code when it is read") as refused:
         load(folder)
-    assert "torch.load(sys.argv[1], map_location='cpu', weights_only=True)" in str(refused.value)
-    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_pickles_of_a_folder_are_refused_with_the_reason_and_the_line(tmp_path):
+    said = refused_pickles(write(tmp_path, "bert"))
+    assert "torch.load(sys.argv[1], map_location='cpu', weights_only=True)" in said
+    assert "\n" not in said
+
+
+def test_the_line_for_pickles_works(tmp_path):
     torch = pytest.importorskip("torch")
+    folder = write(tmp_path, "bert")
+    line = shlex.split(refused_pickles(folder).partition("beside it: ")[2])
     held = {name: torch.tensor(array) for name, array in tensors(CONFIGS["bert"]).items()}
     held["tied"] = held["embeddings.word_embeddings.weight"]  # as checkpoints share tensors
     torch.save(held, folder / "pytorch_model.bin")
-    line = shlex.split(str(refused.value).partition("beside it: ")[2])
     subprocess.run([sys.executable, *line[1:]], check=True)
     assert len(load(folder).transformer.layers) == 2
 

@@ -233,13 +233,10 @@ def test_a_trained_head_is_more_economical_than_its_nulls():
 def test_a_selection_that_no_matrix_makes_is_fitted_softly():
     rng = np.random.default_rng(0)
     keys, queries = rng.normal(size=(30, 3, 2)), np.ones((30, 1))
-    view = view_of(
-        np.pad(keys, ((0, 0), (0, 0), (0, 0))), np.pad(queries, ((0, 0), (0, 1))), np.eye(2)
-    )
+    view = view_of(keys, np.pad(queries, ((0, 0), (0, 1))), np.eye(2))
     labels = rng.integers(0, 3, 30)
     fit = svm_fit(view, labels)
-    assert fit.soft
-    assert np.isfinite(fit.W).all()
+    assert fit.soft and np.isfinite(fit.W).all()
     assert agreement_of(view, fit.W, labels) > 1 / 3
 
 
@@ -314,12 +311,17 @@ def test_rotary_heads_leave_out_what_needs_one_matrix():
         decompose(rotary_view())
 
 
-def test_a_head_whose_keys_are_all_special_has_no_content():
+def test_a_head_without_content_or_without_logits_is_still_recorded():
     view = random_view(n=30)
-    found = head_record(replace(view, special=view.valid), SMALL)
+    found = head_record(replace(view, special=view.valid), SMALL)  # all keys are special
     assert found["content_queries"] == 0
     assert found["content_kind"] is None
     assert np.isfinite(found["economy"])
+    found = head_record(replace(view, query_factor=0 * view.query_factor), SMALL)
+    assert found["tied"] == 30
+    assert np.isnan(found["economy"])
+    assert found["evictable_margins"] == 0.0
+    assert found["key_radius_share"] == found["int8_safe"] == 0.0
 
 
 def test_queries_with_one_key_choose_nothing():
@@ -333,15 +335,6 @@ def test_queries_with_one_key_choose_nothing():
         head_record(replace(view, valid=valid), SMALL)
     with pytest.raises(BadTokens, match="2 queries have a choice"):
         head_record(view.subset([0, 1]), SMALL)
-
-
-def test_a_head_of_zero_is_all_ties():
-    view = random_view(n=30)
-    found = head_record(replace(view, query_factor=0 * view.query_factor), SMALL)
-    assert found["tied"] == 30
-    assert np.isnan(found["economy"])
-    assert found["evictable_margins"] == 0.0
-    assert found["key_radius_share"] == found["int8_safe"] == 0.0
 
 
 def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):

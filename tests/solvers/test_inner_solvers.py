@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from attsvm.norms import norm_of
 from attsvm.solvers import linear_program, power
 from attsvm.solvers.cone import interior_point as cone
+from tests.plain_fractions import sphere
 from tests.tolerances import GAP, ORACLE, ROUNDING
 from tests.zoo import size_in_cvxpy
 
@@ -58,12 +59,6 @@ def sizes(norm, W):
         return (a.sum(), a.max()) if norm == "l1" else (a.max(), a.sum())
     p = float(norm[1:])
     return tuple(a.max() * ((a / a.max()) ** r).sum() ** (1 / r) for r in (p, p / (p - 1)))
-
-
-def sphere(rng, *shape):
-    """Unit vectors along the last axis."""
-    x = rng.standard_normal(shape)
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def unit(D, Z, b, free):
