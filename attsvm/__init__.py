@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attsvm import next_token
     from attsvm.api import outcome, proof_of_convergence, train
     from attsvm.certificate import Certificate
-    from attsvm.certificate.tight import Tight
+    from attsvm.certificate.certificate import Tight
     from attsvm.certificate.verify import Check
     from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
     from attsvm.theory.regularization_path.paths import RegPath, regpath
-    from attsvm.training.heads.head import Head
-    from attsvm.training.losses.loss import Loss
+    from attsvm.training.heads import Head
+    from attsvm.training.losses import Loss
     from attsvm.training.models.model import Model
     from attsvm.training.optimizers.optimizer import Optimizer
     from attsvm.training.path import Path
@@ -59,9 +59,9 @@ _HOMES = {
     "Check": "certificate.verify",
     "Comparison": "theory.comparison",
     "ConvergenceProof": "theory.convergence",
-    "Head": "training.heads.head",
+    "Head": "training.heads",
     "Limit": "theory.limits",
-    "Loss": "training.losses.loss",
+    "Loss": "training.losses",
     "Model": "training.models.model",
     "Norm": "norms",
     "Optima": "theory.optima",
@@ -77,7 +77,7 @@ _HOMES = {
     "Solver": "solvers.solver",
     "Stack": "problem.problem",
     "Stages": "next_token.training.train",
-    "Tight": "certificate.tight",
+    "Tight": "certificate.certificate",
     "Tokens": "problem.tokens",
     "Witness": "theory.optima",
     "basin": "theory.convergence",

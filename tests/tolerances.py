@@ -35,9 +35,6 @@ FORGED = 1e-6
 # The same in a saved certificate, where little more than rounding is left to hide in.
 FORGED_SLIGHTLY = 1e-10
 
-# An interior point without polish, at the accuracy its oracle is asked for.
-ORACLE_SOFT = 1e-4
-
 # A value printed with four or five decimals (absolute).
 PRINTED = 5e-5
 

@@ -280,3 +280,16 @@ def agrees(certificate, least):
     """Whether a certificate's bounds hold the least norm, known up to rounding."""
     slack = ROUNDING * least
     return certificate.lower <= least + slack and certificate.upper >= least - slack
+
+
+def size_in_cvxpy(norm, W):
+    """The norm of a cvxpy variable, from its definition."""
+    import cvxpy as cp
+
+    flat = cp.vec(W, order="C")
+    sizes = {
+        "frobenius": lambda: cp.norm(flat, 2), "l2": lambda: cp.norm(flat, 2),
+        "nuclear": lambda: cp.normNuc(W), "spectral": lambda: cp.sigma_max(W),
+        "l1": lambda: cp.norm(flat, 1), "max": lambda: cp.norm(flat, "inf"),
+    }  # fmt: skip
+    return sizes.get(norm, lambda: cp.pnorm(flat, float(norm[1:])))()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.memory import require
 from attsvm.errors import AttsvmError, BadTokens
+
+A = TypeVar("A", bound=NDArray[Any])
 
 Floats = NDArray[np.float64]
 
@@ -152,3 +154,11 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
     wide = _SPLIT * x
     top = wide - (wide - x)
     return top, x - top
+
+
+def plain(array: A) -> A:
+    """The array itself when it is contiguous and can be written to, a copy of it otherwise.
+
+    A kernel is compiled once for each kind of array it meets: this leaves one.
+    """
+    return array if array.flags.carray else array.copy()

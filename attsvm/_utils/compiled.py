@@ -26,7 +26,6 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import event
-from numpy.typing import NDArray
 
 # Seconds of compiling that pass without a notice.
 PATIENCE = 2.0
@@ -87,7 +86,6 @@ def silence() -> None:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-A = TypeVar("A", bound=NDArray[Any])
 
 # Every kernel of the package that has been defined.
 KERNELS: list[Any] = []
@@ -133,14 +131,6 @@ def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callabl
         return kernel
 
     return compile_kernel
-
-
-def plain(array: A) -> A:
-    """The array itself when it is contiguous and can be written to, a copy of it otherwise.
-
-    A kernel is compiled once for each kind of array it meets: this leaves one.
-    """
-    return array if array.flags.carray else array.copy()
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,18 @@ def place(value: Any, size: int, name: str) -> int:
     return index
 
 
+def whole_instance(instance: Any, size: int) -> int:
+    """The number of an instance; raises BadTokens unless there are more than that."""
+    try:
+        number = operator.index(instance)
+    except TypeError:
+        number = -1
+    if not 0 <= number < size:
+        there = "there is one instance, 0" if size == 1 else f"instances run from 0 to {size - 1}"
+        raise BadTokens(f"instance is {shown(instance)}: {there}")
+    return number
+
+
 @contextmanager
 def places(name: str, size: int) -> Iterator[None]:
     """Around an indexing of `size` rows by what a user gave: raises BadTokens where it fails."""

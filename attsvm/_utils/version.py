@@ -1,6 +1,6 @@
 """The version number, written here alone, and how optional parts are installed."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def install(*extras: str) -> str:

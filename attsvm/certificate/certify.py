@@ -41,8 +41,8 @@ from attsvm.certificate.bounds import (
 from attsvm.certificate.certificate import Certificate, make_certificate
 from attsvm.certificate.feasibility_repair import Corrected, correct, restore_ties
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.norms import Norm, norm_of
-from attsvm.norms.norm import UNIT, check_shape
+from attsvm.norms import Norm, check_shape, norm_of
+from attsvm.norms.norm import UNIT
 from attsvm.problem.problem import SMALLEST_ROW, Problem, StackRows
 
 # Products up to which both bounds are taken in one compiled pass.

@@ -71,12 +71,12 @@ class Command(_Plain, TyperCommand):
     """A command."""
 
 
-class Group(_Plain, TyperGroup):
+class ProgramGroup(_Plain, TyperGroup):
     """The program itself."""
 
 
 app = typer.Typer(
-    cls=Group,
+    cls=ProgramGroup,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Which tokens softmax attention selects, with proof: certified max-margin directions.",

@@ -39,9 +39,8 @@ from attsvm.theory.outcome import Outcome, outcome, until_margin_share
 from attsvm.training.config import OptimizerConfig, choose_parts
 from attsvm.training.heads import HEADS, Head, head_of
 from attsvm.training.losses import Loss, loss_of
-from attsvm.training.models import Model, model_of
+from attsvm.training.models import Model, model_of, with_head
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import evaluate
 from attsvm.training.optimizers import Optimizer
 from attsvm.training.path import Path

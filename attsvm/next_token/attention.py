@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.compiled import ENTRY, njit, plain
+from attsvm._utils.arrays import Bools, Floats, Ints, plain
+from attsvm._utils.compiled import ENTRY, njit
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, orthonormal
 from attsvm.training.models.gradient.attention import LEAST, TIED

@@ -7,13 +7,12 @@ from fractions import Fraction
 from functools import cache
 
 from attsvm._utils.expected import shown
-from attsvm.errors import Unsupported
-from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
-from attsvm.norms.frobenius import FrobeniusNorm
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.norms.entrywise import FrobeniusNorm, L1Norm, LpNorm, MaxNorm
 from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.norms.norm import Norm, check_norm
 
-__all__ = ["NORMS", "Norm", "is_listed", "norm_of"]
+__all__ = ["NORMS", "Norm", "check_shape", "is_listed", "norm_of"]
 
 NORMS: dict[str, type[Norm]] = {
     "frobenius": FrobeniusNorm,
@@ -67,6 +66,12 @@ def norm_of(norm: str | Norm | object) -> Norm:
         "a norm is a name, such as 'nuclear', or an object of a subclass of attsvm.Norm; "
         f"this is {shown(norm)}"
     )
+
+
+def check_shape(norm: Norm, shape: tuple[int, int]) -> None:
+    """Raises BadTokens unless the norm takes matrices of this shape."""
+    if norm.shape is not None and tuple(norm.shape) != tuple(shape):
+        raise BadTokens(f"norm {norm.name} is for W of shape {norm.shape}; this one is {shape}")
 
 
 def is_listed(name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
     from attsvm.norms.rational import Exact
@@ -158,12 +158,6 @@ def _over_entries(norm: Norm, shape: tuple[int, int]) -> tuple[float, float]:
     up = (1 + norm.rounding(shape)) * (1 + (size + 4) * UNIT)
     value, dual = np.sqrt(squares) * up
     return float(value), float(dual)
-
-
-def check_shape(norm: Norm, shape: tuple[int, int]) -> None:
-    """Raises BadTokens unless the norm takes matrices of this shape."""
-    if norm.shape is not None and tuple(norm.shape) != tuple(shape):
-        raise BadTokens(f"norm {norm.name} is for W of shape {norm.shape}; this one is {shape}")
 
 
 def largest(W: Any) -> Any:

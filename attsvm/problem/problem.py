@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import LARGEST, Floats, Ints, floats, numbers, rectangular
-from attsvm._utils.compiled import ENTRY, njit, plain
+from attsvm._utils.arrays import LARGEST, Floats, Ints, floats, numbers, plain, rectangular
+from attsvm._utils.compiled import ENTRY, njit
 from attsvm._utils.expected import expect, place, places
 from attsvm._utils.objects import lazy
 from attsvm.errors import BadSelection, BadTokens

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints, exact_product, rectangular, vector, whole
-from attsvm._utils.expected import expect, shown
+from attsvm._utils.expected import expect, shown, whole_instance
 from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.tokens import Tokens, checked_tokens
-from attsvm.problem.weights import WeightBlocks, top_tokens, whole_instance
+from attsvm.problem.weights import WeightBlocks, top_tokens
 
 _EPS = float(np.finfo(np.float64).eps)
 # Products of this size are sums of two floats.

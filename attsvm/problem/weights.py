@@ -6,7 +6,6 @@ tensors, alone or stacked.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -14,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from attsvm._utils.arrays import LARGEST, Floats, Ints, detached, numbers
-from attsvm._utils.expected import shown
+from attsvm._utils.expected import whole_instance
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
 
@@ -87,18 +86,6 @@ def top_tokens(tokens: Tokens, W: Floats) -> Ints:
             a = better
         top[i] = a
     return top
-
-
-def whole_instance(instance: Any, size: int) -> int:
-    """The number of an instance; raises BadTokens unless there are more than that."""
-    try:
-        number = operator.index(instance)
-    except TypeError:
-        number = -1
-    if not 0 <= number < size:
-        there = "there is one instance, 0" if size == 1 else f"instances run from 0 to {size - 1}"
-        raise BadTokens(f"instance is {shown(instance)}: {there}")
-    return number
 
 
 def _named(given: Any, shape: tuple[int, int]) -> dict[str, Floats]:

@@ -16,8 +16,7 @@ from attsvm.certificate import certify as certify_answer
 from attsvm.certificate.bounds import exponent
 from attsvm.certificate.certify import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
-from attsvm.norms import Norm, norm_of
-from attsvm.norms.norm import check_shape
+from attsvm.norms import Norm, check_shape, norm_of
 from attsvm.problem.problem import MIDDLE, Problem
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens

@@ -27,7 +27,7 @@ SMALL_MISS = 1e-7
 SPARSE = 0.2
 
 
-class Rows(Protocol):
+class BoundRows(Protocol):
     """What the bounds of a pair need of rows: b (k,), free (k,) True on ties, and products."""
 
     @property
@@ -76,7 +76,7 @@ class BestPair:
     order, twice.
     """
 
-    rows: Rows
+    rows: BoundRows
     norm: Norm
     W: Floats
     lam: Floats

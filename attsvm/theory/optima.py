@@ -23,7 +23,7 @@ from attsvm._utils.files import finite
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
-from attsvm.certificate.tight import Tight
+from attsvm.certificate.certificate import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.problem import selection

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, detached
-from attsvm._utils.expected import positive
+from attsvm._utils.expected import positive, whole_instance
 from attsvm._utils.files import finite
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.certificate import Certificate
@@ -28,7 +28,7 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.problem.weights import WeightBlocks, top_tokens, whole_instance
+from attsvm.problem.weights import WeightBlocks, top_tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
@@ -36,18 +36,16 @@ from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, prover, prover_of
 from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
 from attsvm.theory.optima import Optimality, optimality, verdict_on
-from attsvm.training.config import pulled_back
 from attsvm.training.heads import HEADS, Head, head_of
 from attsvm.training.losses import Loss, loss_of
-from attsvm.training.models import MODELS, Model, SentenceModel
+from attsvm.training.models import MODELS, Model, SentenceModel, with_head
 from attsvm.training.models.gradient.attention import attend
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import Evaluation, evaluate, log_norm
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.optimizers.steps import length
-from attsvm.training.path import Path, recorded
+from attsvm.training.path import Path, pulled_back, recorded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

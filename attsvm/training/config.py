@@ -62,15 +62,6 @@ def choose_parts(given: Mapping[str, Any], start: Path | None) -> dict[str, Any]
 WORDS = ("optimizer", "lr", "schedule", "decay", "options", "seed", "init")
 
 
-def pulled_back(config: Mapping[str, Any]) -> float | None:
-    """The decay or the ridge of a run from its config, 0 without either, None if nothing is known.
-
-    Either keeps the norm from growing.
-    """
-    decay = config.get("decay")
-    return decay or float(config.get("options", {}).get("ridge", 0.0)) or decay
-
-
 @dataclass(frozen=True, eq=False)
 class OptimizerConfig:
     """An optimizer with its step size η · schedule(t), its decay, and the seed of the start.

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.expected import expect, file_path, place
+from attsvm._utils.expected import expect, file_path, place, whole_instance
 from attsvm._utils.files import parse_json
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.problem.weights import whole_instance
-from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of
-from attsvm.training.models.joint import with_head
+from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of, with_head
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -378,3 +376,12 @@ def recorded(step: int, per_decade: int = PER_DECADE) -> bool:
         return True
     place = np.log10(step) * per_decade
     return bool(np.floor(place) != np.floor(np.log10(step - 1) * per_decade))
+
+
+def pulled_back(config: Mapping[str, Any]) -> float | None:
+    """The decay or the ridge of a run from its config, 0 without either, None if nothing is known.
+
+    Either keeps the norm from growing.
+    """
+    decay = config.get("decay")
+    return decay or float(config.get("options", {}).get("ridge", 0.0)) or decay

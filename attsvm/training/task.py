@@ -16,14 +16,12 @@ from attsvm._utils.expected import shown, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.heads import Head, head_of
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Head, Linear, head_of
 from attsvm.training.loop import Ahead, FastSteps, Kernel, TrainingTask
 from attsvm.training.losses import Loss, loss_of
-from attsvm.training.models import model_of
+from attsvm.training.models import model_of, with_head
 from attsvm.training.models.gradient import factored_steps, fused
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
-from attsvm.training.models.joint import with_head
 from attsvm.training.models.model import Evaluation, Model, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
 

@@ -8,18 +8,12 @@ from sklearn.svm import SVC, LinearSVC
 
 from attsvm import Problem, Selection, Tokens, solve
 from tests.tolerances import DIRECTION, EXACTLY, GAP, ORACLE
-from tests.zoo import KINDS, NORMS, chosen, known, sphere_tokens
+from tests.zoo import KINDS, NORMS, chosen, known, size_in_cvxpy, sphere_tokens
 
 
 def oracle_value(problem, norm):
     """The least norm by cvxpy, written from the definition of the problem, row by row."""
     W = cp.Variable(problem.shape)
-    flat = cp.vec(W, order="C")
-    size = {
-        "frobenius": lambda: cp.norm(flat, 2), "l2": lambda: cp.norm(flat, 2),
-        "nuclear": lambda: cp.normNuc(W), "spectral": lambda: cp.sigma_max(W),
-        "l1": lambda: cp.norm(flat, 1), "max": lambda: cp.norm(flat, "inf"),
-    }.get(norm, lambda: cp.pnorm(flat, float(norm[1:])))()  # fmt: skip
     z = problem.queries
     rows = [
         D @ W @ z[q] >= b
@@ -29,7 +23,7 @@ def oracle_value(problem, norm):
         D @ W @ z[q] == c
         for D, q, c in zip(problem.tie_differences(), problem.tie_query, problem.c, strict=True)
     ]
-    program = cp.Problem(cp.Minimize(size), rows)
+    program = cp.Problem(cp.Minimize(size_in_cvxpy(norm, W)), rows)
     program.solve(solver=cp.CLARABEL)
     assert program.status == "optimal"
     return float(program.value)
@@ -65,14 +59,17 @@ def labelled(seed, *, flip=0):
     return x, y, tokens, Selection.of(tokens, np.zeros(25, int))
 
 
+def linear_svc(x, y, *, C):
+    """The weights of scikit-learn's linear classifier."""
+    options = {"fit_intercept": False, "dual": True, "tol": 1e-10, "max_iter": 10**6}
+    return LinearSVC(loss="hinge", C=C, **options).fit(x, y).coef_.ravel()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_problem_equals_linear_svc(seed):
     x, y, tokens, keep = labelled(seed)
     best = solve(Problem.of_labels(tokens, keep)).require()
-    other = LinearSVC(
-        loss="hinge", C=1e6, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6
-    ).fit(x, y)
-    w = other.coef_.ravel()
+    w = linear_svc(x, y, C=1e6)
     assert_allclose(best.W.ravel(), w, rtol=0, atol=DIRECTION * np.linalg.norm(w))
     assert best.lower <= np.linalg.norm(w) / (y * (x @ w)).min() * (1 + EXACTLY)
 
@@ -98,10 +95,7 @@ def test_labels_problem_equals_svc_on_doubled_points(seed):
 def test_soft_margin_equals_scikit_learn_and_cvxpy(C, flip):
     x, y, tokens, keep = labelled(4, flip=flip)
     best = solve(Problem.of_labels(tokens, keep), C=C).require()
-    other = LinearSVC(
-        loss="hinge", C=C, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6
-    ).fit(x, y)
-    w = other.coef_.ravel()
+    w = linear_svc(x, y, C=C)
     value = w @ w / 2 + C * np.maximum(1 - y * (x @ w), 0).sum()
     assert best.lower <= value * (1 + EXACTLY) and best.gap <= GAP
     assert_allclose(best.upper, value, rtol=ORACLE)

@@ -54,27 +54,21 @@ def test_an_honest_certificate_is_true(norm: str) -> None:
     assert set(verdicts(found, truth).values()) == {TRUE}
 
 
+# What is forged of a bound, given the least norm and the true lower bound; which claims are false.
+FORGERIES = {
+    "lower": (lambda least, low: (least * (1 + FORGED), least * (1 + 2 * FORGED)), "lower"),
+    "upper": (lambda least, low: (low, least * (1 - FORGED)), "upper"),
+    "a wide gap": (lambda least, low: (low * (1 - 1e-3), least * (1 + FORGED)), "status"),
+}
+
+
 @pytest.mark.parametrize("norm", NORMS)
-def test_a_raised_lower_bound_is_false(norm: str) -> None:
+@pytest.mark.parametrize(("forge", "claim"), FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_bound_is_false(norm: str, forge: Any, claim: str) -> None:
     found, truth, least = honest(norm)
-    forged = replace(found, lower=least * (1 + FORGED), upper=least * (1 + 2 * FORGED))
-    assert verdicts(forged, truth)["lower"] == FALSE
-    assert verdicts(forged, truth)["status"] == FALSE
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_a_lowered_upper_bound_is_false(norm: str) -> None:
-    found, truth, least = honest(norm)
-    forged = replace(found, upper=least * (1 - FORGED))
-    assert verdicts(forged, truth)["upper"] == FALSE
-    assert verdicts(forged, truth)["status"] == FALSE
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_a_wide_gap_called_optimal_is_false(norm: str) -> None:
-    found, truth, _ = honest(norm)
-    forged = replace(found, lower=found.lower * (1 - 1e-3))
-    assert verdicts(forged, truth)["status"] == FALSE
+    lower, upper = forge(least, found.lower)
+    given = verdicts(replace(found, lower=lower, upper=upper), truth)
+    assert given[claim] == given["status"] == FALSE
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -92,29 +86,29 @@ def test_a_possible_problem_called_infeasible_is_false(proof: Any) -> None:
     assert given["lower"] == given["status"] == given["handed"] == FALSE
 
 
+class Forged:
+    """A certificate with attributes that `replace` cannot set."""
+
+    def __init__(self, found: Any, **other: Any) -> None:
+        self.found = found
+        vars(self).update(other)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.found, name)
+
+
 def test_a_numerical_proof_may_not_say_that_no_w_exists() -> None:
-    class Loud:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(found, name)
-
-        message = "no W satisfies these constraints"
-
     found = replace(solve(POSSIBLE), status="infeasible", proof="numerical", W=None, upper=np.inf)
-    assert verdicts(Loud(), Truth(POSSIBLE))["message"] == FALSE  # type: ignore[arg-type]
+    loud: Any = Forged(found, message="no W satisfies these constraints")
+    assert verdicts(loud, Truth(POSSIBLE))["message"] == FALSE
 
 
 @pytest.mark.parametrize("vector", [[1, 1], [2, 2], [1, 2], [-1, -1], [0, 0], [1]])
 def test_only_a_vector_that_contradicts_is_a_proof(vector: list[int]) -> None:
-    class Shown:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(found, name)
-
-        farkas = np.array(vector, dtype=object)
-
     found = replace(solve(IMPOSSIBLE), status="infeasible", proof="exact")
+    shown: Any = Forged(found, farkas=np.array(vector, dtype=object))
     right = len(set(vector)) == 1 and vector[0] > 0 and len(vector) == 2
-    given = verdicts(Shown(), Truth(IMPOSSIBLE))["status"]  # type: ignore[arg-type]
-    assert given == (TRUE if right else FALSE)
+    assert verdicts(shown, Truth(IMPOSSIBLE))["status"] == (TRUE if right else FALSE)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -143,36 +137,20 @@ def test_a_wrong_tight_row_is_false() -> None:
     found, truth = solve(problem), Truth(problem)
     right = tight_claim(found, truth)
     assert right is not None and right.verdict == TRUE
-    for flags in ("tight", "loose"):
-
-        class Wrong:
-            norm, W = found.norm, found.W
-            tight = replace(
-                found.tight,
-                tight=np.full(3, flags == "tight"),
-                loose=np.full(3, flags == "loose"),
-            )
-
-        given = tight_claim(Wrong(), truth)
+    for tight in (True, False):
+        flags = replace(found.tight, tight=np.full(3, tight), loose=np.full(3, not tight))
+        given = tight_claim(Forged(found, tight=flags), truth)
         assert given is not None and given.verdict == FALSE
 
 
 def test_intervals_of_ties_count_with_their_worse_end() -> None:
     # |W1 − .1| ≤ e, |W2 − .2| ≤ e, |W1 + W2 − .3| ≤ e: impossible with e = 0, by one rounding.
-    class Wide:
-        def __init__(self, error: float) -> None:
-            self.c_error = np.full(3, error)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(exact, name)
-
     exact = Problem.from_rows(
         np.empty((0, 2)), ties=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], c=[0.1, 0.2, 0.3]
     )
     assert Truth(exact).feasible is False
-    assert Truth(Wide(0.0)).feasible is False
-    assert Truth(Wide(1e-18)).feasible is False
-    assert Truth(Wide(1e-16)).feasible is True
+    for error, feasible in ((0.0, False), (1e-18, False), (1e-16, True)):
+        assert Truth(Forged(exact, c_error=np.full(3, error))).feasible is feasible
 
 
 def test_elimination_knows_dependent_and_contradicting_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -60,37 +61,40 @@ DECIMALS = Problem.from_rows(
 )
 
 
+# W1 = 0 and W1 + apart·W2 = 0 leave W2 = 0, so the margin W2 ≥ 1 cannot be met; nor can right-hand
+# sides of one tie that are one rounding apart.
+CLASHES = [
+    *(Problem.from_rows([[0.0, 1.0]], ties=[[1.0, 0.0], [1.0, apart]])
+      for apart in (1e-3, 1e-9, 1e-12, 1e-15, 2.0**-52)),
+    Problem.from_rows([[0.0, 1.0]], ties=[[1.0, 0.0]] * 2, c=[1.0, float(np.nextafter(1.0, 2.0))]),
+]  # fmt: skip
+
+
+@every
+@pytest.mark.parametrize("problem", CLASHES)
+def test_ties_that_nearly_agree(norm: str, problem: Problem) -> None:
+    assert Truth(problem).feasible is False
+    assert check(solve(problem, norm)).status != "optimal"
+
+
 @every
 @pytest.mark.parametrize(
-    "problem",
+    ("problem", "C"),
     [
+        *product([Problem.from_rows(rows) for rows in ([[1.0]], [[1.0], [-1.0]], [[1.0], [2.0]])],
+                 [1e-300, 1e-200, 1e200, 1e300]),
+        *((problem, None) for problem in [
         DECIMALS,
         *map(nearly_opposite, range(6, 18)),
         *map(grid_with_noise, range(6)),
         *map(twin_inputs, range(4)),
         *(extreme_scales(*scales) for scales in
           [(9e74, 1e-75), (9e74, 9e74), (1e-60, 9e74), (1.0, 9e74)]),
+        ]),
     ],
 )  # fmt: skip
-def test_no_claim_is_false(norm: str, problem: Problem) -> None:
-    check(solve(problem, norm))
-
-
-@every
-@pytest.mark.parametrize("apart", [1e-3, 1e-9, 1e-12, 1e-15, 2.0**-52])
-def test_two_ties_that_nearly_agree(norm: str, apart: float) -> None:
-    # W1 = 0 and W1 + apart·W2 = 0 leave W2 = 0: the margin W2 ≥ 1 cannot be met.
-    problem = Problem.from_rows([[0.0, 1.0]], ties=[[1.0, 0.0], [1.0, apart]])
-    assert Truth(problem).feasible is False
-    assert check(solve(problem, norm)).status != "optimal"
-
-
-@every
-def test_right_hand_sides_of_one_tie_one_rounding_apart(norm: str) -> None:
-    level = float(np.nextafter(1.0, 2.0))
-    problem = Problem.from_rows([[0.0, 1.0]], ties=[[1.0, 0.0], [1.0, 0.0]], c=[1.0, level])
-    assert Truth(problem).feasible is False
-    check(solve(problem, norm))
+def test_no_claim_is_false(norm: str, problem: Problem, C: float | None) -> None:
+    check(solve(problem, norm, C=C))
 
 
 @every
@@ -102,13 +106,6 @@ def test_pairs_of_every_size(norm: str, size: float, part: str) -> None:
     W = np.array([[size if part != "multipliers" else 1.0]])
     lam = [size if part != "W" else 1.0]
     assert check(certify(problem, norm, W, lam), handed=W).status != "infeasible"
-
-
-@every
-@pytest.mark.parametrize("C", [1e-300, 1e-200, 1e200, 1e300])
-@pytest.mark.parametrize("rows", [[[1.0]], [[1.0], [-1.0]], [[1.0], [2.0]]])
-def test_soft_margins_of_every_budget(norm: str, C: float, rows: list[list[float]]) -> None:
-    check(solve(Problem.from_rows(rows), norm, C=C))
 
 
 @every

@@ -432,11 +432,6 @@ def _store(state: _State, y: dict[int, Fraction]) -> None:
     state.y = {k: int(v * common) for k, v in y.items()}
 
 
-def floats_of(found: Least, shape: tuple[int, int]) -> Any:
-    """The solution rounded to floats, for people to read."""
-    return np.array([_ratio(int(v), found.denominator) for v in found.x]).reshape(shape)
-
-
 # Rounds in which rows that are still missed are added to those that are restored.
 ROUNDS = 6
 # Rows beyond which an exact least change takes too long.

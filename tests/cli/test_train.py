@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import ConvergenceProof, Tokens, train
 from attsvm.datasets import EXAMPLES
-from attsvm.training.heads.nonlinear import Quadratic, Relu
+from attsvm.training.heads import Quadratic, Relu
 from attsvm.training.path import Path
 from tests.cli.command import problem, refused, save
 

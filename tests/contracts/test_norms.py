@@ -159,6 +159,6 @@ def test_names_are_found_and_unknown_ones_refused():
     assert isinstance(norm_of("nuclear"), Norm)
     norm = norm_of("l1.75")
     assert norm_of(norm) is norm and norm.value([[2.0]]) == 2.0
-    for bad in ("l0.5", "lp", "frob", "lP", "l", "", "l-2"):
+    for bad in ("l0.5", "lp", "frob", "lP", "l", "", "l-2", "linf"):
         with pytest.raises(Unsupported, match=r"norm"):
             norm_of(bad)

@@ -7,15 +7,15 @@ from dataclasses import fields, is_dataclass, make_dataclass
 import pytest
 
 from attsvm.experiments.studies import CLAIMS
+from attsvm.training.heads import Head
+from attsvm.training.losses import Loss
+from attsvm.training.models import Model, SentenceModel
 from tests.conventions.tree import PACKAGE
 
 REGISTRIES = {
     "norms": "NORMS",
     "solvers": "SOLVERS",
     "datasets": "EXAMPLES SENTENCES TEXTS LABELLED",
-    "training.losses": "LOSSES",
-    "training.heads": "HEADS",
-    "training.models": "MODELS SENTENCE_MODELS",
     "training.optimizers": "OPTIMIZERS",
     "experiments.statements": "STATEMENTS",
     "experiments.executors": "ENGINES",
@@ -76,6 +76,22 @@ def faults(folder: str, *, stems: set[str], other: set[str], registry: dict) -> 
         for stem in sorted(stems - other - used)
     ]
     return found
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "names"),
+    [
+        ("training.losses", Loss, "LOSSES"),
+        ("training.heads", Head, "HEADS"),
+        ("training.models", Model | SentenceModel, "MODELS SENTENCE_MODELS"),
+    ],
+)
+def test_a_module_and_its_registry_agree(module, kind, names):
+    found = vars(importlib.import_module(f"attsvm.{module}"))
+    listed = [entry for name in names.split() for entry in found[name].values()]
+    for name, thing in found.items():
+        plugin = isinstance(thing, kind) or (inspect.isclass(thing) and thing.__base__ is kind)
+        assert not plugin or any(thing is entry for entry in listed), f"{name} is not in {names}"
 
 
 @pytest.mark.parametrize(("folder", "names"), REGISTRIES.items())

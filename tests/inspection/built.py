@@ -31,8 +31,11 @@ def view_of(keys, queries, W, **parts) -> View:
     return View(**(fields | parts))
 
 
-def random_view(n=60, T=10, d=12, *, seed=0, scale=2.0, h=4) -> View:
-    """A head of random factors with a bias over texts of unequal length, first and last special."""
+def random_view(n=60, T=10, d=12, *, seed=0, scale=2.0, h=4, bias=True, **parts) -> View:
+    """A head of random factors with a bias over texts of unequal length, first and last special.
+
+    parts: other parts than the drawn ones.
+    """
     rng = np.random.default_rng(seed)
     lengths = rng.integers(3, T + 1, n)
     valid = np.arange(T) < lengths[:, None]
@@ -40,22 +43,17 @@ def random_view(n=60, T=10, d=12, *, seed=0, scale=2.0, h=4) -> View:
     keys = np.where(valid[:, :, None], keys, keys[:, :1])
     special = np.zeros((n, T), dtype=bool)
     special[:, 0] = special[np.arange(n), lengths - 1] = True
-    queries = np.column_stack([rng.normal(size=(n, d)), np.ones(n)])
-    W = np.zeros((d, d + 1))
-    view = view_of(
-        keys,
-        queries,
-        W,
-        valid=valid,
-        special=special,
-        positions=rng.integers(0, lengths),
-        texts=tuple(tuple(f"w{t}" for t in range(size)) for size in lengths),
-    )
-    return replace(
-        view,
-        key_factor=rng.normal(size=(h, d)),
-        query_factor=scale * rng.normal(size=(h, d + 1)) / np.sqrt(d * h),
-    )
+    queries = np.column_stack([rng.normal(size=(n, d)), np.ones(n)])[:, : d + bias]
+    drawn = {
+        "valid": valid,
+        "special": special,
+        "positions": rng.integers(0, lengths),
+        "texts": tuple(tuple(f"w{t}" for t in range(size)) for size in lengths),
+        "key_factor": rng.normal(size=(h, d)),
+        "query_factor": scale * rng.normal(size=(h, d + bias)) / np.sqrt(d * h),
+    }
+    view = view_of(keys, queries, np.zeros((d, d + bias)), **drawn)
+    return replace(view, **parts)
 
 
 def rotary_view(n=40, T=8, d=12, *, seed=0, h=4) -> View:

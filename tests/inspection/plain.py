@@ -11,12 +11,8 @@ Tensors = dict[str, np.ndarray]
 def attention_of(config: dict[str, Any], tensors: Tensors, ids: list[int]) -> list[np.ndarray]:
     """The attention (heads, T, T) of every layer in the order in which the layers run."""
     w = {name: array.astype(np.float64) for name, array in tensors.items()}
-    kind = config["model_type"]
-    if kind in ("bert", "roberta"):
-        return _bert(config, w, ids, first=2 if kind == "roberta" else 0)
-    return {"albert": _albert, "distilbert": _distilbert, "gpt2": _gpt2}.get(kind, _llama)(
-        config, w, ids
-    )
+    encoders = dict.fromkeys(("bert", "roberta", "albert", "distilbert"), _encoder)
+    return (encoders | {"gpt2": _gpt2}).get(config["model_type"], _llama)(config, w, ids)
 
 
 def _gelu(x: float) -> float:
@@ -92,49 +88,43 @@ def _embedded(w: Tensors, ids: list[int], first: int, eps: float) -> np.ndarray:
     return _layer_norm(w, "embeddings.LayerNorm", np.array(rows), eps)
 
 
-def _bert(c: dict[str, Any], w: Tensors, ids: list[int], first: int) -> list[np.ndarray]:
-    eps, H = c["layer_norm_eps"], c["num_attention_heads"]
-    x, found = _embedded(w, ids, first, eps), []
-    for l in range(c["num_hidden_layers"]):
-        n = f"encoder.layer.{l}"
-        q, k, v = (_affine(w, f"{n}.attention.self.{p}", x) for p in ("query", "key", "value"))
+# The layer of a checkpoint, and its parts: query, key, value and output of attention, the norm
+# after it, both parts of the perceptron, and the norm after that.
+_BERT = (
+    "encoder.layer.{}",
+    *(f"attention.self.{part}" for part in ("query", "key", "value")),
+    "attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense",
+    "output.LayerNorm",
+)  # fmt: skip
+_ALBERT = (
+    "encoder.albert_layer_groups.{}.albert_layers.0",
+    *(f"attention.{part}" for part in ("query", "key", "value", "dense", "LayerNorm")),
+    "ffn", "ffn_output", "full_layer_layer_norm",
+)  # fmt: skip
+_DISTILBERT = (
+    "transformer.layer.{}",
+    *(f"attention.{part}_lin" for part in ("q", "k", "v", "out")),
+    "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm",
+)  # fmt: skip
+
+
+def _encoder(c: dict[str, Any], w: Tensors, ids: list[int]) -> list[np.ndarray]:
+    """BERT, RoBERTa, ALBERT and DistilBERT: the same layer by other names."""
+    kind, eps = c["model_type"], c.get("layer_norm_eps", 1e-12)
+    H, L = (c.get(f"num_{long}", c.get(short)) for long, short in
+            (("attention_heads", "n_heads"), ("hidden_layers", "n_layers")))  # fmt: skip
+    place, *parts = {"albert": _ALBERT, "distilbert": _DISTILBERT}.get(kind, _BERT)
+    x, found = _embedded(w, ids, 2 if kind == "roberta" else 0, eps), []
+    if kind == "albert":
+        x = _affine(w, "encoder.embedding_hidden_mapping_in", x)
+    for l in range(L):
+        group = l if kind != "albert" else int(l / (L / c["num_hidden_groups"]))
+        *qkv, out, norm, wide, narrow, last = (f"{place.format(group)}.{part}" for part in parts)
+        q, k, v = (_affine(w, name, x) for name in qkv)
         shares, y = _heads(q, k, v, heads=H, scale=1 / sqrt(x.shape[1] // H), causal=False)
-        y = x + _affine(w, f"{n}.attention.output.dense", y)
-        y = _layer_norm(w, f"{n}.attention.output.LayerNorm", y, eps)
-        z = _each(_gelu, _affine(w, f"{n}.intermediate.dense", y))
-        x = _layer_norm(w, f"{n}.output.LayerNorm", y + _affine(w, f"{n}.output.dense", z), eps)
-        found.append(shares)
-    return found
-
-
-def _albert(c: dict[str, Any], w: Tensors, ids: list[int]) -> list[np.ndarray]:
-    eps, H, runs = c["layer_norm_eps"], c["num_attention_heads"], c["num_hidden_layers"]
-    x = _affine(w, "encoder.embedding_hidden_mapping_in", _embedded(w, ids, 0, eps))
-    found = []
-    for run in range(runs):
-        group = int(run / (runs / c["num_hidden_groups"]))
-        for i in range(c["inner_group_num"]):
-            n = f"encoder.albert_layer_groups.{group}.albert_layers.{i}"
-            q, k, v = (_affine(w, f"{n}.attention.{p}", x) for p in ("query", "key", "value"))
-            shares, y = _heads(q, k, v, heads=H, scale=1 / sqrt(x.shape[1] // H), causal=False)
-            y = x + _affine(w, f"{n}.attention.dense", y)
-            y = _layer_norm(w, f"{n}.attention.LayerNorm", y, eps)
-            z = _affine(w, f"{n}.ffn_output", _each(_gelu_new, _affine(w, f"{n}.ffn", y)))
-            x = _layer_norm(w, f"{n}.full_layer_layer_norm", y + z, eps)
-            found.append(shares)
-    return found
-
-
-def _distilbert(c: dict[str, Any], w: Tensors, ids: list[int]) -> list[np.ndarray]:
-    x, found, H = _embedded(w, ids, 0, 1e-12), [], c["n_heads"]
-    for l in range(c["n_layers"]):
-        n = f"transformer.layer.{l}"
-        q, k, v = (_affine(w, f"{n}.attention.{p}_lin", x) for p in "qkv")
-        shares, y = _heads(q, k, v, heads=H, scale=1 / sqrt(c["dim"] // H), causal=False)
-        y = x + _affine(w, f"{n}.attention.out_lin", y)
-        y = _layer_norm(w, f"{n}.sa_layer_norm", y, 1e-12)
-        z = _affine(w, f"{n}.ffn.lin2", _each(_gelu, _affine(w, f"{n}.ffn.lin1", y)))
-        x = _layer_norm(w, f"{n}.output_layer_norm", y + z, 1e-12)
+        y = _layer_norm(w, norm, x + _affine(w, out, y), eps)
+        z = _each(_gelu_new if kind == "albert" else _gelu, _affine(w, wide, y))
+        x = _layer_norm(w, last, y + _affine(w, narrow, z), eps)
         found.append(shares)
     return found
 

@@ -19,22 +19,25 @@ pytest.importorskip("safetensors")
 TEXTS = ["a b c", "d e f g h i", "j", "k l m n"]
 
 
-@pytest.fixture(params=sorted(CONFIGS))
-def kind(request):
-    return request.param
-
-
+@pytest.mark.parametrize("kind", CONFIGS)
 def test_views_attend_as_loops_do(kind, tmp_path):
+    """Every place of two texts of unlike length is a query, against loops over each text alone."""
     model = load(write(tmp_path, kind))
-    held = tensors(CONFIGS[kind])
-    for view in capture_layers(model, TEXTS, draw=Draw(seed=3)):
-        shares = view.attention()
-        for i, words in enumerate(view.texts):
-            T = len(words)
-            expected = attention_of(CONFIGS[kind], held, list(view.ids[i, :T]))
-            row = expected[view.layer][view.head, view.positions[i]]
-            np.testing.assert_allclose(shares[i, :T], row, atol=SINGLE)
-            assert not shares[i, T:].any()
+    texts, at = [TEXTS[0]] * 5 + [TEXTS[1]] * 8, [*range(5), *range(8)]
+    views = list(capture_layers(model, texts, draw=Draw(at=at)))
+    for rows in (range(5), range(5, 13)):
+        T = len(views[0].texts[rows[0]])
+        assert len(rows) == T
+        expected = attention_of(
+            CONFIGS[kind], tensors(CONFIGS[kind]), list(views[0].ids[rows[0], :T])
+        )
+        assert len(expected) == len({view.layer for view in views})
+        for view in views:
+            shares = view.attention()[rows]
+            np.testing.assert_allclose(shares[:, :T], expected[view.layer][view.head], atol=SINGLE)
+            assert not shares[:, T:].any()
+    # The weights are loud enough that a wrong map would show.
+    assert max(np.ptp(view.attention()[-1]) for view in views) > 0.3
 
 
 def test_all_layers_and_heads_come_in_order(tmp_path):
@@ -133,6 +136,7 @@ LONG = " ".join("abcdefghijklmnopqrstuvwxyz")
         ("abc", {}, "list of strings"),
         ([1], {}, "list of strings"),
         (["a", " "], {}, "text 1 has no tokens"),
+        (["a b", "a \ud800"], {}, "text 1 has half of a letter"),
         (["a", LONG], {}, r"text 1 has 28 tokens and the model reads 16: give length=16"),
         (TEXTS, {"length": 17}, "length is 17: give 3 to 16"),
         (TEXTS, {"length": 2}, "length is 2: give 3 to 16"),
@@ -187,26 +191,20 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
         capture(model, ["a i"], layer=0, head=0)
 
 
-def test_weights_that_overflow_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "part", "where"),
+    [
+        ("gpt2", lambda body: body.layers[0].out.weight, "layer 0"),
+        ("bert", lambda body: body.embedding.words, "the embedding"),
+    ],
+)
+def test_weights_that_overflow_are_named(kind, part, where, tmp_path):
     """Finite weights whose products are not: one sentence, no warning."""
-    model = load(write(tmp_path, "gpt2"))
-    loud = model.transformer.layers[0].out.weight
+    model = load(write(tmp_path, kind))
+    loud = part(model.transformer)
     loud *= np.float32(1e38)
-    with pytest.raises(attsvm.BadTokens, match="layer 0 gives numbers that are not finite"):
+    with pytest.raises(attsvm.BadTokens, match=f"{where} gives numbers that are not finite"):
         capture(model, TEXTS, layer=1, head=0)
-
-
-def test_half_a_letter_is_refused(tmp_path):
-    with pytest.raises(attsvm.BadTokens, match="text 1 has half of a letter"):
-        capture(load(write(tmp_path, "bert")), ["a b", "a \ud800"], layer=0, head=0)
-
-
-def test_an_embedding_that_overflows_is_named(tmp_path):
-    model = load(write(tmp_path, "bert"))
-    loud = model.transformer.embedding.words
-    loud *= np.float32(1e38)
-    with pytest.raises(attsvm.BadTokens, match="the embedding gives numbers that are not finite"):
-        capture(model, TEXTS, layer=0, head=0)
 
 
 def test_memory_stays_below_what_is_said(tmp_path, monkeypatch):

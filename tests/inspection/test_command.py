@@ -1,12 +1,13 @@
 """attsvm inspect: the table, the folder, the page and its words, exit codes, refusals."""
 
 import json
-import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from attsvm.inspection import capture, load, read_passages
+from attsvm.inspection.page.document import render
 from tests.cli.command import runner
 from tests.inspection.tiny import CONFIGS, tensors, write
 
@@ -40,7 +41,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "input", "path", "use", "rect", "br"):
+        if tag not in ("meta", "link", "input", "path", "use", "rect", "br", "img"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
@@ -48,6 +49,11 @@ class Tags(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+    def reached(self):
+        """What the page would fetch: drawings hold their own picture, and links stay inside."""
+        links = [a.get(name) or "" for _, a in self.seen for name in ("src", "href")]
+        return [link for link in links if link and not link.startswith(("data:", "#"))]
 
 
 def words(attsvm, model, text, *more):
@@ -73,19 +79,23 @@ def test_a_folder_is_inspected_and_its_page_is_whole(kind, attsvm, text, tmp_pat
     links = {a["href"][1:] for tag, a in page.seen if tag == "a" and a.get("href", "")[:2] == "#l"}
     assert links == ids
     assert sum(tag == "script" for tag, _ in page.seen) == 2, "the data and the page's own"
-    assert not [a for _, a in page.seen for name in ("src", "href") if "//" in (a.get(name) or "")]
+    assert page.reached() == []
     if kind == "llama":
         assert all(r["economy"] is None for r in report["heads"])
         assert "it has no single W" in (folder / "report.html").read_text()
 
 
-def test_a_token_that_is_markup_stays_text(attsvm, text, tmp_path):
-    """The page is made again from results.json with tokens that attack it."""
-    from attsvm.inspection.page.document import render
+@pytest.fixture
+def inspected(attsvm, text, tmp_path):
+    """A tiny BERT that was inspected, and the results of it."""
+    model = write(tmp_path / "mine", "bert")
+    assert words(attsvm, model, text, "--out", tmp_path / "out").code == 0
+    return model, json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
 
-    folder = tmp_path / "out"
-    assert words(attsvm, write(tmp_path / "mine", "bert"), text, "--out", folder).code == 0
-    report = json.loads((folder / "results.json").read_text())
+
+def test_a_page_is_made_again_from_its_results(inspected):
+    """With tokens that attack it, which stay text, and a caption that speaks of what is drawn."""
+    _, report = inspected
     evil = '"><img src=x onerror=alert(1)>'
     for details in report["details"]:
         for one in details["samples"]:
@@ -94,22 +104,21 @@ def test_a_token_that_is_markup_stays_text(attsvm, text, tmp_path):
     page = Tags()
     page.feed(render(report))
     assert page.open == []
-    assert not [tag for tag, _ in page.seen if tag == "img"]
+    assert page.reached() == [] and not [a for _, a in page.seen if "onerror" in a]
+    assert all(row["soft_cross_entropy_agreement"] is None for row in report["heads"])
+    assert "soft cross-entropy fit" not in render(report)
+    report["heads"][0]["soft_cross_entropy_agreement"] = 0.5
+    assert "soft cross-entropy fit" in render(report)
 
 
-def test_attention_on_the_page_is_that_of_the_head(attsvm, text, tmp_path):
-    from attsvm.inspection import capture, load, read_passages
-
-    folder, model = tmp_path / "out", write(tmp_path / "mine", "bert")
-    assert words(attsvm, model, text, "--out", folder).code == 0
-    report = json.loads((folder / "results.json").read_text())
+def test_attention_on_the_page_is_that_of_the_head(inspected, text):
+    model, report = inspected
     texts = read_passages(text)
     shown = report["details"][3]
     view = capture(load(model), texts, layer=1, head=1, queries=30, seed=0, length=16)
-    logits = (view.keys @ view.key_factor.T) @ (view.query_factor @ view.queries.T)
     for i, one in enumerate(shown["samples"]):
         assert tuple(one["tokens"]) == view.texts[i]
-        mine = logits[i, : len(one["tokens"]), i]
+        mine = (view.keys[i] @ view.W @ view.queries[i])[: len(one["tokens"])]
         share = np.exp(mine - mine.max())
         assert one["attention"] == pytest.approx(share / share.sum(), abs=1e-6)
         assert one["chosen"] == mine.argmax()
@@ -164,11 +173,7 @@ def test_what_changed_is_told_and_shown(attsvm, text, tmp_path):
     sharper = sum(row["sharpness_after"] > row["sharpness_before"] for row in rows)
     assert f"Attention heads that sharpened: {sharper} of 4" in found.out
     assert 'id="change"' in (folder / "report.html").read_text()
-
-
-def test_two_models_are_not_compared(attsvm, text, tmp_path):
-    one, other = write(tmp_path / "one", "bert"), write(tmp_path / "other", "gpt2")
-    found = words(attsvm, one, text, "--against", other)
+    found = words(attsvm, after, text, "--against", write(tmp_path / "other", "gpt2"))
     assert found.code == 2
     assert "are not two checkpoints of one model" in found.err
 
@@ -182,12 +187,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_run(attsv
         assert found.code == 2
         assert found.err.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_model_that_is_not_there_is_one_sentence(attsvm, text, tmp_path):
-    found = words(attsvm, tmp_path / "nowhere", text, "--out", tmp_path / "out")
-    assert found.code == 2
-    assert re.search("nowhere", found.err)
+    found = words(attsvm, none, text, "--out", tmp_path / "out")
+    assert (found.code, "no-model" in found.err) == (2, True)
     assert not (tmp_path / "out").exists()
 
 
@@ -227,15 +228,3 @@ def test_causal_queries_that_see_the_same_tokens_count_once(attsvm, tmp_path):
     assert (found.report["texts"], found.report["repeated"]) == (18, 0)
     found = words(attsvm, model, file, "--json", "--at", 2)
     assert (found.report["texts"], found.report["repeated"]) == (6, 12)
-
-
-def test_a_caption_speaks_of_what_is_drawn(attsvm, text, tmp_path):
-    from attsvm.inspection.page.document import render
-
-    mine = write(tmp_path / "mine", "bert")
-    assert words(attsvm, mine, text, "--out", tmp_path / "out").code == 0
-    report = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
-    assert all(row["soft_cross_entropy_agreement"] is None for row in report["heads"])
-    assert "soft cross-entropy fit" not in render(report)
-    report["heads"][0]["soft_cross_entropy_agreement"] = 0.5
-    assert "soft cross-entropy fit" in render(report)

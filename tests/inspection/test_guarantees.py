@@ -43,26 +43,17 @@ def view(request):
     return VIEWS[request.param]()
 
 
-def alone(view):
-    """Each query as a View of its own."""
-    return [view.subset([i]) for i in range(12)]
-
-
-def test_keys_may_move_within_the_radius_and_no_farther(view):
-    for one in alone(view):
-        radius = stability_of(one, margins_of(one)).keys
+@pytest.mark.parametrize(
+    ("part", "move"), [("keys", attacks.move_keys), ("query", attacks.move_query)]
+)
+def test_keys_or_the_query_may_move_within_the_radius_and_no_farther(part, move, view):
+    for one in (view.subset([i]) for i in range(12)):
+        radius = getattr(stability_of(one, margins_of(one)), part)
         assert radius > 0
-        assert attacks.move_keys(one, radius).broken == 0
-        assert attacks.move_keys(one, radius, factor=1.0001).broken > 0
-
-
-def test_the_query_may_move_within_the_radius_and_no_farther(view):
-    for one in alone(view):
-        radius = stability_of(one, margins_of(one)).query
-        if np.isinf(radius):  # a logit that does not depend on the query
+        if part == "query" and np.isinf(radius):  # a logit that does not depend on the query
             continue
-        assert attacks.move_query(one, radius).broken == 0
-        assert attacks.move_query(one, radius, factor=1.0001).broken > 0
+        assert move(one, radius).broken == 0
+        assert move(one, radius, factor=1.0001).broken > 0
 
 
 def test_a_constant_at_the_query_s_end_does_not_count_as_moving():
@@ -75,8 +66,10 @@ def test_a_constant_at_the_query_s_end_does_not_count_as_moving():
     assert (moving < stability_of(view, margins).query).all()
 
 
-def test_dropped_keys_keep_the_output(view):
+def test_dropped_keys_keep_the_output_and_eight_bits_what_is_safe(view):
     margins = margins_of(view)
+    coarse = quantized_of(view, margins)
+    assert attacks.round_weights(view, coarse.view, coarse.safe).broken == 0
     found = eviction_of(view, margins)
     for dropped in (found.known, found.bound):
         assert attacks.drop_keys(view, dropped, found.order, share=0.01).broken == 0
@@ -100,11 +93,6 @@ def test_an_output_of_zero_lets_nothing_go():
     found = eviction_of(view, margins_of(view))
     assert not found.known.any()
     assert not found.bound.any()
-
-
-def test_eight_bits_keep_what_is_safe(view):
-    found = quantized_of(view, margins_of(view))
-    assert attacks.round_weights(view, found.view, found.safe).broken == 0
 
 
 def test_rounded_rows_have_255_levels():
@@ -250,15 +238,12 @@ def faint(**parts):
     return replace(view, **({"key_factor": factor, "query_factor": factor} | parts))
 
 
-def test_squares_below_the_normal_floats_leave_no_endless_radius():
+def test_squares_below_the_normal_floats_leave_no_endless_radius_and_no_safe_weights():
     view = faint()
     margins = margins_of(view)
     assert not margins.tied.any()
     assert stability_of(view, margins).keys[0] == pytest.approx(0.5)
     assert stability_of(view, margins).keys[1] <= 0.5
-
-
-def test_squares_below_the_normal_floats_leave_no_safe_weights():
     view = faint(key_factor=np.array([[1.0, 0.999]]))  # eight bits make it (1, 1): a tie
     assert not quantized_of(view, margins_of(view)).safe.any()
 

@@ -171,22 +171,14 @@ def _gpt2(c: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _llama(c: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    d, wide, H, G = (
-        c[name]
-        for name in (
-            "hidden_size",
-            "intermediate_size",
-            "num_attention_heads",
-            "num_key_value_heads",
-        )
-    )
+    d, wide = c["hidden_size"], c["intermediate_size"]
+    H, G = c["num_attention_heads"], c["num_key_value_heads"]
     h, bias = c.get("head_dim", d // H), c["model_type"] == "qwen2"
     found: dict[str, tuple[int, ...]] = {"embed_tokens.weight": (WORDS, d), "norm.weight": (d,)}
     for l in range(c["num_hidden_layers"]):
         name = f"layers.{l}"
-        found |= _linear(f"{name}.self_attn.q_proj", H * h, d, bias=bias)
-        found |= _linear(f"{name}.self_attn.k_proj", G * h, d, bias=bias)
-        found |= _linear(f"{name}.self_attn.v_proj", G * h, d, bias=bias)
+        for part, heads in (("q", H), ("k", G), ("v", G)):
+            found |= _linear(f"{name}.self_attn.{part}_proj", heads * h, d, bias=bias)
         found |= _linear(f"{name}.self_attn.o_proj", d, H * h, bias=False)
         for part in ("gate_proj", "up_proj"):
             found |= _linear(f"{name}.mlp.{part}", wide, d, bias=False)

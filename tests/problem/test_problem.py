@@ -234,6 +234,13 @@ def alike(many, alone):
         assert many.W is None and many.upper == alone.upper == np.inf and many.proof
 
 
+def same_answers(first, second):
+    """Both lists hold the same bounds, matrices and multipliers, bit by bit."""
+    for a, b in zip(first, second, strict=True):
+        assert a.lower == b.lower and a.upper == b.upper
+        assert (a.W == b.W).all() and (a.multipliers == b.multipliers).all()
+
+
 @pytest.mark.parametrize("queries", [True, False])
 @pytest.mark.parametrize("d", [2, 5])
 def test_a_stack_equals_its_problems(queries, d):
@@ -253,11 +260,9 @@ def test_a_stack_equals_its_problems(queries, d):
 
 def test_the_same_twice_and_whatever_the_company():
     stack = drawn()
-    first, again = solve_many(stack), solve_many(stack)
-    few = solve_many(stack.problems()[5:8])
-    for a, b in [*zip(first, again, strict=True), *zip(first[5:8], few, strict=True)]:
-        assert a.lower == b.lower and a.upper == b.upper
-        assert (a.W == b.W).all() and (a.multipliers == b.multipliers).all()
+    first = solve_many(stack)
+    same_answers(first, solve_many(stack))
+    same_answers(first[5:8], solve_many(stack.problems()[5:8]))
 
 
 @pytest.mark.parametrize("norm", ["frobenius", "nuclear", "l1.75", "max"])
@@ -286,10 +291,9 @@ def test_stalled_members_warn_once():
 
 def test_processes_give_the_same_as_one():
     problems = [known(norm, kind, seed=1).problem for norm in ("l3", "l1") for kind in KINDS[:3]]
-    one, two = solve_many(problems, "l3"), solve_many(problems, "l3", jobs=2)
-    for a, b in zip(one, two, strict=True):
-        assert a.lower == b.lower and a.upper == b.upper and (a.W == b.W).all()
-        assert b.status == "optimal" and b.verify().ok
+    two = solve_many(problems, "l3", jobs=2)
+    same_answers(solve_many(problems, "l3"), two)
+    assert all(best.status == "optimal" and best.verify().ok for best in two)
 
 
 TWICE = """
@@ -320,11 +324,11 @@ def test_processes_know_a_norm_from_a_file(tmp_path):
     (tmp_path / "mine.py").write_text(TWICE)
     norm = load_object(f"{tmp_path / 'mine.py'}:twice", "a norm")
     problems = [known("frobenius", seed=s).problem for s in range(2)]
-    one, two = solve_many(problems, norm), solve_many(problems, norm, jobs=2)
-    for problem, a, b in zip(problems, one, two, strict=True):
-        assert a.lower == b.lower and a.upper == b.upper and (a.W == b.W).all()
-        assert b.status == "optimal" and type(b.norm) is type(norm)
-        assert_allclose(b.upper, 2 * solve(problem).upper, rtol=norm.tolerance)
+    two = solve_many(problems, norm, jobs=2)
+    same_answers(solve_many(problems, norm), two)
+    for problem, best in zip(problems, two, strict=True):
+        assert best.status == "optimal" and type(best.norm) is type(norm)
+        assert_allclose(best.upper, 2 * solve(problem).upper, rtol=norm.tolerance)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -8,7 +8,7 @@ import pytest
 import attsvm
 from attsvm import BadTokens, Selection, Tokens
 from attsvm.problem.weights import WeightBlocks
-from attsvm.training.models.factored import matrix as factored_matrix
+from attsvm.training.models import MODELS
 
 RNG = np.random.default_rng(5)
 X, Z = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((3, 2))
@@ -78,7 +78,7 @@ def test_a_matrix_in_every_form(given):
 def test_factors_in_every_form(given):
     made = WeightBlocks.of(given, (3, 2)).matrix
     assert np.allclose(made, sum(np.outer(K[:, m], Q[:, m]) for m in range(5)), rtol=1e-14)
-    assert np.array_equal(made, factored_matrix({"K": K[None], "Q": Q[None]})[0])
+    assert np.array_equal(made, MODELS["factored"].matrix({"K": K[None], "Q": Q[None]})[0])
 
 
 def test_a_half_precision_tensor_is_read():

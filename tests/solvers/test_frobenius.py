@@ -1,25 +1,291 @@
-"""The small Frobenius solver where W is large and a margin is a small share of its terms."""
+"""The Frobenius solvers, small and large: coordinate descent, Newton and their driver, judged from
+the rows alone."""
 
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import cvxpy as cp
 import numpy as np
+import pytest
 
 from attsvm import Problem, solve
+from attsvm.solvers.frobenius import coordinate_descent as coordinate
+from attsvm.solvers.frobenius import newton as frobenius_newton
+from attsvm.solvers.frobenius.newton import MEMORY, solve_large
+from attsvm.solvers.frobenius.semismooth import newton
+from tests.tolerances import GAP, ORACLE, ROUNDING
+from tests.twins import frobenius as twins
+
+Rows = dict[str, Any]
 
 
-def problems():
-    """Systems of nearly dependent rows: least norms up to 1e4."""
+def solve_rows(
+    *, tol: float, budget: float = inf, memory: float = MEMORY, **rows: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """W and λ of these rows."""
+    return solve_large(coordinate.sort_rows(**rows, budget=budget), tol=tol, memory=memory)
+
+
+def selection(n: int, T: int, d: int, *, seed: int = 0, prompt: bool = False) -> Rows:
+    """Rows of a random selection; the prompt form is planted so that a solution exists."""
+    draw = np.random.default_rng(seed)
+    X, Z = draw.standard_normal((n, T, d)), draw.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=2, keepdims=True)
+    Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+    kept = draw.integers(0, T, n)
+    if prompt:
+        Z = np.ones((n, 1))
+        kept = (X @ draw.standard_normal(d)).argmax(1)
+    dropped = np.ones((n, T), bool)
+    dropped[np.arange(n), kept] = False
+    query = np.repeat(np.arange(n), T - 1)
+    return {
+        "keys": X.reshape(n * T, d), "queries": Z, "hi": query * T + np.repeat(kept, T - 1),
+        "lo": np.flatnonzero(dropped.ravel()), "query": query, "b": np.ones(n * (T - 1)),
+        "free": np.zeros(n * (T - 1), bool),
+    }  # fmt: skip
+
+
+def mixed(*, seed: int = 0, d: int = 6, dq: int = 5, m: int = 60) -> Rows:
+    """Shuffled rows with lo = −1, a repeated query, rows without features, ties, b = 0."""
+    draw = np.random.default_rng(seed)
+    free = np.arange(m) % 10 == 3
+    return {
+        "keys": draw.standard_normal((40, d)), "queries": draw.standard_normal((7, dq)),
+        "hi": draw.integers(20, 40, m), "lo": draw.integers(-1, 20, m),
+        "query": draw.integers(0, 7, m), "free": free,
+        "b": np.where(free, draw.standard_normal(m), np.arange(m) % 4 * 0.5),
+    }  # fmt: skip
+
+
+def dense(rows: Rows) -> np.ndarray:
+    """The rows Δ_k z_kᵀ, flattened: (m, d·dq)."""
+    keys = np.asarray(rows["keys"], np.float64)
+    delta = keys[rows["hi"]] - np.where(rows["lo"][:, None] >= 0, keys[rows["lo"]], 0.0)
+    z = rows["queries"][rows["query"]]
+    return (delta[:, :, None] * z[:, None, :]).reshape(len(delta), -1)
+
+
+def gap(rows: Rows, W: np.ndarray, lam: np.ndarray) -> float:
+    """‖W‖/min(margin/b) over bᵀλ/‖Σ λ Δ zᵀ‖, less one; from the rows alone."""
+    A = dense(rows)
+    assert lam.min() >= 0
+    least = float((A @ W.ravel() / rows["b"]).min())
+    assert least > 0
+    return np.linalg.norm(W) / least / (rows["b"] @ lam / np.linalg.norm(lam @ A)) - 1.0
+
+
+def backwards(*, seed: int, ties: int = 0) -> tuple[Rows, np.ndarray]:
+    """Rows and their least-norm W, from multipliers chosen first: a quarter of the rows is tight.
+
+    W = Σ λ Δ zᵀ, b = Δᵀ W z on tight rows and ties, b below Δᵀ W z elsewhere (zero when that is
+    all there is room for): the optimality conditions hold by construction.
+    """
+    draw = np.random.default_rng(seed)
+    rows = selection(40, 8, 12, seed=seed)
+    A = dense(rows)
+    m = len(A)
+    tie = np.arange(m) < ties
+    lam = np.where(np.arange(m) % 4 == 0, draw.exponential(size=m), 0.0)
+    lam[tie] = draw.standard_normal(ties)
+    W = lam @ A
+    value = A @ W
+    good = tie | (value > 0)
+    while not good[lam != 0].all():  # a tight margin needs b ≥ 0: turn the others out
+        lam[~good] = 0.0
+        W = lam @ A
+        value = A @ W
+        good = tie | (value > 0)
+    loose = np.where(draw.random(m) < 0.3, 0.0, 0.5 * value)
+    b = np.where((lam != 0) | tie, value, loose)
+    for name in ("hi", "lo", "query"):
+        rows[name] = rows[name][good]
+    return rows | {"b": b[good], "free": tie[good]}, W.reshape(12, 12)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("budget", [inf, 0.2])
+@pytest.mark.parametrize("omega", [1.0, 1.7])
+def test_compiled_epoch_equals_its_twin(kind: type, budget: float, omega: float) -> None:
+    given = mixed(seed=2)
+    given["keys"] = given["keys"].astype(kind)
+    given["lo"][5] = given["hi"][5]  # a row without features
+    rows = coordinate.sort_rows(**given, budget=budget)
+    order = np.random.default_rng(0).permutation(len(rows.query))
+    sides = []
+    for epoch in (coordinate._epoch, twins.epoch):
+        lam, W, active, count = np.zeros(60), np.zeros((6, 5)), np.arange(60), np.diff(rows.start)
+        worst = [epoch(
+            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
+            rows.start, rows.query, order, active, count, cut, coordinate.PASSES, omega, lam, W,
+        ) for cut in (inf, 0.05)]  # fmt: skip
+        sides.append((lam, W, active, count, np.array(worst)))
+    assert sides[0][3].sum() < 60  # the cut sent rows to wait, so that path is compared too
+    for left, right in zip(*sides, strict=True):
+        np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
+
+
+def test_blocks_take_the_steps_of_one_query_after_the_other() -> None:
+    given = selection(75, 3, 6)
+    rows = coordinate.sort_rows(**given)
+    assert len(rows.query) > 2 * coordinate.BLOCK
+    m, sides = len(rows.b), []
+    for epoch in (coordinate._epoch, twins.epoch):
+        lam, W, active, count = np.zeros(m), np.zeros((6, 6)), np.arange(m), np.diff(rows.start)
+        epoch(
+            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
+            rows.start, rows.query, np.arange(75), active, count, inf, 2, 1.3, lam, W,
+        )  # fmt: skip
+        sides.append((lam, W))
+    for left, right in zip(*sides, strict=True):
+        np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
+
+
+@pytest.mark.parametrize("ties", [0, 6])
+@pytest.mark.parametrize("seed", range(3))
+def test_known_answer(seed: int, ties: int) -> None:
+    rows, W = backwards(seed=seed, ties=ties)
+    assert (rows["b"] == 0).any() and len(rows["b"]) > 100
+    got, lam = solve_rows(**rows, tol=ROUNDING)
+    np.testing.assert_allclose(got, W, atol=1e-9 * np.linalg.norm(W))
+    assert lam[~rows["free"]].min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "memory", "tol", "reached"),
+    [(False, MEMORY, 1e-13, ROUNDING), (True, MEMORY, 1e-13, ROUNDING), (False, 0.0, GAP, GAP)],
+)  # without memory: coordinate descent alone
+def test_gap_reaches_rounding(prompt: bool, memory: float, tol: float, reached: float) -> None:
+    rows = selection(50, 20, 32, prompt=prompt, seed=0 if memory else 1)
+    assert gap(rows, *solve_rows(**rows, tol=tol, memory=memory)) < reached
+
+
+@pytest.mark.parametrize("change", [1e-8, 1e8, "rows"])
+def test_scaling_scales_and_row_order_and_duplicates_do_not_matter(change: float | str) -> None:
+    rows = selection(30, 8, 16, seed=2)
+    W, _ = solve_rows(**rows, tol=1e-12)
+    size = 1.0 if change == "rows" else float(change)
+    again = rows | {"keys": size * rows["keys"], "queries": size * rows["queries"]}
+    if change == "rows":
+        index = np.random.default_rng(0).permutation(np.r_[np.arange(210), np.arange(0, 210, 3)])
+        again |= {name: rows[name][index] for name in ("hi", "lo", "query", "b", "free")}
+    V, lam = solve_rows(**again, tol=1e-12)
+    assert gap(again, V, lam) < 1e-11
+    np.testing.assert_allclose(V * size**2, W, atol=1e-9 * np.linalg.norm(W))
+
+
+def test_float32_and_memory_mapped_keys(tmp_path: Path) -> None:
+    rows = selection(30, 8, 16, seed=4)
+    single = rows["keys"].astype(np.float32)
+    np.save(tmp_path / "keys.npy", single)
+    mapped = np.load(tmp_path / "keys.npy", mmap_mode="r")
+    W, lam = solve_rows(**rows | {"keys": mapped}, tol=1e-12)
+    assert gap(rows | {"keys": single}, W, lam) < 1e-11
+
+
+def grow(rows: Rows, key: np.ndarray, *, b: float, free: bool = False) -> Rows:
+    """The rows and one more: the new key alone, with the first row's query."""
+    more = {"hi": len(rows["keys"]), "lo": -1, "query": rows["query"][0], "b": b, "free": free}
+    grown = {name: np.append(rows[name], value) for name, value in more.items()}
+    return rows | grown | {"keys": np.vstack([rows["keys"], key])}
+
+
+def conflicting(eps: float) -> Rows:
+    """A selection and a row that is nearly the opposite of its first: norm about 1/(2 eps)."""
+    rows = selection(40, 6, 30, seed=3)
+    turned = rows["keys"][rows["lo"][0]] - rows["keys"][rows["hi"][0]]
+    return grow(rows, turned + eps * np.random.default_rng(0).standard_normal(30), b=1.0)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-5])
+def test_newton_ends_what_is_badly_conditioned(eps: float) -> None:
+    rows = conflicting(eps)
+    with patch.object(frobenius_newton, "newton", wraps=newton) as watched:
+        W, lam = solve_rows(**rows, tol=GAP)
+    assert watched.called and gap(rows, W, lam) < GAP
+
+
+@pytest.mark.parametrize("case", ["random", "prompt", "opposite", "ties", "soft ties"])
+def test_infeasible_is_proved_by_the_multipliers(case: str) -> None:
+    rows = selection(60, 12, 4)
+    if case == "prompt":
+        rows = selection(60, 12, 8) | {"queries": np.ones((60, 1))}
+    elif case == "opposite":
+        rows = conflicting(0.0)
+    elif case != "random":  # one row asked to be 1 and, doubled, 3; a soft margin does not help
+        rows = selection(20, 6, 16)
+        delta = rows["keys"][rows["hi"][0]] - rows["keys"][rows["lo"][0]]
+        rows = grow(rows, 2 * delta, b=3.0, free=True)
+        rows["free"][0] = True
+    A = dense(rows)
+    W, lam = solve_rows(**rows, tol=GAP, budget=2.0 if case == "soft ties" else inf)
+    assert not W.any()
+    assert lam[~rows["free"]].min() >= 0 and rows["b"] @ lam > 0
+    assert np.linalg.norm(lam @ A) < 1e-15 * (np.abs(lam) @ np.linalg.norm(A, axis=1))
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_row_without_features_is_the_proof_and_nothing_asked_is_nothing_done(empty: bool) -> None:
+    rows = selection(20, 6, 16)
+    if empty:
+        rows["lo"][7] = rows["hi"][7]
+    else:
+        rows["b"] = np.zeros(100)
+    W, lam = solve_rows(**rows, tol=GAP)
+    assert not W.any() and lam.nonzero()[0].tolist() == ([7] if empty else [])
+
+
+def oracle(rows: Rows, budget: float) -> float:
+    """½‖W‖² + C Σ ξ at the optimum, by cvxpy; an infinite budget allows no ξ."""
+    A = dense(rows)
+    w, free, b = cp.Variable(A.shape[1]), rows["free"], rows["b"]
+    limits = [A[free] @ w == b[free]] if free.any() else []
+    cost = 0.5 * cp.sum_squares(w)
+    if budget < inf:
+        cost += budget * cp.sum(cp.pos(b[~free] - A[~free] @ w))
+    else:
+        limits.append(A[~free] @ w >= b[~free])
+    return float(cp.Problem(cp.Minimize(cost), limits).solve(solver=cp.CLARABEL))
+
+
+@pytest.mark.parametrize("budget", [0.01, 0.5, inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_objective_equals_the_oracle(seed: int, budget: float) -> None:
+    rows, _ = backwards(seed=seed, ties=4)
+    W, lam = solve_rows(**rows, tol=1e-10, budget=budget)
+    A, free = dense(rows), rows["free"]
+    short = np.maximum(rows["b"] - A @ W.ravel(), 0.0)[~free].sum()
+    value = 0.5 * np.vdot(W, W) + (budget * short if budget < inf else 0.0)
+    assert value == pytest.approx(oracle(rows, budget), rel=ORACLE)
+    assert rows["b"] @ lam - 0.5 * np.sum((lam @ A) ** 2) == pytest.approx(value, rel=1e-9)
+    assert lam[~free].min() >= 0 and lam[~free].max() <= budget * (1 + ROUNDING)
+    np.testing.assert_allclose(A[free] @ W.ravel(), rows["b"][free], atol=1e-8 * np.linalg.norm(W))
+
+
+def test_ties_can_leave_nothing_but_zero() -> None:
+    # Both entries of W are tied to 0, so every soft margin is missed by b = 1.
+    keys, index = np.array([[1.0, 0.0], [1.0, 2.0], [3.0, 1.0]]), np.arange(3)
+    rows = {"keys": keys, "queries": np.ones((1, 1)), "hi": index, "lo": index * 0 - 1,
+            "query": index * 0, "b": np.array([0.0, 0.0, 1.0]), "free": index < 2}  # fmt: skip
+    W, lam = solve_rows(**rows, tol=GAP, budget=5.0)
+    np.testing.assert_allclose(W, 0.0, atol=GAP)
+    np.testing.assert_allclose(lam, [-12.5, -2.5, 5.0], rtol=GAP)
+
+
+def test_a_large_norm_is_still_certified_where_the_small_solver_is_taken() -> None:
+    """Nearly dependent rows, least norms up to 1e4: a margin is a small share of its terms."""
+    norms = []
     for seed in range(16):
         rng = np.random.default_rng(seed)
         m = int(rng.integers(6, 14))
         rows = rng.standard_normal((m, m))
-        mixed = rows[:-1].T @ rng.dirichlet(np.ones(m - 1))
-        rows[-1] = -mixed + 1e-4 * rng.standard_normal(m)
-        yield Problem.from_rows(rows, b=rng.random(m) + 0.5)
-
-
-def test_a_large_norm_is_still_certified():
-    norms = []
-    for problem in problems():
-        best = solve(problem)
+        mixture = rows[:-1].T @ rng.dirichlet(np.ones(m - 1))
+        rows[-1] = -mixture + 1e-4 * rng.standard_normal(m)
+        best = solve(Problem.from_rows(rows, b=rng.random(m) + 0.5))
         assert best.status == "optimal", best
         assert best.verify(exact=True).ok
         norms.append(best.upper)

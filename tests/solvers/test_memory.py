@@ -25,11 +25,12 @@ def test_rows_that_do_not_fit_are_refused(monkeypatch, norm, k):
 
 
 @pytest.mark.parametrize("C", [None, 1.0])
+@pytest.mark.parametrize("solver", ["auto", "splitting"])
 @pytest.mark.parametrize("norm", ["max", "l1", "l3", "nuclear", "spectral"])
-def test_a_solve_that_does_not_fit_is_refused(monkeypatch, norm, C):
+def test_a_solve_that_does_not_fit_is_refused(monkeypatch, norm, solver, C):
     draw = np.random.default_rng(0)
     tokens = Tokens(draw.standard_normal((3, 4, 5)), queries=draw.standard_normal((3, 5)))
     problem = Problem.of(tokens, Selection.of(tokens, [0, 1, 2]))
     monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e3)
     with pytest.raises(TooLarge, match="GB of memory"):
-        solve(problem, norm, C=C)
+        solve(problem, norm, solver=solver, C=C)

@@ -1,17 +1,22 @@
-"""Splitting, judged by bounds that share no code with it: plain NumPy and cvxpy."""
+"""Splitting, and the interior point of l1 and max that ends it, judged by bounds that share no code
+with them: plain NumPy and cvxpy."""
 
 import numpy as np
 import pytest
 
-from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, norm_of, solve
-from attsvm.norms.norm import check_inputs
-from attsvm.solvers import splitting as iteration
-from attsvm.solvers.splitting import SquaredProx
+from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, solve
+from attsvm.solvers import auto, splitting
+from attsvm.solvers import lp_interior_point as path
+from attsvm.solvers.cone import interior_point as cone
+from attsvm.solvers.lp_interior_point import Handover
 from benchmarks.instances import planted_20
-from tests.tolerances import GAP_SPECTRUM, GAP_SPLIT, ORACLE, ROUNDING
+from tests.solvers.test_inner_solvers import sizes
+from tests.tolerances import GAP, GAP_SPECTRUM, GAP_SPLIT, ROUNDING
+from tests.zoo import size_in_cvxpy
 
 SMOOTH = ("nuclear", "spectral", "l1.1", "l1.75", "l3")
-EVERY = (*SMOOTH, "l1", "max")
+LINEAR = ("l1", "max")
+EVERY = (*SMOOTH, *LINEAR)
 
 
 def planted(size, seed=0, dtype=np.float64):
@@ -19,22 +24,6 @@ def planted(size, seed=0, dtype=np.float64):
     a = planted_20(seed, size, stack=1)
     X, z, alpha = a["X"][0].astype(dtype), a["z"][0], a["alpha"][0]
     return Problem.of(Tokens(X, queries=z), alpha.tolist()), X.astype(float), z, alpha
-
-
-def sizes(norm, W):
-    """(‖W‖, dual norm of W) in plain NumPy, for the norm of this name."""
-    s, a = np.linalg.svd(W, compute_uv=False), np.abs(W)
-    plain = {
-        "nuclear": (s.sum(), s[0]),
-        "spectral": (s[0], s.sum()),
-        "l1": (a.sum(), a.max()),
-        "max": (a.max(), a.sum()),
-    }
-    if norm in plain:
-        return plain[norm]
-    p = float(norm[1:])
-    q = p / (p - 1)
-    return np.sum(a**p) ** (1 / p), np.sum(a**q) ** (1 / q)
 
 
 def plain_bounds(norm, X, z, alpha, best):
@@ -54,15 +43,17 @@ def plain_bounds(norm, X, z, alpha, best):
     return lower / sizes(norm, G)[1], sizes(norm, best.W)[0] / least
 
 
-@pytest.mark.parametrize("norm", EVERY)
-@pytest.mark.parametrize("size", [(40, 20, 24), (12, 40, 20)])
-def test_both_bounds_hold_in_plain_numpy(norm, size):
+@pytest.mark.parametrize(
+    ("norm", "tol"), [*((norm, GAP_SPLIT) for norm in EVERY), *((norm, GAP) for norm in LINEAR)]
+)
+@pytest.mark.parametrize("size", [(40, 20, 24), (12, 40, 20), (60, 20, 8)])
+def test_both_bounds_hold_in_plain_numpy(norm, tol, size):
     problem, X, z, alpha = planted(size)
-    best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
+    best = solve(problem, norm, solver="splitting", tol=tol)
     assert best.status == "optimal"
     lower, upper = plain_bounds(norm, X, z, alpha, best)
     assert lower <= upper * (1 + ROUNDING)
-    assert upper / lower - 1 <= GAP_SPLIT
+    assert upper / lower - 1 <= tol
     assert best.lower <= lower * (1 + ROUNDING) and upper <= best.upper * (1 + ROUNDING)
 
 
@@ -77,7 +68,7 @@ def test_the_value_is_that_of_cvxpy(norm):
         for t in range(X.shape[1])
         if t != alpha[i]
     ]
-    value = cp.Problem(cp.Minimize(norm_of(norm).cvxpy(cp, W)), rows).solve()
+    value = cp.Problem(cp.Minimize(size_in_cvxpy(norm, W)), rows).solve()
     best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
     assert best.lower * (1 - GAP_SPLIT) <= value <= best.upper * (1 + GAP_SPLIT)
     assert best.upper / best.lower - 1 <= GAP_SPLIT
@@ -98,15 +89,15 @@ def test_a_wider_tolerance_takes_fewer_steps(monkeypatch):
     counts = {}
     for tol in (1e-2, 1e-6):
         calls = []
-        real = iteration.descend
+        real = splitting.descend
 
         def counted(*args, real=real, calls=calls, **options):
             calls.append(1)
             return real(*args, **options)
 
-        monkeypatch.setattr(iteration, "descend", counted)
+        monkeypatch.setattr(splitting, "descend", counted)
         assert solve(problem, "nuclear", tol=tol).gap <= tol
-        monkeypatch.setattr(iteration, "descend", real)
+        monkeypatch.setattr(splitting, "descend", real)
         counts[tol] = len(calls)
     assert 2 * counts[1e-2] <= counts[1e-6]
 
@@ -121,20 +112,6 @@ def test_soft_margins_are_those_of_the_norms_own_method(norm, C):
     )
     assert ours.status == "optimal"
     assert max(ours.lower, own.lower) <= min(ours.upper, own.upper)
-
-
-@pytest.mark.parametrize("norm", EVERY)
-def test_the_square_of_a_norm_has_the_map_of_its_duality(norm):
-    geometry = norm_of(norm)
-    squared = SquaredProx(geometry, geometry.prox)
-    for V in check_inputs((3, 4), 2):
-        for step in (0.01, 1.0, 50.0):
-            X = squared(V, step)
-            G = (V - X) / step  # a subgradient of ½‖X‖²: of dual norm ‖X‖, aligned with X
-            size = float(geometry.value(X))
-            slack = ORACLE * size
-            assert geometry.dual(G) == pytest.approx(size, abs=slack)
-            assert np.vdot(G, X) == pytest.approx(size**2, abs=slack * size)
 
 
 def awkward(kind, seed=0, steep=1.5):
@@ -171,25 +148,21 @@ def awkward(kind, seed=0, steep=1.5):
 
 
 AWKWARD = (
-    "duplicate inputs",
-    "one rounding apart",
-    "zero right-hand sides",
-    "one query",
-    "nearly dependent",
-    "1e145",
-    "1e-135",
-    "single precision",
-    "ties",
+    "duplicate inputs", "one rounding apart", "zero right-hand sides", "one query",
+    "nearly dependent", "1e145", "1e-135", "single precision", "ties",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("norm", "tol"),
+    [("nuclear", GAP_SPLIT), ("l1.75", GAP_SPLIT), *((norm, GAP_SPECTRUM) for norm in LINEAR)],
 )
-
-
-@pytest.mark.parametrize("norm", ["nuclear", "l1.75", "max"])
 @pytest.mark.parametrize("kind", AWKWARD)
-def test_awkward_rows_are_solved_and_certified(norm, kind):
+def test_awkward_rows_are_solved_and_certified(norm, tol, kind):
     problem = awkward(kind)
     assert problem.m > 600
-    best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
-    assert best.status == "optimal" and best.gap <= GAP_SPLIT
+    best = solve(problem, norm, solver="splitting", tol=tol)
+    assert best.status == "optimal" and best.gap <= tol
     assert best.verify().ok
     own = solve(problem, norm, solver="interior", tol=GAP_SPLIT)
     assert max(best.lower, own.lower) <= min(best.upper, own.upper)
@@ -226,9 +199,75 @@ def test_many_rows_that_no_matrix_meets_are_proved_so(norm):
     assert end.status == "infeasible" and end.W is None
 
 
-@pytest.mark.parametrize("norm", ["nuclear", "l1.75"])
-def test_what_does_not_fit_is_refused_with_both_figures(monkeypatch, norm):
-    problem, *_ = planted((40, 18, 10))
-    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e4)
-    with pytest.raises(TooLarge, match="GB of memory"):
-        solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
+@pytest.mark.parametrize("kind", ["duplicate inputs", "ties", "zero right-hand sides", "one query"])
+def test_the_interior_point_is_the_same_query_by_query(kind, monkeypatch):
+    problem = awkward(kind)
+    stacked = solve(problem, "spectral", solver="interior", tol=GAP_SPECTRUM)
+    monkeypatch.setattr(cone, "MANY", 0)
+    best = solve(problem, "spectral", solver="interior", tol=GAP_SPECTRUM)
+    assert best.status == stacked.status == "optimal"
+    assert max(best.lower, stacked.lower) <= min(best.upper, stacked.upper)
+
+
+def test_few_rows_that_do_not_fit_stacked_go_by_splitting(monkeypatch):
+    problem, *_ = planted((12, 8, 6))
+
+    def full(*_, **__):
+        raise TooLarge("no memory")
+
+    monkeypatch.setattr(auto, "answer_with", full)
+    assert solve(problem, "nuclear", tol=GAP_SPLIT).status == "optimal"
+
+
+@pytest.mark.parametrize("norm", LINEAR)
+def test_few_working_rows_grow_into_enough(norm, monkeypatch):
+    """Rows that the start leaves out, and W violates, join on the way."""
+    problem, X, z, alpha = planted((60, 20, 8))
+    monkeypatch.setattr(path, "SHARE", 1.0)
+    monkeypatch.setattr(path, "SPARE", 0)
+    joined, real = [], path._joined
+
+    def watched(u, pairs, point, values):
+        out = real(u, pairs, point, values)
+        joined.append(len(out.J) - len(point.J))
+        return out
+
+    monkeypatch.setattr(path, "_joined", watched)
+    best = solve(problem, norm, solver="splitting", tol=GAP_SPECTRUM)
+    assert sum(joined) > 0 and best.status == "optimal"
+    lower, upper = plain_bounds(norm, X, z, alpha, best)
+    assert upper / lower - 1 <= GAP_SPECTRUM
+
+
+@pytest.mark.parametrize("norm", LINEAR)
+def test_without_memory_for_the_matrix_splitting_goes_on_alone(norm, monkeypatch):
+    problem, *_ = planted((60, 20, 8))
+    monkeypatch.setattr(path, "fits", lambda rows, k: False)
+    monkeypatch.setattr(splitting, "close_gap", lambda *a, **k: pytest.fail("not asked for"))
+    assert solve(problem, norm, solver="splitting", tol=GAP_SPLIT).status == "optimal"
+
+
+@pytest.mark.parametrize("norm", LINEAR)
+def test_where_no_factor_exists_the_answer_is_still_certified(norm, monkeypatch):
+    problem, *_ = planted((60, 20, 8))
+    monkeypatch.setattr(path, "_factor", lambda *a: None)
+    best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
+    assert best.status == "optimal" and best.verify().ok
+
+
+def test_the_path_takes_over_sooner_where_more_digits_are_asked_for():
+    problem, *_ = planted((60, 20, 8))
+    calls = {}
+    for tol in (1e-1, 1e-7):
+        count, real = [], Handover.__call__
+
+        class Watched(Handover):
+            def __call__(self, lam, *, gap, epochs, stale, count=count, real=real):
+                count.append(real(self, lam, gap=gap, epochs=epochs, stale=stale))
+                return count[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(splitting, "Handover", Watched)
+            assert solve(problem, "l1", solver="splitting", tol=tol).gap <= tol
+        calls[tol] = any(count)
+    assert calls == {1e-1: False, 1e-7: True}

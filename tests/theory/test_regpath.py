@@ -27,8 +27,7 @@ from attsvm.theory.regularization_path.ball import BallTask, descend, stationari
 from attsvm.theory.regularization_path.excess import Excess, log_loss
 from attsvm.theory.regularization_path.paths import penalty_path, regpath
 from attsvm.theory.regularization_path.sweep import least_selections, sure_excess
-from attsvm.training.heads import head_of
-from attsvm.training.heads.nonlinear import Quadratic
+from attsvm.training.heads import Quadratic, head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch

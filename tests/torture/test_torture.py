@@ -13,10 +13,11 @@ from tests.torture.run import NORMS, check
 # Seeds a block; each block holds every kind the same number of times.
 BLOCK = 2 * len(KINDS)
 
-
-@pytest.mark.filterwarnings(
+pytestmark = pytest.mark.filterwarnings(
     f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__name__}"
 )
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("first", range(0, 5 * BLOCK, BLOCK))
 def test_every_claim_survives_exact_arithmetic(first: int, norm: str) -> None:
@@ -31,9 +32,6 @@ def test_every_claim_survives_exact_arithmetic(first: int, norm: str) -> None:
     assert all(kind == "near-duplicate" for _, kind in stalled), stalled
 
 
-@pytest.mark.filterwarnings(
-    f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__name__}"
-)
 @pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "frobenius"])
 def test_splitting_claims_nothing_that_exact_arithmetic_refutes(norm: str) -> None:
     stalled = 0
@@ -47,9 +45,6 @@ def test_splitting_claims_nothing_that_exact_arithmetic_refutes(norm: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__name__}"
-)
 @pytest.mark.parametrize("first", range(0, 2000, 250))
 def test_two_thousand_problems(first: int) -> None:
     counts: dict[str, int] = {}

@@ -18,7 +18,7 @@ import numpy as np
 
 from attsvm import Tokens
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch

@@ -11,7 +11,7 @@ from attsvm import Path, Problem, Selection, Tokens, measures, solve, train
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.datasets import EXAMPLES
 from attsvm.solvers.solve_many import solve_many
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch

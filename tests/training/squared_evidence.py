@@ -16,7 +16,7 @@ import numpy as np
 
 from attsvm import Path, Problem, Tokens, measures, solve, train
 from attsvm._utils.arrays import Floats
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls

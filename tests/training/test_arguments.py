@@ -32,7 +32,7 @@ REFUSED = {
     "width text": ({"model": "factored", "width": "x"}, "width is 'x'"),
     "options a list": ({"options": [1]}, "options is a dict"),
     "init none": ({"init": None}, "init is None"),
-    "init text array": ({"init": {"W": "x"}}, "no array of numbers"),
+    "init text array": ({"init": {"W": "x"}}, "not an array of numbers"),
     "init infinite": ({"init": {"W": np.full((6, 6), np.inf)}}, "not finite"),
     "schedule a number": ({"schedule": 3}, "schedule is 3"),
     "schedule text": ({"schedule": lambda t: "x"}, "gives no number at step 0"),

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from attsvm import BadTokens, Path, Tokens, train
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch

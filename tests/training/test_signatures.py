@@ -14,7 +14,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 import attsvm
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.training.heads.nonlinear import Quadratic
+from attsvm.training.heads import Quadratic
 
 made = [sphere_arrays(4, 5, 6, seed=s) for s in range(2)]
 heads = np.array([m["v"] for m in made])

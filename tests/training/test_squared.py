@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Tokens, train
 from attsvm.training import task as token_task
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch, shortfalls

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.compiled import ENTRY, njit, plain
+from attsvm._utils.arrays import Bools, Floats, Ints, plain
+from attsvm._utils.compiled import ENTRY, njit
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.sentences import orthonormal
 from attsvm.next_token.training.gradient import LossAndGrad

@@ -47,10 +47,9 @@ from attsvm.solvers.solve import solve
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.limits import Limit, LimitCase, limit_of
 from attsvm.theory.measures import correlation
-from attsvm.training.config import pulled_back
 from attsvm.training.models import sentence_model_of
 from attsvm.training.optimizers.steps import length
-from attsvm.training.path import Path
+from attsvm.training.path import Path, pulled_back
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

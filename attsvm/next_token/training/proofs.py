@@ -39,9 +39,9 @@ from attsvm.theory.convergence.proof import (
     read_proof,
 )
 from attsvm.theory.convergence.prover import (
-    Finding,
     Geometry,
     PowerProver,
+    ProofParts,
     Prover,
     covered_step,
     covered_steps,
@@ -172,7 +172,7 @@ class _OfSentences(Prover):
     ) -> ConvergenceProof | None:
         return None
 
-    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: Finding) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
         if found.blocked is not None:
             found = found._replace(blocked=_in_words(self.objective, found.blocked))
         made = super()._made(W, alpha, at, found._replace(covered=0))

@@ -42,9 +42,9 @@ from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, 
 from attsvm.theory.convergence.rows import Rows, rows_of
 from attsvm.theory.convergence.tube import (
     Active,
+    CoveredSteps,
     NotVerified,
     Position,
-    StepSizes,
     TubeFrame,
     drift_of,
     float_steps,
@@ -52,7 +52,6 @@ from attsvm.theory.convergence.tube import (
     not_good,
     verify_active,
 )
-from attsvm.training.config import pulled_back
 from attsvm.training.heads import Head, Linear
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS
@@ -60,7 +59,7 @@ from attsvm.training.models.model import Evaluation, Model
 from attsvm.training.optimizers import Optimizer, RuleLike, is_listed, optimizer_of
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.optimizers.steps import SCHEDULES
-from attsvm.training.path import Path, recorded
+from attsvm.training.path import Path, pulled_back, recorded
 
 # Rounding errors of this many steps are covered where the inequalities allow it.
 COVERED = 1e6
@@ -83,7 +82,7 @@ class Geometry:
     frame: TubeFrame | None = None
 
 
-class Finding(NamedTuple):
+class ProofParts(NamedTuple):
     """What was found for one W, with the names that a ConvergenceProof has for it."""
 
     theorem: Theorem | None = None
@@ -192,7 +191,7 @@ class Prover:
         alpha = self.selected(W)
         at = self.geometry(alpha)
         if at.rows is None or (at.frame is None and at.axis is None):
-            return self._made(W, alpha, at, Finding(blocked=at.blocked))
+            return self._made(W, alpha, at, ProofParts(blocked=at.blocked))
         scaled = np.ldexp(W, -whole_log2(at.rows.unit))
         found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
         if found is None and self.plain:
@@ -200,12 +199,12 @@ class Prover:
         if found is not None:
             return found
         blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
-        return self._made(W, alpha, at, Finding(blocked=blocked))
+        return self._made(W, alpha, at, ProofParts(blocked=blocked))
 
-    def steps(self, rows: Rows, errors: float = 0.0) -> StepSizes:
+    def steps(self, rows: Rows, errors: float = 0.0) -> CoveredSteps:
         """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
-        return StepSizes(size, self.plain, errors)
+        return CoveredSteps(size, self.plain, errors)
 
     def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
         frame = at.frame
@@ -224,13 +223,15 @@ class Prover:
         # The same with the rounding errors of many steps, where the inequality still holds.
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (float(np.linalg.norm(W)) + COVERED * float(found.h[j]) / 2)
-        covered = StepSizes(steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo)))
+        covered = CoveredSteps(
+            steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo))
+        )
         again = tube.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
             total = covered.errors
-        done = StepSizes(steps.size, steps.plain, total)
+        done = CoveredSteps(steps.size, steps.plain, total)
         constants = tube.claims(frame, here, done, found, j)
         count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
         longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
@@ -246,7 +247,7 @@ class Prover:
         }
         if not self.steady:
             constants["growth"] = 0.0
-        return self._made(given, alpha, at, Finding("tube", constants, witness, longest, count))
+        return self._made(given, alpha, at, ProofParts("tube", constants, witness, longest, count))
 
     def _longest(
         self, frame: TubeFrame, here: Position, D: float, mode: str, errors: float
@@ -256,7 +257,7 @@ class Prover:
         unit = frame.rows.unit ** (2 if self.plain else 1)
         for _ in range(8):
             tried = low * np.geomspace(1.0, factor, 42)
-            steps = StepSizes(tried / unit, self.plain, errors)
+            steps = CoveredSteps(tried / unit, self.plain, errors)
             fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
             low = float(tried[last])
@@ -285,7 +286,7 @@ class Prover:
         constants = cone.claims(axis, found, j, R, c, unit)
         place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
         witness = {**_axis_witness(rows, at), **place}
-        return self._made(given, alpha, at, Finding("cone", constants, witness, longest))
+        return self._made(given, alpha, at, ProofParts("cone", constants, witness, longest))
 
     def _level(
         self, W: Floats, given: Floats, alpha: Ints, at: Geometry
@@ -301,9 +302,9 @@ class Prover:
             "curvature": found.curvature,
         }
         witness = _axis_witness(rows, at)
-        return self._made(given, alpha, at, Finding("level", constants, witness, found.longest))
+        return self._made(given, alpha, at, ProofParts("level", constants, witness, found.longest))
 
-    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: Finding) -> ConvergenceProof:
+    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
         return ConvergenceProof(
             self.tokens,
             self.head,
@@ -507,7 +508,7 @@ class PowerProver(Prover):
         alpha = self.selected(W)
         at = self.geometry(alpha)
         if at.rows is None or at.axis is None:
-            return self._made(W, alpha, at, Finding(blocked=at.blocked))
+            return self._made(W, alpha, at, ProofParts(blocked=at.blocked))
         rows, axis = at.rows, at.axis
         scaled = np.ldexp(W, -whole_log2(rows.unit))
         u, R = power_cone.locate(axis, scaled)
@@ -515,11 +516,11 @@ class PowerProver(Prover):
         if not len(tried) or not R > 0:
             said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
             norm = self._enough(at, W) if explain else math.nan
-            return self._made(W, alpha, at, Finding(blocked=Blocked(said, None, norm)))
+            return self._made(W, alpha, at, ProofParts(blocked=Blocked(said, None, norm)))
         found = power_cone.measure_power(rows, axis, R, tried, self.power_steps(rows, self.lr))
         if not found.fits.any():
             why = self._why(at, found, W) if explain else Blocked("no inequality holds")
-            return self._made(W, alpha, at, Finding(blocked=why))
+            return self._made(W, alpha, at, ProofParts(blocked=why))
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         held = axis.mu.hi > 0
         witness: dict[str, Any] = {
@@ -531,7 +532,7 @@ class PowerProver(Prover):
         }
         constants = power_cone.claims(axis, found, j, R, u, rows.unit)
         longest = self._longest_power(rows, axis, R, found.u[j : j + 1])
-        return self._made(W, alpha, at, Finding("power cone", constants, witness, longest))
+        return self._made(W, alpha, at, ProofParts("power cone", constants, witness, longest))
 
     def _longest_power(self, rows: Rows, axis: PowerAxis, R: float, u: Floats) -> float:
         """The longest step with which the same cone is proved, found by doubling and halving."""
@@ -786,7 +787,8 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
         )
     if "optimizer" in config.get("outside", ()) or "loss" in config.get("outside", ()):
         raise Unsupported("no theorem of convergence covers a custom optimizer or a custom loss")
-    return float(config["lr"]) * SCHEDULES[schedule](step), schedule == "constant"
+    steady, lr = schedule == "constant", float(config["lr"])
+    return lr if steady else lr * SCHEDULES[schedule](step), steady
 
 
 def proof_of_run(

@@ -26,7 +26,7 @@ from attsvm.certificate.bounds import exponent
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.selection import exact_gaps
 from attsvm.problem.tokens import Tokens
-from attsvm.training.losses.loss import Loss, Steepness, encloses
+from attsvm.training.losses import Loss, Steepness, encloses
 
 
 class Pull(Protocol):

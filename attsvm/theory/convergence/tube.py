@@ -339,7 +339,7 @@ _RADII = 28
 
 
 @dataclass(frozen=True, eq=False)
-class StepSizes:
+class CoveredSteps:
     """The steps that are to be covered: each of length at most h (`plain` False), or η times the
     gradient (`plain` True), one size or one for each radius; and the sum of all rounding errors, at
     most `errors`, in W."""
@@ -372,7 +372,7 @@ class TubeConstants:
 
 
 def measure(
-    frame: TubeFrame, here: Position, steps: StepSizes, D: Floats, mode: str
+    frame: TubeFrame, here: Position, steps: CoveredSteps, D: Floats, mode: str
 ) -> TubeConstants:
     """The constants of every radius D (g,) in mode "A" (wide) or "B" (long steps)."""
     rows, active = frame.rows, frame.active
@@ -445,7 +445,7 @@ def measure(
 
 
 def widest(
-    frame: TubeFrame, here: Position, steps: StepSizes, D: Floats
+    frame: TubeFrame, here: Position, steps: CoveredSteps, D: Floats
 ) -> tuple[TubeConstants, int] | None:
     """The radius whose inequality holds by most, in mode A if one fits, else in mode B."""
     for mode in "AB":
@@ -458,7 +458,7 @@ def widest(
 
 
 def claims(
-    frame: TubeFrame, here: Position, steps: StepSizes, found: TubeConstants, j: int
+    frame: TubeFrame, here: Position, steps: CoveredSteps, found: TubeConstants, j: int
 ) -> dict[str, float]:
     """The constants of radius j by name, in the units of the data, each on its safe side.
 

@@ -24,8 +24,8 @@ from attsvm.theory.convergence.proof import ConvergenceProof
 from attsvm.theory.convergence.prover import PowerProver, Prover, prover_for, whole_log2
 from attsvm.theory.convergence.rows import Rows, TokenPull
 from attsvm.theory.convergence.tube import (
+    CoveredSteps,
     NotVerified,
-    StepSizes,
     TubeFrame,
     float_steps,
     locate,
@@ -118,7 +118,7 @@ def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
     here = locate(frame, W, 0.0, (rows.index(witness["shifted"]), shift))
     sizes = [judge.lr, proof.longest_step]
     for size in sizes:
-        steps = StepSizes(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
+        steps = CoveredSteps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
         found = tube.measure(frame, here, steps, D, str(witness["mode"]))
         if not D[0] >= here.distance.hi or not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the tube does not hold for step {size:.6g}")

@@ -23,12 +23,11 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.parallel import one_thread
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm, norm_of
-from attsvm.norms.frobenius import FrobeniusNorm
+from attsvm.norms.entrywise import FrobeniusNorm
 from attsvm.problem.selection import best_tokens
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.excess import Excess, log_loss
-from attsvm.training.heads import Head
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Head, Linear
 from attsvm.training.losses import Loss
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch

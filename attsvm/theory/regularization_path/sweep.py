@@ -42,8 +42,7 @@ from attsvm.theory.regularization_path.ball import (
     joint_least,
 )
 from attsvm.theory.regularization_path.excess import Excess, log_loss
-from attsvm.training.heads import head_of
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS, Model, model_of
 from attsvm.training.models.gradient.batch import Batch

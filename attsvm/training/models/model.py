@@ -11,8 +11,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.objects import keep_declared
 from attsvm.errors import Unsupported
-from attsvm.training.heads import Head
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Head, Linear
 from attsvm.training.losses import Loss
 from attsvm.training.models.gradient.attention import Slopes, attend, pull, terms
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls

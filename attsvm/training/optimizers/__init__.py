@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 from weakref import WeakSet
@@ -111,12 +112,12 @@ def optimizer_of(optimizer: RuleLike, **options: Any) -> Optimizer:
                 f"option {name} of optimizer {optimizer!r} is {shown(value)}: it must be {kind}"
             )
     if not colon:
-        return _known(factory(**options))
+        return _listed(factory, **options)
     if _NUMBER.fullmatch(text) is None:
         raise Unsupported(
             f"optimizer {shown(optimizer)} needs a number P above 1, such as {word}:1.75"
         )
-    return _known(factory(float(text), **options))
+    return _listed(factory, float(text), **options)
 
 
 def is_listed(optimizer: Optimizer) -> bool:
@@ -135,11 +136,13 @@ def _key(name: str) -> str:
     return f"{word}:P" if colon else name
 
 
-def _known(optimizer: Optimizer) -> Optimizer:
+@lru_cache(maxsize=256, typed=True)
+def _listed(factory: Callable[..., Optimizer], *given: float, **options: Any) -> Optimizer:
     """A listed optimizer, which tests hold to the contract."""
-    _FINE.add(optimizer)
-    _LISTED.add(optimizer)
-    return optimizer
+    made = factory(*given, **options)
+    _FINE.add(made)
+    _LISTED.add(made)
+    return made
 
 
 def _checked(optimizer: Optimizer) -> Optimizer:

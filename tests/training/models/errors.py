@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.training.heads import HEADS, Head
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import HEADS, Head, Linear
 from attsvm.training.losses import Loss
-from attsvm.training.models import MODELS, Model
+from attsvm.training.models import MODELS, TRAINED, Model, with_head
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.joint import TRAINED, with_head
 from attsvm.training.models.model import evaluate
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
 from tests.training.models.instances import (

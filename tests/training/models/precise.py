@@ -3,8 +3,7 @@
 import mpmath as mp
 import numpy as np
 
-from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.nonlinear import Quadratic, Relu
+from attsvm.training.heads import Linear, Quadratic, Relu
 
 SLOPES = {
     "logistic": lambda x: -1 / (1 + mp.exp(x)),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm.training.heads.linear import Linear
+from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch

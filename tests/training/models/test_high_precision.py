@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm.training.heads.linear import Linear
-from attsvm.training.heads.nonlinear import Quadratic
+from attsvm.training.heads import Linear, Quadratic
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
 from attsvm.training.models.model import evaluate, log_norm

@@ -22,7 +22,7 @@ from attsvm.solvers.solve_many import solve_many
 from attsvm.solvers.solve_sets import solve_sets
 from attsvm.theory.regularization_path.ball import BallTask
 from attsvm.theory.regularization_path.excess import Excess, Signed
-from attsvm.training.heads.nonlinear import Relu
+from attsvm.training.heads import Relu
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch

@@ -31,8 +31,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.compiled import ENTRY, INNER, njit, plain
+from attsvm._utils.arrays import Bools, Floats, Ints, plain
+from attsvm._utils.compiled import ENTRY, INNER, njit
 from attsvm._utils.parallel import map_chunks, memory
 from attsvm.training.optimizers.graded.wide import of_log
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.compiled import ENTRY, njit, plain
+from attsvm._utils.arrays import Bools, Floats, Ints, plain
+from attsvm._utils.compiled import ENTRY, njit
 from attsvm.training.optimizers.graded.polar import Resolved, resolve
 from attsvm.training.optimizers.graded.wide import APART, NONE, Sum, Wide, entries
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.compiled import ENTRY, INNER, njit, plain
+from attsvm._utils.arrays import Floats, Ints, plain
+from attsvm._utils.compiled import ENTRY, INNER, njit
 from attsvm._utils.parallel import map_chunks, memory
 
 Wide = tuple[Floats, Ints]
