@@ -304,7 +304,7 @@ def _options_for(
         return {
             name: value
             for name, value in options.items()
-            if not (value is None or (isinstance(value, str | int) and value == defaults.get(name)))
+            if not (isinstance(value, str | int | None) and value == defaults.get(name))
         }
 
     own, other, kind = given(of_tokens), given(of_sentences), "Sentences"

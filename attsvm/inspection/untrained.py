@@ -20,7 +20,7 @@ def untrained_model(
     """A BERT with random weights that reads single letters between [CLS] and [SEP].
 
     >>> untrained_model()
-    TrainedModel(untrained: bert, 2 layers × 2 heads)
+    TrainedModel(untrained: bert, 2 layers × 2 attention heads)
       width      4
       features   8
       positions  64, learned

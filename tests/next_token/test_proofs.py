@@ -275,12 +275,12 @@ def test_mirror_descent_on_sentences():
     assert proof.verify()
 
 
-def test_the_door_says_what_belongs_where():
+def test_options_of_the_other_kind_of_data_are_refused():
     data = repeated()
     tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0]]])
-    with pytest.raises(attsvm.Unsupported, match="for sentences"):
+    with pytest.raises(attsvm.Unsupported, match="for Sentences only"):
         attsvm.proof_of_convergence(tokens, [0.0, 1.0], head=[0.0, 1.0], readout="mass")
-    with pytest.raises(attsvm.Unsupported, match="for tokens"):
+    with pytest.raises(attsvm.Unsupported, match="for Tokens only"):
         attsvm.proof_of_convergence(data, np.eye(7), readout="mass", loss="linear")
     with pytest.raises(attsvm.BadTokens, match="it must be"):
         attsvm.proof_of_convergence(data, np.eye(3), readout="mass")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import expect, file_path
+from attsvm._utils.expected import expect, file_path, whole
 from attsvm._utils.files import finite, write_arrays
 from attsvm._utils.objects import lazy
 from attsvm._utils.result import Result, Summary, Table, draw
@@ -240,6 +240,7 @@ class SentenceOutcome(Table):
         Sentences have the lengths and the queries of the data. Raises Unsupported where there is no
         decoder or no solution.
         """
+        count = whole(count, "count", least=1)
         data, ends, E = self.run.data, self.run.ends, self.run.E
         best = self.certificates.get("W_kq")
         decoder = self.run.W_ov

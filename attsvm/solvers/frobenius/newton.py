@@ -97,6 +97,7 @@ def solve_large(rows: Segments, *, tol: float, memory: float = MEMORY) -> tuple[
     in the order in which `sort_rows` was given the rows.
 
     >>> import numpy as np
+    >>> from attsvm.solvers.frobenius.coordinate_descent import sort_rows
     >>> keys, one = np.array([[3.0, 4.0], [0.0, 0.0]]), np.ones((1, 1))
     >>> row, none = np.array([0]), np.array([False])
     >>> rows = sort_rows(keys, one, row, row + 1, row, np.ones(1), free=none)
