@@ -34,7 +34,7 @@ EXTRAS := tests/torch attsvm/torch tests/contracts/test_malformed.py tests/site/
 	tests/theory/test_outcomes.py::test_a_tensor_with_a_gradient \
 	tests/benchmarks/test_bench.py::test_every_loop_trains_the_same_weight \
 	tests/utils/test_texts.py::test_a_plan_is_refused_in_one_sentence \
-	tests/experiments/executors/test_optional.py \
+	tests/experiments/executors/test_optional.py tests/experiments/sweep/test_engines.py \
 	tests/experiments/sweep/test_command.py::test_the_script_of_a_dry_run \
 	tests/experiments/sweep/test_run_sweep.py::test_parquet_holds_the_same
 
