@@ -260,7 +260,7 @@ def _audit(claims: list[str], options: dict[str, Any], as_json: bool) -> None:
 def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> None:
     """Print what was found and where the page is, and leave with the code of the verdicts."""
     from attsvm.experiments.reproduce.folder import RESULTS
-    from attsvm.experiments.reproduce.page.claim import VERDICTS, failing_words
+    from attsvm.experiments.reproduce.page.claim import VERDICTS, failing_words, verdict_for
 
     counts = Counter(str(record["verdict"]) for record in records)
     wrong = [str(r["id"]) for r in records if r["verdict"] == "fails" or "error" in r]
@@ -277,10 +277,7 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
         shown = f"{spent:.1f}" if isinstance(spent, int | float) else "–"
         body.append((record["id"], _verdict(record), shown, record["title"]))
     heads = ("claim", "verdict", ">seconds", "title")
-    plural = {"holds": "hold", "fails": "fail"}
-    said = ", ".join(
-        f"{counts[v]} {v if counts[v] == 1 else plural.get(v, v)}" for v in VERDICTS if counts[v]
-    )
+    said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in VERDICTS if counts[v])
     total = f"{many(len(records), 'claim')}: {said or 'none on file'}{failing_words(records)}"
     emit(report, as_json, rows(heads, body), total, f"page: {page}")
     if wrong:

@@ -68,6 +68,15 @@ def is_different(record: Mapping[str, Any]) -> bool:
     return bool(record.get("differs")) and record["verdict"] in ("holds", "fails")
 
 
+def verdict_for(verdict: str, count: int) -> str:
+    """The verdict of so many claims.
+
+    >>> verdict_for("holds", 1), verdict_for("holds", 57), verdict_for("undecided", 2)
+    ('holds', 'hold', 'undecided')
+    """
+    return verdict if count == 1 else {"holds": "hold", "fails": "fail"}.get(verdict, verdict)
+
+
 def failing_words(records: Iterable[Mapping[str, Any]]) -> str:
     """How many of the claims that fail are statements of papers, how many questions; or nothing."""
     fails = [is_question(record) for record in records if record["verdict"] == "fails"]

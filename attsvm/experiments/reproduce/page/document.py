@@ -24,6 +24,7 @@ from attsvm.experiments.reproduce.page.claim import (
     kind_words,
     seconds,
     style_of,
+    verdict_for,
 )
 from attsvm.experiments.reproduce.page.figure import LARGEST
 from attsvm.plotting.html.shell import Parts, text, whole_page
@@ -38,8 +39,6 @@ PAPERS = {
 }
 # Characters for all pictures together, so that the page stays easy to send.
 PICTURES = 6_500_000
-# Words for the verdicts of several claims.
-_MANY = {"holds": "hold", "fails": "fail"}
 
 
 def write_page(folder: str | Path) -> Path:
@@ -78,7 +77,7 @@ def render(folder: Path, records: list[Record]) -> str:
         for place, paper in enumerate(papers)
     )
     counts = Counter(_verdict(record) for record in records)
-    said = ", ".join(f"{counts[v]} {_counted(v, counts[v])}" for v in VERDICTS if counts[v])
+    said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in VERDICTS if counts[v])
     return whole_page(
         Parts(
             title=f"attsvm: {len(records)} claims, {said or 'none run'}",
@@ -108,17 +107,12 @@ def _verdict(record: Record) -> str:
     return verdict if verdict in VERDICTS else "undecided"
 
 
-def _counted(verdict: str, count: int) -> str:
-    """The word after a number of claims."""
-    return verdict if count == 1 else _MANY.get(verdict, verdict)
-
-
 def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> str:
     """How many claims have each verdict: in all, and for each paper."""
     tiles = "".join(
         f'<li class="{style_of(v)}"><button type="button" data-set-verdict="{v}">'
         f'<b>{counts[v]}</b> <span><i aria-hidden="true">{MARKS[v]}</i> '
-        f"{_counted(v, counts[v])}</span></button></li>"
+        f"{verdict_for(v, counts[v])}</span></button></li>"
         for v in VERDICTS
     )
     lines = []
@@ -132,7 +126,7 @@ def _summary(records: list[Record], papers: list[str], counts: Counter[str]) -> 
             f'<tr><th scope="row">{_heading(paper)}</th>{cells}'
             f'<td class="barcell"><span class="bar" aria-hidden="true">{bar}</span></td></tr>'
         )
-    heads = "".join(f'<th scope="col" class="number">{_MANY.get(v, v)}</th>' for v in VERDICTS)
+    heads = "".join(f'<th scope="col" class="number">{verdict_for(v, 2)}</th>' for v in VERDICTS)
     versions = sorted({str(record.get("version", "")) for record in records} - {""})
     times = [r["seconds"] for r in records if isinstance(r.get("seconds"), int | float)]
     quick = sum(bool(record.get("quick")) for record in records)

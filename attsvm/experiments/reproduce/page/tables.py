@@ -15,6 +15,7 @@ from attsvm.experiments.reproduce.page.claim import (
     failing_words,
     is_different,
     kind_words,
+    verdict_for,
 )
 from attsvm.experiments.reproduce.page.document import PAPERS, paper_title
 
@@ -69,7 +70,7 @@ def claims_page(claims: Iterable[StatedClaim]) -> str:
         *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
         "- **statement**: a theorem that is only recalled; it is under test, wording and all.",
         "",
-        "Where a statement is known from:",
+        "The source of a statement:",
         "",
         *(f"- **{mark}**: {words}" for mark, words in TRUST.items()),
         "",
@@ -82,7 +83,7 @@ def claims_page(claims: Iterable[StatedClaim]) -> str:
         key = f" [{PAPERS[paper]}]" if paper in PAPERS else ""
         letter = f"{paper}: " if paper in PAPERS else ""
         lines += ["", f"## {letter}{paper_title(paper)}{key}", ""]
-        lines += ["| claim | kind | in the paper | size | known from | statement |"]
+        lines += ["| claim | kind | in the paper | size | source | statement |"]
         lines += ["|---|---|---|---|---|---|"]
         for claim in (claim for claim in listed if claim.paper == paper):
             said = cell(claim.statement)
@@ -111,11 +112,11 @@ def verdict_table(records: Iterable[Record]) -> str:
     """
     listed = list(records)
     count = {v: sum(record["verdict"] == v for record in listed) for v in VERDICTS}
-    said = ", ".join(f"{count[v]} {v}" for v in VERDICTS if count[v])
+    said = ", ".join(f"{count[v]} {verdict_for(v, count[v])}" for v in VERDICTS if count[v])
     lines = [
         f"{len(listed)} claims: {said}{failing_words(listed)}.",
         "",
-        "| claim | title | kind | in the paper | size | known from | verdict |",
+        "| claim | title | kind | in the paper | size | source | verdict |",
     ]
     lines += ["|---|---|---|---|---|---|---|"]
     for record in listed:
