@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar, overload
@@ -132,3 +133,15 @@ def load_files(files: Iterable[Path]) -> None:
     """Loads these files: a new process does so before it is handed objects that they define."""
     for file in files:
         load_module(file)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence that a name is unknown, with the nearest known one, or all of them.
+
+    >>> unknown("key", "sedes", ["seeds", "grid"])
+    "unknown key 'sedes': nearest is seeds; known are seeds, grid"
+    """
+    names = list(known)
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"nearest is {near[0]}; " if near else ""
+    return f"unknown {what} {name!r}: {hint}known are {', '.join(names)}"

@@ -13,7 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attsvm.plotting import style
-from attsvm.plotting.style import COLOURS, DPI, INK, check_format, write_figure
+from attsvm.plotting.style import (
+    COLOURS,
+    DPI,
+    FAINT,
+    INK,
+    SIZE,
+    check_format,
+    write_figure,
+)
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -65,6 +73,40 @@ class Labels:
     title: str = ""
 
 
+# Distinct under every common colour blindness (Okabe and Ito).
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#111111")
+
+
+def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure and its axes, row by row."""
+    size = options.pop("figsize", (SIZE[0], SIZE[1] * (1.0 if rows == 1 else 0.8 * rows)))
+    figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine())
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, [axes for line in grid for axes in line]
+
+
+def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str, linestyle: str = "-") -> None:
+    """The median of y (R, B) over x (R,), with the middle half of the instances shaded."""
+    low, middle, high = np.nanquantile(np.asarray(y), (0.25, 0.5, 0.75), axis=1)
+    axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(x, middle, color=colour, label=label, linestyle=linestyle)
+
+
+def level(axes: Axes, y: float, text: str = "") -> None:
+    """A faint line across at a threshold, named at its right end."""
+    axes.axhline(y, color=FAINT, linewidth=1.0, zorder=0)
+    if text:
+        axes.annotate(
+            text,
+            (1.0, y),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=7.5,
+            color=INK,
+        )
+
+
 def _grid(count: int) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels, at most three to a row."""
     columns = min(count, 3 if count != 4 else 2)
@@ -114,7 +156,7 @@ def _ticks(values: Sequence[Any]) -> tuple[list[int], list[str]]:
     return places, [str(values[k]) for k in places]
 
 
-def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool = False) -> Figure:
+def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = False) -> Figure:
     """Lines with bands over one parameter, one panel for each value of another."""
     figure, axes = _grid(len(panels))
     marked = False
@@ -124,17 +166,21 @@ def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool = False) 
             texts = any(isinstance(x, str) for x in curve.x)
             x = np.arange(len(curve.x)) if texts else np.array(curve.x, dtype=float)
             ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-            ax.plot(x, curve.middle, color=colour, marker=".", label=curve.name)
+            mark = "." if len(x) <= 40 else ""
+            ax.plot(x, curve.middle, color=colour, marker=mark, label=curve.name)
             if curve.marks:
                 marked = True
                 ax.plot(x, curve.marks, "x", color=colour, markersize=6, markeredgewidth=1.6)
             if texts:
                 ax.set_xticks(x, [str(name) for name in curve.x])
-        if log:
+        if "y" in str(log):
+            ax.set_yscale("log")
+        if log is True or "x" in str(log):
             places = sorted({x for curve in panel.curves for x in curve.x})
             ax.set_xscale("log")
-            ax.set_xticks(places, [f"{x:g}" for x in places])
-            ax.minorticks_off()
+            if len(places) <= 12:
+                ax.set_xticks(places, [f"{x:g}" for x in places])
+                ax.minorticks_off()
         ax.set(xlabel=labels.x, ylabel=labels.y, title=panel.title)
     if marked:
         axes[0].plot([], [], "x", color=INK, markersize=6, markeredgewidth=1.6, label="published")

@@ -24,7 +24,7 @@ def judged(folder: Path) -> Judged:
     return {
         record["id"]: {
             "verdict": record["verdict"],
-            "numbers": {test["what"]: test["seen"] for test in record["numbers"]},
+            "numbers": {test["what"]: test["seen"] for test in record.get("numbers", record.get("checks"))},
         }
         for record in records
     }

@@ -1,0 +1,506 @@
+"""Study: one statement, how it is measured on instances, and what its table of rows must show.
+
+A study draws instances (`family`, at the points of `grid`, for each seed), measures each
+(`measure(group)`, one row per instance), and checks the table of all rows
+(`checks(table, thresholds)`). The runner (`attsvm.experiments.runner`) does the rest: chunks of
+rows, files, verdict, figure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from attsvm._utils.objects import is_outside, load_object, unknown
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.references import REFERENCES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+Verdict = Literal["holds", "fails", "not reproduced at this size", "undecided", "measured"]
+# question: asked by us, of what nobody published or of what a paper leaves open.
+Kind = Literal["theorem", "figure", "question"]
+# Where the statement comes from: the paper's text, its released code, a published figure, recalled
+# and not read again, derived from the definitions, or measured here first.
+Source = Literal["paper", "code", "figure", "from memory", "derived", "measured"]
+
+# How a group is trained, unless the study or its grid says otherwise.
+RUN: dict[str, Any] = {
+    "model": "weight",
+    "optimizer": "ngd",
+    "loss": "logistic",
+    "lr": 0.1,
+    "steps": 1000,
+    "decay": 0.0,
+    "schedule": "constant",
+    "width": 0,
+    "init": "default",
+    "start": 0,
+}
+MOST = 10**9
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number against its threshold, fixed before the run; met is None when it is not judged."""
+
+    what: str
+    seen: float
+    asked: str
+    met: bool | None
+
+
+def at_least(what: str, seen: float, threshold: float) -> Check:
+    """The check seen ≥ threshold; a NaN does not meet it."""
+    return Check(what, float(seen), f"≥ {threshold:g}", bool(seen >= threshold))
+
+
+def at_most(what: str, seen: float, threshold: float) -> Check:
+    """The check seen ≤ threshold; a NaN does not meet it."""
+    return Check(what, float(seen), f"≤ {threshold:g}", bool(seen <= threshold))
+
+
+def equals(what: str, seen: float, wanted: float, *, within: float = 0.0) -> Check:
+    """The check |seen − wanted| ≤ within; a NaN does not meet it."""
+    asked = f"= {wanted:g}" if within == 0.0 else f"= {wanted:g} ± {within:g}"
+    return Check(what, float(seen), asked, bool(abs(seen - wanted) <= within))
+
+
+def info(what: str, seen: float) -> Check:
+    """A number that is reported and not judged."""
+    return Check(what, float(seen), "", None)
+
+
+@dataclass(frozen=True)
+class Premises:
+    """What was verified of the instances before judging.
+
+    judged: how many instances meet the premises; 0 leaves the study undecided. text: the premises
+    with their counts. gap: the largest certified gap of the solutions used, 0 where none is used.
+    """
+
+    judged: int
+    text: str
+    gap: float = 0.0
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a reader should know about the verdict, in a sentence."""
+
+    text: str
+
+
+Found = Check | Premises | Note
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the checks of a study found on its table."""
+
+    checks: tuple[Check, ...]
+    premises: Premises
+    reason: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether all judged checks are met; None when there was nothing to judge."""
+        met = [check.met for check in self.checks if check.met is not None]
+        return all(met) if met and self.premises.judged else None
+
+
+@dataclass(frozen=True)
+class Study:
+    """One statement, its instances, its measure and its checks.
+
+    Parameters
+    ----------
+    id : str
+        Paper letter (or `beyond`), a dot and a name, such as ``B.rank``.
+    title, statement : str
+        The statement in our words; the title in a few.
+    kind : {"theorem", "figure", "question"}
+    source : {"paper", "code", "figure", "from memory", "derived", "measured"}
+        Where the statement was read.
+    measure : callable or str or tuple of str
+        ``measure(group, **parameters) -> {column: values}``: one value per instance, or, with a
+        column ``seed`` among them, any number of rows. Names are those of `measures.MEASURES`.
+    checks : callable, optional
+        ``checks(table, thresholds)`` yields `at_least`, `at_most`, `equals`, `info`, `Premises` and
+        `Note`. `table` is a pandas DataFrame with the grid's columns, `seed`, and the measured
+        columns. A study without checks is a sweep: it is measured and not judged.
+    thresholds : dict
+        Numbers that the checks compare with.
+    family : callable or str, optional
+        ``family(seeds, **parameters) -> Drawn``; without one the measure draws what it needs.
+    grid : dict
+        Parameters with several values; their product is run. A key of several names, such as
+        ``"n T"``, has tuples as values.
+    run : dict
+        Parameters with one value: of the family, of the training run (`RUN`), of the measure.
+    random : dict
+        A random design: ``points``, ``seed`` and a range ``{low, high, log, whole}`` per parameter.
+    seeds, first : int
+        Instances per point, and the seed of the first one.
+    group : int
+        Instances in one chunk: they are trained as one stack and kept in one file.
+    quick : dict
+        What differs in a small run: ``seeds``, ``grid``, ``run``, ``thresholds``, ``group``.
+    figure : dict or callable, optional
+        A standard figure (`figures.FIGURES`), such as
+        ``{"kind": "curves", "x": "d", "value": "rank"}``, or ``figure(table, study) -> Figure``.
+    differs : str
+        How and why the result differs from the published one, where it does.
+    reference, theorem : str
+        Key in `attsvm.references`, and number in the paper, such as "v1, Theorem 4".
+    size : str
+        Of a figure: how the full run compares with the published one; begins with "as published"
+        where it is no smaller.
+    published : bool
+        Whether the instances are published ones: no others can be drawn in their place.
+    needs : tuple of str
+        What a study on real data needs, by the names of `studies.shared.needs`.
+    """
+
+    id: str
+    title: str
+    statement: str
+    kind: Kind
+    source: Source
+    measure: Any
+    checks: Callable[[DataFrame, Any], Iterable[Found]] | None = None
+    thresholds: Mapping[str, Any] = field(default_factory=dict)
+    family: Any = None
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    random: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int = 1
+    first: int = 0
+    group: int = 100
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    figure: Mapping[str, Any] | Callable[[DataFrame, Study], Figure] | None = None
+    differs: str = ""
+    reference: str = ""
+    theorem: str = ""
+    size: str = ""
+    published: bool = False
+    needs: tuple[str, ...] = ()
+
+    @property
+    def paper(self) -> str:
+        """The paper's letter, or `beyond`."""
+        return self.id.partition(".")[0]
+
+    @property
+    def real(self) -> bool:
+        """Whether it is a study on real data."""
+        return bool(self.needs)
+
+    @property
+    def swept(self) -> list[str]:
+        """The parameters that differ from point to point: the first columns of the table."""
+        return [*(name for key in self.grid for name in key.split()), *_ranges(self.random)]
+
+    @property
+    def parameters(self) -> dict[str, list[Any]]:
+        """The values of each swept parameter of the grid."""
+        out: dict[str, list[Any]] = {}
+        for key, values in self.grid.items():
+            names = key.split()
+            columns = zip(*values, strict=True) if len(names) > 1 else [tuple(values)]
+            out |= {n: list(dict.fromkeys(c)) for n, c in zip(names, columns, strict=True)}
+        return out
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """The parameters of every point, those with one value included, in the table's order."""
+        for at in _drawn_points(self.random):
+            for values in product(*self.grid.values()):
+                point = dict(self.run)
+                for key, value in zip(self.grid, values, strict=True):
+                    names = key.split()
+                    point |= zip(names, value, strict=True) if len(names) > 1 else [(key, value)]
+                yield {**point, **at}
+
+    @property
+    def instances(self) -> int:
+        """How many instances there are: points times seeds."""
+        count = math.prod(map(len, self.grid.values()))
+        return int(self.random.get("points", 1)) * count * self.seeds
+
+    def blocks(self) -> list[tuple[int, ...]]:
+        """The seeds of each chunk of a point: cut at multiples of the group's size.
+
+        A whole block stays the same one when seeds are added on either side.
+        """
+        last = self.first + self.seeds
+        edges = [self.first, *range((self.first // self.group + 1) * self.group, last, self.group)]
+        cuts = zip(edges, [*edges[1:], last], strict=True)
+        return [tuple(range(begin, end)) for begin, end in cuts]
+
+    def at(
+        self, *, quick: bool = False, seeds: int | None = None, first: int | None = None
+    ) -> Study:
+        """The study as it is run: at its quick size, with other seeds."""
+        out = replace(self, **_merged(self, self.quick)) if quick else self
+        if self.published:
+            return out
+        if seeds is not None:
+            out = replace(out, seeds=whole(seeds, f"{self.id}: seeds", 1))
+        return out if first is None else replace(out, first=whole(first, f"{self.id}: first", 0))
+
+
+def _merged(study: Study, smaller: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a table of changes gives; mappings are merged, other values replaced."""
+    return {
+        name: {**getattr(study, name), **value} if isinstance(value, Mapping) else value
+        for name, value in smaller.items()
+    }
+
+
+class BadStudy(Unsupported):
+    """A study that breaks the contract; the message names the study and what is wrong."""
+
+
+_ID = re.compile(r"[A-Za-z]\w*\.\w[\w-]*", re.ASCII)
+_QUICK = ("seeds", "first", "group", "run", "grid", "random", "thresholds")
+
+
+def check_study(study: Study) -> None:
+    """Raise BadStudy if the study breaks the contract before it is run."""
+    if wrong := _wrong(study):
+        raise BadStudy(f"{study.id}: {wrong}")
+
+
+def _wrong(study: Study) -> str:
+    """What is wrong with a study; empty when nothing is."""
+    if not isinstance(study.id, str) or not _ID.fullmatch(study.id):
+        return f"id is a paper, a dot and a name, such as mine.first; this is {study.id!r}"
+    for name in ("title", "statement", "differs", "theorem", "size"):
+        text = getattr(study, name)
+        if not isinstance(text, str) or (not text and name in ("title", "statement")):
+            return f"{name} is a text; this is {text!r}"
+    words: tuple[tuple[str, object, tuple[str, ...]], ...] = (
+        ("kind", study.kind, get_args(Kind)),
+        ("source", study.source, get_args(Source)),
+        ("reference", study.reference, ("", *REFERENCES)),
+    )
+    for name, word, known in words:
+        if word not in known:
+            return f"{name} is one of {', '.join(filter(None, known))}; this is {word!r}"
+    if study.kind == "question" and study.differs:
+        return "a question differs from nothing that is published: say it in the statement"
+    if not study.measure:
+        return "it has no measure: give measure=, a function of a group"
+    if study.checks is not None and not callable(study.checks):
+        return f"checks is a function of the table and the thresholds; this is {study.checks!r}"
+    for key in study.quick:
+        if key not in _QUICK:
+            return unknown("key of quick", key, _QUICK)
+    try:
+        for size in (study, study.at(quick=True)):
+            check_parameters(size)
+        _check_figure(study)
+    except (BadTokens, Unsupported) as error:
+        return str(error)
+    return ""
+
+
+def check_parameters(study: Study) -> None:
+    """Raise BadTokens unless each parameter is taken by some part of the study, once."""
+    takers = [*parameters_of(study.family), *RUN]
+    for measure in measures_of(study):
+        takers += parameters_of(measure)
+    seen: dict[str, str] = {}
+    tables = {"run": list(study.run), "grid": study.swept, "random": _ranges(study.random)}
+    tables["grid"] = [name for name in tables["grid"] if name not in tables["random"]]
+    for table, names in tables.items():
+        for name in names:
+            if name not in takers:
+                raise BadTokens(f"{table}: {unknown('parameter', name, sorted(set(takers)))}")
+            if name in seen:
+                raise BadTokens(f"{name} is in {seen[name]} and in {table}")
+            seen[name] = table
+    for key, values in study.grid.items():
+        if not len(values):
+            raise BadTokens(f"grid.{key} is empty: a grid without values has no points")
+    whole(study.seeds, "seeds", 1)
+    whole(study.first, "first", 0)
+    whole(study.group, "group", 1)
+    if study.instances > MOST:
+        raise BadTokens(f"it has {study.instances} instances: at most {MOST} are run")
+
+
+def _check_figure(study: Study) -> None:
+    if isinstance(study.figure, Mapping):
+        from attsvm.experiments.figures import check_figure
+
+        check_figure(study)
+    elif study.figure is not None and not callable(study.figure):
+        raise BadTokens(f"figure is a table or a function; this is {study.figure!r}")
+
+
+def whole(value: Any, what: str, least: int) -> int:
+    """A whole number from `least` to 2³¹ − 1; raise BadTokens otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
+        raise BadTokens(f"{what} is {value!r}: it is a whole number from {least} on")
+    return value
+
+
+# ---------------------------------------------------------------- functions by name
+
+
+def family_of(family: Any) -> Callable[..., Any]:
+    """The family itself, the one of this name, or of FILE.py:NAME."""
+    from attsvm.experiments.families import FAMILIES
+
+    return _function(family, "family", FAMILIES)
+
+
+def measures_of(study: Study) -> list[Callable[..., Any]]:
+    """The functions that measure a study."""
+    from attsvm.experiments.measures import MEASURES
+
+    given = study.measure if isinstance(study.measure, tuple | list) else (study.measure,)
+    return [_function(one, "measure", MEASURES) for one in given]
+
+
+def _function(given: Any, what: str, known: Mapping[str, Any]) -> Callable[..., Any]:
+    if isinstance(given, str):
+        if given in known:
+            return known[given]  # type: ignore[no-any-return]
+        if not is_outside(given):
+            raise Unsupported(f"{unknown(what, given, known)}, or FILE.py:NAME")
+        given = load_object(given, f"a {what}")
+    if not callable(given):
+        raise Unsupported(f"a {what} is a function; this is {given!r}")
+    return given
+
+
+def parameters_of(part: Any) -> list[str]:
+    """The parameters of a family or a measure beside its first one; none without a family."""
+    import inspect
+
+    if part is None:
+        return []
+    if isinstance(part, str):
+        part = family_of(part)
+    return list(inspect.signature(part).parameters)[1:]
+
+
+# ---------------------------------------------------------------- random designs
+
+
+def _ranges(random: Mapping[str, Any]) -> list[str]:
+    return [name for name in random if name not in ("points", "seed")]
+
+
+def _drawn_points(random: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The points of a random design; each has its own stream, so that more can be added."""
+    if not random:
+        yield {}
+        return
+    for k in range(int(random["points"])):
+        out: dict[str, Any] = {}
+        for name in _ranges(random):
+            about = random[name]
+            stream = [int(random.get("seed", 0)), k, zlib.crc32(name.encode())]
+            share = float(np.random.default_rng(stream).uniform())
+            low, high = float(about["low"]), float(about["high"])
+            if about.get("whole"):
+                out[name] = int(low + math.floor(share * (high - low + 1)))
+            elif about.get("log"):
+                out[name] = float(low * (high / low) ** share)
+            else:
+                out[name] = low + share * (high - low)
+        yield out
+
+
+# ---------------------------------------------------------------- judging
+
+
+def judge(study: Study, table: DataFrame) -> Finding:
+    """What the checks find on the table; raise BadStudy where they break the contract."""
+    if study.checks is None:
+        return Finding((), Premises(len(table), f"{len(table)} rows"))
+    if table.empty:
+        return Finding((), Premises(0, "no instance meets the premises"))
+    checks: list[Check] = []
+    premises: Premises | None = None
+    notes: list[str] = []
+    try:
+        found = list(study.checks(table, study.thresholds))
+    except KeyError as error:
+        raise BadStudy(
+            f"{study.id}: the checks need {error}, and the table has the columns "
+            f"{', '.join(map(str, table.columns))}; the thresholds are "
+            f"{', '.join(study.thresholds) or 'none'}"
+        ) from error
+    for one in found:
+        match one:
+            case Check():
+                checks.append(one)
+            case Premises():
+                premises = one
+            case Note(text):
+                notes.append(text)
+            case _:
+                raise BadStudy(
+                    f"{study.id}: checks yields at_least, at_most, equals, info, Premises and "
+                    f"Note; this is of type {type(one).__name__}"
+                )
+    if premises is None:
+        count = int(table["seed"].nunique()) if "seed" in table else len(table)
+        premises = Premises(count, f"{count} instances", _largest_gap(table))
+    return Finding(tuple(checks), premises, " ".join(filter(None, notes)))
+
+
+def _largest_gap(table: DataFrame) -> float:
+    return float(table["gap"].max()) if "gap" in table else 0.0
+
+
+def verdict_of(whole_study: Study, run: Study, found: Finding) -> tuple[Verdict, str]:
+    """The verdict on a study run at this size, and the reason.
+
+    Checks that are not met make a statement fail, with two exceptions: one that is given from
+    memory is undecided, since the paper may say something else, and a figure whose run is smaller
+    than the published one is not reproduced at this size.
+    """
+    if run.checks is None:
+        return "measured", found.reason
+    if found.met is None:
+        return "undecided", found.reason
+    if found.met:
+        return "holds", found.reason
+    if run.source == "from memory":
+        why = "The statement is from memory and was not read again, so it is not said to fail."
+        return "undecided", f"{why} {found.reason}".strip()
+    if run.kind == "figure" and _smaller(whole_study, run):
+        why = f"This run is smaller than the published one (at full size: {run.size})."
+        return "not reproduced at this size", f"{why} {found.reason}".strip()
+    return "fails", found.reason
+
+
+# A size that differs from the published one by the number of instances alone.
+_PART = re.compile(r"(\d+) of (\d+) instances")
+
+
+def _smaller(full: Study, run: Study) -> bool:
+    """Whether a run of a figure is smaller than the published one; False where it is not said."""
+    if not full.size:
+        return False
+    needed: float = full.seeds
+    part = _PART.fullmatch(full.size)
+    if part:  # more instances than at full size may be as many as published
+        needed *= int(part[2]) / int(part[1])
+    as_published = part is not None or full.size.startswith("as published")
+    same = full.grid == run.grid and full.run == run.run
+    return not as_published or not same or run.seeds < needed
