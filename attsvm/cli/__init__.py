@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. One file per command, those on claims in one.
+"""The command line: parse, call, print. One file per command, those on studies in one.
 
 options.py has the options that several take, output.py prints, problem_file.py reads and writes.
 
@@ -19,7 +19,6 @@ import typer
 from attsvm._utils.version import __version__
 from attsvm.cli import (  # each adds its commands to the program
     certify,
-    claims,
     example,
     fit,
     hunt,
@@ -27,6 +26,7 @@ from attsvm.cli import (  # each adds its commands to the program
     optima,
     sentences,
     solve,
+    studies,
     sweep,
     tour,
     train,
@@ -37,8 +37,8 @@ from attsvm.cli.output import emit, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
-    "certify", "claims", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
-    "solve", "sweep", "tour", "train", "warm",
+    "certify", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
+    "solve", "studies", "sweep", "tour", "train", "warm",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
@@ -46,7 +46,7 @@ PANELS = {
     "Main commands": ("solve", "certify", "optima", "train", "sentences"),
     "To try it out": ("example", "tour"),
     "Real networks": ("fit", "inspect"),
-    "The papers' claims": ("list", "show", "reproduce", "report"),
+    "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),
     "This machine": ("warm",),
 }
@@ -62,6 +62,8 @@ ParseError: type[Exception] = typer.BadParameter.__mro__[2]
 # Options and commands by the names they had in 0.2, and what to use instead.
 RENAMED = {
     "--rule": "the option --rule is now called --optimizer",
+    "--from": "the option --from is gone: give FILE.py, or FILE.py:NAME, in place of an id",
+    "--take": "the option --take is gone: copy the files of parts/ from one folder to the other",
     "--glossary": "the option --glossary is gone: docs/glossary.md explains the reports",
     "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
 }

@@ -1,27 +1,30 @@
-"""sweep: one measurement on many instances, on any engine; its table and its picture."""
+"""sweep: one measurement on many instances, on any executor; its table and its figure."""
 
 from __future__ import annotations
 
-import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attsvm.cli.options import FAILED, Jobs, Json, app, option
-from attsvm.cli.output import duration, emit, live, many, rows, say, stop
+from attsvm.cli.output import duration, emit, many, rows, say
+from attsvm.cli.studies import (
+    Address,
+    Engine,
+    First,
+    Quick,
+    Retries,
+    Seeds,
+    Settings,
+    engine_options,
+    run,
+)
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from attsvm.experiments.executors import ExecutorConfig
-    from attsvm.experiments.sweep import Spec, Swept
-    from attsvm.experiments.sweep.runs import SweepState
-
-# Seconds between two lines where no terminal shows the board.
-_QUIET = 60.0
+    from attsvm.experiments.study import Study
 
 
 @app.command("sweep", epilog="Example: attsvm sweep separability --quick --out sweep-1 --jobs 2")
@@ -29,251 +32,192 @@ def sweep_command(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="SPEC", help="A name, a file SPEC.toml, or a sweep's folder; none: the names."
+            metavar="SWEEP",
+            help="A name, a study's id, a file SPEC.toml, or a sweep's folder; none: the names.",
         ),
     ] = None,
     out: Annotated[
         Path | None, option("--out", "FOLDER", "The folder.", show_default="sweep-NAME")
     ] = None,
-    quick: Annotated[
-        bool,
-        option(
-            "--quick",
-            None,
-            "Run it small: the fewer seeds, points or steps of the spec's table quick.",
-        ),
-    ] = False,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    first: First = None,
     dry_run: Annotated[
         bool, option("--dry-run", None, "Only say how much it is and how long it may take.")
     ] = False,
-    engine: Annotated[str, option("--engine", "NAME", "local, here, dask or slurm.")] = "local",
+    engine: Engine = "local",
     jobs: Jobs = 0,
-    address: Annotated[
-        str | None, option("--address", "URL", "Of a dask scheduler, such as tcp://host:8786.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        option("--option", "KEY=VALUE", "Of slurm, such as slurm_partition=short."),
-    ] = None,
-    retries: Annotated[
-        int, option("--retries", "N", "How often a failed task is tried again.", min=0)
-    ] = 2,
+    address: Address = None,
+    settings: Settings = None,
+    retries: Retries = 2,
     table: Annotated[
         Path | None, option("--table", "FILE", "Write the table: a .csv or .parquet file.")
     ] = None,
     figure: Annotated[
-        Path | None, option("--figure", "FILE", "Draw the picture: a .svg, .png or .pdf file.")
-    ] = None,
-    take: Annotated[
-        list[Path] | None, option("--take", "FOLDER", "Copy what another sweep's folder has.")
+        Path | None, option("--figure", "FILE", "Draw the figure: a .svg, .png or .pdf file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure one thing on many instances, and keep every result; go on where it was stopped.
+    """Measure one thing on many instances, and keep every row; go on where it was stopped.
 
-    A spec says what is drawn, trained and measured, at which points, for how many seeds. Results
-    are kept in the folder as they come: run the command again, or `attsvm sweep FOLDER`, to go on.
-    More seeds or points in the spec keep what is there. --table and --figure are written
-    when a spec's sweep has run; given a folder, or with --take, they use existing results and
-    nothing is run. Exit code 0: all is done; 5: tasks failed, or instances are missing; 2: bad
-    input, no space left, or a folder in use.
+    A sweep is a study that is measured and not judged: a TOML file says what is drawn, trained and
+    measured, at which points, for how many seeds; or a study of the package is taken with its
+    grid. Rows are kept in the folder as they come: run the command again, or
+    `attsvm sweep FOLDER`, to go on. More seeds or points keep what is there. Exit code 0: all is
+    done; 5: chunks failed; 2: bad input, no space left, or a folder in use.
     """
     if what is None:
         _list(as_json)
         return
-    from attsvm.experiments.executors import ExecutorConfig
-    from attsvm.experiments.sweep.folder import is_sweep
-    from attsvm.experiments.sweep.pictures import check_picture
-    from attsvm.experiments.sweep.table import check_table
-
-    pairs = {}
-    for text in settings or []:
-        name, _, value = text.partition("=")
-        if not (name and value):
-            raise Unsupported(f"--option is KEY=VALUE; this is {text!r}")
-        pairs[name] = value
-    config = ExecutorConfig(jobs, address, options=pairs)
-    if take or ((table or figure) and is_sweep(Path(what))):
-        folder = out if out is not None and not is_sweep(Path(what)) else Path(what)
-        _read(folder, table, figure, take or [], as_json)
-        return
-    spec, folder = _chosen(what, out, quick)
+    study, how, folder = _chosen(what, out)
+    how |= {"quick": quick or how.get("quick", False), "retries": retries}
+    how["seeds"] = how.get("seeds") if seeds is None else seeds
+    how["first"] = how.get("first") if first is None else first
+    if how["quick"] and not study.quick:
+        raise BadTokens(f"{what} has no table [quick]")
+    plan = study.at(quick=how["quick"], seeds=how["seeds"], first=how["first"])
+    where = engine_options(engine, jobs, address, settings)
     if dry_run:
-        _dry_run(spec, folder, engine, config, as_json)
+        _dry_run(plan, folder, where, as_json)
         return
-    if table is not None:
-        check_table(table, folder)
-    if figure is not None:
-        check_picture(folder, spec, figure)
-    swept = _run(spec, folder, {"engine": engine, "asked": config, "retries": retries})
-    _finish(swept, _write(spec, folder, table, figure) if swept.state.done else {}, as_json)
+    _check_files(plan, folder, table, figure)
+    (record,) = run([study], folder, how, where)
+    _finish(folder, plan, record, _write(folder, plan, record, table, figure), as_json)
 
 
 def _list(as_json: bool) -> None:
-    """The shipped specs."""
-    from attsvm.experiments.sweep import SHIPPED, shipped_spec
+    """The shipped sweeps."""
+    from attsvm.experiments.spec import SHIPPED, shipped_sweep
 
-    specs = {name: shipped_spec(name) for name in SHIPPED}
-    report = [
-        {"name": name, "title": spec.title, "instances": spec.instances, "claim": spec.claim}
-        for name, spec in specs.items()
-    ]
-    body = [(name, f"{spec.instances:,}", spec.title) for name, spec in specs.items()]
-    emit({"sweeps": report}, as_json, rows(("sweep", ">instances", "what it maps"), body))
+    sweeps = {name: shipped_sweep(name) for name in SHIPPED}
+    report = [{"name": name, "title": one.title, "instances": one.instances}
+              for name, one in sweeps.items()]  # fmt: skip
+    body = [(name, f"{one.instances:,}", one.title) for name, one in sweeps.items()]
+    said = "any study can be swept as well: attsvm sweep B.rank --seeds 500"
+    emit({"sweeps": report}, as_json, rows(("sweep", ">instances", "what it maps"), body), said)
 
 
-def _chosen(what: str, out: Path | None, quick: bool) -> tuple[Spec, Path]:
-    """The spec that is meant, and the folder of its results."""
-    from attsvm.experiments.sweep import SHIPPED, read_spec, shipped_spec
-    from attsvm.experiments.sweep.folder import is_sweep, kept_spec
+def _chosen(what: str, out: Path | None) -> tuple[Study, dict[str, Any], Path]:
+    """The study that is meant, how it is run, and the folder of its results."""
+    from attsvm.experiments.runner import results_folder
+    from attsvm.experiments.spec import SHIPPED, read_sweep, shipped_sweep
+    from attsvm.experiments.studies import studies, study_of
 
     place = Path(what)
-    if is_sweep(place) or (place.is_dir() and what not in SHIPPED):
-        if out is not None or quick:
-            raise Unsupported(f"{what} is a sweep's folder: leave out --out and --quick")
-        return kept_spec(place), place
+    if what in SHIPPED:
+        return shipped_sweep(what), {"source": f"sweep {what}"}, out or Path(f"sweep-{what}")
     if what.endswith(".toml"):
-        return read_spec(place, quick=quick), out or Path(f"sweep-{place.stem}")
+        return (
+            read_sweep(place),
+            {"source": str(place.resolve())},
+            out or Path(f"sweep-{place.stem}"),
+        )
+    if what in studies():
+        return replace(study_of(what), checks=None), {}, out or Path(f"sweep-{what}")
+    if place.is_dir():
+        if out is not None:
+            raise Unsupported(f"{what} is a sweep's folder: leave out --out")
+        asked = results_folder(place).open(asked=dict)["asked"]
+        if len(asked["studies"]) != 1:
+            raise Unsupported(f"{what} holds several studies: `attsvm reproduce --out {what}`")
+        source = asked["source"]
+        again = source.removeprefix("sweep ") if source else asked["studies"][0]
+        study, how, _ = _chosen(again, None)
+        return study, {**how, **{k: asked[k] for k in ("quick", "seeds", "first")}}, place
     if place.is_file():
         raise BadTokens(f"{what} is no sweep: give a file SPEC.toml, a name, or a folder")
-    return shipped_spec(what, quick=quick), out or Path(f"sweep-{what}")
+    return shipped_sweep(what), {}, place
 
 
-def _dry_run(spec: Spec, folder: Path, engine: str, config: ExecutorConfig, as_json: bool) -> None:
+def _dry_run(plan: Study, folder: Path, where: dict[str, Any], as_json: bool) -> None:
     """Say how much there is to do, and how long a few instances took."""
     from attsvm._utils.progress import working
     from attsvm.experiments.executors.local import cores
-    from attsvm.experiments.sweep.calibration import estimate
+    from attsvm.experiments.runner import chunks_of, measure_chunk
 
+    chunks = list(chunks_of(plan))
+    places = sorted({0, len(chunks) // 2, len(chunks) - 1})
+    seconds, tried = 0.0, 0
     with working("trying a few instances"):
-        found = estimate(spec)
-    workers = cores(config.jobs) if engine != "here" else 1
-    seconds, script = found.seconds / workers, None
-    if engine == "slurm":
+        for place in places:
+            chunk = replace(chunks[place], seeds=chunks[place].seeds[:8])
+            measure_chunk(replace(chunk, seeds=chunk.seeds[:1]))  # loads what is compiled
+            seconds += measure_chunk(chunk)[1]
+            tried += len(chunk.seeds)
+            if seconds > 10.0:
+                break
+    workers = 1 if where["engine"] == "here" else cores(where["asked"].jobs)
+    left, script = seconds / tried * plan.instances / workers, None
+    if where["engine"] == "slurm":
         from attsvm.experiments.executors.slurm import job_script
 
-        script = job_script(folder / "jobs", dict(config.options))
+        script = job_script(folder / "jobs", dict(where["asked"].options))
     report = {
-        "status": "dry run", "points": found.points, "instances": found.instances,
-        "tasks": found.tasks, "seconds": seconds, "workers": workers, "bytes": found.disk,
-        "script": script,
+        "status": "dry run", "instances": plan.instances, "tasks": len(chunks), "seconds": left,
+        "workers": workers, "script": script,
     }  # fmt: skip
     lines = [
-        f"{many(found.points, 'point')}, {many(found.instances, 'instance')} in "
-        f"{many(found.tasks, 'task')}",
-        f"about {duration(seconds)} with {many(workers, 'worker')}, from {found.tried} instances "
-        f"tried here; {max(found.disk / 1e6, 0.1):.1f} MB on disk",
+        f"{many(plan.instances, 'instance')} in {many(len(chunks), 'chunk')}",
+        f"about {duration(left)} with {many(workers, 'worker')}, from {tried} instances tried here",
     ]
-    lines += [f"each task is sent by this script:\n{script}"] if script else []
+    lines += [f"each chunk is sent by this script:\n{script}"] if script else []
     emit(report, as_json, *lines)
 
 
-def _run(spec: Spec, folder: Path, how: dict[str, Any]) -> Swept:
-    """What came of running what is left."""
-    from attsvm.experiments.sweep import run_sweep
+def _check_files(plan: Study, folder: Path, table: Path | None, figure: Path | None) -> None:
+    """Raise unless the table and the figure can be written once the sweep has run."""
+    from attsvm.experiments.table import check_table
+    from attsvm.plotting.style import check_format
 
-    meter = Meter()
-    try:
-        with live(meter) as above:
-            return run_sweep(spec, folder, **how, watch=meter.update, say=above)
-    except KeyboardInterrupt:
-        stop(f"stopped: what is finished is kept; `attsvm sweep {folder}` goes on", 130)
+    for file in filter(None, (table, figure)):
+        if file.is_dir() or not (file.parent.is_dir() or file.parent == folder):
+            raise BadTokens(f"{file} cannot be written: give the name of a file in a folder")
+    if table is not None and table.parent.is_dir():
+        check_table(table)
+    if figure is not None:
+        check_format(figure)
+        if plan.figure is None:
+            raise BadTokens(f"{plan.id} has no table [figure]: say kind, x and value")
 
 
-def _write(spec: Spec, folder: Path, table: Path | None, figure: Path | None) -> dict[str, Any]:
-    """Write the table and the figure asked for; what the report says of them."""
+def _write(
+    folder: Path, plan: Study, record: dict[str, Any], table: Path | None, figure: Path | None
+) -> dict[str, str]:
+    """Write the table and the figure asked for; their names."""
     from attsvm._utils.files import writing_to
-    from attsvm.experiments.sweep import write_table
-    from attsvm.experiments.sweep.pictures import write_figure
+    from attsvm.experiments.figures import figure_of
+    from attsvm.experiments.runner import read_table
+    from attsvm.experiments.table import as_frame, write_table
+    from attsvm.plotting.style import styled, write_figure
 
-    said: dict[str, Any] = {}
+    if "error" in record or not (table or figure):
+        return {}
+    columns = read_table(folder, record)
     if table is not None:
         with writing_to(table.parent):
-            count = write_table(folder, spec, table)
-        said = {"table": str(table), "instances": count, "missing": spec.instances - count}
+            write_table(table, columns)
     if figure is not None:
-        with writing_to(figure.parent):
-            write_figure(folder, spec, figure)
-        said["figure"] = str(figure)
-    return said
+        with writing_to(figure.parent), styled():
+            write_figure(figure_of(plan, as_frame(columns)), figure)
+    named = {"table": table, "figure": figure}
+    return {name: str(file) for name, file in named.items() if file is not None}
 
 
-def _written(report: dict[str, Any]) -> list[str]:
-    return [f"{report[key]} is written" for key in ("table", "figure") if key in report]
-
-
-def _finish(swept: Swept, written: dict[str, Any], as_json: bool) -> None:
-    """Say what came of a sweep, and which files were written of it."""
-    state = swept.state
-    report: dict[str, Any] = {
-        "status": "failed" if swept.failures else "done", "folder": str(swept.folder),
-        "table": str(swept.table), "instances": state.total, "done": state.done,
-        "before": state.before, "failed": state.failed, "seconds": swept.seconds,
-        **{key: written[key] for key in ("table", "figure") if key in written},
-    }  # fmt: skip
-    said = (
-        f"{state.done} of {many(state.total, 'instance')} are in {swept.table}, {state.before} of "
-        f"them from before; {swept.seconds:.0f} s"
-    )
-    emit(report, as_json, said, *_written(written))
-    if swept.failures:
-        say(
-            f"{many(len(swept.failures), 'task')} failed, the first with "
-            f"{swept.failures[0].error}; all are in {swept.folder / 'failures.json'}; run it again "
-            "to try them again"
-        )
-        raise typer.Exit(FAILED)
-
-
-def _read(
-    folder: Path, table: Path | None, figure: Path | None, take: list[Path], as_json: bool
+def _finish(
+    folder: Path, plan: Study, record: dict[str, Any], written: dict[str, str], as_json: bool
 ) -> None:
-    """Copy, write and draw what a folder has."""
-    from attsvm.experiments.sweep import take_shards
-    from attsvm.experiments.sweep.folder import kept_spec
-
-    report: dict[str, Any] = {"status": "done", "folder": str(folder)}
-    spec = kept_spec(folder)
-    lines = []
-    if take:
-        report["taken"] = take_shards(folder, take)
-        lines = [f"{many(report['taken'], 'result')} copied"]
-    report |= _write(spec, folder, table, figure)
-    emit(report, as_json, *lines, *_written(report))
-    if report.get("missing"):
-        say(
-            f"{report['missing']} of {many(spec.instances, 'instance')} are not there yet; `attsvm "
-            f"sweep {folder}` goes on"
-        )
+    """Say what came of a sweep, and which files were written of it."""
+    place = folder / "tables" / f"{plan.id}.csv"
+    failed = "error" in record
+    report = {
+        "status": "failed" if failed else "done", "folder": str(folder), "table": str(place),
+        "instances": plan.instances, "rows": record["rows"], "seconds": record["seconds"],
+        **written,
+    }  # fmt: skip
+    said = [f"{many(plan.instances, 'instance')}: {many(record['rows'], 'row')} in {place}, "
+            f"{record['seconds']:.0f} s of computing"]  # fmt: skip
+    said += [f"{name} is written" for name in written.values()]
+    emit(report, as_json, *([] if failed else said))
+    if failed:
+        say(f"it is not finished: {record['error']}; run it again to try the rest again")
         raise typer.Exit(FAILED)
-
-
-class Meter:
-    """How far a sweep is, by the clock: a live table, or a line now and then off a terminal."""
-
-    def __init__(self) -> None:
-        self.start = self.last = time.monotonic()
-        self.state: SweepState | None = None
-
-    def update(self, state: SweepState) -> None:
-        """Note a change."""
-        self.state = state
-        if not sys.stderr.isatty() and time.monotonic() - self.last >= _QUIET:
-            self.last = time.monotonic()
-            bad = f", {state.failed} failed" if state.failed else ""
-            rate, left = self._pace(state)
-            print(f"{state.done} of {state.total} instances, {rate}/s, {left} left{bad}",
-                  file=sys.stderr, flush=True)  # fmt: skip
-
-    def _pace(self, state: SweepState) -> tuple[str, str]:
-        """Instances per second, of those that were not there before, and the time that is left."""
-        rate = (state.done - state.before) / max(time.monotonic() - self.start, 1e-9)
-        left = state.total - state.done - state.failed
-        return f"{rate:.1f}", duration(left / rate) if rate else "–"
-
-    def __rich__(self) -> Table:
-        s = self.state
-        body = [] if s is None else [(s.done, s.total, s.before, *self._pace(s), s.failed)]
-        return rows(
-            (">instances", ">of", ">on file before", ">per second", ">remaining", ">failed"), body
-        )

@@ -318,7 +318,9 @@ def run_studies(
     whole = {study.id: study for study in studies}
     plans = [study.at(quick=quick, seeds=seeds, first=first) for study in studies]
     with results_folder(folder).locked(), writing_to(folder):
-        results_folder(folder).create(*FOLDERS, stale=STALE)
+        given = {"studies": [*whole], "source": source, "quick": quick, "seeds": seeds,
+                 "first": first}  # fmt: skip
+        results_folder(folder).create(*FOLDERS, stale=STALE, asked=given)
         run = _Run(folder, whole, watch or (lambda name, state: None), speak, quick, source)
         for plan in plans:
             run.begin(plan, again)

@@ -12,8 +12,6 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
-# Nothing is loaded from anywhere.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 # Six decimals are far below a pixel: two are enough. Numbers below 10 may be scales and stay.
 _DECIMALS = re.compile(r"(\d\d\.\d\d)\d+")
 
@@ -37,37 +35,15 @@ class Parts:
 
 def whole_page(parts: Parts) -> str:
     """The HTML of a page that needs nothing else."""
+    from attsvm.plotting.html import render
+
     styles = [_asset(place, name) for place, name in parts.assets if name.endswith(".css")]
     scripts = [_asset(place, name) for place, name in parts.assets if name.endswith(".js")]
-    target, words = parts.skip
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="description" content="{text(parts.description)}">
-<title>{text(parts.title)}</title>
-<link rel="icon" href="data:,">
-<style>
-{_asset("attsvm.plotting.html", "base.css")}{"".join(styles)}</style>
-</head>
-<body>
-<a class="skip" href="#{text(target)}">Skip to {text(words)}</a>
-<header class="top">
-<div><p class="brand">attsvm</p><h1>{text(parts.heading)}</h1></div>
-<button type="button" id="theme" class="control" aria-pressed="false">Dark</button>
-</header>
-<main>
-{parts.main}
-</main>
-<footer>{parts.footer}
-</footer>
-<script>
-{"".join(scripts)}{_asset("attsvm.plotting.html", "theme.js")}</script>
-</body>
-</html>
-"""
+    return render(
+        "attsvm.plotting.html", "base.html", title=parts.title, heading=parts.heading,
+        description=parts.description, main=parts.main, footer=parts.footer, skip=parts.skip,
+        styles="".join(styles), scripts="".join(scripts),
+    )  # fmt: skip
 
 
 def _asset(place: str, name: str) -> str:

@@ -3,8 +3,8 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   document.documentElement.classList.add("js");
-  const rows = [...document.querySelectorAll("table.claims tbody tr")];
-  const articles = new Map([...document.querySelectorAll("article.claim")].map((a) => [a.dataset.claim, a]));
+  const rows = [...document.querySelectorAll("table.studies tbody tr")];
+  const articles = new Map([...document.querySelectorAll("article.study")].map((a) => [a.dataset.study, a]));
   const form = document.querySelector("form.filter");
   const fields = ["paper", "verdict", "kind"];
 
@@ -16,13 +16,13 @@
         words.every((word) => row.dataset.search.includes(word)) &&
         fields.every((name) => !$("by-" + name).value || row.dataset[name] === $("by-" + name).value);
       row.hidden = !shown;
-      articles.get(row.dataset.claim).hidden = !shown;
+      articles.get(row.dataset.study).hidden = !shown;
       count += shown;
     }
     for (const part of document.querySelectorAll("section.paper")) {
       part.hidden = !part.querySelector("article:not([hidden])");
     }
-    $("count").textContent = count === rows.length ? `${count} claims` : `${count} of ${rows.length} claims`;
+    $("count").textContent = count === rows.length ? `${count} studies` : `${count} of ${rows.length} studies`;
     $("nothing").hidden = count > 0;
     for (const button of document.querySelectorAll("[data-set-verdict]")) {
       button.setAttribute("aria-pressed", String($("by-verdict").value === button.dataset.setVerdict));
@@ -45,7 +45,7 @@
       $("by-text").focus();
     }
   });
-  // A link to a claim that the filter hides shows it.
+  // A link to a study that the filter hides shows it.
   const reveal = () => {
     const wanted = articles.get(decodeURIComponent(location.hash.slice(1)));
     if (wanted && wanted.hidden) {

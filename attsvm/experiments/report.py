@@ -1,0 +1,331 @@
+"""The page of a folder of results, and the list of studies in Markdown.
+
+`write_report(folder)` draws DIR/report.html from results.json and the figures: one HTML file that
+needs nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attsvm._utils.files import parse_json, write_text, writing_to
+from attsvm._utils.version import __version__
+from attsvm.errors import BadTokens
+from attsvm.experiments.runner import PAGE, RESULTS, Record
+from attsvm.experiments.study import Study
+from attsvm.plotting.html import LARGEST, picture, render
+from attsvm.references import REFERENCES
+
+VERDICTS = ("holds", "fails", "not reproduced at this size", "undecided")
+# Shape and word beside the colour, which not everybody sees.
+MARKS = {"holds": "✓", "fails": "✗", "not reproduced at this size": "≠", "undecided": "?",
+         "measured": "·"}  # fmt: skip
+KINDS = {
+    "theorem": "Theorem: judged only on instances that meet its premises.",
+    "figure": "Figure: the published experiment, run again.",
+    "question": "Question: our own, unpublished or left open by a paper; "
+    "no paper is at fault where the answer is no.",
+}
+SOURCES = {
+    "paper": "The statement was read in the paper, its abstract, a caption or its slides.",
+    "code": "The statement is what the authors' released code does.",
+    "figure": "The statement was read off the published figure.",
+    "from memory": "The statement is given from memory; it was not read again.",
+    "derived": "The statement follows from the definitions.",
+    "measured": "The statement is believed on other grounds and measured here.",
+}
+LEAD = (
+    "attsvm trains one-layer attention exactly, solves the max-margin problem that theory names as "
+    "its limit with a certificate, and tests the statements of four papers, and questions of its "
+    "own, on fresh data."
+)
+MEANING = {
+    "holds": "Every number asked of the statement, fixed before the run, is met on instances that "
+    "meet its premises.",
+    "fails": "One of these numbers is not met. That is a finding about a statement, not a fault of "
+    "the run.",
+    "not reproduced at this size": "The numbers of a published figure are not met in a run that is "
+    "smaller than the published one. That does not say that the figure is wrong.",
+    "undecided": "No instance meets the premises, or the study could not be run, or its numbers "
+    "are not met and the statement is from memory.",
+    "differs": "The statement holds, or fails, in another way than what is published.",
+}
+KNOWN_FROM = (
+    "The source of a statement stands beside its verdict. A statement from memory holds or is "
+    "undecided; it is never said to fail."
+)
+# What fails is of two kinds.
+FAILING = {False: "Statements of papers that fail", True: "Questions of ours, answered no"}
+# Letter -> key of the paper in the bibliography.
+PAPERS = {
+    "A": "tarzanagh2023maxmargin",
+    "B": "tarzanagh2023svm",
+    "C": "julistiono2024mirror",
+    "D": "huang2024nexttoken",
+}
+# Characters for all figures together, so that the page stays easy to send.
+FIGURES = 6_500_000
+
+
+def read_results(folder: Path) -> list[Record]:
+    """The records of results.json; raise BadTokens where they cannot be read."""
+    file = folder / RESULTS
+    if not file.exists():
+        raise BadTokens(f"{folder} has no {RESULTS}; `attsvm reproduce --out {folder}` writes it")
+    try:
+        records = parse_json(file.read_text("utf-8"))
+    except ValueError as error:
+        raise BadTokens(f"{file} cannot be read ({error}); `attsvm report` rewrites it") from error
+    if not isinstance(records, list) or not all(isinstance(r, dict) and "id" in r for r in records):
+        raise BadTokens(f"{file} is not a list of records; `attsvm report` rewrites it")
+    return records
+
+
+def write_report(folder: str | Path) -> Path:
+    """Write DIR/report.html from what is on file; return the file."""
+    place = Path(folder)
+    html = render_report(place, read_results(place))
+    with writing_to(place):
+        write_text(place / PAGE, html)
+    return place / PAGE
+
+
+def render_report(folder: Path, records: list[Record]) -> str:
+    """The HTML of the page for these records, in their order."""
+    counts = Counter(str(record["verdict"]) for record in records)
+    shown = [*VERDICTS, *(["measured"] if counts["measured"] else [])]
+    said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in shown if counts[v])
+    most = min(LARGEST, FIGURES // max(len(records), 1))
+    quick = sum(bool(record.get("quick")) for record in records)
+    times = [r["seconds"] for r in records if isinstance(r.get("seconds"), int | float)]
+    failing = [
+        (title, listed)
+        for ours, title in FAILING.items()
+        if (listed := [r for r in records if r["verdict"] == "fails" and is_question(r) == ours])
+    ]
+    return render(
+        "attsvm.experiments.templates", "report.html",
+        title=f"attsvm: {many(len(records))}, {said or 'none run'}",
+        heading="What attention selects: the papers' statements, tested",
+        description=f"{many(len(records))} of attention: {said}",
+        skip=("studies", "the studies"),
+        records=records, papers=list(dict.fromkeys(str(record["paper"]) for record in records)),
+        counts=counts, verdicts=shown, marks=MARKS, sources=SOURCES, meaning=MEANING, lead=LEAD,
+        known_from=KNOWN_FROM, failing=failing, papers_known=PAPERS, paper_title=paper_title,
+        kinds=list(dict.fromkeys(kind_words(record) for record in records)),
+        size="small counts (quick)" if quick == len(records) else "full size" if not quick else
+        f"{quick} of {len(records)} quick",
+        total=float(sum(times)), version=__version__,
+        versions=", ".join(sorted({str(r.get("version", "")) for r in records} - {""})),
+        count_of=lambda paper: Counter(r["verdict"] for r in records if r["paper"] == paper),
+        picture_of=lambda record: picture(
+            folder / "figures", record["id"], f"{record['title']}: {record['verdict']}", most
+        ),
+        style_of=lambda verdict: str(verdict).split()[0],
+        many=lambda count, noun: many(count) if noun == "study" else f"{count:,} {noun}s",
+        verdict_for=verdict_for, failing_words=failing_words, kind_words=kind_words,
+        is_different=is_different, said_of=_said_of, judged_words=judged_words,
+        search_words=_search_words, facts=_facts, rerun_command=rerun_command,
+        config_of=_config_of,
+        met_words=lambda met: {True: "met", False: "not met"}.get(met, "reported"),
+        met_style=lambda met: {True: "holds", False: "fails"}.get(met, "noted"),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- words
+
+
+def many(count: int) -> str:
+    """A count of studies.
+
+    >>> many(1), many(57)
+    ('1 study', '57 studies')
+    """
+    return "1 study" if count == 1 else f"{count:,} studies"
+
+
+def paper_title(letter: str) -> str:
+    """The paper's title for its letter; other words of an id are titles of their own."""
+    source = REFERENCES.get(PAPERS.get(letter, ""))
+    titles = {"beyond": "Beyond the papers", "sweep": "Sweeps"}
+    return source.title if source else titles.get(letter, letter)
+
+
+def is_question(record: Mapping[str, Any]) -> bool:
+    """Whether a study is a question of ours, so that no paper is at fault where it fails."""
+    return record.get("kind") == "question"
+
+
+def is_different(record: Mapping[str, Any]) -> bool:
+    """Whether it holds, or fails, in another way than what is published."""
+    return bool(record.get("differs")) and record["verdict"] in ("holds", "fails")
+
+
+def verdict_for(verdict: str, count: int) -> str:
+    """The verdict of so many studies.
+
+    >>> verdict_for("holds", 1), verdict_for("holds", 57), verdict_for("undecided", 2)
+    ('holds', 'hold', 'undecided')
+    """
+    return verdict if count == 1 else {"holds": "hold", "fails": "fail"}.get(verdict, verdict)
+
+
+def failing_words(records: Iterable[Mapping[str, Any]]) -> str:
+    """How many of the failing studies are statements of papers, how many questions; or nothing."""
+    fails = [is_question(record) for record in records if record["verdict"] == "fails"]
+    if not fails:
+        return ""
+    return (
+        f" (of those that fail, {len(fails) - sum(fails)} from papers and {sum(fails)} of our own "
+        "questions)"
+    )
+
+
+def kind_words(record: Mapping[str, Any]) -> str:
+    """What is judged: a theorem from memory is a statement under test."""
+    kind = str(record.get("kind", ""))
+    return "statement" if kind == "theorem" and record.get("source") == "from memory" else kind
+
+
+def _said_of(record: Record) -> str:
+    """What a failing statement is, by its source."""
+    if is_question(record):
+        return "What was asked"
+    words = {"from memory": "What is recalled", "derived": "What follows",
+             "code": "What is released"}  # fmt: skip
+    return words.get(str(record.get("source")), "What was read")
+
+
+def proof_words(record: Record) -> str:
+    """How well the solutions that the study uses are certified."""
+    gap = record.get("gap")
+    if not isinstance(gap, int | float) or not math.isfinite(gap):
+        return "not certified"
+    return f"certified gap at most {gap:.1e}" if gap else "no solution is used"
+
+
+def judged_words(record: Record) -> str:
+    """The study, its verdict and its certified gap, in one line."""
+    return f"{record['id']} · {record['verdict']} · {proof_words(record)}"
+
+
+def rerun_command(record: Record) -> str:
+    """The command that runs the study of a record again."""
+    source = str(record.get("from") or "")
+    quick = " --quick" if record.get("quick") else ""
+    if source.endswith(".toml") or source.startswith("sweep "):
+        return f"attsvm sweep {source.removeprefix('sweep ')}{quick}"
+    return f"attsvm reproduce {source or record['id']}{quick}"
+
+
+def _search_words(record: Record) -> str:
+    names = ("id", "title", "statement", "reason", "differs", "theorem")
+    return " ".join(str(record.get(name, "")) for name in names).lower()
+
+
+def _config_of(record: Record) -> str:
+    names = ("seeds", "first", "grid", "run", "random", "thresholds")
+    told = {name: record[name] for name in names if record.get(name)}
+    return "\n".join(f"{name} = {json.dumps(v, ensure_ascii=False)}" for name, v in told.items())
+
+
+def _facts(record: Record) -> list[tuple[str, Any]]:
+    """Premises, what kind of statement it is, where it comes from, how well it is certified."""
+    source = REFERENCES.get(str(record.get("reference")))
+    kind = str(record.get("kind", ""))
+    return [
+        ("Premises", record.get("premises")),
+        ("Instances judged", f"{record.get('judged', 0):,}"),
+        ("Solutions", proof_words(record)),
+        ("Kind", KINDS.get(kind, kind)),
+        ("Source", SOURCES.get(str(record.get("source")), "")),
+        ("Paper", f"{source.authors} ({source.year}), {source.title}" if source else ""),
+        ("In the paper", record.get("theorem")),
+        ("Size", record.get("size")),
+    ]
+
+
+# ---------------------------------------------------------------- Markdown
+
+# How the rows of a folder are checked.
+_AUDIT = (
+    "`attsvm reproduce --audit --out DIR` draws a tenth of the instances of a folder at random",
+    "(`--share`, `--seed`), measures them again and compares every column, within 1e-6 relative to",
+    "the larger value; rows that are missing, invented or changed are named, and the exit code is",
+    "5. On another processor, sums in another order change last digits, which grow in mirror",
+    "descent, in runs on factors and in networks: there a number may differ by more.",
+)
+
+
+def studies_page(studies: Iterable[Study], records: Mapping[str, Record]) -> str:
+    """The page docs/claims.md: every study, its kind, number, source and verdict, what it says.
+
+    records: of the last full run, by id.
+    """
+    listed = list(studies)
+    counts = Counter(str(records[s.id]["verdict"]) for s in listed if s.id in records)
+    said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in VERDICTS if counts[v])
+    lines = [
+        "# The studies",
+        "",
+        f"{len(listed)} statements, each measured on instances, judged from the table of its rows,",
+        "and drawn by `attsvm reproduce`. `make docs` writes this page. Verdicts are of the full",
+        f"run: {said}{failing_words(records[s.id] for s in listed if s.id in records)}.",
+        *_real(sum(study.real for study in listed)),
+        "",
+        *_AUDIT,
+        "",
+        *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
+        "- **statement**: a theorem from memory; it is under test, wording and all.",
+        "",
+        "The verdicts:",
+        "",
+        *(f"- **{word}**: {words}" for word, words in MEANING.items()),
+        "",
+        "The source of a statement:",
+        "",
+        *(f"- **{word}**: {words}" for word, words in SOURCES.items()),
+        "",
+        "'In the paper' names the theorem, lemma or figure where its number is known; 'v1', 'v2'",
+        "are arXiv versions, of paper B and of paper D, and others may number otherwise. 'Size'",
+        "compares the full run of a figure with the published one: where it is smaller and its",
+        "numbers are not met, the verdict is 'not reproduced at this size', and never 'fails'.",
+    ]
+    for paper in dict.fromkeys(study.paper for study in listed):
+        key = f" [{PAPERS[paper]}]" if paper in PAPERS else ""
+        letter = f"{paper}: " if paper in PAPERS else ""
+        lines += ["", f"## {letter}{paper_title(paper)}{key}", ""]
+        lines += ["| study | verdict | kind | in the paper | size | source | statement |"]
+        lines += ["|---|---|---|---|---|---|---|"]
+        for study in (study for study in listed if study.paper == paper):
+            words = cell(study.statement)
+            words += " *Real data.*" if study.real else ""
+            words += " *Differs from what is published.*" if study.differs else ""
+            verdict = records[study.id]["verdict"] if study.id in records else "not run"
+            kind = kind_words({"kind": study.kind, "source": study.source})
+            about = " | ".join((verdict, kind, cell(study.theorem), cell(study.size), study.source))
+            lines.append(f"| `{study.id}` | {about} | {words} |")
+    return "\n".join(lines) + "\n"
+
+
+def _real(count: int) -> list[str]:
+    """How the studies on real data are run, where there are some."""
+    if not count:
+        return []
+    return [
+        f"{count} of them, marked *real data*, need torch or data sets and are run apart, by",
+        "`attsvm reproduce --real` ([real-data.md](real-data.md)).",
+    ]
+
+
+def cell(value: object) -> str:
+    """Text for one cell of a table: one line, and nothing in it that ends the cell or is markup."""
+    plain = " ".join(str(value).split())
+    for sign, safe in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("*", "\\*"), ("_", "\\_")):
+        plain = plain.replace(sign, safe)
+    return plain
