@@ -192,11 +192,11 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
                 middles, lows, highs = (list(part) for part in zip(*found, strict=True))
                 curves.append(Curve(words or column, x, middles, lows, highs, marks))
         panels.append(Panel(title, curves))
-    words = Labels(
+    labels = Labels(
         about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns)),
         title=about.get("title", ""),
     )  # fmt: skip
-    figure = curve_figure(panels, words, log=about.get("log", False))
+    figure = curve_figure(panels, labels, log=about.get("log", False))
     for axes in figure.axes:
         _levels(axes, about)
     return figure
@@ -290,7 +290,7 @@ def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
     for ax, (title, inside) in zip(axes, parts, strict=True):
         for k, (name, rows) in enumerate(_split(inside, about, "lines")):
             numbers = rows[about["value"]].to_numpy(dtype=float)
-            ax.hist(numbers[np.isfinite(numbers)], bins=edges, histtype="step",
+            ax.hist(numbers[np.isfinite(numbers)], bins=edges.tolist(), histtype="step",
                     label=name or None, **style.curve(k + 1))  # fmt: skip
         if log:
             ax.set_xscale("log")

@@ -133,7 +133,7 @@ class Group:
 
         where: (B,), the instances that are solved; None stands for the others.
         """
-        wanted = range(len(self)) if where is None else np.flatnonzero(where)
+        wanted = range(len(self)) if where is None else np.flatnonzero(where).tolist()
         problems = [
             Problem.of(self.tokens[b], Selection.of(self.tokens[b], alpha[b])) for b in wanted
         ]
@@ -147,16 +147,12 @@ class Group:
 
 def norms_of(found: Sequence[Certificate | None]) -> Floats:
     """The certified least norms from below (B,); nan where there is no solution."""
-    return np.array([float(c.lower) if _solved(c) else np.nan for c in found])
+    return np.array([c.lower if c is not None and np.isfinite(c.upper) else np.nan for c in found])
 
 
 def gaps_of(found: Sequence[Certificate | None]) -> Floats:
     """The certified gaps (B,); nan where there is no solution."""
-    return np.array([float(c.gap) if _solved(c) else np.nan for c in found])
-
-
-def _solved(certificate: Any) -> bool:
-    return certificate is not None and bool(np.isfinite(certificate.upper))
+    return np.array([c.gap if c is not None and np.isfinite(c.upper) else np.nan for c in found])
 
 
 def cosine(W: Floats, certificate: Certificate | None) -> float:

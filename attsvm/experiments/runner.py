@@ -56,6 +56,7 @@ from attsvm.experiments.study import (
     Study,
     family_of,
     judge,
+    measure_of,
     measures_of,
     parameters_of,
     verdict_of,
@@ -192,9 +193,7 @@ def _measured(chunk: Chunk) -> Columns:
     group = Group(chunk.seeds, drawn, _part(point, RUN))
     out: Columns = {}
     for text in chunk.measures:
-        measure = resolve(text)
-        if isinstance(measure, str):
-            measure = measures_of(_Named(measure))[0]
+        measure = measure_of(resolve(text))
         found = measure(group, **_part(point, parameters_of(measure)))
         who = f"the measure {_short(text)} of {chunk.study}"
         columns = check_columns(found, who, len(group))
@@ -202,13 +201,6 @@ def _measured(chunk: Chunk) -> Columns:
             raise BadStudy(f"{chunk.study}: two parts give the column {taken[0]}: rename one")
         out |= columns
     return out
-
-
-@dataclass(frozen=True)
-class _Named:
-    """A measure by name, where `measures_of` expects a study."""
-
-    measure: str
 
 
 def _part(point: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

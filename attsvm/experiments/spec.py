@@ -114,7 +114,8 @@ def _changed(found: Mapping[str, Any], changes: dict[str, Any], name: str) -> St
     base = study_of(str(found["study"]))
     merged = {key: {**getattr(base, key), **value} if key in ("run", "grid") else value
               for key, value in changes.items()}  # fmt: skip
-    return replace(base, **{"checks": None, "thresholds": {}, **merged})
+    fields: dict[str, Any] = {"checks": None, "thresholds": {}, **merged}
+    return replace(base, **fields)
 
 
 def _read(key: str, value: Any, name: str, part: bool = False) -> Any:

@@ -365,21 +365,27 @@ def family_of(family: Any) -> Callable[..., Any]:
     return _function(family, "family", FAMILIES)
 
 
-def measures_of(study: Study) -> list[Callable[..., Any]]:
-    """The functions that measure a study."""
+def measure_of(measure: Any) -> Callable[..., Any]:
+    """The measure itself, the one of this name, or of FILE.py:NAME."""
     from attsvm.experiments.measures import MEASURES
 
+    return _function(measure, "measure", MEASURES)
+
+
+def measures_of(study: Study) -> list[Callable[..., Any]]:
+    """The functions that measure a study."""
     given = study.measure if isinstance(study.measure, tuple | list) else (study.measure,)
-    return [_function(one, "measure", MEASURES) for one in given]
+    return [measure_of(one) for one in given]
 
 
 def _function(given: Any, what: str, known: Mapping[str, Any]) -> Callable[..., Any]:
     if isinstance(given, str):
         if given in known:
-            return known[given]  # type: ignore[no-any-return]
-        if not is_outside(given):
+            given = known[given]
+        elif is_outside(given):
+            given = load_object(given, f"a {what}")
+        else:
             raise Unsupported(f"{unknown(what, given, known)}, or FILE.py:NAME")
-        given = load_object(given, f"a {what}")
     if not callable(given):
         raise Unsupported(f"a {what} is a function; this is {given!r}")
     return given
@@ -437,7 +443,7 @@ def judge(study: Study, table: DataFrame) -> Finding:
     premises: Premises | None = None
     notes: list[str] = []
     try:
-        found = list(study.checks(table, study.thresholds))
+        found: list[Any] = list(study.checks(table, study.thresholds))
     except KeyError as error:
         raise BadStudy(
             f"{study.id}: the checks need {error}, and the table has the columns "
@@ -452,10 +458,10 @@ def judge(study: Study, table: DataFrame) -> Finding:
                 premises = one
             case Note(text):
                 notes.append(text)
-            case _:
+            case other:
                 raise BadStudy(
                     f"{study.id}: checks yields at_least, at_most, equals, info, Premises and "
-                    f"Note; this is of type {type(one).__name__}"
+                    f"Note; this is of type {type(other).__name__}"
                 )
     if premises is None:
         count = int(table["seed"].nunique()) if "seed" in table else len(table)

@@ -83,8 +83,9 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield info("instances proved infeasible, counted apart", infeasible)
     yield info("instances neither certified in both norms nor proved infeasible", len(unsure))
     # One in a hundred, at whatever rank, moves a mean by 0.15 at most, a quarter of 0.6.
-    yield at_least("share certified in both norms, of those not proved infeasible",
-                   len(sure) / max(len(sure) + len(unsure), 1), thresholds["certified"])  # fmt: skip
+    certified = len(sure) / max(len(sure) + len(unsure), 1)
+    yield at_least("share certified in both norms, of those not proved infeasible", certified,
+                   thresholds["certified"])  # fmt: skip
     gaps = {norm: float(sure[f"gap_{norm}"].max()) for norm in NORMS}
     for norm, gap in gaps.items():
         yield info(f"{norm.capitalize() if norm == 'frobenius' else norm}: largest gap of those "
