@@ -65,7 +65,7 @@ format: $(READY)  ## format all files
 
 docs: $(READY)  ## refresh the source blocks in the pages under docs/, the list of claims, the command line
 	$(BIN)/python -m tests.conventions.included
-	$(BIN)/python -m tests.experiments.reproduce.listed
+	$(BIN)/python -m tests.experiments.listed
 	$(BIN)/python -m tests.cli.commanded
 
 # The examples of the gallery run while it is built; one thread, as for the tests.

@@ -78,7 +78,7 @@ def sweep_of(found: Mapping[str, Any], name: str, folder: Path | None = None) ->
         for size in sizes:
             _check_random(size.random, name)
             check_parameters(size)
-        if study.figure is not None:
+        if isinstance(study.figure, Mapping):
             from attsvm.experiments.figures import check_figure
 
             check_figure(study)

@@ -444,9 +444,12 @@ def judge(study: Study, table: DataFrame) -> Finding:
     notes: list[str] = []
     try:
         found: list[Any] = list(study.checks(table, study.thresholds))
-    except KeyError as error:
+    except (KeyError, AttributeError) as error:
+        if isinstance(error, AttributeError) and "DataFrame" not in str(error):
+            raise
+        name = error.name if isinstance(error, AttributeError) else error.args[0]
         raise BadStudy(
-            f"{study.id}: the checks need {error}, and the table has the columns "
+            f"{study.id}: the checks need {name!r}, and the table has the columns "
             f"{', '.join(map(str, table.columns))}; the thresholds are "
             f"{', '.join(study.thresholds) or 'none'}"
         ) from error

@@ -24,7 +24,9 @@ def judged(folder: Path) -> Judged:
     return {
         record["id"]: {
             "verdict": record["verdict"],
-            "numbers": {test["what"]: test["seen"] for test in record.get("numbers", record.get("checks"))},
+            "numbers": {
+                test["what"]: test["seen"] for test in record.get("numbers", record.get("checks"))
+            },
         }
         for record in records
     }

@@ -4,8 +4,8 @@ Skipped where there is no browser, unless ATTSVM_REQUIRE_BROWSER is set.
 """
 
 import pytest
-
 from attsvm.experiments.reproduce.page.document import write_page
+
 from tests.experiments.reproduce.folders import EVIL, made_up
 
 SHOWN = """[...document.querySelectorAll("%s")].filter(e => !e.hidden).map(e => e.dataset.claim)"""

@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from attsvm.experiments.sweep import read_spec
+from attsvm.experiments.sweep.folder import kept_spec
 
 from attsvm._utils.files import parse_json, parse_toml
 from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.counterexamples import hunt
-from attsvm.experiments.sweep import read_spec
-from attsvm.experiments.sweep.folder import kept_spec
 
 HUGE = "1" * 5000
 TOML = {

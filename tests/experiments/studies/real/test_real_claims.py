@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from attsvm.experiments.reproduce import audit_claims, reproduce_claims
 
 from attsvm._utils.files import load_arrays
-from attsvm.experiments.reproduce import audit_claims, reproduce_claims
 from attsvm.experiments.studies import CLAIMS
 from attsvm.plotting.style import place_parts, plain_ticks, styled
 from tests.experiments.studies.pictures import cut, unnamed

@@ -9,8 +9,8 @@ import pytest
 from attsvm.errors import BadTokens
 from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks
 from attsvm.experiments.executors.slurm import job_script
-from tests.experiments.executors import jobs
-from tests.experiments.executors.test_run_tasks import ran
+from tests.experiments import jobs
+from tests.experiments.test_executors import ran
 
 # What the packages themselves warn of.
 pytestmark = pytest.mark.filterwarnings("default")

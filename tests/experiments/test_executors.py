@@ -10,12 +10,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from attsvm.experiments.reproduce.processes import in_processes
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.executors import ENGINES, ExecutorConfig, engine_of, run_tasks
-from attsvm.experiments.reproduce.processes import in_processes
 from tests.conventions.tree import ROOT
-from tests.experiments.executors import jobs
+from tests.experiments import jobs
 from tests.experiments.processes import alive, heeds_interrupts
 
 TWO = ExecutorConfig(jobs=2)
@@ -130,7 +130,7 @@ def test_a_given_executor_that_breaks_is_said_so():
 def test_workers_end_with_the_one_that_started_them(tmp_path, how):
     program = (
         "from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks\n"
-        "from tests.experiments.executors import jobs\n"
+        "from tests.experiments import jobs\n"
         "if __name__ == '__main__':\n"
         "    engine = engine_of('local', ExecutorConfig(jobs=2))\n"
         f"    run_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine,"

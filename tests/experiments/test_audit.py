@@ -1,0 +1,230 @@
+"""Audits: honest folders agree; every kind of forged row is named, and the chance is as stated."""
+
+import csv
+import json
+from itertools import count
+
+import numpy as np
+import pytest
+
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.experiments.audit import audit_folder
+from attsvm.experiments.runner import run_studies
+from tests.experiments.made_studies import STUDIES
+
+KNOWN = {study.id: study for study in STUDIES}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    out = tmp_path_factory.mktemp("audit") / "out"
+    run_studies(STUDIES, out)
+    return out
+
+
+@pytest.fixture
+def folder(honest, tmp_path):
+    import shutil
+
+    return shutil.copytree(honest, tmp_path / "out")
+
+
+def as_run(record):
+    return KNOWN[record["id"]].at(seeds=record["seeds"], first=record["first"])
+
+
+def audit(folder, share=1.0, **how):
+    found = audit_folder(folder, as_run, share=share, seed=3, **how)
+    return {row["id"]: row["differences"] for row in found["studies"]}, found
+
+
+def test_an_honest_folder_agrees(folder):
+    differences, found = audit(folder)
+    assert not any(differences.values())
+    assert found["instances"] == found["drawn"] == 60 + 10
+    part = audit_folder(folder, as_run, share=0.1, seed=4)
+    assert part["drawn"] == 7 or part["drawn"] == 8, "a tenth, and one of each study at least"
+
+
+def rows(folder, name="Z.sizes"):
+    with (folder / f"tables/{name}.csv").open(newline="") as stream:
+        head, *body = csv.reader(stream)
+    return head, body
+
+
+def write(folder, head, body, name="Z.sizes"):
+    with (folder / f"tables/{name}.csv").open("w", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([head, *body])
+
+
+def value(column, new, row=7):
+    """Forge one value."""
+
+    def forge(folder):
+        head, body = rows(folder)
+        k = head.index(column)
+        body[row][k] = new(body[row][k]) if callable(new) else new
+        write(folder, head, body)
+
+    return forge
+
+
+def lines(change, name="Z.sizes"):
+    """Forge the list of rows."""
+
+    def forge(folder):
+        head, body = rows(folder, name)
+        write(folder, head, change(body), name)
+
+    return forge
+
+
+def swapped(column, i, j):
+    def forge(folder):
+        head, body = rows(folder)
+        k = head.index(column)
+        body[i][k], body[j][k] = body[j][k], body[i][k]
+        write(folder, head, body)
+
+    return forge
+
+
+def scaled(factor):
+    def forge(folder):
+        head, body = rows(folder)
+        for row in body:
+            row[3] = repr(float(row[3]) * factor)
+        write(folder, head, body)
+
+    return forge
+
+
+def record(change, name="Z.sizes"):
+    def forge(folder):
+        file = folder / f"studies/{name}.json"
+        kept = json.loads(file.read_text())
+        change(kept)
+        file.write_text(json.dumps(kept))
+
+    return forge
+
+
+def column(folder):
+    head, body = rows(folder)
+    write(folder, [*head, "extra"], [[*row, "1"] for row in body])
+
+
+def no_column(folder):
+    head, body = rows(folder)
+    write(folder, head[:-1], [row[:-1] for row in body])
+
+
+def from_other(folder):
+    head, body = rows(folder)
+    other = rows(folder, "Z.steps")[1]
+    body[5] = ["9", "9.0", *other[0][:1], "1.0", "True", "17"]
+    write(folder, head, body)
+
+
+FORGED = {
+    "a value": value("size", "1.5"),
+    "the sixth digit": value("size", lambda x: repr(float(x) * (1 + 3e-6))),
+    "a sign": value("size", lambda x: f"-{x}"),
+    "a value that is gone": value("size", ""),
+    "infinity": value("size", "inf"),
+    "a truth": value("large", lambda x: "True" if x == "False" else "False"),
+    "a text": value("word", "c"),
+    "a text with a space": value("word", lambda x: f"{x} "),
+    "no number": value("size", "small"),
+    "no truth": value("large", "1"),
+    "a seed": value("seed", "77"),
+    "a seed that is there": value("seed", "3"),
+    "a point": value("n", "2"),
+    "a point that is nowhere": value("n", "5"),
+    "values of neighbours swapped": swapped("size", 3, 4),
+    "values of points swapped": swapped("size", 3, 33),
+    "seeds swapped": swapped("seed", 3, 4),
+    "points swapped": swapped("scale", 3, 13),
+    "a row dropped": lines(lambda body: body[:9] + body[10:]),
+    "the first row dropped": lines(lambda body: body[1:]),
+    "the last row dropped": lines(lambda body: body[:-1]),
+    "half the rows dropped": lines(lambda body: body[:30]),
+    "a row twice": lines(lambda body: [*body, body[5]]),
+    "a row in place of another": lines(lambda body: [*body[:9], body[8], *body[10:]]),
+    "a row invented": lines(lambda body: [*body, ["1", "1.0", "10", "1.0", "False", "17"]]),
+    "no row": lines(lambda body: []),
+    "a row of another study": from_other,
+    "all values a little larger": scaled(1 + 1e-5),
+    "a column more": column,
+    "a column less": no_column,
+    "one of two rows of an instance": lines(lambda body: body[1:], "Z.steps"),
+    "rows of an instance exchanged": lines(
+        lambda body: [[body[0][0], *body[1][1:]], [body[1][0], *body[0][1:]], *body[2:]], "Z.steps"
+    ),
+    "the verdict": record(lambda kept: kept.update(verdict="fails")),
+    "a judged number": record(lambda kept: kept["checks"][0].update(seen=1.0)),
+    "a threshold": record(lambda kept: kept["checks"][0].update(asked="≤ 5")),
+    "a check invented": record(lambda kept: kept["checks"].append(
+        {"what": "more", "seen": 1.0, "asked": "= 1", "met": True})),
+    "a check dropped": record(lambda kept: kept["checks"].pop(0)),
+    "the count of rows": record(lambda kept: kept.update(rows=61)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_row_is_named(folder, name):
+    FORGED[name](folder)
+    differences, found = audit(folder)
+    assert any(differences.values()), "the forgery is not found"
+    assert all("\n" not in words for said in differences.values() for words in said)
+    assert [row["agrees"] for row in found["studies"]] == [not s for s in differences.values()]
+
+
+def test_what_differs_is_said(folder):
+    value("size", "1.5")(folder)
+    (words,) = audit(folder)[0]["Z.sizes"]
+    assert words.startswith("size of n = 1, scale = 1.0, seed = 7 is 1.5 on file, ") or (
+        "size of n = 1.0, scale = 1.0, seed = 7 is 1.5 on file" in words
+    )
+
+
+def test_a_tenth_finds_one_forged_row_in_a_tenth_of_the_draws(folder):
+    """One instance of 60 is forged, and 6 of 60 drawn: it is found with chance 0.1."""
+    (folder / "studies/Z.steps.json").unlink()
+    value("size", lambda x: repr(float(x) * (1 + 1e-4)))(folder)
+    found = [
+        bool(audit_folder(folder, as_run, share=0.1, seed=seed)["studies"][0]["differences"])
+        for seed in range(100)
+    ]
+    # Binomial with n = 100 and p = 0.1: outside 2 to 20 with chance below 0.001.
+    assert 2 <= sum(found) <= 20
+
+
+def test_nothing_is_changed(folder):
+    before = {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+    audit(folder)
+    assert before == {f: f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def test_bad_input(folder, tmp_path):
+    with pytest.raises(Unsupported, match="share is 0"):
+        audit(folder, share=0.0)
+    with pytest.raises(BadTokens, match="there is no folder"):
+        audit(tmp_path / "none")
+    (folder / "studies/Z.sizes.json").write_text("{")
+    assert audit(folder)[0]["Z.sizes"] == ["studies/Z.sizes.json is not there or cannot be read"]
+
+
+def test_an_instance_that_cannot_be_run_again(folder, monkeypatch):
+    from attsvm.experiments import audit as module
+
+    calls = count()
+
+    def broken(task):
+        if next(calls) == 0:
+            raise RuntimeError("no")
+        return module.measure_chunk(task[1])
+
+    monkeypatch.setattr(module, "_measure", broken)
+    with_error = audit_folder(folder, as_run, share=1.0, seed=0)
+    assert np.any(["differences" in row for row in with_error["studies"]])
