@@ -1,15 +1,13 @@
-"""A norm, an optimizer and a claim in a file: steepest descent in the norm of the longest row.
+"""A norm, an optimizer and a study in a file: steepest descent in the norm of the longest row.
 
-solve FILE --norm outside.py:ROWS; train FILE --optimizer outside.py:BY_ROWS; reproduce --from
-outside.py
+solve FILE --norm outside.py:ROWS; train FILE --optimizer outside.py:BY_ROWS; reproduce outside.py
 """
 
 import numpy as np
 
 from attsvm import Norm, Optimizer, Problem, Tokens, measures, solve, train
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.experiments.studies.claim import Claim, Finding, at_least, at_most
-from attsvm.experiments.studies.shared import drawing, proof
+from attsvm.experiments import Premises, Study, at_least, at_most
 
 
 class Rows(Norm):  # ‖W‖ = max_i ‖W_i‖, and its dual Σ_i ‖G_i‖
@@ -31,31 +29,35 @@ DATA = sphere_arrays(3, 4, 5, seed=0)
 TOKENS = Tokens(DATA["X"], queries=DATA["z"], labels=DATA["y"])
 
 
-def run(config):
-    path = train(TOKENS, optimizer=BY_ROWS, head=DATA["v"], lr=0.02, steps=config["steps"])
+def measure(group, records=3000):
+    """The share of the largest margin that a W of its norm can have, at a few steps."""
+    path = train(TOKENS, optimizer=BY_ROWS, head=DATA["v"], lr=0.02, steps=records)
     best = solve(Problem.of(TOKENS, path.selection[0]), norm=ROWS)
-    found = {"steps": path.steps, "W": path.weights["W"][:, 0], "alpha": path.selection[0]}
-    return found | proof.saved_solutions("best", [best])
+    shares = measures.margin_share(path.weights["W"][1:, 0], best)
+    return {
+        "seed": np.zeros(len(shares), int),
+        "step": path.steps[1:],
+        "share": shares,
+        "gap": np.full(len(shares), best.gap),
+    }
 
 
-def shares(result):  # of the largest margin that a W of its norm can have, and the certified gap
-    best = proof.recertified("best", [Problem.of(TOKENS, result["alpha"])], ROWS, result)
-    return measures.margin_share(result["W"][1:], best[0]), proof.worst_gap(best)
+def checks(table, thresholds):
+    yield at_least("margin share", table.share.iloc[-1], thresholds["share"])
+    yield at_most("gap", table.gap.max(), 1e-6)
+    yield Premises(1, "one random instance", table.gap.max())
 
 
-def check(config, result):
-    (*_, last), gap = shares(result)
-    tests = at_least("margin share", last, config["share"]), at_most("gap", gap, 1e-6)
-    return Finding(tests, premises="one random instance", judged=1, gap=gap)
-
-
-def plot(config, result):
-    figure, (axes,) = drawing.panels()
-    axes.semilogx(result["steps"][1:], shares(result)[0])
-    axes.set(xlabel="step", ylabel="share of the largest margin")
-    return figure
-
-
-SAYS = "Descent by rows tends to the largest margin in the norm of the longest row."
-FULL, QUICK = {"steps": 30000, "share": 0.99}, {"steps": 3000, "share": 0.94}
-CLAIM = Claim("mine.rows", "By rows", "theorem", "measured", SAYS, FULL, QUICK, run, check, plot)
+STUDY = Study(
+    id="mine.rows",
+    title="By rows",
+    statement="Descent by rows tends to the largest margin in the norm of the longest row.",
+    kind="theorem",
+    source="measured",
+    measure=measure,
+    run={"records": 30000},
+    checks=checks,
+    thresholds={"share": 0.99},
+    quick={"run": {"records": 3000}, "thresholds": {"share": 0.94}},
+    figure={"kind": "curves", "x": "step", "value": "share", "log": "x"},
+)

@@ -24,15 +24,17 @@ print(attsvm.solve(problem).require().upper)
 
 FILES = """
 import attsvm
-from attsvm.experiments.code_digest import code_digest
+from attsvm.experiments.report import render_report
 from attsvm.inspection.passages import sample_texts
 from attsvm.plotting.html.shell import Parts, whole_page
-from attsvm.experiments.sweep import SHIPPED, shipped_spec
+from attsvm.experiments.runner import package_hash
+from attsvm.experiments.spec import SHIPPED, shipped_sweep
+from pathlib import Path
 print(attsvm.__file__)
 for name in SHIPPED:
-    print(name, shipped_spec(name).instances)
+    print(name, shipped_sweep(name).instances)
 page = whole_page(Parts("a", "b", "c", "d", "e", ("f", "g")))
-print(code_digest("attsvm.experiments.sweep.task"), len(sample_texts("prose")), len(page))
+print(package_hash(), len(sample_texts("prose")), len(page), len(render_report(Path(), [])))
 """
 
 

@@ -6,7 +6,6 @@ from dataclasses import fields, is_dataclass, make_dataclass
 
 import pytest
 
-from attsvm.experiments.studies import CLAIMS
 from attsvm.training.heads import Head
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model, SentenceModel
@@ -19,8 +18,6 @@ REGISTRIES = {
     "training.optimizers": "OPTIMIZERS",
     "experiments.statements": "STATEMENTS",
     "experiments.executors": "ENGINES",
-    "experiments.sweep.families": "FAMILIES",
-    "experiments.sweep.measures": "MEASURES",
     "inspection.families": "FAMILIES",
 }
 
@@ -105,22 +102,32 @@ def test_folder_and_registry_agree(folder, names):
     assert not found, "\n".join(found)
 
 
-def test_claims_are_named_after_their_modules():
-    stems = {
-        path for path in (PACKAGE / "experiments/studies").glob("*/*.py") if path.stem != "__init__"
-    }
-    modules = {
-        f"attsvm.experiments.studies.{path.parent.name}.{path.stem}"
-        for path in stems
-        if path.parent.name != "shared"
-    }
-    assert modules == {c.module for c in CLAIMS.values()}
-    for key, claim in CLAIMS.items():
-        folder, module = claim.module.split(".")[-2:]
-        paper, name = key.split(".")
-        assert key == claim.id
-        assert folder == paper.lower()
-        assert name.replace("-", "_").startswith(module)
+def test_studies_are_named_after_their_modules():
+    """`B.rank` is studies/b/rank.py; a module of the folders defines STUDY or STUDIES."""
+    from attsvm.experiments.studies import PAPERS, studies
+
+    stems = {(p, f.stem) for p in PAPERS for f in (PACKAGE / "experiments/studies" / p).glob("*.py")
+             if f.stem != "__init__"}  # fmt: skip
+    found = set()
+    for paper, stem in stems:
+        module = importlib.import_module(f"attsvm.experiments.studies.{paper}.{stem}")
+        given = getattr(module, "STUDIES", None) or [module.STUDY]
+        for study in given:
+            letter, _, name = study.id.partition(".")
+            assert letter.lower() == paper and studies()[study.id] is study
+            found.add(study.id)
+            if study.id != "beyond.rules-against-norms":
+                assert name.replace("-", "_").startswith(stem)
+    assert found == set(studies())
+
+
+def test_a_function_and_its_name_agree():
+    from attsvm.experiments.families import FAMILIES
+    from attsvm.experiments.measures import MEASURES
+
+    for registry in (FAMILIES, MEASURES):
+        for name, function in registry.items():
+            assert function.__name__ == name.replace("-", "_")
 
 
 def plug_in():

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from attsvm.experiments.sweep import read_spec
-from attsvm.experiments.sweep.folder import kept_spec
 
 from attsvm._utils.files import parse_json, parse_toml
 from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.counterexamples import hunt
+from attsvm.experiments.runner import results_folder
+from attsvm.experiments.spec import read_sweep
 
 HUGE = "1" * 5000
 TOML = {
@@ -28,7 +28,7 @@ def test_toml_is_refused_in_one_sentence(case, tmp_path):
     with pytest.raises(ValueError, match=r"digits|nested too deeply"):
         parse_toml(TOML[case])
     with pytest.raises(BadTokens, match=r"spec\.toml is no TOML file .*(digits|nested)") as said:
-        read_spec(file)
+        read_sweep(file)
     assert len(str(said.value)) < 300
 
 
@@ -48,7 +48,7 @@ def test_json_is_refused_in_one_sentence(case, tmp_path):
         parse_json(JSON[case])
     (tmp_path / "attsvm.json").write_text(JSON[case])
     with pytest.raises(BadTokens, match=r"attsvm\.json cannot be read"):
-        kept_spec(tmp_path)
+        results_folder(tmp_path).open()
     RunFolder(tmp_path, "hunt")._stamp(tmp_path, {})
     (tmp_path / "hunt.json").write_text(JSON[case])
     with pytest.raises(BadTokens, match="no record of a hunt"):

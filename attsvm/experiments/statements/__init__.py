@@ -93,10 +93,10 @@ def statement_of(name: str) -> Statement:
         raise Unsupported(
             f"claim {name} has several statements to hunt: {', '.join(s.name for s in stated)}"
         )
-    from attsvm.experiments.studies import CLAIMS
+    from attsvm.experiments.studies import studies
 
     listed = ", ".join(STATEMENTS)
-    if name in CLAIMS:
+    if name in studies():
         raise Unsupported(f"claim {name} cannot be hunted; these statements can: {listed}")
     near = get_close_matches(name, STATEMENTS, n=3, cutoff=0.4)
     hint = f"nearest are {', '.join(near)}" if near else f"known are {listed}"
