@@ -21,11 +21,13 @@ import hashlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -151,27 +153,39 @@ def _short(text: str) -> str:
 def _code(study: Study) -> dict[str, Any]:
     functions = [family_of(study.family)] if study.family else []
     functions += measures_of(study)
-    files = {str(sys.modules[f.__module__].__file__) for f in functions}
+    modules = sorted({function.__module__ for function in functions})
     versions = {name: import_module(name).__version__ for name in ("numpy", "scipy", "numba")}
-    code = [*map(_hash_of, sorted(files)), package_hash()]
-    return {"code": code, "versions": versions}
+    return {"code": [*map(_hash_of, modules), package_hash()], "versions": versions}
 
 
 @cache
-def _hash_of(file: str) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+def _hash_of(name: str) -> str:
+    """A hash of the source of a module; empty where it has none."""
+    module: Any = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if not file:
+        return ""
+    return hashlib.sha256(module.__loader__.get_data(file)).hexdigest()[:16]
 
 
 @cache
 def package_hash() -> str:
     """A hash of the package's code that a measure may use."""
-    top = Path(str(sys.modules["attsvm"].__file__)).parent
     whole = hashlib.sha256()
     for part in _CODE:
-        place = top / part
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            whole.update(file.read_bytes())
+        for source in _sources(files("attsvm").joinpath(part)):
+            whole.update(source)
     return whole.hexdigest()[:16]
+
+
+def _sources(place: Traversable) -> Iterator[bytes]:
+    """The Python files of a folder, in order of their names."""
+    if not place.is_dir():
+        yield place.read_bytes()
+        return
+    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".py") or (entry.is_dir() and "." not in entry.name):
+            yield from _sources(entry)
 
 
 def measure_chunk(chunk: Chunk) -> tuple[Columns, float]:
@@ -468,17 +482,10 @@ def with_point(plan: Study, chunk: Chunk, found: Columns) -> Columns:
 def _plan_name(plan: Study, chunks: Sequence[Chunk]) -> str:
     """Sixteen hex digits that name all that determines a record."""
     whole = hashlib.sha256(json.dumps(dict(plan.thresholds), sort_keys=True).encode())
-    whole.update(_module_hash(plan.checks).encode())
+    whole.update(_hash_of(getattr(plan.checks, "__module__", "")).encode())
     for chunk in chunks:
         whole.update(chunk.name.encode())
     return whole.hexdigest()[:16]
-
-
-def _module_hash(function: Callable[..., Any] | None) -> str:
-    if function is None:
-        return ""
-    file = getattr(sys.modules.get(function.__module__), "__file__", None)
-    return _hash_of(str(file)) if file else ""
 
 
 # ---------------------------------------------------------------- judging and drawing

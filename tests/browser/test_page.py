@@ -5,7 +5,8 @@ Skipped where there is no browser, unless ATTSVM_REQUIRE_BROWSER is set.
 
 import pytest
 
-from tests.experiments.reproduce.folders import EVIL, made_up
+from attsvm.experiments.report import write_report
+from tests.experiments.folders import EVIL, made_up
 
 SHOWN = """[...document.querySelectorAll("%s")].filter(e => !e.hidden).map(e => e.dataset.study)"""
 ROWS, ARTICLES = SHOWN % "table.studies tbody tr", SHOWN % "article.study"

@@ -70,8 +70,8 @@ def test_text_from_data_is_no_markup(page):
 
 def test_every_part_of_a_record_is_shown(page):
     words = " ".join(" ".join(Reader(page).texts).split())
-    for part in ("Title of A.paths", "What is said.", "3 of 4 instances", "v1, Theorem 4", "0.99999",
-                 "≥ 0.9", "inf", "certified gap at most 1.0e-12", "not certified", "4 rows",
+    for part in ("Title of A.paths", "What is said.", "3 of 4 instances", "v1, Theorem 4",
+                 "0.99999",                 "≥ 0.9", "inf", "certified gap at most 1.0e-12", "not certified", "4 rows",
                  "4 studies", "What fails", "attsvm reproduce A.paths --quick"):  # fmt: skip
         assert part in words, part
     for text in MEANING.values():
@@ -102,7 +102,7 @@ def test_a_figure_that_is_too_large_becomes_a_png(tmp_path):
 
 
 def test_bad_results_are_one_sentence(tmp_path):
-    with pytest.raises(BadTokens, match="has no results.json"):
+    with pytest.raises(BadTokens, match=r"has no results\.json"):
         read_results(tmp_path)
     for harm in ("{", "{}", "[1]"):
         (tmp_path / "results.json").write_text(harm)

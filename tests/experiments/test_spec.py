@@ -1,4 +1,4 @@
-"""Sweeps in TOML: what they sweep and refuse, those that are shipped, and those of docs/sweeps.md."""
+"""Sweeps in TOML: what they sweep and refuse, the shipped ones, and those of docs/sweeps.md."""
 
 import re
 import tomllib
