@@ -11,7 +11,7 @@ from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limit_table import TABLE, Status
+from attsvm.theory.limits import TABLE, Status
 from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, predict
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
