@@ -11,8 +11,7 @@ from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limits import TABLE, Status
-from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, predict
+from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, TABLE, Status, predict
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
 from attsvm.training.optimizers import OPTIMIZERS as TRAINERS

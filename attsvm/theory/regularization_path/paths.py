@@ -332,8 +332,9 @@ class Multistart:
         random = draw.standard_normal((self.random, d, dq))
         W = np.concatenate([np.array(more).reshape(-1, d, dq), self.directions, random])
         one, norm = task.batch, task.norm
-        arrays = (one.keys, one.values, one.queries, one.labels, one.present)
-        batch = Batch(*(np.repeat(array, len(W), axis=0) for array in arrays))
+        arrays: Any = (one.keys, one.values, one.queries, one.labels, one.present)
+        copies: list[Any] = [np.repeat(array, len(W), axis=0) for array in arrays]
+        batch = Batch(*copies)
         W = W / np.asarray(norm.value(W))[:, None, None]
         lowest, at = np.full(len(W), np.inf), W
         top = np.zeros((len(W), batch.keys.shape[1]), dtype=np.int64)
