@@ -34,23 +34,26 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import Certificates, solve
-from attsvm.theory.convergence import cone, power_cone, tube
-from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.level import measure_level
+from attsvm.theory.convergence import power_cone, theorems
 from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepSizes
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
-from attsvm.theory.convergence.rows import Rows, rows_of
-from attsvm.theory.convergence.tube import (
+from attsvm.theory.convergence.rows import (
     Active,
-    CoveredSteps,
     NotVerified,
+    Rows,
+    not_good,
+    rows_of,
+    verify_active,
+)
+from attsvm.theory.convergence.theorems import (
+    ConeAxis,
+    CoveredSteps,
     Position,
     TubeFrame,
     drift_of,
     float_steps,
     locate,
-    not_good,
-    verify_active,
+    measure_level,
 )
 from attsvm.training.heads import Head, Linear
 from attsvm.training.losses import Loss, loss_of
@@ -213,10 +216,10 @@ class Prover:
         rows = frame.rows
         steps = self.steps(rows)
         here = locate(frame, W, 0.0 if self.plain else steps.size)
-        D = tube.radii(frame, here)
+        D = theorems.radii(frame, here)
         if not len(D):
             return None
-        best = tube.widest(frame, here, steps, D)
+        best = theorems.widest(frame, here, steps, D)
         if best is None:
             return None
         found, j = best
@@ -226,13 +229,13 @@ class Prover:
         covered = CoveredSteps(
             steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo))
         )
-        again = tube.widest(frame, here, covered, D)
+        again = theorems.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
             total = covered.errors
         done = CoveredSteps(steps.size, steps.plain, total)
-        constants = tube.claims(frame, here, done, found, j)
+        constants = theorems.tube_claims(frame, here, done, found, j)
         count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
         longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
         moved = here.shift.nonzero()[0]
@@ -258,7 +261,7 @@ class Prover:
         for _ in range(8):
             tried = low * np.geomspace(1.0, factor, 42)
             steps = CoveredSteps(tried / unit, self.plain, errors)
-            fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
+            fits = theorems.measure_tube(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
             low = float(tried[last])
             if last == len(tried) - 1 and factor == 1024:
@@ -272,18 +275,18 @@ class Prover:
         rows, axis = at.rows, at.axis
         if axis is None or rows is None:
             return None
-        c, R = cone.corr(axis, W)
-        cosines = cone.cosines(c)
+        c, R = theorems.cone_of(axis, W)
+        cosines = theorems.cosines(c)
         if not len(cosines):
             return None
         size = self.steps(rows).size
-        found = cone.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
+        found = theorems.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
         if not found.fits.any():
             return None
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         unit = rows.unit
-        longest = cone.longest(found, j, self.lr, (rows, axis, R, size, self.plain))
-        constants = cone.claims(axis, found, j, R, c, unit)
+        longest = theorems.longest_in_cone(found, j, self.lr, (rows, axis, R, size, self.plain))
+        constants = theorems.cone_claims(axis, found, j, R, c, unit)
         place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
         witness = {**_axis_witness(rows, at), **place}
         return self._made(given, alpha, at, ProofParts("cone", constants, witness, longest))
@@ -372,8 +375,8 @@ def blocked_by(judge: Prover, W: Floats, at: Geometry) -> Blocked:
             rows.name(k),
             norm,
         )
-    D = tube.radii(frame, here)
-    found = tube.measure(frame, here, steps, D, "A")
+    D = theorems.radii(frame, here)
+    found = theorems.measure_tube(frame, here, steps, D, "A")
     level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
     level = level - frame.active.across.hi * D0
     bad = frame.bad
@@ -413,8 +416,8 @@ def _tube_norm(judge: Prover, frame: TubeFrame, W: Floats) -> float:
 
     def proves(M: Floats) -> bool:
         here = locate(frame, M, 0.0 if judge.plain else steps.size)
-        D = tube.radii(frame, here)
-        return len(D) > 0 and tube.widest(frame, here, steps, D[::4]) is not None
+        D = theorems.radii(frame, here)
+        return len(D) > 0 and theorems.widest(frame, here, steps, D[::4]) is not None
 
     return _least_norm(proves, W, frame.rows.combined(frame.active.lam, frame.active.C).mid)
 
@@ -424,11 +427,11 @@ def _cone_norm(judge: Prover, rows: Rows, axis: ConeAxis, W: Floats) -> float:
     size = judge.steps(rows).size
 
     def proves(M: Floats) -> bool:
-        c, R = cone.corr(axis, M)
-        cosines = cone.cosines(c)
+        c, R = theorems.cone_of(axis, M)
+        cosines = theorems.cosines(c)
         if not len(cosines):
             return False
-        return bool(cone.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any())
+        return bool(theorems.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any())
 
     return _least_norm(proves, W, axis.W.mid)
 
