@@ -238,7 +238,9 @@ def _tubes(made: Prover, frame: TubeFrame) -> tuple[Interval, Floats, Floats]:
                 Interval(tried), still.at, still.log_Z, still.star, Interval(radius), still.shift
             )
             D = up(radius * np.array([1.001, 1.01, 1.05, 1.2, 1.5]))
-            held = any(theorems.measure_tube(frame, here, steps, D, mode).fits.any() for mode in "AB")
+            held = any(
+                theorems.measure_tube(frame, here, steps, D, mode).fits.any() for mode in "AB"
+            )
             if held:
                 high = tried
             else:

@@ -35,7 +35,7 @@ from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import Certificates, solve
 from attsvm.theory.convergence import power_cone, theorems
-from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepSizes
+from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
 from attsvm.theory.convergence.rows import (
     Active,
@@ -299,13 +299,8 @@ class Prover:
         found = measure_level(self.tokens, rows.pull, margins, self.lr)
         if found is None or not found.fits:
             return None
-        constants = {
-            "excess": found.excess,
-            "allowed": found.allowed,
-            "curvature": found.curvature,
-        }
-        witness = _axis_witness(rows, at)
-        return self._made(given, alpha, at, ProofParts("level", constants, witness, found.longest))
+        parts = ProofParts("level", found.claims, _axis_witness(rows, at), found.longest)
+        return self._made(given, alpha, at, parts)
 
     def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
         return ConvergenceProof(
@@ -431,7 +426,9 @@ def _cone_norm(judge: Prover, rows: Rows, axis: ConeAxis, W: Floats) -> float:
         cosines = theorems.cosines(c)
         if not len(cosines):
             return False
-        return bool(theorems.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any())
+        return bool(
+            theorems.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any()
+        )
 
     return _least_norm(proves, W, axis.W.mid)
 
@@ -501,10 +498,6 @@ class PowerProver(Prover):
         inside = None if axis is not None else Blocked(certificate.message)
         return Geometry(rows, axis, inside, certificate.W)
 
-    def power_steps(self, rows: Rows, lr: float) -> PowerStepSizes:
-        """The steps of size lr."""
-        return PowerStepSizes(lr, self.plain, rows.unit)
-
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
         """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
@@ -520,7 +513,7 @@ class PowerProver(Prover):
             said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
             norm = self._enough(at, W) if explain else math.nan
             return self._made(W, alpha, at, ProofParts(blocked=Blocked(said, None, norm)))
-        found = power_cone.measure_power(rows, axis, R, tried, self.power_steps(rows, self.lr))
+        found = power_cone.measure_power(rows, axis, R, tried, self.lr, plain=self.plain)
         if not found.fits.any():
             why = self._why(at, found, W) if explain else Blocked("no inequality holds")
             return self._made(W, alpha, at, ProofParts(blocked=why))
@@ -542,8 +535,8 @@ class PowerProver(Prover):
         low, high = self.lr, math.inf
         for _ in range(20):
             tried = low * 2 if high == math.inf else 0.5 * (low + high)
-            steps = self.power_steps(rows, tried)
-            if bool(power_cone.measure_power(rows, axis, R, u, steps).fits[0]):
+            found = power_cone.measure_power(rows, axis, R, u, tried, plain=self.plain)
+            if bool(found.fits[0]):
                 low = tried
             else:
                 high = tried
@@ -584,14 +577,14 @@ class PowerProver(Prover):
         rows: Any = at.rows
         axis: Any = at.axis
         scaled = np.ldexp(W, -whole_log2(rows.unit))
-        steps = self.power_steps(rows, self.lr)
 
         def proves(M: Floats) -> bool:
             u, R = power_cone.locate(axis, M)
             tried = power_cone.widths(u)[::3]
             if not len(tried):
                 return False
-            return bool(power_cone.measure_power(rows, axis, R, tried, steps).fits.any())
+            found = power_cone.measure_power(rows, axis, R, tried, self.lr, plain=self.plain)
+            return bool(found.fits.any())
 
         start = float(power_norm(scaled, self.p)) / float(axis.N.mid)
         norm = _least_norm(proves, scaled, axis.W, p=self.p, start=start, rounds=40, close=0.05)

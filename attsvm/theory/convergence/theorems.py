@@ -711,6 +711,11 @@ class LevelConstants:
     curvature: float
     fits: bool
 
+    @property
+    def claims(self) -> dict[str, float]:
+        """The constants by name."""
+        return {name: getattr(self, name) for name in ("excess", "allowed", "curvature")}
+
 
 def measure_level(
     tokens: Tokens, pull: TokenPull, margins: Interval, lr: float
