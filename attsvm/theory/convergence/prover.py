@@ -17,16 +17,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, detached, numbers, rectangular, vector
 from attsvm._utils.expected import listed as instances
-from attsvm._utils.expected import shown
+from attsvm._utils.expected import number, shown
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms.entrywise import power_norm
@@ -699,20 +697,11 @@ def prover(
     """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
-    size = _size(lr)
+    size = math.nan if isinstance(lr, bool | str) else number(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {shown(lr)}: a proof needs a positive step")
     v, made = _vector(head, tokens), optimizer_of(optimizer)
     return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
-
-
-def _size(lr: Any) -> float:
-    """A step size as a float; 0 for what is none."""
-    if isinstance(lr, bool) or not isinstance(lr, Real):
-        return 0.0
-    with suppress(OverflowError):
-        return float(lr)
-    return 0.0
 
 
 def check_W(tokens: Tokens, W: Any) -> Floats:
@@ -785,22 +774,6 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
         raise Unsupported("no theorem of convergence covers a custom optimizer or a custom loss")
     steady, lr = schedule == "constant", float(config["lr"])
     return lr if steady else lr * SCHEDULES[schedule](step), steady
-
-
-def proof_of_run(
-    path: Path,
-    tokens: Tokens,
-    head: Any,
-    *,
-    instance: int = 0,
-    record: int = -1,
-    model: Model | None = None,
-) -> ConvergenceProof:
-    """The proof for one record of one instance of a path; raises Unsupported without a theorem."""
-    form: Any = path.form(model)
-    one = one_head(head, instance)
-    made = prover_of(path.config, form, tokens, one, int(path.steps[record]))
-    return made.prove(form.matrix(path.at(record))[instance])
 
 
 def proved_since(

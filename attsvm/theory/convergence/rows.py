@@ -165,7 +165,8 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
 
     found = merge_rows(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
     pull: Any = found.pull
-    return replace(found, blur=_blur(tokens, alpha, v, pull))
+    X, of = np.asarray(tokens.X, dtype=np.float64), source[inputs]
+    return replace(found, blur=_blur(X[of, alpha[inputs]] - X[of, places], v, pull.gap))
 
 
 class Singles(NamedTuple):
@@ -195,16 +196,10 @@ def merge_rows(
     return Rows(D, np.ldexp(Z[first], -q), inputs[first], places[first], pull, zero, unit)
 
 
-def _blur(tokens: Tokens, alpha: Ints, v: Floats, pull: TokenPull) -> float:
-    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1."""
-    source = np.arange(tokens.n) if tokens.source is None else tokens.source
-    X = np.asarray(tokens.X, dtype=np.float64)
-    rivals = tokens.present().copy()
-    rivals[np.arange(tokens.n), alpha] = False
-    inputs, places = rivals.nonzero()
-    apart = np.abs(X[source[inputs], alpha[inputs]] - X[source[inputs], places]) @ np.abs(v)
-    good = pull.gap.lo > 0
-    return float((apart[good] / pull.gap.lo[good]).max(initial=1.0))
+def _blur(apart: Floats, v: Floats, gap: Interval) -> float:
+    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1; apart (k, d): x_α − x_t."""
+    good = gap.lo > 0
+    return float(((np.abs(apart) @ np.abs(v))[good] / gap.lo[good]).max(initial=1.0))
 
 
 def shift_of(x: Floats) -> int:
