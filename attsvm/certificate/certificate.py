@@ -345,6 +345,8 @@ _MET = 1e-4
 _MOST = 8000
 # Matrices of that size in memory at once.
 _GRAMS = 4
+# Bytes below which the system is not asked what is free.
+_LITTLE = 1 << 24
 # Margins up to which undecided rows are settled exactly.
 _EXACT = 60
 # The rounding of a radius itself, generously.
@@ -426,7 +428,8 @@ def _surely_positive(certificate: Certificate, may: Bools, to_value: float) -> B
     count = len(rows) + problem.ties
     if not len(rows) or count > min(problem.shape[0] * problem.shape[1], _MOST):
         return out
-    if _GRAMS * 8.0 * count**2 > HEADROOM * available():
+    need = _GRAMS * 8.0 * count**2
+    if need > _LITTLE and need > HEADROOM * available():
         return out
     size = np.concatenate([problem.row_norms[rows], problem.tie_norms])
     if not (size > 0).all():

@@ -2,7 +2,7 @@
 
 import re
 
-from attsvm.theory.limit_table import TABLE, LimitRow
+from attsvm.theory.limits import TABLE, LimitRow
 from tests.conventions.tree import ROOT
 
 PAGE = ROOT / "docs" / "theory.md"

@@ -11,8 +11,7 @@ from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limit_table import TABLE, Status
-from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, predict
+from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, TABLE, Status, predict
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
 from attsvm.training.optimizers import OPTIMIZERS as TRAINERS
@@ -146,36 +145,31 @@ def test_general_scores_leave_the_start_to_decide():
     assert holds(limit, "some matrix selects")[0] is True
 
 
-def test_masked_tokens_do_not_count():
-    X = np.zeros((1, 4, 2))
-    X[0, :, 0] = [1.0, 0.5, 0.5, 7.0]
-    X[0, :, 1] = [0.0, 1.0, 2.0, 3.0]
-    seen = predict("prompt", "gd", Tokens(X), head=[1.0, 0.0])
-    assert holds(seen, "share one score")[0] is False
-    masked = Tokens(X, mask=[[True, True, True, False]])
-    assert holds(predict("prompt", "gd", masked, head=[1.0, 0.0]), "share one score")[0] is True
+FOUR = [[[1.0, 0.0], [0.5, 1.0], [0.5, 2.0], [7.0, 3.0]]]  # without the last, the others tie
+LEVEL = Tokens([[[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]]])
+# The key of the best token lies between the other two.
+BETWEEN = Tokens([[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]], keys=[[[0.0], [1.0], [-1.0]]])
+ALONE = Tokens([[[1.0, 0.0]]])
+# No decoder gives the best tokens, which are equal, both labels.
+MIXED = Tokens([[[1.0, 1.0], [0.0, 0.5]], [[1.0, 1.0], [0.0, 2.0]]], labels=[1, -1])
 
 
-def test_equal_best_scores_are_seen():
-    tokens = Tokens([[[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]]])
-    limit = predict("prompt", "gd", tokens, head=[1.0, 0.0])
-    said, detail = holds(limit, "one best token")
-    assert said is False and "tokens 0 and 1 of input 0" in detail
-    assert holds(limit, "some matrix selects")[0] is None
-
-
-def test_an_infeasible_choice_is_seen():
-    # the best token's key lies between the other two
-    X = [[[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]]
-    tokens = Tokens(X, keys=[[[0.0], [1.0], [-1.0]]])
-    said, detail = holds(predict("prompt", "ngd", tokens, head=[0.0, 1.0]), "some matrix selects")
-    assert said is False and "no W satisfies these constraints" in detail
-
-
-def test_single_tokens_ask_for_nothing():
-    limit = predict("prompt", "gd", Tokens([[[1.0, 0.0]]]), head=[1.0, 0.0])
-    assert holds(limit, "some matrix selects")[0] is True
-    assert holds(limit, "share one score")[0] is True
+@pytest.mark.parametrize(
+    ("model", "tokens", "head", "words", "said", "why"),
+    [
+        ("prompt", Tokens(FOUR), [1.0, 0.0], "share one score", False, ""),
+        ("prompt", Tokens(FOUR, mask=[[1, 1, 1, 0]]), [1.0, 0.0], "share one score", True, ""),
+        ("prompt", LEVEL, [1.0, 0.0], "one best token", False, "tokens 0 and 1 of input 0"),
+        ("prompt", LEVEL, [1.0, 0.0], "some matrix selects", None, ""),
+        ("prompt", BETWEEN, [0.0, 1.0], "some matrix selects", False, "no W satisfies these"),
+        ("prompt", ALONE, [1.0, 0.0], "some matrix selects", True, ""),
+        ("prompt", ALONE, [1.0, 0.0], "share one score", True, ""),
+        ("joint-prompt", MIXED, [0.0, 1.0], "supports the decoder", False, "no decoder separates"),
+    ],
+)
+def test_premises_known_by_hand(model, tokens, head, words, said, why):
+    found, detail = holds(predict(model, "gd", tokens, head=head), words)
+    assert found is said and why in detail
 
 
 @pytest.mark.parametrize(("name", "tight"), [("joint-tight", True), ("joint-relaxed", False)])
@@ -189,13 +183,6 @@ def test_support_of_the_decoder(name, tight):
     bare = predict("joint-prompt", "ngd", Tokens(a["X"]), head=[0.3, 1.0])
     assert holds(bare, "has a label")[0] is False
     assert holds(bare, "supports the decoder")[0] is None
-
-
-def test_labels_that_no_decoder_separates():
-    tokens = Tokens([[[1.0, 1.0], [0.0, 0.5]], [[1.0, 1.0], [0.0, 2.0]]], labels=[1, -1])
-    limit = predict("joint-prompt", "gd", tokens, head=[0.0, 1.0])
-    said, detail = holds(limit, "supports the decoder")
-    assert said is False and "no decoder separates" in detail
 
 
 def test_heads_and_losses():

@@ -6,7 +6,7 @@ import pytest
 import attsvm
 from attsvm import train
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.theory.convergence.prover import proof_of_run, proved_since, until_proved
+from attsvm.theory.convergence.prover import proved_since, prover_of, until_proved
 from attsvm.training.models import MODELS
 from tests.theory.convergence.reference import Case
 from tests.zoo import example
@@ -21,11 +21,18 @@ def path():
     return train(TOKENS, head=HEADS, steps=6000, seed=3, init="normal:1")
 
 
+def proof_of_end(path, tokens, head, b=0):
+    form = path.form(None)
+    return prover_of(path.config, form, tokens, head, int(path.steps[-1])).prove(
+        form.matrix(path.at(-1))[b]
+    )
+
+
 def test_a_run_is_proved_from_a_record_on_and_stays(path):
     proved = 0
     for b, tokens in enumerate(TOKENS):
         since = proved_since(path, tokens, HEADS, instance=b)
-        end = proof_of_run(path, tokens, HEADS, instance=b)
+        end = proof_of_end(path, tokens, HEADS[b], b)
         assert (since is None) == (not end.proved)
         if since is None:
             continue
@@ -61,7 +68,7 @@ def test_a_stack_ends_when_every_run_is_proved():
 
 def test_a_falling_schedule_is_covered_without_a_rate_in_steps():
     made = train(TOKENS[0], head=HEADS[0], steps=4000, lr=5.0, schedule="sqrt")
-    proof = proof_of_run(made, TOKENS[0], HEADS[0])
+    proof = proof_of_end(made, TOKENS[0], HEADS[0])
     assert proof.proved and proof.lr == pytest.approx(5.0 / np.sqrt(4001))
     assert proof.constants["growth"] == 0 and np.isnan(proof.bound(10)) and proof.verify()
 
@@ -80,11 +87,11 @@ def test_a_falling_schedule_is_covered_without_a_rate_in_steps():
 def test_runs_without_a_theorem_say_so_and_have_an_outcome(options, said):
     made = train(TOKENS[0], head=HEADS[0], steps=50, **options)
     if "loss" in options:
-        proof = proof_of_run(made, TOKENS[0], HEADS[0])
+        proof = proof_of_end(made, TOKENS[0], HEADS[0])
         assert not proof.proved and said in proof.message
         return
     with pytest.raises(Unsupported, match=said):
-        proof_of_run(made, TOKENS[0], HEADS[0])
+        proof_of_end(made, TOKENS[0], HEADS[0])
     assert attsvm.outcome(made, TOKENS[0], HEADS[0]).proof is None
 
 

@@ -25,8 +25,12 @@ from attsvm.norms import norm_of
 from attsvm.theory.measures import correlation
 from attsvm.theory.regularization_path.ball import BallTask, descend, stationarity
 from attsvm.theory.regularization_path.excess import Excess, log_loss
-from attsvm.theory.regularization_path.paths import penalty_path, regpath
-from attsvm.theory.regularization_path.sweep import least_selections, sure_excess
+from attsvm.theory.regularization_path.paths import (
+    least_selections,
+    penalty_path,
+    regpath,
+    sure_excess,
+)
 from attsvm.training.heads import Quadratic, head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of

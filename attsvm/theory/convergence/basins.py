@@ -24,12 +24,17 @@ from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence import cone, tube
-from attsvm.theory.convergence.cone import ConeAxis
+from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.proof import unsupported
 from attsvm.theory.convergence.prover import PowerProver, Prover, prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
-from attsvm.theory.convergence.tube import Position, TubeFrame, centre, level_point
+from attsvm.theory.convergence.theorems import (
+    ConeAxis,
+    Position,
+    TubeFrame,
+    centre,
+    level_point,
+)
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import RuleLike
 
@@ -174,7 +179,7 @@ def basin(
 
     def inside(W: Floats) -> bool:
         scaled = np.ldexp(W, -whole_log2(unit))
-        c, R = cone.corr(axis, scaled)
+        c, R = theorems.cone_of(axis, scaled)
         if bool(((cosines <= c) & (norms <= R)).any()):
             return True
         rho = (axis.W * scaled).sum() / axis.N.squared()
@@ -202,7 +207,7 @@ def _least_norms(made: Prover, rows: Rows, axis: ConeAxis, c: Floats) -> Floats:
     size = made.steps(rows).size
 
     def fits(R: Floats) -> Bools:
-        return cone.measure_cone(rows, axis, R, c, size, plain=made.plain).fits
+        return theorems.measure_cone(rows, axis, R, c, size, plain=made.plain).fits
 
     low = np.full(len(c), np.log(float(axis.N.mid) * 1e-3))
     high = np.full(len(c), np.log(float(axis.N.mid) * 1e12))
@@ -233,7 +238,9 @@ def _tubes(made: Prover, frame: TubeFrame) -> tuple[Interval, Floats, Floats]:
                 Interval(tried), still.at, still.log_Z, still.star, Interval(radius), still.shift
             )
             D = up(radius * np.array([1.001, 1.01, 1.05, 1.2, 1.5]))
-            held = any(tube.measure(frame, here, steps, D, mode).fits.any() for mode in "AB")
+            held = any(
+                theorems.measure_tube(frame, here, steps, D, mode).fits.any() for mode in "AB"
+            )
             if held:
                 high = tried
             else:

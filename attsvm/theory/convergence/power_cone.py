@@ -319,18 +319,6 @@ _BEYOND = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class PowerStepSizes:
-    """Steps of dual length at most `size`, or with `plain` `size` times the gradient.
-
-    Lengths are those of the data; unit: what W is divided by in the rows, a power of two.
-    """
-
-    size: float
-    plain: bool
-    unit: float
-
-
-@dataclass(frozen=True, eq=False)
 class PowerConeConstants:
     """The constants of g cones at once; `fits` says which are proved to be kept."""
 
@@ -366,9 +354,10 @@ def widths(u: float) -> Floats:
 
 @np.errstate(all="ignore")  # what overflows is not proved
 def measure_power(
-    rows: Rows, axis: PowerAxis, R: float, u: Floats, steps: PowerStepSizes
+    rows: Rows, axis: PowerAxis, R: float, u: Floats, lr: float, *, plain: bool
 ) -> PowerConeConstants:
-    """The constants of the cones c_p ≥ 1 − u (g,) from norm R on."""
+    """The constants of the cones c_p ≥ 1 − u (g,) from norm R on, for steps of dual length at most
+    lr, or with `plain` lr times the gradient; lr is in the units of the data."""
     N, c = axis.N, up(1.0 - u)
     r = Interval(R) / N
     radius, inverse = radii(axis, u)
@@ -389,11 +378,11 @@ def measure_power(
     beta = total(B * grown)
     wider = total(B * (grown + spread.hi))
     speed = _speed(good, B, axis.length.hi)
-    h = np.full(len(u), steps.size)
-    if steps.plain:
-        h = h * speed / steps.unit * total(np.where(good, high, 0.0) * e.hi) * GROW
+    h = np.full(len(u), lr)
+    if plain:
+        h = h * speed / rows.unit * total(np.where(good, high, 0.0) * e.hi) * GROW
     # θ = h/‖Y‖_q with ‖Y‖_q = ‖W‖_p^(p−1): the power may leave the range of floats, θ does not.
-    theta = up(h * power_of(Interval(R) * steps.unit, -axis.exponent.less).hi * GROW)
+    theta = up(h * power_of(Interval(R) * rows.unit, -axis.exponent.less).hi * GROW)
     out = good & ~held & (x.lo >= _BEYOND)
     inside = Interval(total(np.where(good & ~out, high, 0.0))).log().hi
     rest = total(np.where(out, up(high * damp) * x.hi, 0.0))

@@ -17,16 +17,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, detached, numbers, rectangular, vector
 from attsvm._utils.expected import listed as instances
-from attsvm._utils.expected import shown
+from attsvm._utils.expected import number, shown
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms.entrywise import power_norm
@@ -34,23 +32,26 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import Certificates, solve
-from attsvm.theory.convergence import cone, power_cone, tube
-from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.level import measure_level
-from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants, PowerStepSizes
+from attsvm.theory.convergence import power_cone, theorems
+from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
-from attsvm.theory.convergence.rows import Rows, rows_of
-from attsvm.theory.convergence.tube import (
+from attsvm.theory.convergence.rows import (
     Active,
-    CoveredSteps,
     NotVerified,
+    Rows,
+    not_good,
+    rows_of,
+    verify_active,
+)
+from attsvm.theory.convergence.theorems import (
+    ConeAxis,
+    CoveredSteps,
     Position,
     TubeFrame,
     drift_of,
     float_steps,
     locate,
-    not_good,
-    verify_active,
+    measure_level,
 )
 from attsvm.training.heads import Head, Linear
 from attsvm.training.losses import Loss, loss_of
@@ -213,10 +214,10 @@ class Prover:
         rows = frame.rows
         steps = self.steps(rows)
         here = locate(frame, W, 0.0 if self.plain else steps.size)
-        D = tube.radii(frame, here)
+        D = theorems.radii(frame, here)
         if not len(D):
             return None
-        best = tube.widest(frame, here, steps, D)
+        best = theorems.widest(frame, here, steps, D)
         if best is None:
             return None
         found, j = best
@@ -226,13 +227,13 @@ class Prover:
         covered = CoveredSteps(
             steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo))
         )
-        again = tube.widest(frame, here, covered, D)
+        again = theorems.widest(frame, here, covered, D)
         total = 0.0
         if again is not None:
             found, j = again
             total = covered.errors
         done = CoveredSteps(steps.size, steps.plain, total)
-        constants = tube.claims(frame, here, done, found, j)
+        constants = theorems.tube_claims(frame, here, done, found, j)
         count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
         longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
         moved = here.shift.nonzero()[0]
@@ -258,7 +259,7 @@ class Prover:
         for _ in range(8):
             tried = low * np.geomspace(1.0, factor, 42)
             steps = CoveredSteps(tried / unit, self.plain, errors)
-            fits = tube.measure(frame, here, steps, np.full(len(tried), D), mode).fits
+            fits = theorems.measure_tube(frame, here, steps, np.full(len(tried), D), mode).fits
             last = int(fits.nonzero()[0].max(initial=0))
             low = float(tried[last])
             if last == len(tried) - 1 and factor == 1024:
@@ -272,18 +273,18 @@ class Prover:
         rows, axis = at.rows, at.axis
         if axis is None or rows is None:
             return None
-        c, R = cone.corr(axis, W)
-        cosines = cone.cosines(c)
+        c, R = theorems.cone_of(axis, W)
+        cosines = theorems.cosines(c)
         if not len(cosines):
             return None
         size = self.steps(rows).size
-        found = cone.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
+        found = theorems.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
         if not found.fits.any():
             return None
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         unit = rows.unit
-        longest = cone.longest(found, j, self.lr, (rows, axis, R, size, self.plain))
-        constants = cone.claims(axis, found, j, R, c, unit)
+        longest = theorems.longest_in_cone(found, j, self.lr, (rows, axis, R, size, self.plain))
+        constants = theorems.cone_claims(axis, found, j, R, c, unit)
         place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
         witness = {**_axis_witness(rows, at), **place}
         return self._made(given, alpha, at, ProofParts("cone", constants, witness, longest))
@@ -296,13 +297,8 @@ class Prover:
         found = measure_level(self.tokens, rows.pull, margins, self.lr)
         if found is None or not found.fits:
             return None
-        constants = {
-            "excess": found.excess,
-            "allowed": found.allowed,
-            "curvature": found.curvature,
-        }
-        witness = _axis_witness(rows, at)
-        return self._made(given, alpha, at, ProofParts("level", constants, witness, found.longest))
+        parts = ProofParts("level", found.claims, _axis_witness(rows, at), found.longest)
+        return self._made(given, alpha, at, parts)
 
     def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
         return ConvergenceProof(
@@ -372,8 +368,8 @@ def blocked_by(judge: Prover, W: Floats, at: Geometry) -> Blocked:
             rows.name(k),
             norm,
         )
-    D = tube.radii(frame, here)
-    found = tube.measure(frame, here, steps, D, "A")
+    D = theorems.radii(frame, here)
+    found = theorems.measure_tube(frame, here, steps, D, "A")
     level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
     level = level - frame.active.across.hi * D0
     bad = frame.bad
@@ -413,8 +409,8 @@ def _tube_norm(judge: Prover, frame: TubeFrame, W: Floats) -> float:
 
     def proves(M: Floats) -> bool:
         here = locate(frame, M, 0.0 if judge.plain else steps.size)
-        D = tube.radii(frame, here)
-        return len(D) > 0 and tube.widest(frame, here, steps, D[::4]) is not None
+        D = theorems.radii(frame, here)
+        return len(D) > 0 and theorems.widest(frame, here, steps, D[::4]) is not None
 
     return _least_norm(proves, W, frame.rows.combined(frame.active.lam, frame.active.C).mid)
 
@@ -424,11 +420,13 @@ def _cone_norm(judge: Prover, rows: Rows, axis: ConeAxis, W: Floats) -> float:
     size = judge.steps(rows).size
 
     def proves(M: Floats) -> bool:
-        c, R = cone.corr(axis, M)
-        cosines = cone.cosines(c)
+        c, R = theorems.cone_of(axis, M)
+        cosines = theorems.cosines(c)
         if not len(cosines):
             return False
-        return bool(cone.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any())
+        return bool(
+            theorems.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any()
+        )
 
     return _least_norm(proves, W, axis.W.mid)
 
@@ -498,10 +496,6 @@ class PowerProver(Prover):
         inside = None if axis is not None else Blocked(certificate.message)
         return Geometry(rows, axis, inside, certificate.W)
 
-    def power_steps(self, rows: Rows, lr: float) -> PowerStepSizes:
-        """The steps of size lr."""
-        return PowerStepSizes(lr, self.plain, rows.unit)
-
     @np.errstate(all="ignore")  # what overflows is not proved
     def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
         """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
@@ -517,7 +511,7 @@ class PowerProver(Prover):
             said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
             norm = self._enough(at, W) if explain else math.nan
             return self._made(W, alpha, at, ProofParts(blocked=Blocked(said, None, norm)))
-        found = power_cone.measure_power(rows, axis, R, tried, self.power_steps(rows, self.lr))
+        found = power_cone.measure_power(rows, axis, R, tried, self.lr, plain=self.plain)
         if not found.fits.any():
             why = self._why(at, found, W) if explain else Blocked("no inequality holds")
             return self._made(W, alpha, at, ProofParts(blocked=why))
@@ -539,8 +533,8 @@ class PowerProver(Prover):
         low, high = self.lr, math.inf
         for _ in range(20):
             tried = low * 2 if high == math.inf else 0.5 * (low + high)
-            steps = self.power_steps(rows, tried)
-            if bool(power_cone.measure_power(rows, axis, R, u, steps).fits[0]):
+            found = power_cone.measure_power(rows, axis, R, u, tried, plain=self.plain)
+            if bool(found.fits[0]):
                 low = tried
             else:
                 high = tried
@@ -581,14 +575,14 @@ class PowerProver(Prover):
         rows: Any = at.rows
         axis: Any = at.axis
         scaled = np.ldexp(W, -whole_log2(rows.unit))
-        steps = self.power_steps(rows, self.lr)
 
         def proves(M: Floats) -> bool:
             u, R = power_cone.locate(axis, M)
             tried = power_cone.widths(u)[::3]
             if not len(tried):
                 return False
-            return bool(power_cone.measure_power(rows, axis, R, tried, steps).fits.any())
+            found = power_cone.measure_power(rows, axis, R, tried, self.lr, plain=self.plain)
+            return bool(found.fits.any())
 
         start = float(power_norm(scaled, self.p)) / float(axis.N.mid)
         norm = _least_norm(proves, scaled, axis.W, p=self.p, start=start, rounds=40, close=0.05)
@@ -703,20 +697,11 @@ def prover(
     """The Prover of one instance, for many W; steady: every step has length lr, none is shorter."""
     if not isinstance(tokens, Tokens):
         raise BadTokens(f"a proof of convergence takes Tokens, this is {type(tokens).__name__}")
-    size = _size(lr)
+    size = math.nan if isinstance(lr, bool | str) else number(lr)
     if not 0 < size < np.inf:
         raise Unsupported(f"lr is {shown(lr)}: a proof needs a positive step")
     v, made = _vector(head, tokens), optimizer_of(optimizer)
     return prover_for(made, tokens, v, loss_of(loss), size, steady=steady)
-
-
-def _size(lr: Any) -> float:
-    """A step size as a float; 0 for what is none."""
-    if isinstance(lr, bool) or not isinstance(lr, Real):
-        return 0.0
-    with suppress(OverflowError):
-        return float(lr)
-    return 0.0
 
 
 def check_W(tokens: Tokens, W: Any) -> Floats:
@@ -789,22 +774,6 @@ def covered_step(config: Mapping[str, Any], step: int) -> tuple[float, bool]:
         raise Unsupported("no theorem of convergence covers a custom optimizer or a custom loss")
     steady, lr = schedule == "constant", float(config["lr"])
     return lr if steady else lr * SCHEDULES[schedule](step), steady
-
-
-def proof_of_run(
-    path: Path,
-    tokens: Tokens,
-    head: Any,
-    *,
-    instance: int = 0,
-    record: int = -1,
-    model: Model | None = None,
-) -> ConvergenceProof:
-    """The proof for one record of one instance of a path; raises Unsupported without a theorem."""
-    form: Any = path.form(model)
-    one = one_head(head, instance)
-    made = prover_of(path.config, form, tokens, one, int(path.steps[record]))
-    return made.prove(form.matrix(path.at(record))[instance])
 
 
 def proved_since(

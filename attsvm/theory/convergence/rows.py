@@ -10,6 +10,13 @@ digit act as one, whose q is the sum.
 
 Keys and queries are scaled by powers of two to a middling size; `unit` is the factor by which W
 and steps in W are divided for it.
+
+The tight rows are verified as the active set. For a set C of rows with a nonsingular Gram matrix G,
+λ = G⁻¹1 > 0 and slack_k = ⟨a_k, Ŵ⟩ − 1 > 0 on all other rows, Ŵ = Σ_C λ_k a_k is the solution, by
+its KKT conditions, and the rows of C are the tight ones. With an approximate inverse M of G and
+δ ≥ ‖I − MG‖_∞ below 1, the solution x of G x = r lies within ‖M(r − G x°)‖_∞ / (1 − δ) of any x°:
+so λ, Ŵ and every slack are enclosed, and the set is proved to be the active one although it was
+found in floats. A row outside C may be tight only where its limit q̂_k is exactly zero.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import Interval, differences, down, up
 from attsvm.certificate.bounds import exponent
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.problem.selection import exact_gaps
 from attsvm.problem.tokens import Tokens
 from attsvm.training.losses import Loss, Steepness, encloses
@@ -158,7 +165,8 @@ def rows_of(tokens: Tokens, alpha: Ints, v: Floats, loss: Loss) -> Rows:
 
     found = merge_rows(single, alpha, (shift_of(keys), shift_of(tokens.queries)), pull_of)
     pull: Any = found.pull
-    return replace(found, blur=_blur(tokens, alpha, v, pull))
+    X, of = np.asarray(tokens.X, dtype=np.float64), source[inputs]
+    return replace(found, blur=_blur(X[of, alpha[inputs]] - X[of, places], v, pull.gap))
 
 
 class Singles(NamedTuple):
@@ -188,16 +196,10 @@ def merge_rows(
     return Rows(D, np.ldexp(Z[first], -q), inputs[first], places[first], pull, zero, unit)
 
 
-def _blur(tokens: Tokens, alpha: Ints, v: Floats, pull: TokenPull) -> float:
-    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1."""
-    source = np.arange(tokens.n) if tokens.source is None else tokens.source
-    X = np.asarray(tokens.X, dtype=np.float64)
-    rivals = tokens.present().copy()
-    rivals[np.arange(tokens.n), alpha] = False
-    inputs, places = rivals.nonzero()
-    apart = np.abs(X[source[inputs], alpha[inputs]] - X[source[inputs], places]) @ np.abs(v)
-    good = pull.gap.lo > 0
-    return float((apart[good] / pull.gap.lo[good]).max(initial=1.0))
+def _blur(apart: Floats, v: Floats, gap: Interval) -> float:
+    """The largest Σ_j |x_α − x_t|_j |v_j| / gap, at least 1; apart (k, d): x_α − x_t."""
+    good = gap.lo > 0
+    return float(((np.abs(apart) @ np.abs(v))[good] / gap.lo[good]).max(initial=1.0))
 
 
 def shift_of(x: Floats) -> int:
@@ -355,3 +357,124 @@ def _signed(gap: Interval, high: Floats, low: Floats, v: Floats, y: Floats) -> I
     lower[doubtful] = np.where(near > 0, np.maximum(down(near), 0.0), down(near) * (near != 0))
     upper[doubtful] = np.where(near < 0, np.minimum(up(near), 0.0), up(near) * (near != 0))
     return Interval(lower, upper)
+
+
+# How often rows may enter and leave the set that the solver found.
+_ROUNDS = 12
+
+
+class NotVerified(AttsvmError):
+    """No active set could be verified: why, and the row it hangs on (None for the whole set)."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+@dataclass(frozen=True, eq=False)
+class Active:
+    """A verified active set: C (c,), its Gram rows G (K, c), and what follows from them.
+
+    inverse (c, c) is M, defect is δ. lam (c,) the multipliers, N = ‖Ŵ‖; slack, length, across (K,):
+    the slack of every row, ‖a_k‖, and the length of the part of a_k orthogonal to Ŵ.
+    """
+
+    C: Ints
+    G: Interval
+    inverse: Floats
+    defect: float
+    lam: Interval
+    square: Interval
+    N: Interval
+    slack: Interval
+    length: Interval
+    across: Interval
+
+    def solve(self, right: Interval) -> Interval:
+        """The x of G_C x = right, (c,) or (c, j), enclosed."""
+        return _enclosed(self.G[self.C], self.inverse, self.defect, right)
+
+
+def _enclosed(G: Interval, M: Floats, defect: float, right: Interval) -> Interval:
+    x = M @ right.mid
+    residual = Interval(M) @ (right - G @ x)
+    error = residual.size.max(axis=0, initial=0.0) / (1 - defect)
+    return Interval.near(x, up(error * (1 + 2.0**-50)))
+
+
+def verify_active(rows: Rows, guess: Ints, *, settle: bool = True) -> Active:
+    """The active set near a guess, or with `settle` False the guess itself.
+
+    Raises NotVerified with the row on which it fails.
+    """
+    C = _settled(rows, guess) if settle else guess
+    G = rows.gram(C)
+    core = G[C]
+    try:
+        M: Floats = np.linalg.inv(core.mid).astype(np.float64)
+    except np.linalg.LinAlgError as error:
+        raise NotVerified("the tight rows are linearly dependent") from error
+    gap = np.eye(len(C)) - Interval(M) @ core
+    defect = float(up(gap.size.sum(axis=1) * (1 + (len(C) + 2) * 2.0**-53)).max(initial=0.0))
+    if not defect < 0.5:
+        raise NotVerified(
+            "the tight rows are linearly dependent, or so nearly that floats cannot tell"
+        )
+    lam = _enclosed(core, M, defect, Interval(np.ones(len(C))))
+    if not (lam.lo > 0).all():
+        k = int(C[int(lam.lo.argmin())])
+        raise NotVerified(f"the multiplier of {rows.describe(k)} is not known to be positive", k)
+    square = lam.sum()
+    slack = G @ lam - 1.0
+    low, high = slack.lo.copy(), slack.hi.copy()
+    low[C] = high[C] = 0.0
+    slack = Interval(low, high)
+    _check_slack(rows, C, slack)
+    squares = rows.squares()
+    across = (squares - (slack + 1.0).squared() / square).sqrt()
+    return Active(C, G, M, defect, lam, square, square.sqrt(), slack, squares.sqrt(), across)
+
+
+def _check_slack(rows: Rows, C: Ints, slack: Interval) -> None:
+    outside = np.ones(rows.count, dtype=bool)
+    outside[C] = False
+    wrong = outside & ~((slack.lo > 0) | (rows.zero & (slack.lo >= 0)))
+    if wrong.any():
+        k = int(np.where(wrong, slack.lo, np.inf).argmin())
+        raise NotVerified(
+            f"{rows.describe(k)} has slack {slack.mid[k]:.1e} without a multiplier: the tight "
+            "rows are dependent, or nearly",
+            k,
+        )
+
+
+def not_good(rows: Rows, k: int) -> str:
+    """Why a tight row whose pull is not known to be positive blocks a proof."""
+    if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
+        return f"{rows.describe(k)} is tight, and its pull is too near to 0 to have a sign"
+    what = "as much as" if rows.zero[k] else "more than"
+    return (
+        f"the selection is not locally optimal: {rows.describe(k)} is tight and scores {what} the "
+        "kept token"
+    )
+
+
+def _settled(rows: Rows, guess: Ints) -> Ints:
+    """The guess after a few rounds in floats: negative multipliers leave, violated rows enter."""
+    C = np.unique(guess)
+    for _ in range(_ROUNDS):
+        G = rows.gram(C).mid
+        try:
+            lam = np.linalg.solve(G[C], np.ones(len(C)))
+        except np.linalg.LinAlgError:
+            return C
+        if len(C) > 1 and not (lam > 0).all():
+            C = np.delete(C, int(lam.argmin()))
+            continue
+        slack = G @ lam - 1
+        slack[C] = 0.0
+        worst = int(slack.argmin())
+        if slack[worst] >= -1e-9 or len(C) >= rows.D.lo.shape[1] * rows.Z.shape[1]:
+            return C
+        C = np.unique(np.append(C, worst))
+    return C

@@ -16,20 +16,18 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.result import Result, Summary
 from attsvm.errors import AttsvmError
-from attsvm.theory.convergence import cone, power_cone, tube
-from attsvm.theory.convergence.cone import ConeAxis
-from attsvm.theory.convergence.level import measure_level
+from attsvm.theory.convergence import power_cone, theorems
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
 from attsvm.theory.convergence.prover import PowerProver, Prover, prover_for, whole_log2
-from attsvm.theory.convergence.rows import Rows, TokenPull
-from attsvm.theory.convergence.tube import (
+from attsvm.theory.convergence.rows import NotVerified, Rows, TokenPull, verify_active
+from attsvm.theory.convergence.theorems import (
+    ConeAxis,
     CoveredSteps,
-    NotVerified,
     TubeFrame,
     float_steps,
     locate,
-    verify_active,
+    measure_level,
 )
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import optimizer_of
@@ -119,11 +117,11 @@ def _tube(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Rech
     sizes = [judge.lr, proof.longest_step]
     for size in sizes:
         steps = CoveredSteps(size / unit ** (2 if judge.plain else 1), judge.plain, errors)
-        found = tube.measure(frame, here, steps, D, str(witness["mode"]))
+        found = theorems.measure_tube(frame, here, steps, D, str(witness["mode"]))
         if not D[0] >= here.distance.hi or not bool(found.fits[0]):
             return Recheck(False, f"the inequality of the tube does not hold for step {size:.6g}")
         if size == judge.lr:
-            again = tube.claims(frame, here, steps, found, 0)
+            again = theorems.tube_claims(frame, here, steps, found, 0)
             count = float_steps(judge.tokens, frame, W, float(found.h[0]), errors)
             if proof.float_steps > count * (1 + _SAME) + 1:
                 said = f"float_steps is {proof.float_steps}, the rounding allows {count}"
@@ -169,19 +167,19 @@ def _axis(proof: ConvergenceProof, rows: Rows, p: float = 2.0) -> Any:
 def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
     witness, unit = proof.witness, rows.unit
     axis = _axis(proof, rows)
-    c, R = cone.corr(axis, W)
+    c, R = theorems.cone_of(axis, W)
     c0, radius = float(witness["c0"]), float(witness["R"]) / unit
     if not (0 < c0 <= c and 0 < radius <= R * (1 + 2.0**-50)):
         return Recheck(False, f"W is not in the cone: corr {c:.6g}, norm {R * unit:.6g}")
-    for size in (judge.lr, proof.longest_step):
+
+    def again(size: float) -> dict[str, float] | None:
         h = size / unit ** (2 if judge.plain else 1)
-        found = cone.measure_cone(rows, axis, radius, np.array([c0]), h, plain=judge.plain)
-        if not bool(found.fits[0]):
-            return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
-        if size == judge.lr:
-            again = cone.claims(axis, found, 0, radius, c, unit)
-            if wrong := _differs(proof, again):
-                return Recheck(False, wrong)
+        found = theorems.measure_cone(rows, axis, radius, np.array([c0]), h, plain=judge.plain)
+        held = bool(found.fits[0])
+        return theorems.cone_claims(axis, found, 0, radius, c, unit) if held else None
+
+    if wrong := _for_both(proof, "cone", again):
+        return Recheck(False, wrong)
     return _near_solution(proof, axis.W.mid, unit, axis.wide)
 
 
@@ -194,15 +192,15 @@ def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -
         said = f"W is not in the cone: 1 − c_p {distance:.6g}, norm {R * unit:.6g}"
         return Recheck(False, said)
     widest = np.array([max(u, distance)])
-    for size in (judge.lr, proof.longest_step):
-        steps = judge.power_steps(rows, size)
-        found = power_cone.measure_power(rows, axis, min(radius, R), widest, steps)
-        if not bool(found.fits[0]):
-            return Recheck(False, f"the inequality of the cone does not hold for step {size:.6g}")
-        if size == judge.lr:
-            again = power_cone.claims(axis, found, 0, radius, distance, unit)
-            if wrong := _differs(proof, again):
-                return Recheck(False, wrong)
+    plain, start = judge.plain, min(radius, R)
+
+    def again(size: float) -> dict[str, float] | None:
+        found = power_cone.measure_power(rows, axis, start, widest, size, plain=plain)
+        held = bool(found.fits[0])
+        return power_cone.claims(axis, found, 0, radius, distance, unit) if held else None
+
+    if wrong := _for_both(proof, "power cone", again):
+        return Recheck(False, wrong)
     return _near_solution(proof, axis.W, unit)
 
 
@@ -210,20 +208,33 @@ def _level(proof: ConvergenceProof, rows: Rows, W: Floats) -> Recheck:
     pull = rows.pull
     if not isinstance(pull, TokenPull):
         return Recheck(False, "the loss level is for tokens")
-    again: dict[str, float] = {}
-    for size in (proof.lr, proof.longest_step * (1 - 1e-9)):
-        found = measure_level(proof.tokens, pull, rows.margins(W)[pull.group], size)
-        if found is None or not found.fits:
-            return Recheck(False, f"the loss is not below its level for step {size:.6g}")
-        again = {
-            "excess": found.excess,
-            "allowed": found.allowed,
-            "curvature": found.curvature,
-        }
-    if wrong := _differs(proof, again):
+    margins = rows.margins(W)[pull.group]
+
+    def again(size: float) -> dict[str, float] | None:
+        step = size if size == proof.lr else size * (1 - 1e-9)
+        found = measure_level(proof.tokens, pull, margins, step)
+        return found.claims if found is not None and found.fits else None
+
+    if wrong := _for_both(proof, "loss level", again):
         return Recheck(False, wrong)
     axis = _axis(proof, rows)
     return _near_solution(proof, axis.W.mid, rows.unit, axis.wide)
+
+
+def _for_both(
+    proof: ConvergenceProof, what: str, again: Callable[[float], dict[str, float] | None]
+) -> str:
+    """What is wrong for the step itself or for the longest one; empty where both are covered.
+
+    again: the constants for steps of a size, None where the inequality does not hold.
+    """
+    for size in (proof.lr, proof.longest_step):
+        constants = again(size)
+        if constants is None:
+            return f"the inequality of the {what} does not hold for step {size:.6g}"
+        if size == proof.lr and (wrong := _differs(proof, constants)):
+            return wrong
+    return ""
 
 
 def _differs(proof: ConvergenceProof, again: dict[str, float]) -> str:

@@ -1,1 +1,1 @@
-"""What the regularization path is made of: balls, their minimisers, and lower branches."""
+"""The regularization path: balls, their minimisers, and the least loss over growing radii."""

@@ -8,7 +8,7 @@ import pytest
 
 from attsvm import Tokens, train
 from attsvm.theory.convergence.prover import prover
-from attsvm.theory.convergence.tube import drift_of
+from attsvm.theory.convergence.theorems import drift_of
 from tests.theory.convergence.cases import LOSSES, instance, run, unit
 from tests.theory.convergence.hunt import tried
 from tests.theory.convergence.members import many_proofs, members, proofs_of

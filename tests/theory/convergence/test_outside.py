@@ -8,7 +8,7 @@ from scipy.special import erf
 
 import attsvm
 from attsvm import Loss, Unsupported
-from attsvm.theory.convergence.prover import proof_of_run
+from attsvm.theory.convergence.prover import prover_of
 from attsvm.training.heads import Linear
 from attsvm.training.losses import LOSSES
 from attsvm.training.models import MODELS
@@ -91,7 +91,7 @@ def test_a_replaced_chain_is_called_and_not_proved():
     np.testing.assert_allclose(2 * path.at(-1)["p"], plain.at(-1)["p"], rtol=1e-9)
     path = attsvm.train(TOKENS, head=HEAD, model=replace(model, fused=True, about=()), steps=3)
     with pytest.raises(Unsupported, match="no theorem"):
-        proof_of_run(path, TOKENS, HEAD)
+        prover_of(path.config, path.form(None), TOKENS, HEAD)
 
 
 @dataclass(frozen=True, eq=False)

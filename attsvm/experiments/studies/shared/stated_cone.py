@@ -22,7 +22,7 @@ from attsvm.certificate import Certificate
 from attsvm.experiments.studies.claim import Config, Result, Test, equals, noted
 from attsvm.experiments.studies.shared.proof import selected
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence import cone
+from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.proof import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
@@ -141,7 +141,7 @@ def least_cone(made: Prover, alpha: Ints, stated: StatedCone) -> float:
 
     def fits(log: Floats) -> Bools:
         R = np.exp(log) / rows.unit
-        return cone.measure_cone(rows, axis, R, c, made.steps(rows).size, plain=made.plain).fits
+        return theorems.measure_cone(rows, axis, R, c, made.steps(rows).size, plain=made.plain).fits
 
     low = np.full(len(c), np.log(float(np.linalg.norm(stated.best))))
     high = np.full(len(c), np.log(1e4 * stated.radius))

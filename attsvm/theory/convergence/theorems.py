@@ -1,21 +1,34 @@
-"""The tube: from here on W − ρŴ stays in a ball while ρ grows, so the direction tends to Ŵ.
+"""Theorems 1 to 3: the tube, the cone and the loss level, sets that descent never leaves.
 
-Write W = ρŴ + P with P ⟂ Ŵ. Across Ŵ the gradient is that of a convex log-sum-exp, whose minimiser
-P⋆ has a closed form on the tight rows; everything else is smaller by e^−ρ·slack. If the inequality
-of `fits` holds for a radius D ≥ ‖P − P⋆‖, then for every later step of length at most h along the
+docs/convergence.md has the theorems with their proofs; the names here are those used there. All
+constants are computed in intervals, for many radii or cosines at once: arrays (g, K) for g of these
+and K rows.
+
+The tube: from here on W − ρŴ stays in a ball while ρ grows, so the direction tends to Ŵ. Write
+W = ρŴ + P with P ⟂ Ŵ. Across Ŵ the gradient is that of a convex log-sum-exp, whose minimiser P⋆ has
+a closed form on the tight rows; everything else is smaller by e^−ρ·slack. If the inequality of
+`fits` holds for a radius D ≥ ‖P − P⋆‖, then for every later step of length at most h along the
 gradient ‖P − P⋆‖ ≤ D, ρ grows, no margin changes its sign, and
 
     1 − corr(W_t, Ŵ) ≤ (‖P⋆‖ + D)² / (2 ρ_t² N²),        N = ‖Ŵ‖.
 
-docs/convergence.md has the theorem with its proof; the names here are those used there. All
-constants are computed in intervals, for many radii D at once: arrays (g, K) for g radii and K rows.
+The cone: every W of norm at least R within an angle of W̃ stays there, and its direction tends to
+the max-margin one. W̃ is any matrix whose margins are all at least 1, μ any probability vector on
+good rows: the exact solution and its multipliers where the active set is verified, those of a
+certificate where it is not. K = {W': corr(W', W̃) ≥ c₀, ‖W'‖ ≥ R} is kept by all steps of length at
+most h along the gradient if inequality (A) holds, `slope` ≥ `turn` below. The tube is far sharper;
+the cone needs no independent tight rows, and allows longer steps.
 
-The active set is verified first. For a set C of rows with a nonsingular Gram matrix G, λ = G⁻¹1 > 0
-and slack_k = ⟨a_k, Ŵ⟩ − 1 > 0 on all other rows, Ŵ = Σ_C λ_k a_k is the solution, by its KKT
-conditions, and the rows of C are the tight ones. With an approximate inverse M of G and
-δ ≥ ‖I − MG‖_∞ below 1, the solution x of G x = r lies within ‖M(r − G x°)‖_∞ / (1 − δ) of any x°:
-so λ, Ŵ and every slack are enclosed, and the set is proved to be the active one although it was
-found in floats. A row outside C may be tight only where its limit q̂_k is exactly zero.
+The loss level: plain descent below a level of the loss keeps the best tokens for ever. With best
+scores γ_i, second best γ₂ᵢ and L⋆ = (1/n) Σ ℓ(γ_i), let e = n(L(W) − L⋆). If
+
+    e < min_i [ℓ((γ_i + γ₂ᵢ)/2) − ℓ(γ_i)]    and    η < 2/Λ(e),
+
+and some matrix separates the best tokens from the others, then the loss never rises again, every
+best token keeps more than half of its input's attention, and the direction tends to the max-margin
+one. The loss has to fall everywhere; it need not be convex. Λ(e) bounds the curvature of L on the
+set of all W below the level, where attention is nearly settled and L nearly flat: it falls like e,
+so that every η is short enough in the end. The constant for all of space is never needed.
 """
 
 from __future__ import annotations
@@ -28,131 +41,9 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.interval import Interval, down, total, up
-from attsvm.errors import AttsvmError
+from attsvm._utils.interval import Interval, differences, down, total, up
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.rows import Rows
-
-# How often rows may enter and leave the set that the solver found.
-_ROUNDS = 12
-
-
-class NotVerified(AttsvmError):
-    """No active set could be verified: why, and the row it hangs on (None for the whole set)."""
-
-    def __init__(self, message: str, row: int | None = None) -> None:
-        super().__init__(message)
-        self.row = row
-
-
-@dataclass(frozen=True, eq=False)
-class Active:
-    """A verified active set: C (c,), its Gram rows G (K, c), and what follows from them.
-
-    inverse (c, c) is M, defect is δ. lam (c,) the multipliers, N = ‖Ŵ‖; slack, length, across (K,):
-    the slack of every row, ‖a_k‖, and the length of the part of a_k orthogonal to Ŵ.
-    """
-
-    C: Ints
-    G: Interval
-    inverse: Floats
-    defect: float
-    lam: Interval
-    square: Interval
-    N: Interval
-    slack: Interval
-    length: Interval
-    across: Interval
-
-    def solve(self, right: Interval) -> Interval:
-        """The x of G_C x = right, (c,) or (c, j), enclosed."""
-        return _enclosed(self.G[self.C], self.inverse, self.defect, right)
-
-
-def _enclosed(G: Interval, M: Floats, defect: float, right: Interval) -> Interval:
-    x = M @ right.mid
-    residual = Interval(M) @ (right - G @ x)
-    error = residual.size.max(axis=0, initial=0.0) / (1 - defect)
-    return Interval.near(x, up(error * (1 + 2.0**-50)))
-
-
-def verify_active(rows: Rows, guess: Ints, *, settle: bool = True) -> Active:
-    """The active set near a guess, or with `settle` False the guess itself.
-
-    Raises NotVerified with the row on which it fails.
-    """
-    C = _settled(rows, guess) if settle else guess
-    G = rows.gram(C)
-    core = G[C]
-    try:
-        M: Floats = np.linalg.inv(core.mid).astype(np.float64)
-    except np.linalg.LinAlgError as error:
-        raise NotVerified("the tight rows are linearly dependent") from error
-    gap = np.eye(len(C)) - Interval(M) @ core
-    defect = float(up(gap.size.sum(axis=1) * (1 + (len(C) + 2) * 2.0**-53)).max(initial=0.0))
-    if not defect < 0.5:
-        raise NotVerified(
-            "the tight rows are linearly dependent, or so nearly that floats cannot tell"
-        )
-    lam = _enclosed(core, M, defect, Interval(np.ones(len(C))))
-    if not (lam.lo > 0).all():
-        k = int(C[int(lam.lo.argmin())])
-        raise NotVerified(f"the multiplier of {rows.describe(k)} is not known to be positive", k)
-    square = lam.sum()
-    slack = G @ lam - 1.0
-    low, high = slack.lo.copy(), slack.hi.copy()
-    low[C] = high[C] = 0.0
-    slack = Interval(low, high)
-    _check_slack(rows, C, slack)
-    squares = rows.squares()
-    across = (squares - (slack + 1.0).squared() / square).sqrt()
-    return Active(C, G, M, defect, lam, square, square.sqrt(), slack, squares.sqrt(), across)
-
-
-def _check_slack(rows: Rows, C: Ints, slack: Interval) -> None:
-    outside = np.ones(rows.count, dtype=bool)
-    outside[C] = False
-    wrong = outside & ~((slack.lo > 0) | (rows.zero & (slack.lo >= 0)))
-    if wrong.any():
-        k = int(np.where(wrong, slack.lo, np.inf).argmin())
-        raise NotVerified(
-            f"{rows.describe(k)} has slack {slack.mid[k]:.1e} without a multiplier: the tight "
-            "rows are dependent, or nearly",
-            k,
-        )
-
-
-def not_good(rows: Rows, k: int) -> str:
-    """Why a tight row whose pull is not known to be positive blocks a proof."""
-    if not rows.zero[k] and rows.pull.limit.hi[k] >= 0:
-        return f"{rows.describe(k)} is tight, and its pull is too near to 0 to have a sign"
-    what = "as much as" if rows.zero[k] else "more than"
-    return (
-        f"the selection is not locally optimal: {rows.describe(k)} is tight and scores {what} the "
-        "kept token"
-    )
-
-
-def _settled(rows: Rows, guess: Ints) -> Ints:
-    """The guess after a few rounds in floats: negative multipliers leave, violated rows enter."""
-    C = np.unique(guess)
-    for _ in range(_ROUNDS):
-        G = rows.gram(C).mid
-        try:
-            lam = np.linalg.solve(G[C], np.ones(len(C)))
-        except np.linalg.LinAlgError:
-            return C
-        if len(C) > 1 and not (lam > 0).all():
-            C = np.delete(C, int(lam.argmin()))
-            continue
-        slack = G @ lam - 1
-        slack[C] = 0.0
-        worst = int(slack.argmin())
-        if slack[worst] >= -1e-9 or len(C) >= rows.D.lo.shape[1] * rows.Z.shape[1]:
-            return C
-        C = np.unique(np.append(C, worst))
-    return C
-
+from attsvm.theory.convergence.rows import Active, Rows, TokenPull
 
 # Rows for which P⋆ may be moved off the span of the tight rows.
 _MOVED = 16
@@ -371,7 +262,7 @@ class TubeConstants:
     fits: Bools
 
 
-def measure(
+def measure_tube(
     frame: TubeFrame, here: Position, steps: CoveredSteps, D: Floats, mode: str
 ) -> TubeConstants:
     """The constants of every radius D (g,) in mode "A" (wide) or "B" (long steps)."""
@@ -449,7 +340,7 @@ def widest(
 ) -> tuple[TubeConstants, int] | None:
     """The radius whose inequality holds by most, in mode A if one fits, else in mode B."""
     for mode in "AB":
-        found = measure(frame, here, steps, D, mode)
+        found = measure_tube(frame, here, steps, D, mode)
         if found.fits.any():
             ratio = np.where(found.fits, found.need / found.D**2, np.inf)
             first = int(found.fits.argmax())
@@ -457,7 +348,7 @@ def widest(
     return None
 
 
-def claims(
+def tube_claims(
     frame: TubeFrame, here: Position, steps: CoveredSteps, found: TubeConstants, j: int
 ) -> dict[str, float]:
     """The constants of radius j by name, in the units of the data, each on its safe side.
@@ -581,3 +472,327 @@ def float_steps(tokens: Tokens, frame: TubeFrame, W: Floats, h: float, errors: f
     allowed = errors / drift
     steps = allowed / R if h == 0 else (-R + math.sqrt(R * R + 2 * h * allowed)) / h
     return int(min(max(steps * (1 - 2.0**-40), 0.0), 1e15))
+
+
+# How many angles of the cone are tried, from that of W up to nearly a right one.
+_ANGLES = 32
+# Good rows this far beyond the tight ones are taken out of the logarithm in ε.
+_BEYOND = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class ConeAxis:
+    """W̃ and μ, and how far they are from the solution and its multipliers.
+
+    slack, length, across (K,): ⟨a_k, W̃⟩ − 1, ‖a_k‖, and the length of the part of a_k orthogonal
+    to W̃; N = ‖W̃‖; U = Σ μ_k a_k: over = ⟨U, W̃⟩ − 1, tilt = N ‖U − ⟨U, W̃⟩ W̃/N²‖, both 0 for the
+    solution itself; wide = N‖U‖ ≥ 1, the ratio of the two bounds on the least norm.
+    """
+
+    W: Interval
+    mu: Interval
+    N: Interval
+    slack: Interval
+    length: Interval
+    across: Interval
+    over: float
+    tilt: float
+    wide: float
+
+    @staticmethod
+    def exact(rows: Rows, active: Active) -> ConeAxis:
+        """The solution of a verified active set."""
+        low, high = np.zeros(rows.count), np.zeros(rows.count)
+        share = active.lam / active.square
+        low[active.C], high[active.C] = share.lo, share.hi
+        return ConeAxis(
+            rows.combined(active.lam, active.C),
+            Interval(low, high),
+            active.N,
+            active.slack,
+            active.length,
+            active.across,
+            0.0,
+            0.0,
+            1.0,
+        )
+
+    @staticmethod
+    def near(rows: Rows, W: Floats, multipliers: Floats) -> ConeAxis | None:
+        """A feasible W and multipliers ≥ 0 of any scale; None where a margin is not positive."""
+        least = float(rows.margins(W).lo.min(initial=np.inf))
+        if not 0 < least < np.inf or not multipliers.any():
+            return None
+        W = W / down(least) * (1 + 2.0**-50)
+        margins = rows.margins(W)
+        if not (margins.lo >= 1).all():
+            W = W * (1 + 1e-12)
+            margins = rows.margins(W)
+        if not (margins.lo >= 1).all():
+            return None
+        mu = multipliers / multipliers.sum()
+        share = Interval(mu) / Interval(mu).sum()
+        share = Interval(np.where(mu > 0, share.lo, 0.0), np.where(mu > 0, share.hi, 0.0))
+        every = np.arange(rows.count)
+        U = rows.combined(share, every)
+        exact = Interval(W)
+        square = exact.squared().sum()
+        reached = (share * margins).sum()
+        tilt = (U - exact * (reached / square)).squared().sum().sqrt() * square.sqrt()
+        wide = U.squared().sum().sqrt() * square.sqrt()
+        squares = rows.squares()
+        across = (squares - margins.squared() / square).sqrt()
+        return ConeAxis(
+            exact,
+            share,
+            square.sqrt(),
+            Interval(np.maximum((margins - 1.0).lo, 0.0), (margins - 1.0).hi),
+            squares.sqrt(),
+            across,
+            float(max((reached - 1.0).hi, 0.0)),
+            float(tilt.hi),
+            float(max(wide.hi, 1.0)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ConeConstants:
+    """The constants of g cones at once; `fits` says which are proved to be kept."""
+
+    c: Floats
+    slope: Floats
+    turn: Floats
+    beta: Floats
+    epsilon: Floats
+    h: Floats
+    least_margin: Floats
+    blocked: Bools
+    fits: Bools
+
+
+def cone_of(axis: ConeAxis, W: Floats) -> tuple[float, float]:
+    """A lower bound on corr(W, W̃), and one on ‖W‖."""
+    given = Interval(W)
+    size = given.squared().sum().sqrt()
+    value = (given * axis.W).sum() / (size * axis.N)
+    return float(np.clip(value.lo, -1.0, 1.0)), float(size.lo)
+
+
+def cosines(c: float) -> Floats:
+    """Values of c₀ to try, the first nearly c itself."""
+    if not 0 < c <= 1:
+        return np.empty(0)
+    own = float(np.sqrt(max((1 - c) * (1 + c), 1e-14)))
+    if own > 0.95:
+        return np.empty(0)
+    sine = np.geomspace(own, 0.95, _ANGLES)
+    return np.minimum(down(np.sqrt((1 - sine) * (1 + sine))), c) * (1 - 1e-15)
+
+
+def measure_cone(
+    rows: Rows, axis: ConeAxis, R: float | Floats, c: Floats, h: float, *, plain: bool = False
+) -> ConeConstants:
+    """The constants of the cones with cosine c (g,) from norm R on, one or (g,), for steps up to h.
+
+    plain: h is the step size η of plain descent, whose steps are η times the gradient.
+    """
+    c0 = Interval(c[:, None])
+    sine = ((1.0 - c0) * (1.0 + c0)).sqrt()
+    norm = np.broadcast_to(np.asarray(R, dtype=np.float64), c.shape)
+    r = Interval(norm[:, None]) / axis.N
+    N = axis.N
+    spread = N * axis.across
+    least = c0 * (axis.slack + 1.0) - sine * spread
+    e = (-(r * least)).exp()
+    low, high = rows.pull.between(e.hi)
+    good = low > 0
+    held = axis.mu.hi > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (Interval(np.where(good, low, 1.0)) / np.where(held, axis.mu.hi, 1.0)).log()
+        log_Z = np.where(held, (axis.mu * ratio).lo, 0.0)
+    log_Z = log_Z.sum(axis=1) - rows.count * 2.0**-52 * np.abs(log_Z).sum(axis=1)
+    ahead = c0 * axis.slack - sine * (spread + axis.tilt) - axis.over
+    x = r * ahead
+    with np.errstate(invalid="ignore", over="ignore"):
+        damp = (-x - log_Z[:, None]).exp().hi
+        size = np.maximum(np.abs(low), np.abs(high))
+        B = np.where(good, 0.0, up(size * damp))
+        B = np.where((size == 0) & ~good, 0.0, B)
+        grown = up(axis.slack.hi + 1.0)
+        beta = total(B * grown)
+        wider = total(B * (grown + (sine * spread).hi))
+        speed = (
+            np.where(good, axis.length.hi, 0.0).max(axis=1, initial=0.0) + total(B * axis.length.hi)
+        ) * _GROW
+        out = good & ~held & (x.lo >= _BEYOND)
+        inside = total(np.where(good & ~out, high, 0.0))
+        log_in = Interval(inside).log().hi
+        rest = total(np.where(out, up(high * damp) * (1 + x.hi), 0.0))
+        # (1 + x) e^−x falls: it is taken at the least x, whose rounding the last factor covers.
+        epsilon = (np.maximum(up(log_in - log_Z), 0.0) + rest) / r.lo[:, 0] * _GROW + wider
+    if plain:
+        pull = total(np.where(good, high, 0.0) * e.hi)
+        h_all = h * speed * pull * _GROW
+    else:
+        h_all = np.full(len(c), h)
+    need = np.sqrt(max(axis.wide**2 - 1, 0.0)) * _GROW
+    far = axis.length.hi * float(N.hi) * need * _GROW
+    bad_ok = (ahead.lo > need) & (axis.slack.lo > far)
+    blocked = ~good & ~bad_ok
+    top = c * (1 + axis.over) + sine.hi[:, 0] * axis.tilt
+    slope = down(1 - beta - c * (top + epsilon) * _GROW)
+    turn = up(c * h_all * float(N.hi) * speed / (2 * norm) * _GROW)
+    floor = np.where(good, least.lo, np.inf).min(axis=1, initial=np.inf)
+    fits = (
+        (least.lo > 0).all(axis=1)
+        & ~blocked.any(axis=1)
+        & (good | ~held).all(axis=1)
+        & (beta < 1)
+        & (wider < floor)
+        & (norm * down(1 - beta) >= up(h_all * c * (1 + axis.over) * _GROW))
+        & (slope >= turn)
+    )
+    margin = (r * least).lo.min(axis=1, initial=np.inf)
+    return ConeConstants(c, slope, turn, beta, epsilon, h_all, margin, blocked, fits)
+
+
+def cone_claims(
+    axis: ConeAxis, found: ConeConstants, j: int, R: float, c: float, unit: float
+) -> dict[str, float]:
+    """The constants of cone j by name, in the units of the data."""
+    return {
+        "c0": float(found.c[j]),
+        "R": R * unit,
+        "corr": c,
+        "N": float(axis.N.hi) * unit,
+        "h": float(found.h[j]) * unit,
+        "beta": float(found.beta[j]),
+        "epsilon": float(found.epsilon[j]),
+        "slope": float(found.slope[j]),
+        "turn": float(found.turn[j]),
+        "margin": float(found.least_margin[j]),
+        "over": axis.over,
+        "tilt": axis.tilt,
+        "wide": axis.wide,
+    }
+
+
+def stretch(found: ConeConstants, j: int, R: float, axis: ConeAxis) -> float:
+    """By how much steps may be longer in cone j: both conditions on h are linear in it."""
+    h, turn = float(found.h[j]), float(found.turn[j])
+    if h == 0 or turn == 0:
+        return 1.0
+    most = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
+    return min(float(found.slope[j]) / turn, most) * (1 - 1e-9)
+
+
+def longest_in_cone(
+    found: ConeConstants, j: int, lr: float, asked: tuple[Rows, ConeAxis, float, float, bool]
+) -> float:
+    """The longest step with which cone j is kept: lr times the stretch, measured again, or lr."""
+    rows, axis, R, h, plain = asked
+    times = min(stretch(found, j, R, axis), 1e290 / lr)
+    again = measure_cone(rows, axis, R, found.c[j : j + 1], h * times, plain=plain)
+    return lr * times if times >= 1 and bool(again.fits[0]) else lr
+
+
+# Pieces of the sums that bound a difference of losses by its slopes.
+_PIECES = 32
+_LOOSE = 1 + 2.0**-46
+
+
+@dataclass(frozen=True, eq=False)
+class LevelConstants:
+    """e at most `excess`; the level that it must stay below; the longest step 2/Λ(e)."""
+
+    excess: float
+    allowed: float
+    longest: float
+    curvature: float
+    fits: bool
+
+    @property
+    def claims(self) -> dict[str, float]:
+        """The constants by name."""
+        return {name: getattr(self, name) for name in ("excess", "allowed", "curvature")}
+
+
+def measure_level(
+    tokens: Tokens, pull: TokenPull, margins: Interval, lr: float
+) -> LevelConstants | None:
+    """The level of W, whose single rows have these margins (k,); None unless every gap is positive,
+    so that the selected token is the one of highest score in every input."""
+    if not (pull.gap.lo > 0).all():
+        return None
+    n = tokens.n
+    e = (-margins).exp().hi
+    lost: Any = np.bincount(pull.owner, weights=e * pull.gap.hi, minlength=n) * _LOOSE
+    # Σ s gap ≤ Σ e^−m gap/(1 + o) with the least o; and never more than the largest gap.
+    low = (-margins).exp().lo
+    share = 1 + np.bincount(pull.owner, weights=low, minlength=n) * (1 - 2.0**-46)
+    widest = np.zeros(n)
+    np.maximum.at(widest, pull.owner, pull.gap.hi)
+    lost = np.minimum(lost / share * _LOOSE, widest)
+    nearest = np.full(n, np.inf)
+    np.minimum.at(nearest, pull.owner, pull.gap.lo)
+    rivals = np.isfinite(nearest)
+    top = pull.top
+    excess = float(_rise(pull, top.hi, lost).sum() * _LOOSE)
+    falls = _fall(pull, top.hi, np.where(rivals, nearest, 0.0) / 2)
+    allowed = float(np.where(rivals, falls, np.inf).min())
+    # On the level set f_i > γ_i − gap/2, so γ_i − f_i ≤ φ = e/least with the least |ℓ'| from there
+    # to γ_i, and attention off the best is w ≤ φ/gap. The e_i sum to e and each bound
+    # is at most linear in e_i/e, so the largest one bounds the sum.
+    half = np.full(n, np.inf)
+    np.minimum.at(half, pull.owner, up(pull.gap.hi / 2))
+    least, _, _ = pull.steepness(down(top.lo - np.where(rivals, half, 0.0)), top.hi)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # A slope that may be 0 in floats bounds nothing: then φ is only known to be within reach.
+        lead = np.where(least > 0, up(excess / least * _LOOSE), np.inf)
+        phi = np.minimum(lead, widest)
+        w = np.minimum(np.where(rivals, phi / nearest * _LOOSE, 0.0), 0.5)
+        _, slope, bend = pull.steepness(down(top.lo - phi), top.hi)
+        # In logarithms: the factors may underflow where their product does not.
+        bracket = bend * phi * (1 + w) ** 2 + slope * (1 + w + w * w)
+        logs = 2 * np.log(_reach(tokens)) + np.log(lead) + np.log(bracket) - np.log(n)
+        log_curvature = float(np.where(rivals, logs, -np.inf).max()) + 1e-9
+        curvature = float(np.exp(log_curvature))
+        longest = min(float(np.exp(np.log(2.0) - log_curvature) * (1 - 1e-9)), 1e300)
+    return LevelConstants(excess, allowed, longest, curvature, excess < allowed and lr < longest)
+
+
+def _reach(tokens: Tokens) -> Floats:
+    """The largest distance of two keys of an input, times the length of its query, (n,)."""
+    source = np.arange(tokens.n) if tokens.source is None else tokens.source
+    keys = np.asarray(tokens.keys, dtype=np.float64)[source]
+    present = tokens.present()
+    z = Interval(tokens.queries).squared().sum(axis=1).sqrt().hi
+    out = np.zeros(tokens.n)
+    for i, (own, there) in enumerate(zip(keys, present, strict=True)):
+        tokens_i = own[there]
+        apart = differences(tokens_i[:, None, :], tokens_i[None, :, :]).squared()
+        square = Interval(apart.lo, apart.hi).sum(axis=2).hi.max()
+        out[i] = up(np.sqrt(square))
+    return up(out * z * _LOOSE)
+
+
+def _rise(pull: TokenPull, high: Floats, drop: Floats) -> Floats:
+    """At least ℓ(γ − drop) − ℓ(γ), γ up to `high`, by slopes at the lower ends of pieces."""
+    edges = np.linspace(0.0, 1.0, _PIECES + 1)[1:]
+    found = np.zeros(len(high))
+    for edge in edges:
+        at = down(pull.top.lo - up(drop * edge * _LOOSE))
+        _, slope, _ = pull.steepness(at, np.maximum(at, high))
+        found += slope * drop / _PIECES
+    return up(found * _LOOSE)
+
+
+def _fall(pull: TokenPull, high: Floats, drop: Floats) -> Floats:
+    """At most ℓ(γ − drop) − ℓ(γ), by slopes at the upper ends of pieces."""
+    edges = np.linspace(0.0, 1.0, _PIECES + 1)[:-1]
+    found = np.zeros(len(high))
+    for edge in edges:
+        at = up(high - drop * edge * (1 - 2.0**-46))
+        slope, _, _ = pull.steepness(np.minimum(pull.top.lo - drop, at), at)
+        found += slope * drop / _PIECES
+    return down(found * (1 - 2.0**-46))
