@@ -300,8 +300,9 @@ def _wrong(study: Study) -> str:
         return "a question differs from nothing that is published: say it in the statement"
     if not study.measure:
         return "it has no measure: give measure=, a function of a group"
-    if study.checks is not None and not callable(study.checks):
-        return f"checks is a function of the table and the thresholds; this is {study.checks!r}"
+    checks: Any = study.checks
+    if not (checks is None or callable(checks)):
+        return f"checks is a function of the table and the thresholds; this is {checks!r}"
     for key in study.quick:
         if key not in _QUICK:
             return unknown("key of quick", key, _QUICK)

@@ -21,13 +21,13 @@ README = (ROOT / "README.md").read_text("utf-8")
 # As the README has it -> as it is run here.
 SMALLER = {
     "reproduce --out report": "reproduce A.single-input-global --quick --out report",
-    "reproduce B.global-share-against-dimension --instances 500": (
+    "reproduce B.global-share-against-dimension --seeds 500": (
         "reproduce A.single-input-local --quick --out more"
     ),
     "reproduce B --first 424242 --out fresh": "reproduce B.rank --quick --first 424242 --out fresh",
 }
 # Minutes of work of their own, and tested elsewhere: tests/torch, tests/experiments/studies/real,
-# tests/experiments/sweep, tests/experiments/counterexamples, tests/inspection.
+# tests/experiments, tests/experiments/counterexamples, tests/inspection.
 ELSEWHERE = {
     "fit text --optimizer mirror --p 1.1",
     "inspect minilm --quick --out heads",
