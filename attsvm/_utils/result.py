@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.files import finite
-from attsvm._utils.version import install
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -244,18 +243,14 @@ class Table(Result):
         """The columns of the table by name, all of one length."""
 
     def to_frame(self) -> Any:
-        """The table as a pandas DataFrame; raises Unsupported where pandas is not installed."""
+        """The table as a pandas DataFrame."""
         return frame_of(self.columns())
 
 
 def frame_of(columns: Mapping[str, Any]) -> Any:
     """The pandas DataFrame of these columns."""
-    try:
-        pandas = import_module("pandas")
-    except ModuleNotFoundError as error:
-        raise Unsupported(
-            f"to_frame() needs pandas, which is not installed: {install('pandas')}"
-        ) from error
+    import pandas
+
     return pandas.DataFrame(dict(columns))
 
 

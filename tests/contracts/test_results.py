@@ -83,7 +83,8 @@ TABLES = sorted(name for name in MADE if isinstance(made(name), Table))
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_become_frames(name):
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     for maker in MADE[name]:
         thing = maker()
         frame, columns = thing.to_frame(), thing.columns()
@@ -96,12 +97,6 @@ def test_the_listed_tables_are_tables():
     asked = {"Path", "Outcome", "Optimality", "RegPath", "Certificate", "Limit",
              "ConvergenceProof", "Stages", "SentenceOutcome", "Optima", "Comparison"}  # fmt: skip
     assert asked <= set(TABLES)
-
-
-def test_without_pandas_one_sentence(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(Unsupported, match=r"pip install '\.\[pandas\]'"):
-        ended().to_frame()
 
 
 # Result -> kind of picture.

@@ -72,7 +72,7 @@ def test_every_part_of_a_record_is_shown(page):
     words = " ".join(" ".join(Reader(page).texts).split())
     for part in ("Title of A.paths", "What is said.", "3 of 4 instances", "v1, Theorem 4",
                  "0.99999", "≥ 0.9", "inf", "certified gap at most 1.0e-12", "not certified",
-                 "4 rows", "4 studies", "What fails", "attsvm reproduce A.paths --quick"):  # fmt: skip
+                 "4 rows", "4 studies", "What fails", "reproduce A.paths --quick"):  # fmt: skip
         assert part in words, part
     for text in MEANING.values():
         assert text in words
