@@ -1,4 +1,4 @@
-"""The arithmetic of the claims on paths, against plain floats and longer numbers."""
+"""The arithmetic of the studies of paths, against plain floats and longer numbers."""
 
 import mpmath
 import numpy as np
@@ -63,12 +63,13 @@ def test_bounds_hold_at_every_prompt(loss):
     stream = np.random.default_rng(0)
     told = 0
     for seed in range(6):
-        best = solve(prompt_paths.problem(PATHS, seed)).require()
+        drawn = prompt_paths.prompts([seed], **PATHS)
+        tokens, v = drawn.tokens[0], drawn.heads[0]
+        problem = Problem.of(tokens, Selection.best(tokens, v))
+        best = solve(problem).require()
         W = np.asarray(best.W)[:, 0]
         p = stream.uniform(0, 60, (200, 1)) * (W + 0.2 * stream.standard_normal((200, len(W))))
-        worth = prompt_paths.prompt_measures(PATHS, seed, loss, p)
-        tokens, v = prompt_paths.instance(PATHS, seed)
-        problem = Problem.of(tokens, Selection.best(tokens, v))
+        worth = prompt_paths.prompt_measures(tokens, v, loss, p)
         margins = np.array([problem.margins(x[:, None]).min() for x in p])
         delta = prompt_paths.sure_margins(worth.excess, worth.log_excess)
         assert (delta <= margins + 1e-9).all()
