@@ -50,16 +50,16 @@ def measure(group: Group, lr: float, steps: int) -> dict[str, Any]:
     return {
         "seed": np.tile(group.seeds, len(W)),
         "step": np.repeat(twin.steps[1:], len(group)),
-        "product": (off / size).ravel(),
-        "form": (np.linalg.norm(W - rank_one, axis=(2, 3)) / spread).ravel(),
+        "distance_of_Wa": (off / size).ravel(),
+        "distance_of_W": (np.linalg.norm(W - rank_one, axis=(2, 3)) / spread).ravel(),
         "norm": size.ravel(),
     }
 
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """W a = q and W = q aᵀ/‖a‖² at every record, to rounding."""
-    yield at_most("largest relative distance of W a from q", table["product"].max(), 1e-12)
-    yield at_most("largest relative distance of W from q aᵀ/‖a‖²", table.form.max(), 1e-12)
+    yield at_most("largest relative distance of W a from q", table.distance_of_Wa.max(), 1e-12)
+    yield at_most("largest relative distance of W from q aᵀ/‖a‖²", table.distance_of_W.max(), 1e-12)
     moved = table.norm[table.step == table.step.max()].min()
     yield at_most("1/‖q‖ at the end, largest", 1 / moved, 1e3)
     count = table.seed.nunique()
@@ -83,8 +83,8 @@ STUDY = Study(
     figure={
         "kind": "curves",
         "x": "step",
-        "value": ["product", "form"],
-        "log": True,
+        "value": ["distance_of_Wa", "distance_of_W"],
+        "log": "xy",
         "level": 1e-12,
         "ylabel": "relative distance",
         "title": "Weight and prompt, step for step",
