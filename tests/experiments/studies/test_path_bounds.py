@@ -40,7 +40,7 @@ def in_longer_numbers(instance, p):
 @pytest.mark.parametrize("size", [0.0, 1.0, 30.0, 500.0])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_excess_of_sets_keeps_its_digits(seed, size):
-    instance = nonlinear_head_path.draw(SETS, seed)
+    instance = nonlinear_head_path.draw(seed, **SETS)
     found = solve(nonlinear_head_path.pieces(instance)[0])
     tilt = np.random.default_rng(seed).standard_normal((SETS["d"], 1))
     # The random part crosses kinks of the head, the other one saturates attention.
@@ -51,7 +51,7 @@ def test_excess_of_sets_keeps_its_digits(seed, size):
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_set_values_are_shared_and_best(seed):
-    instance = nonlinear_head_path.draw(SETS, seed)
+    instance = nonlinear_head_path.draw(seed, **SETS)
     X = np.asarray(instance.tokens.X)
     assert (X[:, 0] == X[:, 1]).all()
     h = instance.head.value(X[None].reshape(1, -1, SETS["e"])).reshape(X.shape[:2])
