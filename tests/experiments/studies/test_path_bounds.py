@@ -1,4 +1,4 @@
-"""The arithmetic of the claims on paths, against plain floats and longer numbers."""
+"""The arithmetic of the studies of paths, against plain floats and longer numbers."""
 
 import mpmath
 import numpy as np
@@ -40,7 +40,7 @@ def in_longer_numbers(instance, p):
 @pytest.mark.parametrize("size", [0.0, 1.0, 30.0, 500.0])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_excess_of_sets_keeps_its_digits(seed, size):
-    instance = nonlinear_head_path.draw(SETS, seed)
+    instance = nonlinear_head_path.draw(seed, **SETS)
     found = solve(nonlinear_head_path.pieces(instance)[0])
     tilt = np.random.default_rng(seed).standard_normal((SETS["d"], 1))
     # The random part crosses kinks of the head, the other one saturates attention.
@@ -51,7 +51,7 @@ def test_excess_of_sets_keeps_its_digits(seed, size):
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_set_values_are_shared_and_best(seed):
-    instance = nonlinear_head_path.draw(SETS, seed)
+    instance = nonlinear_head_path.draw(seed, **SETS)
     X = np.asarray(instance.tokens.X)
     assert (X[:, 0] == X[:, 1]).all()
     h = instance.head.value(X[None].reshape(1, -1, SETS["e"])).reshape(X.shape[:2])
@@ -63,12 +63,13 @@ def test_bounds_hold_at_every_prompt(loss):
     stream = np.random.default_rng(0)
     told = 0
     for seed in range(6):
-        best = solve(prompt_paths.problem(PATHS, seed)).require()
+        drawn = prompt_paths.prompts([seed], **PATHS)
+        tokens, v = drawn.tokens[0], drawn.heads[0]
+        problem = Problem.of(tokens, Selection.best(tokens, v))
+        best = solve(problem).require()
         W = np.asarray(best.W)[:, 0]
         p = stream.uniform(0, 60, (200, 1)) * (W + 0.2 * stream.standard_normal((200, len(W))))
-        worth = prompt_paths.prompt_measures(PATHS, seed, loss, p)
-        tokens, v = prompt_paths.instance(PATHS, seed)
-        problem = Problem.of(tokens, Selection.best(tokens, v))
+        worth = prompt_paths.prompt_measures(tokens, v, loss, p)
         margins = np.array([problem.margins(x[:, None]).min() for x in p])
         delta = prompt_paths.sure_margins(worth.excess, worth.log_excess)
         assert (delta <= margins + 1e-9).all()

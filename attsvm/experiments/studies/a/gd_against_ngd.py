@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.experiments.studies.a.multi_input import instance
-from attsvm.experiments.studies.claim import Claim, Config, Finding, Result, at_most, equals
-from attsvm.problem.selection import Selection
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared.example_starts import example_starts
+from attsvm.experiments.study import Found, Premises, Study, at_most, equals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
-def run(config: Config) -> Result:
-    """Both optimizers from p = 0 on the three-input draw."""
-    tokens, v = instance("multi-input-planar")
-    out: Result = {}
-    for optimizer in ("gd", "ngd"):
-        path = train(
-            tokens,
-            model="prompt",
-            optimizer=optimizer,
-            head=v,
-            lr=config["lr"][optimizer],
-            steps=config["steps"],
-        )
-        out |= {f"{optimizer}.steps": path.steps, f"{optimizer}.p": path.weights["p"][:, 0]}
-    return out
-
-
-def _missing(p: Floats) -> Floats:
-    """log of the mean attention off the best tokens (R,), from the weights (R, d)."""
-    tokens, v = instance("multi-input-planar")
-    best = Selection.best(tokens, v).indices
+def measure(group: Group) -> dict[str, Any]:
+    """A row for each record: ‖p‖, and log of the mean attention off the best tokens."""
+    tokens, best = group.tokens[0], group.best[0]
+    p = group.path.weights["p"][:, 0]
     logits = np.einsum("ntd,rd->rnt", np.asarray(tokens.keys), p)
     others = logits.copy()
     others[:, np.arange(tokens.n), best] = -np.inf
     off = np.logaddexp.reduce(others, axis=2) - np.logaddexp.reduce(logits, axis=2)
-    return np.asarray(np.logaddexp.reduce(off, axis=1) - np.log(tokens.n))
+    return {
+        "seed": np.full(len(p), group.seeds[0]),
+        "step": group.path.steps,
+        "norm": np.linalg.norm(p, axis=1),
+        "log_off": np.logaddexp.reduce(off, axis=1) - np.log(tokens.n),
+    }
 
 
 def _unexplained(x: Any, y: Any) -> float:
@@ -60,112 +48,74 @@ def _slope(x: Any, y: Any) -> float:
 APART = 0.01
 
 
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Late ‖p‖ is straight in t and not in log t under ngd, and the other way round under gd.
 
     The margins grow with ‖p‖, so that attention off the best tokens falls exponentially in t under
     ngd and, with ‖p‖ ≈ ‖p^mm‖ log t, like 1/t under gd.
     """
-    late = {
-        optimizer: result[f"{optimizer}.steps"] >= config["late"] for optimizer in ("gd", "ngd")
-    }
-    t = {
-        optimizer: result[f"{optimizer}.steps"][seen].astype(float)
-        for optimizer, seen in late.items()
-    }
-    p = {optimizer: result[f"{optimizer}.p"] for optimizer in late}
-    size = {optimizer: np.linalg.norm(p[optimizer][late[optimizer]], axis=1) for optimizer in late}
-    off = {optimizer: _missing(p[optimizer]) for optimizer in late}
-    lost = {optimizer: off[optimizer][late[optimizer]] for optimizer in late}
-    line = {optimizer: _unexplained(t[optimizer], size[optimizer]) for optimizer in late}
-    curve = {optimizer: _unexplained(np.log(t[optimizer]), size[optimizer]) for optimizer in late}
-    shown = {
-        optimizer: int(np.argmax(result[f"{optimizer}.steps"] >= config["shown"]))
-        for optimizer in late
-    }
-    tests = (
-        equals(
-            "ngd: power of t in ‖p‖, late",
-            _slope(np.log(t["ngd"]), np.log(size["ngd"])),
-            1.0,
-            within=0.02,
-        ),
-        at_most(
-            "ngd: unexplained by a line in t over that by one in log t, late",
-            line["ngd"] / curve["ngd"],
-            APART,
-        ),
-        equals(
-            "ngd: ‖p‖/(ηt) at the end",
-            size["ngd"][-1] / (config["lr"]["ngd"] * t["ngd"][-1]),
-            1.0,
-            within=0.02,
-        ),
-        at_most(
-            "gd: unexplained by a line in log t over that by one in t, late",
-            curve["gd"] / line["gd"],
-            APART,
-        ),
-        # A power of t has ‖p‖ straight in t^a; a logarithm has a → 0.
-        at_most(
-            "gd: unexplained by a line in log t over that by one in t^(1/4), late",
-            curve["gd"] / _unexplained(t["gd"] ** 0.25, size["gd"]),
-            0.1,
-        ),
-        at_most(
-            "ngd: log of the attention off the best tokens, unexplained by a line in t over that "
-            "by one in log t",
-            _unexplained(t["ngd"], lost["ngd"]) / _unexplained(np.log(t["ngd"]), lost["ngd"]),
-            APART,
-        ),
-        equals(
-            "gd: power of 1/t in the attention off the best tokens",
-            -_slope(np.log(t["gd"]), lost["gd"]),
-            1.0,
-            within=0.05,
-        ),
-        at_most(
-            f"ngd's attention off the best tokens over gd's, at step {config['shown']}",
-            float(np.exp(off["ngd"][shown["ngd"]] - off["gd"][shown["gd"]])),
-            0.1,
-        ),
-    )
-    return Finding(tests, "the published draw, both optimizers from p = 0", 2, 0.0)
+    runs = {name: rows for name, rows in table.groupby("optimizer")}
+    ngd, gd = (runs[name][runs[name].step >= thresholds["late"]] for name in ("ngd", "gd"))
+    t, size, lost = (ngd[name].to_numpy(dtype=float) for name in ("step", "norm", "log_off"))
+    yield equals("ngd: power of t in ‖p‖, late", _slope(np.log(t), np.log(size)), 1.0, within=0.02)
+    yield at_most("ngd: unexplained by a line in t over that by one in log t, late",
+                  _unexplained(t, size) / _unexplained(np.log(t), size), APART)  # fmt: skip
+    way = ngd.lr.iloc[-1] * t[-1]
+    yield equals("ngd: ‖p‖/(ηt) at the end", size[-1] / way, 1.0, within=0.02)
+    yield at_most("ngd: log of the attention off the best tokens, unexplained by a line in t over "
+                  "that by one in log t",
+                  _unexplained(t, lost) / _unexplained(np.log(t), lost), APART)  # fmt: skip
+    t, size, lost = (gd[name].to_numpy(dtype=float) for name in ("step", "norm", "log_off"))
+    curve = _unexplained(np.log(t), size)
+    yield at_most("gd: unexplained by a line in log t over that by one in t, late",
+                  curve / _unexplained(t, size), APART)  # fmt: skip
+    # A power of t has ‖p‖ straight in t^a; a logarithm has a → 0.
+    yield at_most("gd: unexplained by a line in log t over that by one in t^(1/4), late",
+                  curve / _unexplained(t**0.25, size), 0.1)  # fmt: skip
+    yield equals("gd: power of 1/t in the attention off the best tokens",
+                 -_slope(np.log(t), lost), 1.0, within=0.05)  # fmt: skip
+    shown = thresholds["shown"]
+    off = {name: rows.log_off[rows.step >= shown].iloc[0] for name, rows in runs.items()}
+    yield at_most(f"ngd's attention off the best tokens over gd's, at step {shown}",
+                  np.exp(off["ngd"] - off["gd"]), 0.1)  # fmt: skip
+    yield Premises(2, "the published draw, both optimizers from p = 0")
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """Attention on the best tokens and ‖p‖, both over the steps."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, (left, right) = panels(2)
-    for k, optimizer in enumerate(("gd", "ngd")):
-        steps, p = result[f"{optimizer}.steps"], result[f"{optimizer}.p"]
-        name = f"{optimizer}, step size {config['lr'][optimizer]:g}"
-        left.semilogx(steps[1:], -np.expm1(_missing(p)[1:]), color=CYCLE[k], label=name)
-        right.loglog(steps[1:], np.linalg.norm(p[1:], axis=1), color=CYCLE[k], label=name)
+    drawn, (left, right) = panels(2)
+    for k, ((optimizer, lr), rows) in enumerate(table.groupby(["optimizer", "lr"], sort=False)):
+        rows = rows[rows.step > 0]
+        name = f"{optimizer}, step size {lr:g}"
+        left.semilogx(rows.step, -np.expm1(rows.log_off), color=CYCLE[k], label=name)
+        right.loglog(rows.step, rows.norm, color=CYCLE[k], label=name)
     left.set(xlabel="step", ylabel="mean probability of the best tokens", title="Attention")
     right.set(xlabel="step", ylabel="‖p‖", title="Norm")
     left.legend(frameon=False)
-    return figure
+    return drawn
 
 
-_FULL = {"lr": {"gd": 1.0, "ngd": 0.1}, "steps": 20_000, "late": 1000, "shown": 200}
-
-CLAIM = Claim(
+STUDY = Study(
     id="A.gd-against-ngd",
     title="Plain and normalized descent",
     kind="figure",
-    trust="code",
+    source="code",
     statement="From the same start, the norm of the prompt grows about linearly under normalized "
     "descent and about logarithmically under plain descent, and attention saturates accordingly: "
     "what the best tokens lack falls exponentially in the step under the one and like its inverse "
     "under the other.",
-    full=_FULL,
-    quick={**_FULL, "steps": 5000, "late": 500},
-    run=run,
-    check=check,
-    plot=plot,
+    family=example_starts,
+    grid={"optimizer lr": [("gd", 1.0), ("ngd", 0.1)]},
+    run={"example": "multi-input-planar", "model": "prompt", "steps": 20_000},
+    measure=measure,
+    checks=checks,
+    thresholds={"late": 1000, "shown": 200},
+    quick={"run": {"steps": 5000}, "thresholds": {"late": 500}},
+    figure=figure,
     reference="tarzanagh2023maxmargin",
-    numbered="notebook",
+    theorem="notebook",
     size="as published, run on from 200 steps to 20,000",
+    published=True,
 )

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_least,
-    at_most,
-    equals,
-)
-from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, selected
+from attsvm.experiments.group import Group, cosine, selected_by
+from attsvm.experiments.studies.shared.example_starts import thinned
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-LOSSES = ("linear", "logistic")
 HEAD = (0.0, 0.0, 1.0)
 
 
@@ -35,26 +27,29 @@ def _tokens(gain: float) -> Tokens:
     return Tokens(X, keys=X * [1, 1, 0], labels=[1, 1])
 
 
-def _problem() -> Problem:
-    tokens = _tokens(1.0)
-    return Problem.of(tokens, Selection.of(tokens, [1, 1]))
+def measure(
+    group: Group, loss: str, gains: Sequence[float], shown: int, lr: float, steps: int
+) -> dict[str, Any]:
+    """A row for each gain and record, from p = 0, the first record from `shown` on among them.
 
-
-def run(config: Config) -> Result:
-    """Both losses at every gain of the first input, from p = 0."""
-    stack = [_tokens(gain) for gain in config["gains"]]
-    out: Result = dict(saved_solutions("best", [solve(_problem())]))
-    for loss in LOSSES:
-        path = train(
-            stack, model="prompt", head=HEAD, loss=loss, lr=config["lr"], steps=config["steps"]
-        )
-        out |= {f"{loss}.steps": path.steps, f"{loss}.p": path.weights["p"]}
-    return out
-
-
-def _lead(p: Floats) -> Floats:
-    """The logit margin of the first input less that of the second: 2 p₂."""
-    return 2.0 * p[..., 1]
+    lead: the logit margin of the first input less that of the second, 2 p₂.
+    """
+    path = train(
+        [_tokens(gain) for gain in gains], model="prompt", head=HEAD, loss=loss, lr=lr, steps=steps
+    )
+    best = solve(Problem.of(_tokens(1.0), [1, 1]))
+    places = np.union1d(thinned(path.steps, 300), np.argmax(path.steps >= shown))
+    p = path.weights["p"][places].swapaxes(0, 1).reshape(-1, 3)
+    return {
+        "seed": np.full(len(p), group.seeds[0]),
+        "gain": np.repeat(gains, len(places)),
+        "step": np.tile(path.steps[places], len(gains)),
+        "p1": p[:, 0],
+        "lead": 2.0 * p[:, 1],
+        "cosine": np.array([cosine(x[:, None], best) for x in p]),
+        "right": np.array([(selected_by(_tokens(1.0), x[:, None]) == 1).all() for x in p]),
+        "gap": np.full(len(p), float(best.gap)),
+    }
 
 
 def limit_lead(loss: str, gain: float) -> float:
@@ -68,98 +63,80 @@ def limit_lead(loss: str, gain: float) -> float:
     return float(np.log(gain) + np.logaddexp(0.0, 1.0) - np.logaddexp(0.0, gain))
 
 
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """All gains and losses end at (1, 0); on the way the linear loss leads the high-gain input."""
-    best = recertified("best", [_problem()], "frobenius", result)[0]
-    tests = []
-    for loss in LOSSES:
-        p = result[f"{loss}.p"]
-        tests.append(
-            at_least(
-                f"{loss}: least cosine to (1, 0) at the end",
-                float(np.min([cosine(x[:, None], best) for x in p[-1]])),
-                0.999,
-            )
-        )
-        right = [bool((selected(_tokens(1.0), x[:, None]) == 1).all()) for x in p[-1]]
-        tests.append(equals(f"{loss}: gains that select both tokens", sum(right), len(right)))
+    ends = table[table.step == table.step.max()]
+    for loss, rows in ends.groupby("loss", sort=False):
+        yield at_least(f"{loss}: least cosine to (1, 0) at the end", rows.cosine.min(), 0.999)
+        yield equals(f"{loss}: gains that select both tokens", rows.right.sum(), len(rows))
     # A gain of 1 leads nowhere. The others have made half of their way when they are shown, where
     # so many steps can make it: 2 |p₂| is at most twice their length.
-    reach = 2 * config["lr"] * config["shown"]
-    gains = [(b, gain) for b, gain in enumerate(config["gains"]) if gain > 1]
+    reach = thresholds["reach"]
+    first = table.step[table.step >= thresholds["shown"]].min()
     for loss, side in (("linear", "high"), ("logistic", "low")):
-        p = result[f"{loss}.p"]
-        shown = int(np.argmax(result[f"{loss}.steps"] >= config["shown"]))
-        limits = np.array([limit_lead(loss, gain) for _, gain in gains])
-        leads = {k: _lead(p[k])[[b for b, _ in gains]] for k in (shown, -1)}
-        tests += [
-            at_least(
-                f"{loss}: least lead of the {side}-gain input, shown, as a share of its limit or "
-                "of what the steps can reach",
-                (leads[shown] / np.clip(limits, -reach, reach)).min(),
-                0.5,
-            ),
-            at_most(
-                f"{loss}: largest error of the lead at the end, as a share of its limit",
-                np.abs(leads[-1] / limits - 1).max(),
-                0.01,
-            ),
-        ]
-    tests += [
-        at_most("largest certified gap", float(best.gap), 1e-9),
-    ]
-    return Finding(
-        tuple(tests),
-        f"{len(config['gains'])} gains, two losses, from p = 0",
-        2 * len(config["gains"]),
-        float(best.gap),
-    )
+        rows = table[(table.loss == loss) & (table.gain > 1)]
+        early, late = rows[rows.step == first], rows[rows.step == table.step.max()]
+        limits = np.array([limit_lead(loss, gain) for gain in late.gain])
+        yield at_least(
+            f"{loss}: least lead of the {side}-gain input, shown, as a share of its limit or of "
+            "what the steps can reach",
+            (early.lead / np.clip(limits, -reach, reach)).min(),
+            0.5,
+        )
+        yield at_most(
+            f"{loss}: largest error of the lead at the end, as a share of its limit",
+            np.abs(late.lead / limits - 1).max(),
+            0.01,
+        )
+    yield at_most("largest certified gap", ends.gap.max(), 1e-9)
+    count = ends.gain.nunique()
+    yield Premises(len(ends), f"{count} gains, two losses, from p = 0", float(ends.gap.max()))
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The paths of the prompt under both losses, by gain."""
     from matplotlib import colormaps
 
-    from attsvm.experiments.studies.shared.drawing import panels
+    from attsvm.plotting.studies import panels
 
-    figure, axes = panels(2, sharey=True)
-    shade = colormaps["viridis"]
-    gains = config["gains"]
-    for ax, loss in zip(axes, LOSSES, strict=True):
-        p = result[f"{loss}.p"]
-        drawn = result[f"{loss}.steps"] <= 300
+    drawn, axes = panels(2, sharey=True)
+    gains = list(table.gain.unique())
+    for ax, (loss, rows) in zip(axes, table.groupby("loss", sort=False), strict=True):
         for b, gain in enumerate(gains):
-            colour = shade(0.9 * b / max(len(gains) - 1, 1))
-            ax.plot(p[drawn, b, 0], p[drawn, b, 1], color=colour, label=f"gain {gain:g}")
+            path = rows[(rows.gain == gain) & (rows.step <= 300)]
+            colour = colormaps["viridis"](0.9 * b / max(len(gains) - 1, 1))
+            ax.plot(path.p1, path.lead / 2, color=colour, label=f"gain {gain:g}")
         ax.axhline(0.0, color="#444444", linestyle="--", linewidth=1, label="neither leads")
         ax.set(xlabel="p₁", title=f"{loss} loss, 300 steps")
     axes[0].set_ylabel("p₂ (above 0: the high-gain input leads)")
     axes[1].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
+    return drawn
 
 
-_FULL = {
-    "gains": [float(c) for c in range(1, 11)] + [100.0],
-    "lr": 0.1,
-    "steps": 50_000,
-    "shown": 200,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="A.loss-transients",
     title="Two losses, one limit",
     kind="figure",
-    trust="code",
+    source="code",
     statement="The linear and the logistic loss share the limit (1, 0) whatever the gain of the "
     "first input, but on the way the linear loss favours the high-gain input and the logistic loss "
     "the low-gain one: by a margin of log c and of log (1 + e^c)/(c (1 + e)) for a gain of c, "
     "which stays while the norm grows.",
-    full=_FULL,
-    quick={**_FULL, "gains": [1.0, 3.0, 10.0]},
-    run=run,
-    check=check,
-    plot=plot,
+    grid={"loss": ["linear", "logistic"]},
+    run={
+        "gains": [*map(float, range(1, 11)), 100.0],
+        "lr": 0.1,
+        "steps": 50_000,
+        "shown": 200,
+    },
+    measure=measure,
+    checks=checks,
+    # Twice the way of 200 steps of 0.1.
+    thresholds={"shown": 200, "reach": 40.0},
+    quick={"run": {"gains": [1.0, 3.0, 10.0]}},
+    figure=figure,
     reference="tarzanagh2023maxmargin",
-    numbered="notebook",
+    theorem="notebook",
     size="as published, run on from 1,000 steps to 50,000",
+    published=True,
 )

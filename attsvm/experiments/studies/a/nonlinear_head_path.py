@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import Claim, Config, Finding, Result, at_most, equals
+from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.prompt_paths import least_cosine, sure_margins, unsettled
-from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
+from attsvm.experiments.study import Found, Premises, Study, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -29,6 +29,7 @@ from attsvm.training.models.gradient.batch import Batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # The largest over the judged instances of each of these is held against its threshold.
 _WORST = {
@@ -58,22 +59,20 @@ class SetInstance:
     sets: Selection
 
 
-def draw(config: Config, seed: int) -> SetInstance:
+def draw(seed: int, n: int, T: int, d: int, e: int, units: int, kept: int) -> SetInstance:
     """Random keys and values; the value of highest h is given to the first `kept` tokens."""
-    n, T, d, e = (int(config[name]) for name in ("n", "T", "d", "e"))
-    size = int(config["kept"])
     stream = np.random.default_rng(seed)
-    V = stream.standard_normal((1, e, int(config["units"])))
+    V = stream.standard_normal((1, e, units))
     head = Relu(V / np.linalg.norm(V))
     keys, X = stream.standard_normal((n, T, d)), stream.standard_normal((n, T, e))
     best = head.value(X).argmax(axis=1)
-    kept = np.zeros((n, T), dtype=bool)
-    kept[:, :size] = True
+    in_set = np.zeros((n, T), dtype=bool)
+    in_set[:, :kept] = True
     good = X[np.arange(n), best].copy()
     X[np.arange(n), best] = X[:, 0]
-    X[kept] = np.repeat(good, size, axis=0)
+    X[in_set] = np.repeat(good, kept, axis=0)
     tokens = Tokens(X, keys=keys, labels=np.ones(n))
-    return SetInstance(tokens, head, Selection.of(tokens, kept))
+    return SetInstance(tokens, head, Selection.of(tokens, in_set))
 
 
 def pieces(instance: SetInstance) -> list[Problem]:
@@ -147,28 +146,77 @@ def task(instance: SetInstance) -> BallTask:
     )
 
 
-def run(config: Config) -> Result:
-    """The least loss at every radius, from every piece of the union, the ties and at random."""
-    parts, tied, winners, prompts = [], [], [], []
-    factors = np.array(config["factors"])
-    for seed in config["seeds"]:
-        instance = draw(config, seed)
-        found = solve_many(pieces(instance))
-        union = solve_sets(instance.tokens, instance.sets)
-        ties = solve(Problem.of(instance.tokens, instance.sets))
-        work = task(instance)
-        stream = np.random.default_rng([seed, 1])
-        starts = [c.W for c in [*found, ties] if c.W is not None]
-        starts += [work.random(stream) for _ in range(config["starts"])]
-        parts += found
-        tied.append(ties)
-        winners.append(union.winners)
-        prompts.append(_least(work, starts, factors * union.certificate.upper))
+def measure(
+    group: Group, n: int, T: int, d: int, e: int, units: int, kept: int, starts: int,
+    factors: Sequence[float],
+) -> dict[str, Any]:  # fmt: skip
+    """A row for each instance and radius, factor times the least norm of the union."""
+    parts = [
+        _measured(seed, draw(seed, n, T, d, e, units, kept), starts, np.array(factors))
+        for seed in group.seeds
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _measured(seed: int, instance: SetInstance, starts: int, factors: Floats) -> dict[str, Floats]:
+    """The rows of one instance.
+
+    costly: attention off the sets costs loss; ratio: the second least norm of the union's pieces
+    over the least, 0 where a piece is not settled; inside: an instance that is judged; agreed:
+    whether the winners are those of the least piece; away, tied: 1 − cosine to the least piece, and
+    cosine to the tied solution; above: log loss less that on the ray; share: attention of the
+    leading token within its set, mean.
+    """
+    own = solve_many(pieces(instance))
+    union = solve_sets(instance.tokens, instance.sets)
+    ties = solve(Problem.of(instance.tokens, instance.sets))
+    work, stream = task(instance), np.random.default_rng([seed, 1])
+    begin = [c.W for c in [*own, ties] if c.W is not None]
+    begin += [work.random(stream) for _ in range(starts)]
+    p = _least(work, begin, factors * union.certificate.upper)
+    upper = np.array([np.inf if c.W is None else c.upper for c in own])
+    best = int(upper.argmin())
+    rest = [np.inf if c.W is None else c.lower for j, c in enumerate(own) if j != best]
+    open_ones = sum(map(unsettled, [*own, ties]))
+    ratio = min(rest) / upper[best] if not open_ones and ties.W is not None else 0.0
+    target, excess = own[best], work.excess
+    costly = excess is not None and bool((excess.signs[~instance.sets.kept] > 0).all())
+    apart = ratio >= _RATIO and ties.W is not None and cosine(ties.W, target) <= _ALIKE
+    members = [np.flatnonzero(row) for row in instance.sets.kept]
+    places = np.unravel_index(best, [len(m) for m in members])
+    winners = [m[a] for m, a in zip(members, places, strict=True)]
+    radii = factors * target.upper
+    ray = np.asarray(target.W) / target.upper
+    logs = np.array([work.log_excess(x[:, None]) for x in p])
+    known = np.array([work.log_excess(R * ray) for R in radii])
+    unsure = np.full(len(p), np.inf)
+    if costly and excess is not None:
+        delta = sure_margins(excess, known, len(members[0]))
+        sure = least_cosine(delta, radii, target.lower)
+        # In any other piece such a p would be shorter than the least norm there.
+        unsure = np.where(delta * target.upper * ratio > radii, 1 - sure, np.inf)
+    logits = np.einsum("ntd,rd->rnt", np.asarray(instance.tokens.keys), p)
+    in_set = np.where(instance.sets.kept, logits, -np.inf)
+    lead = np.exp(in_set - in_set.max(axis=2, keepdims=True)).sum(axis=2)
+    once = {
+        "seed": seed,
+        "costly": costly,
+        "ratio": float(ratio),
+        "inside": costly and apart,
+        "agreed": bool((np.array(winners) == union.winners).all()),
+        "unsettled": open_ones,
+        "gap": max(float(c.gap) for c in [*own, ties] if c.W is not None),
+    }
     return {
-        "p": np.stack(prompts),
-        "winners": np.stack(winners),
-        **saved_solutions("pieces", parts),
-        **saved_solutions("tied", tied),
+        **{name: np.full(len(p), value) for name, value in once.items()},
+        "factor": factors,
+        "away": np.array([1 - cosine(x[:, None], target) for x in p]),
+        "tied": np.array([cosine(x[:, None], ties) for x in p]),
+        "log_excess": logs,
+        "above": logs - known,
+        "still": np.array([work.residual(x[:, None])[0] for x in p]),
+        "unsure": unsure,
+        "share": (1 / lead).mean(axis=1),
     }
 
 
@@ -182,157 +230,83 @@ def _least(work: BallTask, starts: list[Floats], radii: Floats) -> Floats:
     return np.stack(p)
 
 
-def _certified(
-    config: Config, result: Result
-) -> list[tuple[list[Certificate], Certificate, int, float]]:
-    """For each seed: the pieces, the tied one, the best piece, and the second least norm over
-    the least (0 where a piece is neither solved nor proved infeasible, or the ties are not)."""
-    drawn = [draw(config, seed) for seed in config["seeds"]]
-    lists = [pieces(instance) for instance in drawn]
-    found = recertified("pieces", [p for part in lists for p in part], "frobenius", result)
-    tied = recertified("tied", [Problem.of(i.tokens, i.sets) for i in drawn], "frobenius", result)
-    out = []
-    for k, part in enumerate(lists):
-        own = found[k * len(part) : (k + 1) * len(part)]
-        done = not unsettled([*own, tied[k]])
-        upper = np.array([np.inf if c.W is None else c.upper for c in own])
-        best = int(upper.argmin())
-        rest = [np.inf if c.W is None else c.lower for j, c in enumerate(own) if j != best]
-        ratio = min(rest) / upper[best] if done and tied[k].W is not None else 0.0
-        out.append((own, tied[k], best, float(ratio)))
-    return out
-
-
-def check(config: Config, result: Result) -> Finding:
-    """Directions, losses and stationarity at every radius, from the prompts alone."""
-    factors = np.array(config["factors"])
-    rows: dict[str, list[float]] = {name: [] for name in _WORST}
-    gaps = [0.0]
-    agreed = inside = costly = unknown = 0
-    for k, (own, tied, best, ratio) in enumerate(_certified(config, result)):
-        unknown += unsettled([*own, tied])
-        instance = draw(config, config["seeds"][k])
-        work = task(instance)
-        excess = work.excess
-        if excess is None or not (excess.signs[~instance.sets.kept] > 0).all():
-            continue
-        costly += 1
-        target, p = own[best], result["p"][k]
-        if ratio < _RATIO or tied.W is None or cosine(tied.W, target) > _ALIKE:
-            continue
-        inside += 1
-        gaps.append(worst_gap([tied, *(c for c in own if c.W is not None)]))
-        members = [np.flatnonzero(row) for row in instance.sets.kept]
-        places = np.unravel_index(best, [len(m) for m in members])
-        agreed += int(
-            all(m[a] == w for m, a, w in zip(members, places, result["winners"][k], strict=True))
-        )
-        radii = factors * target.upper
-        ray = np.asarray(target.W) / target.upper
-        known = np.array([work.log_excess(R * ray) for R in radii])
-        logs = np.array([work.log_excess(x[:, None]) for x in p])
-        away = [1 - cosine(x[:, None], target) for x in p]
-        delta = sure_margins(excess, known, int(config["kept"]))
-        sure = least_cosine(delta, radii, target.lower)[-1]
-        # In any other piece such a p would be shorter than the least norm there.
-        alone = delta[-1] * target.upper * ratio > radii[-1]
-        rows["away"].append(away[-1])
-        rows["left"].append(away[-1] / max(away[int(np.argmax(factors >= 1))], 1e-300))
-        rows["tied"].append(cosine(p[-1][:, None], tied) - 1 + away[-1])
-        rows["loss"].append(float(logs[-1]))
-        rows["still"].append(float(np.max([work.residual(x[:, None])[0] for x in p])))
-        rows["above"].append(float((logs - known).max()))
-        rows["unsure"].append(1 - float(sure) if alone else np.inf)
-    tests = [
-        equals("instances whose winners are those of the least piece", agreed, inside),
-        *(
-            at_most(what, float(np.max(rows[name] or [np.nan])), threshold)
-            for name, (what, threshold) in _WORST.items()
-        ),
-        equals("problems neither solved nor proved infeasible", unknown, 0),
-        at_most("largest certified gap", max(gaps), 1e-9),
-    ]
-    premises = (
-        f"attention off the sets costs loss in {costly} of {len(config['seeds'])} random "
-        f"instances; in {inside} of them the union has one least piece, and ties inside the sets "
-        "have a solution of another direction"
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Directions, losses and stationarity at every radius."""
+    rows = table[table.inside].set_index("seed")
+    last = rows[rows.factor == table.factor.max()]
+    first = rows.away[rows.factor == table.factor[table.factor >= 1].min()]
+    worst = {
+        "away": last.away.max(),
+        "left": (last.away / first.clip(lower=1e-300)).max(),
+        "tied": (last.tied - 1 + last.away).max(),
+        "loss": last.log_excess.max(),
+        "still": rows.still.max(),
+        "above": rows.above.max(),
+        "unsure": last.unsure.max(),
+    }
+    yield equals(
+        "instances whose winners are those of the least piece", last.agreed.sum(), len(last)
     )
-    return Finding(tuple(tests), premises, inside, max(gaps))
+    for name, (what, threshold) in _WORST.items():
+        yield at_most(what, worst[name], threshold)
+    once = table.drop_duplicates("seed")
+    yield equals("problems neither solved nor proved infeasible", once.unsettled.sum(), 0)
+    gap = float(last.gap.max()) if len(last) else 0.0
+    yield at_most("largest certified gap", gap, 1e-9)
+    yield Premises(
+        len(last),
+        f"attention off the sets costs loss in {once.costly.sum()} of {len(once)} random "
+        f"instances; in {len(last)} of them the union has one least piece, and ties inside the "
+        "sets have a solution of another direction",
+        gap,
+    )
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """1 − cosine to both candidates over the radius, and how attention divides a set."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, band, level, panels
+    from attsvm.plotting.studies import CYCLE, band, level, panels
 
-    figure, (left, right) = panels(2)
-    factors = config["factors"]
-    away: dict[str, list[list[float]]] = {"the union's solution": [], "ties inside the sets": []}
-    share = []
-    for k, (own, tied, best, ratio) in enumerate(_certified(config, result)):
-        if ratio < _RATIO or tied.W is None:
-            continue
-        instance, p = draw(config, config["seeds"][k]), result["p"][k]
-        for name, target in zip(away, (own[best], tied), strict=True):
-            away[name].append([1 - cosine(x[:, None], target) for x in p])
-        logits = np.einsum("ntd,rd->rnt", np.asarray(instance.tokens.keys), p)
-        inside = np.where(instance.sets.kept, logits, -np.inf)
-        top = inside.max(axis=2, keepdims=True)
-        share.append((1 / np.exp(inside - top).sum(axis=2)).mean(axis=1))
-    for j, (name, rows) in enumerate(away.items()):
-        band(left, factors, np.array(rows).T, colour=CYCLE[j], label=name)
-    band(right, factors, np.array(share).T, colour=CYCLE[0], label="found")
+    drawn, (left, right) = panels(2)
+    wide = table[table.ratio >= _RATIO].pivot(index="factor", columns="seed")
+    band(left, wide.index, wide.away, colour=CYCLE[0], label="the union's solution")
+    band(left, wide.index, 1 - wide.tied, colour=CYCLE[1], label="ties inside the sets")
+    band(right, wide.index, wide.share, colour=CYCLE[0], label="found")
     level(left, 1e-3, "asked at the last radius: 1e-3")
-    right.axhline(
-        1 / config["kept"],
-        color=CYCLE[1],
-        linestyle="--",
-        linewidth=1.2,
-        label="if the logits of a set tied",
-    )
-    left.set(
-        xscale="log",
-        yscale="log",
-        xlabel="R / ‖p^mm‖",
-        title="Direction",
-        ylabel="1 − cosine to the certified direction",
-    )
-    right.set(
-        xscale="log",
-        xlabel="R / ‖p^mm‖",
-        ylim=(0, 1.03),
-        title="Attention inside the sets",
-        ylabel="share of the leading token of a set, mean",
-    )
+    right.axhline(1 / study.run["kept"], color=CYCLE[1], linestyle="--", linewidth=1.2,
+                  label="if the logits of a set tied")  # fmt: skip
+    left.set(xscale="log", yscale="log", xlabel="R / ‖p^mm‖", title="Direction",
+             ylabel="1 − cosine to the certified direction")  # fmt: skip
+    right.set(xscale="log", xlabel="R / ‖p^mm‖", ylim=(0, 1.03), title="Attention inside the sets",
+              ylabel="share of the leading token of a set, mean")  # fmt: skip
     left.legend(frameon=False, loc="lower left", title="median, middle half")
     right.legend(frameon=False, loc="lower right")
-    return figure
+    return drawn
 
 
-_FULL = {
-    "n": 3,
-    "T": 5,
-    "d": 8,
-    "e": 3,
-    "units": 4,
-    "kept": 2,
-    "seeds": list(range(20)),
-    "starts": 4,
-    "factors": [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 10_000.0, 100_000.0],
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="A.nonlinear-head-path",
     title="Interchangeable tokens under a nonlinear head",
     kind="theorem",
-    trust="as recalled",
+    source="from memory",
     statement="When each input has a set of good tokens and attention off the sets costs loss, the "
     "prompt of least loss with ‖p‖ ≤ R approaches, as R grows, the shortest prompt for which some "
     "token of each set beats every token off it. Tested with sets that share their value under a "
     "ReLU head: tokens of one set need not tie, and do not.",
-    full=_FULL,
-    quick={**_FULL, "seeds": [0, 1, 2, 3], "starts": 1, "factors": [1.0, 10.0, 100.0, 100_000.0]},
-    run=run,
-    check=check,
-    plot=plot,
+    run={
+        "n": 3,
+        "T": 5,
+        "d": 8,
+        "e": 3,
+        "units": 4,
+        "kept": 2,
+        "starts": 4,
+        "factors": [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 10_000.0, 100_000.0],
+    },
+    seeds=20,
+    group=4,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 4, "run": {"starts": 1, "factors": [1.0, 10.0, 100.0, 100_000.0]}},
+    figure=figure,
     reference="tarzanagh2023maxmargin",
 )

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.datasets import EXAMPLES
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Motion,
-    Result,
-    Track,
-    at_least,
-    at_most,
-    equals,
-    frame_choice,
-)
-from attsvm.experiments.studies.shared.proof import (
-    cosine,
-    recertified,
-    saved_solutions,
-    selected,
-    worst_gap,
-)
+from attsvm.experiments.group import Group, cosine, selected_by
+from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -37,254 +20,152 @@ from attsvm.theory.optima import optimality
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-STARTS = [1.0, 0.5, 0.0, -0.5, -1.0, -1.5]
-
-
-def instance(name: str) -> tuple[Tokens, Any]:
-    """The tokens of the example and the head that scores them."""
-    arrays = EXAMPLES[name]()
-    return Tokens(arrays["X"], keys=arrays["keys"], labels=arrays["y"]), arrays["v"]
+    from pandas import DataFrame
 
 
-def problems(tokens: Tokens) -> list[Problem]:
-    """The problem of each of the three tokens."""
-    return [Problem.of(tokens, Selection.of(tokens, [t])) for t in range(tokens.T)]
+def measure(group: Group) -> dict[str, Any]:
+    """A row for each published start and record, and two for each start of the grid.
 
-
-def run(config: Config) -> Result:
-    """Normalized descent from each start, and from a grid of starts for the map of basins."""
-    tokens, v = instance(config["example"])
-    starts = np.array([[0.0, c, 0.0] for c in config["starts"]])
-    path = train(
-        [tokens] * len(starts),
-        model="prompt",
-        head=v,
-        lr=config["lr"],
-        steps=config["steps"],
-        init={"p": starts},
-    )
-    edge = np.linspace(-config["reach"], config["reach"], config["grid"])
-    grid = np.array([[x, y, 0.0] for y in edge for x in edge])
-    map_path = train(
-        [tokens] * len(grid),
-        model="prompt",
-        head=v,
-        lr=config["lr"],
-        steps=config["steps"],
-        init={"p": grid},
-    )
-    certificates = [solve(problem) for problem in problems(tokens)]
+    token: the one that p selects; local: whether it is locally optimal, and local_tokens how many
+    are; cosine: to its certified direction; half_square: ½‖p‖² of the best token's problem.
+    """
+    path, tokens = group.path, group.tokens[0]
+    each = [Selection.of(tokens, [t]) for t in range(tokens.T)]
+    best = [solve(Problem.of(tokens, one)) for one in each]
+    local = np.array([optimality(tokens, one, group.heads[0]).locally is True for one in each])
+    some = thinned(path.steps, 200)
+    ends = np.array([0, len(path.steps) - 1])
+    taken = [some if seed < len(STARTS) else ends for seed in group.seeds]
+    p = np.concatenate([path.weights["p"][places, b] for b, places in enumerate(taken)])
+    token = np.array([int(selected_by(tokens, x[:, None])[0]) for x in p])
+    rows = len(p)
     return {
-        "steps": path.steps,
-        "p": path.weights["p"],
-        "map.steps": map_path.steps,
-        "map.p": map_path.weights["p"],
-        "map.top": map_path.top[:, :, 0],
-        **saved_solutions("best", certificates),
+        "seed": np.repeat(group.seeds, [len(places) for places in taken]),
+        "step": np.concatenate([path.steps[places] for places in taken]),
+        "p1": p[:, 0],
+        "p2": p[:, 1],
+        "token": token,
+        "local": local[token],
+        "cosine": np.array([cosine(x[:, None], best[t]) for x, t in zip(p, token, strict=True)]),
+        "local_tokens": np.full(rows, local.sum()),
+        "half_square": np.full(rows, float(best[0].upper) ** 2 / 2),
+        "gap": np.full(rows, max(float(c.gap) for c in best)),
     }
 
 
-def check(config: Config, result: Result) -> Finding:
-    """Every start ends at the token the config names, in its certified direction."""
-    tokens, v = instance(config["example"])
-    best = recertified("best", problems(tokens), "frobenius", result)
-    gap = worst_gap(best)
-    ends = result["p"][-1]
-    chosen = [int(selected(tokens, p[:, None])[0]) for p in ends]
-    cosines = [cosine(p[:, None], best[t]) for p, t in zip(ends, chosen, strict=True)]
-    local = [
-        optimality(tokens, Selection.of(tokens, [t]), v).locally is True for t in range(tokens.T)
-    ]
-    wanted = config["ends"]
-    map_end = [int(selected(tokens, p[:, None])[0]) for p in result["map.p"][-1]]
-    tests = [
-        equals(
-            "starts that end at the token named", sum(map(int.__eq__, chosen, wanted)), len(wanted)
-        ),
-        at_least(
-            "least cosine to the certified direction", float(np.min(cosines)), config["cosine"]
-        ),
-        equals(
-            "½‖p‖² of the best token",
-            float(best[0].upper) ** 2 / 2,
-            config["half_square"],
-            within=5e-6,
-        ),
-        equals("locally optimal tokens", sum(local), len(set(wanted))),
-        equals(
-            "grid starts whose end is not locally optimal", sum(not local[t] for t in map_end), 0
-        ),
-        at_most("largest certified gap", gap, 1e-9),
-    ]
-    return Finding(
-        tuple(tests),
-        f"{len(wanted)} published starts, {len(map_end)} of a grid",
-        len(wanted) + len(map_end),
-        gap,
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Every start ends at the token that is named, in its certified direction."""
+    last = table[table.step == table.step.max()]
+    ends, grid = last[last.seed < len(STARTS)], last[last.seed >= len(STARTS)]
+    known, wanted = ends.iloc[0], thresholds["ends"]
+    yield equals("starts that end at the token named", (ends.token == wanted).sum(), len(wanted))
+    yield at_least(
+        "least cosine to the certified direction", ends.cosine.min(), thresholds["cosine"]
+    )
+    yield equals(
+        "½‖p‖² of the best token", known.half_square, thresholds["half_square"], within=5e-6
+    )
+    yield equals("locally optimal tokens", known.local_tokens, len(set(wanted)))
+    yield equals("grid starts whose end is not locally optimal", (~grid.local).sum(), 0)
+    yield at_most("largest certified gap", known.gap, 1e-9)
+    yield Premises(
+        len(last), f"{len(ends)} published starts, {len(grid)} of a grid", float(known.gap)
     )
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The paths of the prompt over the tokens, and the map of basins."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    tokens, v = instance(config["example"])
-    figure, (left, right) = panels(2)
-    keys = np.asarray(tokens.keys)[0]
-    best = result["best.W"][:, :, 0]
-    for t in sorted(set(config["ends"])):
-        ray = best[t] / np.linalg.norm(best[t])
-        left.plot(
-            [0, 6 * ray[0]],
-            [0, 6 * ray[1]],
-            "--",
-            color=CYCLE[t],
-            linewidth=1,
-            label=f"certified direction of token {t}",
-        )
-    early = result["steps"] <= 200
-    for b in range(result["p"].shape[1]):
-        p = result["p"][early, b]
-        t = config["ends"][b]
-        first = b == config["ends"].index(t)
-        name = f"path that ends at token {t}, from •" if first else None
-        left.plot(
-            p[:, 0],
-            p[:, 1],
-            "o-",
-            markevery=[0],
-            markersize=4,
-            color=CYCLE[t],
-            linewidth=1.2,
-            label=name,
-        )
-    left.plot(keys[:, 0], keys[:, 1], "k^", markersize=5, label="tokens")
+    drawn, (left, right) = panels(2)
+    example = example_starts([0], study.run["example"])
+    tokens = example.tokens[0]
+    named = sorted(set(study.thresholds["ends"]))
+    for t in named:
+        ray = np.asarray(solve(Problem.of(tokens, Selection.of(tokens, [t]))).W)[:, 0]
+        ray = 6 * ray / np.linalg.norm(ray)
+        left.plot([0, ray[0]], [0, ray[1]], "--", color=CYCLE[t], linewidth=1,
+                  label=f"certified direction of token {t}")  # fmt: skip
+    seen = set()
+    for _, rows in table[table.seed < len(STARTS)].groupby("seed"):
+        t, early = int(rows.token.iloc[-1]), rows[rows.step <= 200]
+        name = None if t in seen else f"path that ends at token {t}, from •"
+        seen.add(t)
+        left.plot(early.p1, early.p2, "o-", markevery=[0], markersize=4, color=CYCLE[t],
+                  linewidth=1.2, label=name)  # fmt: skip
+    left.plot(*np.asarray(tokens.keys)[0, :, :2].T, "k^", markersize=5, label="tokens")
     left.set(xlim=(-2.5, 6), ylim=(-2, 6), xlabel="p₁", ylabel="p₂", title="First 200 steps")
     left.legend(frameon=False, fontsize=7.5)
-    start, end = result["map.p"][0], result["map.top"][-1]
-    wide = np.linspace(-3.2 * config["reach"], 3.2 * config["reach"], 41)
-    for t in sorted(set(config["ends"])):
-        held = _held(tokens, v, t, config["lr"], wide)
-        if not held.any():
-            continue
-        right.contourf(
-            wide,
-            wide,
-            held,
-            levels=[0.5, 1.5],
-            colors=[CYCLE[t]],
-            alpha=0.25,
-        )
-        right.plot([], [], "s", color=CYCLE[t], alpha=0.25, label=f"proved to end at token {t}")
-    for t in range(tokens.T):
-        here = end == t
-        if here.any():
-            right.scatter(
-                start[here, 0],
-                start[here, 1],
-                s=4,
-                marker="s",
-                color=CYCLE[t],
-                label=f"ends at token {t}",
-            )
-    right.set(
-        xlabel="p₁ at the start",
-        ylabel="p₂ at the start",
-        title="Where each start ends",
-        aspect="equal",
-    )
+    grid = table[table.seed >= len(STARTS)].groupby("seed")
+    start, end = grid.first(), grid.last()
+    wide = np.linspace(-3.2, 3.2, 41) * study.run["reach"]
+    for t in named:
+        held = _held(tokens, example.heads[0], t, study.run["lr"], wide)  # type: ignore[index]
+        if held.any():
+            right.contourf(wide, wide, held, levels=[0.5, 1.5], colors=[CYCLE[t]], alpha=0.25)
+            right.plot([], [], "s", color=CYCLE[t], alpha=0.25,
+                       label=f"proved to end at token {t}")  # fmt: skip
+    for t, rows in start.groupby(end.token):
+        right.scatter(rows.p1, rows.p2, s=4, marker="s", color=CYCLE[t], label=f"ends at token {t}")
+    right.set(xlabel="p₁ at the start", ylabel="p₂ at the start", aspect="equal",
+              title="Where each start ends")  # fmt: skip
     right.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
+    return drawn
 
 
-def _held(tokens: Tokens, v: Any, t: int, lr: float, edge: Floats) -> Floats:
+def _held(tokens: Tokens, v: Floats, t: int, lr: float, edge: Floats) -> Floats:
     """1 where a start (p₁, p₂, 0) lies in the certified basin of token t, 0 elsewhere."""
     held = basin(tokens, [t], head=v, lr=lr)
     return np.array([[float(held.holds([x, y, 0.0])) for x in edge] for y in edge])
 
 
-def motion(config: Config, result: Result) -> Motion:
-    """The map of basins as it forms: each start coloured by the token it attends to."""
-    steps, start, top = result["map.steps"], result["map.p"][0], result["map.top"]
-    frames = frame_choice(steps)
-    tracks = [
-        Track(
-            f"start ({x:.2f}, {y:.2f})",
-            [round(float(x), 4)],
-            [round(float(y), 4)],
-            "".join(str(int(t)) for t in top[frames, b]),
-        )
-        for b, (x, y, _) in enumerate(start)
-    ]
-    return Motion(
-        "Which token each start attends to",
-        [int(steps[f]) for f in frames],
-        tracks,
-        ["token 0", "token 1", "token 2"],
-        "p₁ at the start",
-        "p₂ at the start",
-        trail=False,
+def _study(id: str, example: str, ends: list[int], title: str, statement: str) -> Study:
+    """The study of one example, whose published starts end at these tokens."""
+    return Study(
+        id=id,
+        title=title,
+        kind="figure",
+        source="code",
+        statement=statement,
+        family=example_starts,
+        run={
+            "example": example,
+            "reach": 2.5,
+            "edge": 31,
+            "model": "prompt",
+            "init": "drawn",
+            "lr": 0.1,
+            "steps": 1000,
+        },
+        seeds=len(STARTS) + 31**2,
+        group=500,
+        measure=measure,
+        checks=checks,
+        thresholds={"ends": ends, "cosine": 0.9994, "half_square": 0.49505},
+        quick={"seeds": len(STARTS) + 15**2, "run": {"edge": 15}},
+        figure=figure,
+        reference="tarzanagh2023maxmargin",
+        theorem="notebook",
+        size="as published",
+        published=True,
     )
 
 
-_GLOBAL = {
-    "example": "single-input-global",
-    "starts": STARTS,
-    "ends": [0] * 6,
-    "lr": 0.1,
-    "steps": 1000,
-    "reach": 2.5,
-    "grid": 31,
-    "cosine": 0.9994,
-    "half_square": 0.49505,
-}
-
-GLOBAL = Claim(
-    id="A.single-input-global",
-    title="One input: all starts select the best token",
-    kind="figure",
-    trust="code",
-    statement="On the three-token instance whose other tokens tie, normalized descent on the "
-    "prompt ends at the best token from every published start, in the direction of its max-margin "
-    "problem.",
-    full=_GLOBAL,
-    quick={**_GLOBAL, "grid": 15},
-    run=run,
-    check=check,
-    plot=plot,
-    motion=motion,
-    reference="tarzanagh2023maxmargin",
-    numbered="notebook",
-    size="as published",
-)
-
-_LOCAL = {
-    "example": "single-input-local",
-    "starts": STARTS,
-    "ends": [0, 0, 0, 0, 1, 1],
-    "lr": 0.1,
-    "steps": 1000,
-    "reach": 2.5,
-    "grid": 31,
-    "cosine": 0.9994,
-    "half_square": 0.49505,
-}
-
-LOCAL = Claim(
-    id="A.single-input-local",
-    title="One input: a second token becomes locally optimal",
-    kind="figure",
-    trust="code",
-    statement="With the third token's score at 0 the second token is locally optimal as well, and "
-    "starts far enough on its side end there, in the direction of its own max-margin problem.",
-    full=_LOCAL,
-    quick={**_LOCAL, "grid": 15},
-    run=run,
-    check=check,
-    plot=plot,
-    motion=motion,
-    reference="tarzanagh2023maxmargin",
-    numbered="notebook",
-    size="as published",
+STUDIES = (
+    _study(
+        "A.single-input-global",
+        "single-input-global",
+        [0] * 6,
+        "One input: all starts select the best token",
+        "On the three-token instance whose other tokens tie, normalized descent on the prompt ends "
+        "at the best token from every published start, in the direction of its max-margin problem.",
+    ),
+    _study(
+        "A.single-input-local",
+        "single-input-local",
+        [0, 0, 0, 0, 1, 1],
+        "One input: a second token becomes locally optimal",
+        "With the third token's score at 0 the second token is locally optimal as well, and starts "
+        "far enough on its side end there, in the direction of its own max-margin problem.",
+    ),
 )

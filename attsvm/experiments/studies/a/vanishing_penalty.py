@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.studies.claim import Claim, Config, Finding, Result, at_most, equals
+from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.prompt_paths import (
     PromptMeasures,
-    instance,
-    problem,
     prompt_measures,
+    prompts,
     separable,
     unsettled,
 )
-from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.solvers.solve_many import solve_many
+from attsvm.experiments.study import Found, Premises, Study, at_most, equals
 from attsvm.theory.regularization_path.paths import penalty_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # The largest over the instances of each of these is held against its threshold. That the first two
 # and the loss vanish is the claim; the other two are exact at a minimiser, and their thresholds are
@@ -37,25 +37,42 @@ _WORST = {
     "still": ("‖∇L + λp‖ / ‖λp‖, all penalties", 1e-3),
     "above": ("L + λ‖p‖²/2 above that of the best multiple of p^mm, in λ‖p‖²/2", 1e-9),
 }
+_MEASURED = ("right", "away", "size", "log_excess", "still", "above")
 
 
-def run(config: Config) -> Result:
-    """The prompts of least loss with penalty, for every penalty, on the separable instances."""
-    best = solve_many([problem(config, seed) for seed in config["seeds"]])
-    p = np.full((len(config["seeds"]), len(config["penalties"]), config["d"]), np.nan)
-    for k, seed in enumerate(config["seeds"]):
-        if separable(best[k]):
-            tokens, v = instance(config, seed)
-            path = penalty_path(
-                tokens,
-                config["penalties"],
-                model="prompt",
-                head=v,
-                loss=config["loss"],
-                starts=config["starts"],
-            )
-            p[k] = path.weights["p"]
-    return {"p": p, **saved_solutions("best", best)}
+def measure(group: Group, loss: str, penalties: Sequence[float], starts: int) -> dict[str, Any]:
+    """A row for each instance and penalty; nan where nothing separates. size: ‖p‖/‖p^mm‖."""
+    found = group.solved(group.best)
+    lam = np.array(penalties)
+    columns: dict[str, list[Any]] = {name: [] for name in _MEASURED}
+    for tokens, v, best in zip(group.tokens, group.heads, found, strict=True):
+        if not separable(best):
+            for values in columns.values():
+                values.append(np.full(len(lam), np.nan))
+            continue
+        path = penalty_path(tokens, penalties, model="prompt", head=v, loss=loss, starts=starts)
+        p = path.weights["p"]
+        sizes = np.linalg.norm(p, axis=1)
+        seen = prompt_measures(tokens, v, loss, p)
+        unit = np.asarray(best.W)[:, 0] / best.upper
+        own, above = _objective(seen, p, lam), []
+        for times in np.geomspace(0.5, 2.0, 41):
+            ray = unit * sizes[:, None] * times
+            above.append(own - _objective(prompt_measures(tokens, v, loss, ray), ray, lam))
+        columns["right"].append(seen.right.astype(float))
+        columns["away"].append([1 - cosine(x[:, None], best) for x in p])
+        columns["size"].append(sizes / best.upper)
+        columns["log_excess"].append(seen.log_excess)
+        columns["still"].append(_unbalanced(seen, p, lam))
+        columns["above"].append(np.max(above, axis=0) / sizes**2 * 2)
+    return {
+        "seed": np.repeat(group.seeds, len(lam)),
+        "penalty": np.tile(lam, len(group)),
+        "separable": np.repeat([separable(c) for c in found], len(lam)),
+        "unsettled": np.repeat([unsettled(c) for c in found], len(lam)),
+        "gap": np.repeat([float(c.gap) if separable(c) else np.nan for c in found], len(lam)),
+        **{name: np.concatenate(values) for name, values in columns.items()},
+    }
 
 
 def _unbalanced(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
@@ -70,101 +87,74 @@ def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
     return np.exp(found.log_excess - np.log(penalties)) + (p**2).sum(axis=1) / 2
 
 
-def check(config: Config, result: Result) -> Finding:
-    """Directions, losses and stationarity at every penalty, from the prompts alone."""
-    best = recertified("best", [problem(config, s) for s in config["seeds"]], "frobenius", result)
-    inside = [k for k, c in enumerate(best) if separable(c)]
-    gap = worst_gap([best[k] for k in inside])
-    penalties = np.array(config["penalties"])
-    rows: dict[str, list[float]] = {name: [] for name in _WORST}
-    right = 0
-    for k in inside:
-        p, seed = result["p"][k], config["seeds"][k]
-        found = prompt_measures(config, seed, config["loss"], p)
-        away = [1 - cosine(x[:, None], best[k]) for x in p]
-        unit = np.asarray(best[k].W)[:, 0] / best[k].upper
-        own = _objective(found, p, penalties)
-        above = []
-        for size in np.geomspace(0.5, 2.0, 41):
-            ray = unit * np.linalg.norm(p, axis=1)[:, None] * size
-            above.append(
-                own - _objective(prompt_measures(config, seed, config["loss"], ray), ray, penalties)
-            )
-        right += int(found.right[-1])
-        rows["away"].append(away[-1])
-        rows["left"].append(away[-1] / max(away[0], 1e-300))
-        rows["loss"].append(float(found.log_excess[-1]))
-        rows["still"].append(float(_unbalanced(found, p, penalties).max()))
-        rows["above"].append(float((np.max(above, axis=0) / (p**2).sum(axis=1) * 2).max()))
-    tests = [equals("instances that select the best tokens", right, len(inside))]
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Directions, losses and stationarity at every penalty."""
+    inside = table[table.separable].set_index("seed")
+    last = inside[inside.penalty == table.penalty.min()]
+    first = inside[inside.penalty == table.penalty.max()]
+    worst = {
+        "away": last.away.max(),
+        "left": (last.away / first.away.clip(lower=1e-300)).max(),
+        "loss": last.log_excess.max(),
+        "still": inside.still.max(),
+        "above": inside.above.max(),
+    }
+    yield equals("instances that select the best tokens", last.right.sum(), len(last))
     for name, (what, threshold) in _WORST.items():
-        tests.append(at_most(what, float(np.max(rows[name] or [np.nan])), threshold))
-    tests += [
-        equals("problems neither solved nor proved infeasible", unsettled(best), 0),
-        at_most("largest certified gap", gap, 1e-9),
-    ]
-    premises = (
-        f"best tokens separable in {len(inside)} of {len(best)} random instances, each input with "
-        "one best token; only those are judged"
+        yield at_most(what, worst[name], threshold)
+    once = table.drop_duplicates("seed")
+    yield equals("problems neither solved nor proved infeasible", once.unsettled.sum(), 0)
+    gap = float(inside.gap.max()) if len(inside) else 0.0
+    yield at_most("largest certified gap", gap, 1e-9)
+    yield Premises(
+        len(last),
+        f"best tokens separable in {len(last)} of {len(once)} random instances, each input with "
+        "one best token; only those are judged",
+        gap,
     )
-    return Finding(tuple(tests), premises, len(inside), gap)
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """1 − cosine to the certified direction and the norm, over the penalty."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, band, level, panels
+    from attsvm.plotting.studies import CYCLE, band, level, panels
 
-    figure, (left, right) = panels(2)
-    best = recertified("best", [problem(config, s) for s in config["seeds"]], "frobenius", result)
-    inside = [k for k, c in enumerate(best) if separable(c)]
-    digits = -np.log10(config["penalties"])
-    away = [[1 - cosine(x[:, None], best[k]) for x in result["p"][k]] for k in inside]
-    size = [np.linalg.norm(result["p"][k], axis=1) / best[k].upper for k in inside]
-    band(left, digits, np.array(away).T, colour=CYCLE[0], label="median, middle half")
-    band(right, digits, np.array(size).T, colour=CYCLE[1], label="median, middle half")
+    drawn, (left, right) = panels(2)
+    wide = table[table.separable].pivot(index="penalty", columns="seed")
+    digits = -np.log10(wide.index)
+    for k, (axes, values) in enumerate(((left, wide.away), (right, wide["size"]))):
+        band(axes, digits, values, colour=CYCLE[k], label="median, middle half")
+        axes.set(xscale="log", yscale="log", xlabel="−log₁₀ of the penalty λ")
     right.plot(digits, digits * np.log(10), "--", color="#444444", linewidth=1, label="log 1/λ")
     level(left, 1e-3, "asked at the least penalty: 1e-3")
-    left.set(
-        xscale="log",
-        yscale="log",
-        xlabel="−log₁₀ of the penalty λ",
-        title="Direction",
-        ylabel="1 − cosine to the certified direction",
-    )
-    right.set(
-        xscale="log",
-        yscale="log",
-        xlabel="−log₁₀ of the penalty λ",
-        title="Norm",
-        ylabel="‖p‖ / ‖p^mm‖",
-    )
+    left.set(title="Direction", ylabel="1 − cosine to the certified direction")
+    right.set(title="Norm", ylabel="‖p‖ / ‖p^mm‖")
     left.legend(frameon=False)
     right.legend(frameon=False)
-    return figure
+    return drawn
 
 
-_FULL = {
-    "n": 5,
-    "T": 5,
-    "d": 8,
-    "seeds": list(range(8)),
-    "starts": 1,
-    "loss": "logistic",
-    "penalties": [1e-2, 1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128, 1e-300],
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="A.vanishing-penalty",
     title="A vanishing penalty",
     kind="theorem",
-    trust="derived",
+    source="derived",
     statement="When each input has one best token and some prompt selects them all, the prompt "
     "that minimises the loss plus λ‖p‖²/2 tends, for λ → 0, to the same direction as the prompt of "
     "least loss in a growing ball: the max-margin one. It is the least in its own ball.",
-    full=_FULL,
-    quick={**_FULL, "seeds": [0, 1], "penalties": [1e-2, 1e-8, 1e-300]},
-    run=run,
-    check=check,
-    plot=plot,
+    family=prompts,
+    run={
+        "n": 5,
+        "T": 5,
+        "d": 8,
+        "starts": 1,
+        "loss": "logistic",
+        "penalties": [1e-2, 1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128, 1e-300],
+    },
+    seeds=8,
+    group=2,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 2, "run": {"penalties": [1e-2, 1e-8, 1e-300]}},
+    figure=figure,
     reference="tarzanagh2023maxmargin",
 )

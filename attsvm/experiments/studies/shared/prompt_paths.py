@@ -1,4 +1,4 @@
-"""Prompts of least loss in balls, on random instances: what the claims on paths share."""
+"""Prompts of least loss in balls, on random instances: what the studies of paths share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate import Certificate
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.experiments.studies.claim import Config
-from attsvm.experiments.studies.shared.proof import selected
+from attsvm.experiments.group import Drawn, selected_by
 from attsvm.norms import norm_of
-from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.ball import stationarity
@@ -25,16 +23,11 @@ from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
 
 
-def instance(config: Config, seed: int) -> tuple[Tokens, Floats]:
-    """Random tokens on the sphere, without queries, and the head."""
-    arrays = sphere_arrays(config["n"], config["T"], config["d"], seed=seed)
-    return Tokens(arrays["X"], labels=arrays["y"]), arrays["v"]
-
-
-def problem(config: Config, seed: int) -> Problem:
-    """The prompt's problem for the best tokens; raises where two share the top score."""
-    tokens, v = instance(config, seed)
-    return Problem.of(tokens, Selection.best(tokens, v))
+def prompts(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
+    """Random tokens on the sphere, without queries, and heads: a family of studies."""
+    arrays = [sphere_arrays(n, T, d, seed=seed) for seed in seeds]
+    tokens = [Tokens(one["X"], labels=one["y"]) for one in arrays]
+    return Drawn(tokens, np.stack([one["v"] for one in arrays]))
 
 
 def separable(certificate: Certificate) -> bool:
@@ -42,9 +35,9 @@ def separable(certificate: Certificate) -> bool:
     return certificate.W is not None and float(certificate.gap) <= 1e-9
 
 
-def unsettled(certificates: Sequence[Certificate]) -> int:
-    """How many problems are neither solved nor proved infeasible."""
-    return sum(not separable(c) and c.proof != "exact" for c in certificates)
+def unsettled(certificate: Certificate) -> bool:
+    """Whether a problem is neither solved nor proved infeasible."""
+    return not separable(certificate) and certificate.proof != "exact"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +57,8 @@ class PromptMeasures:
     right: Bools
 
 
-def prompt_measures(config: Config, seed: int, loss: str, p: Floats) -> PromptMeasures:
+def prompt_measures(tokens: Tokens, v: Floats, loss: str, p: Floats) -> PromptMeasures:
     """The PromptMeasures of prompts (R, d), computed from the data."""
-    tokens, v = instance(config, seed)
     best = Selection.best(tokens, v).indices
     found = evaluate(
         model_of("prompt"),
@@ -79,7 +71,7 @@ def prompt_measures(config: Config, seed: int, loss: str, p: Floats) -> PromptMe
     G = found.gradient.direction["p"]
     norm = norm_of("frobenius")
     away = [stationarity(norm, x[:, None], g[:, None])[0] for x, g in zip(p, G, strict=True)]
-    right = [bool((selected(tokens, x[:, None]) == best).all()) for x in p]
+    right = [bool((selected_by(tokens, x[:, None]) == best).all()) for x in p]
     return PromptMeasures(
         excess,
         np.array([excess(logs).log for logs in found.logs]),
