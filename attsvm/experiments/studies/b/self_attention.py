@@ -55,7 +55,9 @@ STUDY = Study(
     checks=checks,
     thresholds={"correlation": 0.99, "local": 0.9},
     quick={"seeds": 20},
-    figure=direction_figure("queries", "Queries: the first token of each input, or free ones"),
+    figure=direction_figure(
+        "queries", "step (query: the first token of each input, or a free one)"
+    ),
     reference="tarzanagh2023svm",
     theorem="v1, Theorems 1 and 7",
 )

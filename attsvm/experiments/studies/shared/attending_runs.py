@@ -31,10 +31,11 @@ RECORDS = 24
 def uniform_starts(seeds: Sequence[int], shapes: dict[str, tuple[int, int]], start: int) -> Blocks:
     """Uniform first blocks of these shapes (B, ...), each instance's from its own seed."""
     streams = [np.random.default_rng([start, seed]) for seed in seeds]
-    return {
-        name: np.stack([s.uniform(-1, 1, shape) for s in streams]) / np.sqrt(shape[0])
-        for name, shape in shapes.items()
-    }
+    out: Blocks = {}
+    for name, shape in shapes.items():
+        edge = 1.0 / np.sqrt(shape[0])
+        out[name] = np.stack([s.uniform(-edge, edge, shape) for s in streams])
+    return out
 
 
 def selected_problems(stack: Sequence[Tokens], W: Floats) -> list[Problem]:
@@ -118,7 +119,7 @@ def checks_on_ends(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Chec
     yield info(f"{name}: mean certified margin share", ends.share.mean())
 
 
-def direction_figure(lines: str, title: str = "") -> dict[str, Any]:
+def direction_figure(lines: str, xlabel: str = "step") -> dict[str, Any]:
     """1 − correlation over the steps, one curve for each value of a column."""
     return {
         "kind": "curves",
@@ -128,5 +129,5 @@ def direction_figure(lines: str, title: str = "") -> dict[str, Any]:
         "band": "half",
         "log": "xy",
         "ylabel": "1 − correlation (median, middle half)",
-        "title": title,
+        "xlabel": xlabel,
     }
