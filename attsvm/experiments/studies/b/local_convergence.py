@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
-from attsvm.experiments.studies.shared.proof import (
-    cosine,
-    recertified,
-    saved_solutions,
-    selected,
-    share,
-    worst_gap,
+from attsvm.experiments.group import Group, cosine, share
+from attsvm.experiments.studies.shared.attending_runs import (
+    end_of,
+    last,
+    selected_problems,
+    uniform_starts,
 )
 from attsvm.experiments.studies.shared.published import EPS, factored_run
-from attsvm.experiments.studies.shared.random_instances import attention, stacked, standing
+from attsvm.experiments.studies.shared.random_instances import attention
+from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
-from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Runs on W, on factors as published with a ridge, and on factors in exact arithmetic without one;
 # and the norm of the solution that each is expected at.
@@ -51,161 +35,142 @@ NORMS = ("frobenius", "nuclear")
 _LEAST = 10
 
 
-def _problems(stack: list[Tokens], W: Floats) -> list[Problem]:
-    """The problem of the tokens that each W (B, d, d) selects."""
-    return [
-        Problem.of(tokens, Selection.of(tokens, selected(tokens, M)))
-        for tokens, M in zip(stack, W, strict=True)
-    ]
+def measure(group: Group, read: Sequence[int]) -> dict[str, Any]:
+    """The correlations along every model's run with both solutions of what it selects at its end.
 
-
-def run(config: Config) -> Result:
-    """Every model from a uniform start on every seed, and both problems of what they select."""
-    stack, heads = stacked(config["shape"], seeds_of(config))
-    out: Result = {}
-    for model in ("weight", "factored"):
+    One row per run and record: every fourth one, and those of the steps `read`. size: ‖W‖; sure:
+    the largest attention, mean over inputs; end, share and gap are of the end, and share is in the
+    norm that the model is expected at.
+    """
+    run, parts = group.run, []
+    d = group.tokens[0].d
+    for model, blocks in {"weight": ("W",), "factored": ("K", "Q")}.items():
+        first = uniform_starts(group.seeds, {name: (d, d) for name in blocks}, run["start"])
         path = train(
-            stack,
-            model=model,
-            head=heads,
-            lr=config["lr"],
-            steps=config["steps"],
-            init="uniform",
-            seed=config["start"],
-        )
-        # Every fourth record, and those that the figure is read at.
-        wanted = np.isin(path.steps, config["read"]) | (np.arange(len(path.steps)) % 4 == 0)
-        W = path.matrices()[wanted].astype(np.float64)
-        out |= {f"{model}.steps": path.steps[wanted], f"{model}.W": W}
+            group.tokens, model=model, head=group.heads, lr=run["lr"], steps=run["steps"],
+            init=first,
+        )  # fmt: skip
+        wanted = np.isin(path.steps, read) | (np.arange(len(path.steps)) % 4 == 0)
+        steps = path.steps[wanted]
+        parts.append(_columns(group, model, steps, path.matrices()[wanted]))
         if model == "factored":
-            first = path.weights["K"][0], path.weights["Q"][0]
-            out |= _with_ridge(config, stack, heads, first, path.steps[wanted])
-    for model in MODELS:
-        problems = _problems(stack, out[f"{model}.W"][-1])
-        out |= saved_solutions(f"{model}.frobenius", solve_many(problems))
-        out |= saved_solutions(
-            f"{model}.nuclear", [solve(problem, "nuclear") for problem in problems]
-        )
-    return out
+            # The published loop, with its ridge, from the same start.
+            K, Q = factored_run(group.tokens, group.heads, (first["K"], first["Q"]), lr=run["lr"],
+                                marks=steps, ridge=EPS)  # fmt: skip
+            parts.append(_columns(group, "ridge", steps, K @ Q.swapaxes(2, 3)))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _with_ridge(
-    config: Config, stack: list[Tokens], heads: Floats, first: tuple[Floats, Floats], steps: Ints
-) -> Result:
-    """The published loop on the factors, with its ridge, from the start of the run without."""
-    K, Q = factored_run(stack, heads, first, lr=config["lr"], marks=steps, ridge=EPS)
-    return {"ridge.steps": steps, "ridge.W": K @ Q.swapaxes(2, 3)}
+def _columns(group: Group, model: str, steps: Any, W: Floats) -> dict[str, Any]:
+    """The rows of one model's runs W (R, B, d, d)."""
+    problems = selected_problems(group.tokens, W[-1])
+    found = {norm: solve_many(problems, norm) for norm in NORMS}
+    own = found[MODELS[model]]
+    runs = list(zip(group.tokens, group.heads, W[-1], own, strict=True))
+    per_run = {
+        "end": [end_of(*run) for run in runs],
+        "share": [share(M, c) for _, _, M, c in runs],
+        "gap": [max(float(found[norm][b].gap) for norm in NORMS) for b in range(len(group))],
+    }
+    R = len(steps)
+    return {
+        "seed": np.repeat(group.seeds, R),
+        "run": np.full(R * len(group), model),
+        "step": np.tile(steps, len(group)),
+        **{
+            norm: np.array([cosine(M, c) for b, c in enumerate(best) for M in W[:, b]])
+            for norm, best in found.items()
+        },
+        "size": np.linalg.norm(W, axis=(2, 3)).T.ravel(),
+        "sure": np.array([
+            attention(tokens, M).max(axis=1).mean()
+            for b, tokens in enumerate(group.tokens) for M in W[:, b]
+        ]),
+        **{name: np.repeat(values, R) for name, values in per_run.items()},
+    }  # fmt: skip
 
 
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The four mean correlations at the published steps, and where each run ends."""
-    stack, heads = stacked(config["shape"], seeds_of(config))
-    tests: list[Test] = []
-    gaps = []
+    count = table.seed.nunique()
     for model, own in MODELS.items():
-        W, steps = result[f"{model}.W"], result[f"{model}.steps"]
-        problems = _problems(stack, W[-1])
-        best = {norm: recertified(f"{model}.{norm}", problems, norm, result) for norm in NORMS}
-        gaps.append(max(worst_gap(found) for found in best.values()))
+        rows = table[table.run == model]
         for norm in NORMS:
-            for step in config["read"]:
-                record = int(np.flatnonzero(steps == step)[0])
+            for step in thresholds["read"]:
                 what = f"{NAMES[model]}: mean correlation to the {norm} solution at step {step}"
-                asked = config["published"].get(f"{model} {norm} {step}")
-                tests += _judged(what, _cosines(W[record], best[norm]), asked)
-        shares = [share(M, c) for M, c in zip(W[-1], best[own], strict=True)]
-        tests.append(
-            noted(
-                f"{NAMES[model]}: mean certified margin share in the {own} norm at the end",
-                float(np.mean(shares)),
-            )
-        )
-        places = Counter(
-            standing(tokens, v, M, own)[0] for tokens, v, M in zip(stack, heads, W[-1], strict=True)
-        )
-        count = len(stack)
-        tests += [
-            at_least(
-                f"{NAMES[model]}: share of runs that end at locally optimal tokens",
-                (places["global"] + places["local"]) / count,
-                config["local"],
-            ),
-            noted(
-                f"{NAMES[model]}: share of runs that end at the best tokens",
-                places["global"] / count,
-            ),
-            noted(
-                f"{NAMES[model]}: runs saturated on tokens that are not locally optimal",
-                places["saturated"],
-            ),
-            noted(
-                f"{NAMES[model]}: runs undecided or unknown",
-                places["undecided"] + places["unknown"],
-            ),
-        ]
-    tests += [
-        noted(
-            "published ridge: median ‖W‖ at the end",
-            float(np.median(np.linalg.norm(result["ridge.W"][-1], axis=(1, 2)))),
-        ),
-        at_most("largest certified gap", max(gaps), norm_of("nuclear").tolerance),
-    ]
-    return Finding(
-        tuple(tests),
-        f"{len(stack)} seeds, each with the problems of the tokens it selects at the end",
-        len(stack) if len(stack) >= _LEAST else 0,
-        max(gaps),
-        "" if len(stack) >= _LEAST else f"a mean with its error needs {_LEAST} seeds",
-    )
+                asked = thresholds["published"].get(f"{model} {norm} {step}")
+                yield from _judged(what, rows[norm][rows.step == step], asked)
+        ends = last(rows)
+        yield info(f"{NAMES[model]}: mean certified margin share in the {own} norm at the end",
+                   ends.share.mean())  # fmt: skip
+        places = {
+            name: int((ends.end == name).sum())
+            for name in ("global", "local", "saturated", "undecided", "unknown")
+        }
+        local = (places["global"] + places["local"]) / count
+        yield at_least(f"{NAMES[model]}: share of runs that end at locally optimal tokens", local,
+                       thresholds["local"])  # fmt: skip
+        yield info(f"{NAMES[model]}: share of runs that end at the best tokens",
+                   places["global"] / count)  # fmt: skip
+        yield info(f"{NAMES[model]}: runs saturated on tokens that are not locally optimal",
+                   places["saturated"])  # fmt: skip
+        yield info(f"{NAMES[model]}: runs undecided or unknown",
+                   places["undecided"] + places["unknown"])  # fmt: skip
+    held = last(table[table.run == "ridge"])
+    yield info("published ridge: median ‖W‖ at the end", held["size"].median())
+    gap = table.gap.max()
+    yield at_most("largest certified gap", gap, norm_of("nuclear").tolerance)
+    enough = count >= _LEAST
+    yield Premises(
+        count if enough else 0,
+        f"{count} seeds, each with the problems of the tokens it selects at the end", gap,
+    )  # fmt: skip
+    if not enough:
+        yield Note(f"a mean with its error needs {_LEAST} seeds")
 
 
-def _cosines(W: Floats, best: list[Certificate]) -> list[float]:
-    return [cosine(M, c) for M, c in zip(W, best, strict=True)]
-
-
-def _judged(what: str, cosines: list[float], published: list[Any] | None) -> list[Test]:
+def _judged(what: str, cosines: Any, published: list[Any] | None) -> Iterator[Found]:
     """The mean against a known one, [how, number, error of its reading], and its own error.
 
     how: ≥ (as near at least), = or <. Ours is a mean over draws: three standard errors of it are
     allowed where it should reach a number, and asked for where it should stay below one.
     """
-    mean = float(np.mean(cosines))
-    error = float(np.std(cosines, ddof=1) / np.sqrt(len(cosines)))
+    mean, error = float(cosines.mean()), float(cosines.sem())
     if published is None or len(cosines) < _LEAST:
-        return [noted(what, mean), noted(f"{what}: its standard error", error)]
+        yield info(what, mean)
+        yield info(f"{what}: its standard error", error)
+        return
     how, number, reading = published
     within = round(reading + 3 * error, 4)
     source = "figure" if reading >= 0.005 else "independent run"
     what = f"{what}, {source} {how} {number:g}, within three standard errors"
     if how == "≥":
-        return [at_least(what, mean, number - within)]
-    return [
-        equals(what, mean, number, within=within)
-        if how == "="
-        else at_most(what, mean, number - within)
-    ]
+        yield at_least(what, mean, number - within)
+    elif how == "=":
+        yield equals(what, mean, number, within=within)
+    else:
+        yield at_most(what, mean, number - within)
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """Correlation to both solutions and the largest attention, over the steps, by model."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, band, panels
+    from attsvm.plotting.studies import CYCLE, band, panels
 
-    stack, _ = stacked(config["shape"], seeds_of(config))
-    figure, axes = panels(2, rows=2)
+    drawn, axes = panels(2, rows=2)
     for k, model in enumerate(MODELS):
-        W, steps = result[f"{model}.W"], np.maximum(result[f"{model}.steps"], 0.5)
-        size = np.linalg.norm(W, axis=(2, 3))
+        rows = table[table.run == model]
         for j, norm in enumerate(NORMS):
-            best = result[f"{model}.{norm}.W"]
-            cosines = np.einsum("rbij,bij->rb", W, best) / size / np.linalg.norm(best, axis=(1, 2))
-            band(axes[k], steps, cosines, colour=CYCLE[j], label=f"{norm.capitalize()} solution")
-        sure = np.array(
-            [
-                [attention(t, M).max(axis=1).mean() for t, M in zip(stack, row, strict=True)]
-                for row in W[::2]
-            ]
-        )
-        band(axes[3], steps[::2], sure, colour=CYCLE[2 + k], label=NAMES[model])
+            values = rows.pivot(index="step", columns="seed", values=norm)
+            band(axes[k], np.maximum(values.index, 0.5), values, colour=CYCLE[j],
+                 label=f"{norm.capitalize()} solution")  # fmt: skip
+            known = study.thresholds["published"]
+            for step in study.thresholds["read"]:
+                how, number, _ = known.get(f"{model} {norm} {step}", ("", np.nan, 0.0))
+                mark = {"≥": "^", "<": "v"}.get(how, "x")
+                axes[k].plot(step, number, mark, color=CYCLE[j], markersize=6)
+        sure = rows.pivot(index="step", columns="seed", values="sure")
+        band(axes[3], np.maximum(sure.index, 0.5), sure, colour=CYCLE[2 + k], label=NAMES[model])
+        axes[k].plot([], [], "x", color=CYCLE[6], label="known mean (▲ at least, ▼ below)")
         axes[k].set(xlabel="step", xscale="log", ylim=(-0.1, 1.03), title=NAMES[model].capitalize())
         axes[k].legend(frameon=False, fontsize=7.5, loc="lower right")
         axes[k].set_ylabel("correlation (median, middle half)")
@@ -213,7 +178,7 @@ def plot(config: Config, result: Result) -> Figure:
         xlabel="step", xscale="log", ylabel="largest attention, mean over inputs", title="Attention"
     )
     axes[3].legend(frameon=False, fontsize=7.5)
-    return figure
+    return drawn
 
 
 # How ours should compare, the number, and its error: at step 1000 read off the figure to 0.005. At
@@ -225,35 +190,29 @@ _PUBLISHED = {
     "ridge nuclear 2000": ["≥", 0.997, 0.0005],
     "ridge frobenius 2000": ["<", 0.9, 0.0],
 }
+_READ = [1000, 2000]
 
-_FULL = {
-    "shape": [6, 8, 10],
-    "seeds": 100,
-    "start": 0,
-    "lr": 0.1,
-    "steps": 2000,
-    "read": [1000, 2000],
-    "published": _PUBLISHED,
-    # Nearly all: nine in ten.
-    "local": 0.9,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="B.local-convergence",
     title="Descent ends at the solution of what it selects",
     kind="figure",
-    trust="image",
+    source="figure",
     statement="On random instances, normalized descent on W ends near the Frobenius max-margin "
     "solution of the tokens it selects and away from the nuclear one (mean correlations 0.99 and "
     "0.86 after 1,000 steps, read off the figure); on factors K, Q with a ridge of 2.2e-16 it is "
     "the other way round. Nearly all runs end at locally optimal tokens. An independent run has "
     "0.996 for W after 2,000 steps, and for the factors 0.997 to the nuclear solution and below "
     "0.9 to the Frobenius one.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 20},
-    run=run,
-    check=check,
-    plot=plot,
+    family="sphere",
+    run={"n": 6, "T": 8, "d": 10, "lr": 0.1, "steps": 2000, "start": 0, "read": _READ},
+    seeds=100,
+    group=20,
+    measure=measure,
+    checks=checks,
+    # Nearly all: nine in ten.
+    thresholds={"read": _READ, "published": _PUBLISHED, "local": 0.9},
+    quick={"seeds": 20},
+    figure=figure,
     differs="With the published ridge 0.997 comes out again, because the ridge stops the runs: "
     "they stay at ‖W‖ = 122 from step 200 on, a point of the regularization path. Exact gradients "
     "without a ridge go on: they are at 0.983 by step 2,000, less than with it by six standard "
@@ -262,6 +221,6 @@ CLAIM = Claim(
     "a run has ended: where it stands after its last step is judged by certified tight rows and "
     "scores, and saturated runs on other tokens are counted.",
     reference="tarzanagh2023svm",
-    numbered="code: local_converge",
+    theorem="code: local_converge",
     size="as published",
 )

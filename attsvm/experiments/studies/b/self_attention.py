@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from attsvm._utils.arrays import Floats
-from attsvm.experiments.studies.claim import Claim, Config, seeds_of
-from attsvm.experiments.studies.shared.attending_runs import checker, plotter, runner
-from attsvm.experiments.studies.shared.random_instances import self_attending, stacked
-from attsvm.problem.tokens import Tokens
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared.attending_runs import (
+    attending,
+    checks_on_ends,
+    direction_figure,
+    last,
+)
+from attsvm.experiments.study import Found, Premises, Study, at_most
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-def _first(config: Config) -> tuple[list[Tokens], Floats]:
-    """The first token of each input is its query."""
-    pairs = [self_attending(config["shape"], seed) for seed in seeds_of(config)]
-    return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
-
-
-def _cross(config: Config) -> tuple[list[Tokens], Floats]:
-    """The same tokens with queries of their own."""
-    return stacked(config["shape"], seeds_of(config))
+NAMES = {"first": "self-attention", "free": "cross-attention"}
 
 
-_FAMILIES = {"self-attention": _first, "cross-attention": _cross}
-_FULL = {
-    "shape": [6, 8, 10],
-    "seeds": 100,
-    "start": 0,
-    "lr": 0.1,
-    "steps": 3000,
-    "correlation": 0.99,
-    "local": 0.9,
-}
+def measure(group: Group) -> dict[str, Any]:
+    """The correlation along the run with the solution of what is selected at its end."""
+    return attending(group.tokens, group.heads, group.seeds, group.run)[0]
 
-CLAIM = Claim(
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Both kinds of queries end at the solution of locally optimal tokens."""
+    ends = last(table)
+    for queries, name in NAMES.items():
+        yield from checks_on_ends(name, ends[ends.queries == queries], thresholds)
+    yield at_most("largest certified gap", ends.gap.max(), 1e-8)
+    yield Premises(
+        len(ends),
+        f"{len(ends)} runs, each with the problem of the tokens it selects at the end",
+        ends.gap.max(),
+    )
+
+
+STUDY = Study(
     id="B.self-attention",
     title="The first token as query",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="The first token of an input may be its query (Theorem 1; Theorem 7 holds for any): "
     "normalized descent on W then ends at the Frobenius max-margin solution of locally optimal "
     "tokens, as it does with queries of their own.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 20},
-    run=runner(_FAMILIES),
-    check=checker(_FAMILIES),
-    plot=plotter(list(_FAMILIES)),
+    family="sphere",
+    grid={"queries": list(NAMES)},
+    run={"n": 6, "T": 8, "d": 10, "lr": 0.1, "steps": 3000, "start": 0},
+    seeds=100,
+    group=25,
+    measure=measure,
+    checks=checks,
+    thresholds={"correlation": 0.99, "local": 0.9},
+    quick={"seeds": 20},
+    figure=direction_figure(
+        "queries", "step (query: the first token of each input, or a free one)"
+    ),
     reference="tarzanagh2023svm",
-    numbered="v1, Theorems 1 and 7",
+    theorem="v1, Theorems 1 and 7",
 )

@@ -2,59 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
-from attsvm._utils.arrays import Floats
-from attsvm.experiments.studies.claim import Claim, Config, seeds_of
-from attsvm.experiments.studies.shared.attending_runs import checker, plotter, runner
+from attsvm.experiments.group import Drawn, Group
+from attsvm.experiments.studies.shared.attending_runs import (
+    attending,
+    checks_on_ends,
+    direction_figure,
+    last,
+)
+from attsvm.experiments.study import Found, Premises, Study, at_most
 from attsvm.problem.tokens import Tokens
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-def sequences(config: Config, *, causal: bool) -> tuple[list[Tokens], Floats]:
-    """Sequences of unit tokens, a random label at every position, and a unit head."""
-    S, L, d = config["shape"]
+MASKS = ("all positions", "causal")
+
+
+def sequences(
+    seeds: Sequence[int], S: int = 3, L: int = 6, d: int = 12, mask: str = MASKS[0]
+) -> Drawn:
+    """S sequences of L unit tokens, a random label at every position, and a unit head."""
     stack, heads = [], []
-    for seed in seeds_of(config):
+    for seed in seeds:
         draw = np.random.default_rng(seed)
         X, v = draw.standard_normal((S, L, d)), draw.standard_normal(d)
         X /= np.linalg.norm(X, axis=2, keepdims=True)
         labels = draw.choice([-1.0, 1.0], size=S * L)
-        stack.append(Tokens.sequence(X, causal=causal, labels=labels))
+        stack.append(Tokens.sequence(X, causal=mask == "causal", labels=labels))
         heads.append(v / np.linalg.norm(v))
-    return stack, np.stack(heads)
+    return Drawn(stack, np.stack(heads))
 
 
-def _all(config: Config) -> tuple[list[Tokens], Floats]:
-    return sequences(config, causal=False)
+def measure(group: Group) -> dict[str, Any]:
+    """The correlation along the run with the solution of what is selected at its end."""
+    return attending(group.tokens, group.heads, group.seeds, group.run)[0]
 
 
-def _causal(config: Config) -> tuple[list[Tokens], Floats]:
-    return sequences(config, causal=True)
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """With and without a mask, runs end at the solution of locally optimal tokens."""
+    ends = last(table)
+    for mask in MASKS:
+        yield from checks_on_ends(mask, ends[ends["mask"] == mask], thresholds)
+    yield at_most("largest certified gap", ends.gap.max(), 1e-8)
+    yield Premises(
+        len(ends),
+        f"{len(ends)} runs, each with the problem of the tokens it selects at the end",
+        ends.gap.max(),
+    )
 
 
-_FAMILIES = {"all positions": _all, "causal": _causal}
-_FULL = {
-    "shape": [3, 6, 12],
-    "seeds": 40,
-    "start": 0,
-    "lr": 0.1,
-    "steps": 10_000,
-    "correlation": 0.99,
-    "local": 0.9,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="B.sequence-attention",
     title="Every position a query",
     kind="question",
-    trust="measured",
+    source="measured",
     statement="When every position of a sequence is a query over the shared tokens, with or "
     "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution of "
     "locally optimal tokens. The papers treat one query per input and leave this open.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 10},
-    run=runner(_FAMILIES),
-    check=checker(_FAMILIES),
-    plot=plotter(list(_FAMILIES)),
+    family=sequences,
+    grid={"mask": list(MASKS)},
+    run={"S": 3, "L": 6, "d": 12, "lr": 0.1, "steps": 10_000, "start": 0},
+    seeds=40,
+    group=10,
+    measure=measure,
+    checks=checks,
+    thresholds={"correlation": 0.99, "local": 0.9},
+    quick={"seeds": 10},
+    figure=direction_figure("mask"),
     reference="tarzanagh2023svm",
 )

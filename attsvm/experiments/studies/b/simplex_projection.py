@@ -12,31 +12,24 @@ At an s the gap q = max_t g_t − g·s of the gradient g = γ − 2λs bounds ho
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.random_instances import attention
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.problem.tokens import Tokens
 from attsvm.training.heads import Quadratic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Scores are whole numbers up to this, so that every sum below is exact.
 _LARGEST = 1000
@@ -55,39 +48,43 @@ def optimum(scores: list[Fraction], penalty: Fraction) -> list[Fraction]:
     raise ArithmeticError("no attention meets the optimality conditions")
 
 
-def exact_counts(config: Config) -> dict[str, int]:
-    """How often the lemma's premise holds and its conclusion does not, in rationals.
+_COUNTS = ("judged", "wrong", "from_the_best", "wrong_from_the_best", "one", "tight", "broken")
 
-    gap_τ = γ_τ − γ_{τ+1} of scores sorted downwards. "from the best": the same with γ_1 − γ_{τ+1}
-    in its place. "one": λ ≤ gap_1/2 and more than one nonzero, or λ above it and one. "tight":
-    a count that the sums above do not give.
+
+def exact_counts(seed: int) -> dict[str, int]:
+    """How often the lemma's premise holds and its conclusion does not, on one draw in rationals.
+
+    gap_τ = γ_τ − γ_{τ+1} of scores sorted downwards. from_the_best: the same with γ_1 − γ_{τ+1}
+    in its place. one: λ ≤ gap_1/2 and more than one nonzero, or λ above it and one. tight:
+    a count that the sums above do not give. broken: an attention that does not sum to 1.
     """
-    names = ("judged", "wrong", "from the best", "wrong from the best", "one", "tight", "broken")
-    found = dict.fromkeys(names, 0)
-    for seed in range(config["start"], config["start"] + config["draws"]):
-        draw = np.random.default_rng([seed, 6])
-        T = int(draw.integers(3, 11))
-        scores = sorted((Fraction(int(x)) for x in draw.integers(0, _LARGEST, T)), reverse=True)
-        share = Fraction(int(draw.integers(1, 100)), 100)
-        gaps = [a - b for a, b in pairwise(scores)]
-        if min(gaps) == 0:
-            continue
-        for tau in range(2, T):
-            wide = scores[0] - scores[tau]
-            for name, gap in (("", gaps[tau - 1]), (" from the best", wide)):
-                low, high = gaps[0], tau * gap / 2
-                if not high > low:
-                    continue
-                penalty = low + share * (high - low)
-                s = optimum(scores, penalty)
-                count = sum(x > 0 for x in s)
-                found[name.strip() or "judged"] += 1
-                found[f"wrong{name}"] += not 2 <= count <= tau
-                found["tight"] += not _by_sums(scores, penalty, count)
-                found["broken"] += sum(s) != 1
-        for penalty in (share * gaps[0] / 2, gaps[0] / 2, gaps[0] / 2 * (1 + share)):
-            several = sum(x > 0 for x in optimum(scores, penalty)) > 1
-            found["one"] += several != (2 * penalty > gaps[0])
+    found = dict.fromkeys(_COUNTS, 0)
+    draw = np.random.default_rng([seed, 6])
+    T = int(draw.integers(3, 11))
+    scores = sorted((Fraction(int(x)) for x in draw.integers(0, _LARGEST, T)), reverse=True)
+    share = Fraction(int(draw.integers(1, 100)), 100)
+    gaps = [a - b for a, b in pairwise(scores)]
+    if min(gaps) == 0:
+        return found
+    for tau in range(2, T):
+        wide = scores[0] - scores[tau]
+        for name, wrong, gap in (
+            ("judged", "wrong", gaps[tau - 1]),
+            ("from_the_best", "wrong_from_the_best", wide),
+        ):
+            low, high = gaps[0], tau * gap / 2
+            if not high > low:
+                continue
+            penalty = low + share * (high - low)
+            s = optimum(scores, penalty)
+            count = sum(x > 0 for x in s)
+            found[name] += 1
+            found[wrong] += not 2 <= count <= tau
+            found["tight"] += not _by_sums(scores, penalty, count)
+            found["broken"] += sum(s) != 1
+    for penalty in (share * gaps[0] / 2, gaps[0] / 2, gaps[0] / 2 * (1 + share)):
+        several = sum(x > 0 for x in optimum(scores, penalty)) > 1
+        found["one"] += several != (2 * penalty > gaps[0])
     return found
 
 
@@ -98,12 +95,11 @@ def _by_sums(scores: list[Fraction], penalty: Fraction, k: int) -> bool:
     return bool(below and (last or 2 * penalty <= sum(g - scores[k] for g in scores[: k + 1])))
 
 
-def instance(config: Config, seed: int) -> tuple[Tokens, Floats, int]:
+def instance(T: int, clear: float, seed: int) -> tuple[Tokens, Floats, int]:
     """Orthonormal tokens, a head with λ = 1 inside the lemma's premise, and its τ.
 
     Drawn until λ is `clear` from both ends of the premise and every nonzero of s⋆ is above `clear`.
     """
-    T, clear = config["T"], config["clear"]
     draw = np.random.default_rng([seed, 7])
     X = np.linalg.qr(draw.standard_normal((T, T)))[0]
     z = draw.standard_normal((1, T))
@@ -127,125 +123,128 @@ def _projection(scores: Floats) -> Floats:
     return np.maximum(scores - high, 0.0) / 2
 
 
-def run(config: Config) -> Result:
-    """Plain descent on W from zero on every instance."""
-    made = [instance(config, seed) for seed in seeds_of(config)]
-    path = train(
-        [tokens for tokens, _, _ in made],
-        head=Quadratic(np.stack([v for _, v, _ in made]), 1.0),
-        loss="linear",
-        optimizer="gd",
-        lr=config["lr"],
-        steps=config["steps"],
-    )
-    rows = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
-    return {"steps": path.steps[rows], "W": path.weights["W"][rows]}
+def measure(group: Group, T: int, clear: float, every: int) -> dict[str, Any]:
+    """Counts in rationals on the draw of each seed, and plain descent on W from zero for each
+    `every`-th.
+
+    Rows of part "exact" hold the counts of a draw, those of part "descent" the score of a token,
+    its attention at the end and the best one, and the τ of its instance.
+    """
+    rows: list[dict[str, Any]] = []
+    blank = {"token": -1, "score": np.nan, "attention": np.nan, "best": np.nan, "tau": 0}
+    for seed in group.seeds:
+        rows.append({"seed": seed, "part": "exact", **exact_counts(seed), **blank})
+    trained = [seed for seed in group.seeds if seed % every == 0]
+    made = [instance(T, clear, seed // every) for seed in trained]
+    if made:
+        path = train(
+            [tokens for tokens, _, _ in made],
+            head=Quadratic(np.stack([v for _, v, _ in made]), 1.0),
+            loss="linear", optimizer="gd", lr=group.run["lr"], steps=group.run["steps"],
+        )  # fmt: skip
+        for seed, (tokens, v, tau), W in zip(trained, made, path.weights["W"][-1], strict=True):
+            scores = (np.asarray(tokens.X) @ v)[0]
+            ends = zip(scores, attention(tokens, W)[0], _projection(scores), strict=True)
+            for t, (score, s, best) in enumerate(ends):
+                rows.append({"seed": seed, "part": "descent", **dict.fromkeys(_COUNTS, 0),
+                             "token": t, "score": score, "attention": s, "best": best,
+                             "tau": tau})  # fmt: skip
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _ends(config: Config, result: Result) -> list[tuple[Floats, Floats, Floats, int]]:
-    """Scores, attention at the end, best attention and τ of every instance."""
-    out = []
-    for b, seed in enumerate(seeds_of(config)):
-        tokens, v, tau = instance(config, seed)
-        scores = (np.asarray(tokens.X) @ v)[0]
-        s = attention(tokens, result["W"][-1, b])[0]
-        out.append((scores, s, _projection(scores), tau))
-    return out
-
-
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The count in rationals on every draw; descent ends at the projection."""
-    exact = exact_counts(config)
-    outside = away = wide = miscounted = 0.0
-    for scores, s, best, tau in _ends(config, result):
-        g = scores - 2 * s
-        reach = float(np.sqrt(max(g.max() - g @ s, 0.0)))
-        apart = float(np.linalg.norm(s - best))
-        outside += apart > reach * (1 + 1e-9) + 1e-12
-        away, wide = max(away, apart), max(wide, reach)
-        count = int((s > config["clear"] / 2).sum())
-        miscounted += count != int((best > 0).sum()) or not 2 <= count <= tau
-    # The attention of a token that is dropped obeys ds/dt = −s² (ν − g), so that η t s (ν − g)
-    # tends to 1: together the T tokens leave a gap of at most T/(η t); twice that for the start.
-    allowed = float(np.sqrt(2 * config["T"] / (config["lr"] * config["steps"])))
-    tests = (
-        equals("τ gap_τ/2 > λ > gap_1 and not 2 to τ nonzeros, exact", exact["wrong"], 0),
-        equals("best attention that does not sum to 1, exact", exact["broken"], 0),
-        equals("counts that the sums of score differences do not give, exact", exact["tight"], 0),
-        equals("one nonzero without λ ≤ gap_1/2, or more with it, exact", exact["one"], 0),
-        noted("premises met, of all draws and τ", exact["judged"]),
-        noted("the same with gap_τ = γ_1 − γ_{τ+1}", exact["from the best"]),
-        at_least(
-            "of those not 2 to τ nonzeros: the gap is that of neighbours",
-            exact["wrong from the best"],
-            1,
-        ),
-        equals("descent: ends farther from the projection than their gap allows", outside, 0),
-        at_most("descent: largest distance that the gap leaves", wide, round(allowed, 4)),
-        noted("descent: largest distance from the projection", away),
-        equals("descent: ends with another count of tokens, or not 2 to τ", miscounted, 0),
+    draws = table[table.part == "exact"]
+    exact = draws[list(_COUNTS)].sum()
+    yield equals("τ gap_τ/2 > λ > gap_1 and not 2 to τ nonzeros, exact", exact.wrong, 0)
+    yield equals("best attention that does not sum to 1, exact", exact.broken, 0)
+    yield equals("counts that the sums of score differences do not give, exact", exact.tight, 0)
+    yield equals("one nonzero without λ ≤ gap_1/2, or more with it, exact", exact.one, 0)
+    yield info("premises met, of all draws and τ", exact.judged)
+    yield info("the same with gap_τ = γ_1 − γ_{τ+1}", exact.from_the_best)
+    yield at_least("of those not 2 to τ nonzeros: the gap is that of neighbours",
+                   exact.wrong_from_the_best, 1)  # fmt: skip
+    outside = miscounted = 0
+    aways, reaches = [0.0], [0.0]
+    runs = table[table.part == "descent"].groupby("seed")
+    for _, run in runs:
+        s, best = run.attention.to_numpy(), run.best.to_numpy()
+        g = run.score.to_numpy() - 2 * s
+        reaches.append(float(np.sqrt(max(g.max() - g @ s, 0.0))))
+        aways.append(float(np.linalg.norm(s - best)))
+        outside += aways[-1] > reaches[-1] * (1 + 1e-9) + 1e-12
+        count = int((s > thresholds["clear"] / 2).sum())
+        miscounted += count != int((best > 0).sum()) or not 2 <= count <= run.tau.iloc[0]
+    yield equals("descent: ends farther from the projection than their gap allows", outside, 0)
+    yield at_most("descent: largest distance that the gap leaves", max(reaches),
+                  thresholds["reach"])  # fmt: skip
+    yield info("descent: largest distance from the projection", max(aways))
+    yield equals("descent: ends with another count of tokens, or not 2 to τ", miscounted, 0)
+    yield Premises(
+        int(exact.judged) and len(runs),
+        f"{exact.judged} pairs of scores and τ from {len(draws)} draws of 3 to 10 whole scores, λ "
+        f"inside the premise; descent on {len(runs)} instances",
     )
-    count = len(seeds_of(config))
-    premises = (
-        f"{exact['judged']} pairs of scores and τ from {config['draws']} draws of 3 to 10 whole "
-        f"scores, λ inside the premise; descent on {count} instances of {config['T']} tokens"
-    )
-    return Finding(tests, premises, exact["judged"] and count, 0.0)
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The attention at the end over that of the projection; the count of nonzeros over λ."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, (left, right) = panels(2)
-    for k, (scores, s, best, _) in enumerate(_ends(config, result)):
-        token, line = ("a token", "an instance") if k == 0 else ("", "")
-        left.plot(best, s, "o", markersize=4, alpha=0.6, color=CYCLE[0], label=token)
-        penalties = np.geomspace(0.05, 20.0, 120)
-        counts = [(_projection(scores / lam) > 0).sum() for lam in penalties]
-        right.plot(penalties, counts, color=CYCLE[1], linewidth=0.8, alpha=0.5, label=line)
+    drawn, (left, right) = panels(2)
+    rows = table[table.part == "descent"]
+    left.plot(rows.best, rows.attention, "o", markersize=4, alpha=0.6, color=CYCLE[0],
+              label="a token")  # fmt: skip
     left.plot([0, 1], [0, 1], color=CYCLE[6], linewidth=0.8, linestyle=":", label="equal")
-    left.set(
-        xlabel="best attention: the projection of γ/(2λ)",
-        ylabel=f"attention after {config['steps']} steps",
-        title="Descent ends at the projection",
-    )
+    penalties = np.geomspace(0.05, 20.0, 120)
+    for k, (_, run) in enumerate(rows.groupby("seed")):
+        counts = [(_projection(run.score.to_numpy() / lam) > 0).sum() for lam in penalties]
+        right.plot(penalties, counts, color=CYCLE[1], linewidth=0.8, alpha=0.5,
+                   label="" if k else "an instance")  # fmt: skip
+    left.set(xlabel="best attention: the projection of γ/(2λ)",
+             ylabel=f"attention after {study.run['steps']} steps",
+             title="Descent ends at the projection")  # fmt: skip
     right.axvline(1.0, color=CYCLE[6], linewidth=0.8, linestyle=":", label="λ of the runs")
-    right.set(
-        xscale="log",
-        xlabel="λ",
-        ylabel="tokens with attention",
-        title="How many tokens the projection keeps",
-    )
+    right.set(xscale="log", xlabel="λ", ylabel="tokens with attention",
+              title="How many tokens the projection keeps")  # fmt: skip
     for ax in (left, right):
         ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    return figure
+    return drawn
 
 
-_FULL = {
-    "draws": 1500,
-    "start": 0,
-    "T": 6,
-    "seeds": 20,
-    "clear": 0.1,
-    "lr": 2.0,
-    "steps": 5000,
-}
+_LR, _T, _CLEAR = 2.0, 6, 0.1
 
-CLAIM = Claim(
+
+def _allowed(steps: int) -> float:
+    """How far from the projection a run may end.
+
+    The attention of a token that is dropped obeys ds/dt = −s² (ν − g), so that η t s (ν − g)
+    tends to 1: together the T tokens leave a gap of at most T/(η t); twice that for the start.
+    """
+    return round(float(np.sqrt(2 * _T / (_LR * steps))), 4)
+
+
+STUDY = Study(
     id="B.simplex-projection",
     title="A quadratic head keeps a few tokens: how many",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="One input of orthonormal tokens, head v·o − λ‖o‖² and loss −h: if τ gap_τ/2 > λ > "
     "gap_1, with gap_τ = γ_τ − γ_{τ+1} of the scores sorted downwards, the best attention has 2 to "
     "τ nonzeros. Exactly, it is the point of the simplex next to γ/(2λ), and λ > gap_1/2 is what "
     "more than one nonzero needs.",
-    full=_FULL,
-    quick={**_FULL, "draws": 150, "seeds": 8, "steps": 2500},
-    run=run,
-    check=check,
-    plot=plot,
+    run={"T": _T, "clear": _CLEAR, "lr": _LR, "steps": 5000, "every": 75},
+    seeds=1500,
+    group=500,
+    measure=measure,
+    checks=checks,
+    thresholds={"clear": _CLEAR, "reach": _allowed(5000)},
+    quick={
+        "seeds": 150,
+        "run": {"steps": 2500, "every": 19},
+        "thresholds": {"reach": _allowed(2500)},
+    },
+    figure=figure,
     reference="tarzanagh2023svm",
-    numbered="v1, Lemma 6",
+    theorem="v1, Lemma 6",
 )

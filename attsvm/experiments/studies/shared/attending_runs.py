@@ -2,161 +2,132 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import Config, Finding, Result, Test, at_least, at_most, noted
-from attsvm.experiments.studies.shared.proof import (
-    cosine,
-    recertified,
-    saved_solutions,
-    selected,
-    share,
-    worst_gap,
-)
-from attsvm.experiments.studies.shared.random_instances import standing
+from attsvm.experiments.group import cosine, selected_by, share
+from attsvm.experiments.studies.shared.random_instances import attention
+from attsvm.experiments.study import Check, at_least, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve import solve
+from attsvm.solvers.solve_many import solve_many
+from attsvm.theory.optima import verdict_on
+from attsvm.theory.outcome import DECIDED
+from attsvm.training.optimizers.optimizer import Blocks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-# The instances of a config and their heads (B, d).
-Instances = Callable[[Config], tuple[list[Tokens], Floats]]
+# Records of a run in the table, at most.
+RECORDS = 24
 
 
-def selected_problems(stack: list[Tokens], W: Floats) -> list[Problem]:
+def uniform_starts(seeds: Sequence[int], shapes: dict[str, tuple[int, int]], start: int) -> Blocks:
+    """Uniform first blocks of these shapes (B, ...), each instance's from its own seed."""
+    streams = [np.random.default_rng([start, seed]) for seed in seeds]
+    out: Blocks = {}
+    for name, shape in shapes.items():
+        edge = 1.0 / np.sqrt(shape[0])
+        out[name] = np.stack([s.uniform(-edge, edge, shape) for s in streams])
+    return out
+
+
+def selected_problems(stack: Sequence[Tokens], W: Floats) -> list[Problem]:
     """The problem of the tokens that each W (B, d, dq) attends to most."""
     return [
-        Problem.of(tokens, Selection.of(tokens, selected(tokens, M)))
+        Problem.of(tokens, Selection.of(tokens, selected_by(tokens, M)))
         for tokens, M in zip(stack, W, strict=True)
     ]
 
 
-def measured(config: Config, stack: list[Tokens], heads: Floats, name: str) -> Result:
-    """Normalized descent from a uniform start, thinned, and the problems of what it selects."""
-    path = train(
-        stack,
-        head=heads,
-        lr=config["lr"],
-        steps=config["steps"],
-        init="uniform",
-        seed=config["start"],
-    )
-    rows = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
+def end_of(tokens: Tokens, v: Floats, W: Floats, found: Certificate) -> str:
+    """Where W stands, found being the certificate of the tokens it attends to most.
+
+    undecided: some input spreads its attention; saturated: the selection is not locally optimal;
+    local, global: the selection is certified so, and training may still leave it; unknown: the
+    certificate is too weak.
+    """
+    s = attention(tokens, W)
+    verdict = verdict_on(tokens, Selection.of(tokens, s.argmax(axis=1)), v, found)
+    if s.max(axis=1).min() < DECIDED:
+        return "undecided"
+    if verdict.locally is None:
+        return "saturated" if verdict.kind == "infeasible" else "unknown"
+    if not verdict.locally:
+        return "saturated"
+    return "global" if verdict.globally else "local"
+
+
+def attending(
+    stack: list[Tokens], heads: Floats, seeds: Sequence[int], run: dict[str, Any]
+) -> tuple[dict[str, Any], Floats]:
+    """Normalized descent from a uniform start, against the problem of what it selects at the end.
+
+    One row per instance and record; `end`, `share` and `gap` are of the end. Returns the last W
+    (B, d, dq) as well.
+    """
+    d, dq = stack[0].d, stack[0].queries.shape[1]
+    first = uniform_starts(seeds, {"W": (d, dq)}, run["start"])
+    path = train(stack, head=heads, lr=run["lr"], steps=run["steps"], init=first)
+    rows = np.unique(np.linspace(0, len(path.steps) - 1, RECORDS).round().astype(int))
     W = path.weights["W"][rows]
-    best = [solve(problem) for problem in selected_problems(stack, W[-1])]
-    return {
-        f"{name}.steps": path.steps[rows],
-        f"{name}.W": W,
-        **saved_solutions(f"{name}.best", best),
-    }
-
-
-def judged(
-    config: Config, stack: list[Tokens], heads: Floats, name: str, result: Result
-) -> tuple[list[Test], list[Certificate]]:
-    """The tests on one family of runs, and its recertified solutions."""
-    W = result[f"{name}.W"]
-    best = recertified(f"{name}.best", selected_problems(stack, W[-1]), "frobenius", result)
-    places = Counter(
-        standing(tokens, v, M)[0] for tokens, v, M in zip(stack, heads, W[-1], strict=True)
-    )
-    count = len(stack)
-    cosines = [cosine(M, c) for M, c in zip(W[-1], best, strict=True)]
-    shares = [share(M, c) for M, c in zip(W[-1], best, strict=True)]
-    tests = [
-        at_least(
-            f"{name}: mean correlation to the solution of the selected tokens",
-            float(np.mean(cosines)),
-            config["correlation"],
-        ),
-        at_least(
-            f"{name}: share of runs that end at locally optimal tokens",
-            (places["global"] + places["local"]) / count,
-            config["local"],
-        ),
-        noted(f"{name}: share of runs that end at the best tokens", places["global"] / count),
-        noted(
-            f"{name}: runs saturated on tokens that are not locally optimal", places["saturated"]
-        ),
-        noted(f"{name}: runs undecided or unknown", places["undecided"] + places["unknown"]),
-        noted(f"{name}: mean certified margin share", float(np.mean(shares))),
+    found = solve_many(selected_problems(stack, W[-1]))
+    correlations = np.array([
+        [cosine(M, c) for M in W[:, b]] for b, c in enumerate(found)
+    ])  # fmt: skip
+    ends = [
+        end_of(tokens, v, M, c) for tokens, v, M, c in zip(stack, heads, W[-1], found, strict=True)
     ]
-    return tests, best
+    shares = [share(M, c) for M, c in zip(W[-1], found, strict=True)]
+    columns = {
+        "seed": np.repeat(seeds, len(rows)),
+        "step": np.tile(path.steps[rows], len(seeds)),
+        "correlation": correlations.ravel(),
+        "away": 1 - correlations.ravel(),
+        "end": np.repeat(ends, len(rows)),
+        "share": np.repeat(shares, len(rows)),
+        "gap": np.repeat([float(c.gap) for c in found], len(rows)),
+    }
+    return columns, W[-1]
 
 
-def runner(families: Mapping[str, Instances]) -> Callable[[Config], Result]:
-    """run() over named families of instances."""
-
-    def run(config: Config) -> Result:
-        out: Result = {}
-        for name, instances in families.items():
-            out |= measured(config, *instances(config), name)
-        return out
-
-    return run
+def last(table: DataFrame) -> DataFrame:
+    """The rows of the last step."""
+    return table[table.step == table.step.max()]
 
 
-def checker(families: Mapping[str, Instances]) -> Callable[[Config, Result], Finding]:
-    """check() over the same families."""
-
-    def check(config: Config, result: Result) -> Finding:
-        tests: list[Test] = []
-        gap, count = 0.0, 0
-        for name, instances in families.items():
-            stack, heads = instances(config)
-            found, best = judged(config, stack, heads, name, result)
-            tests += found
-            gap = max(gap, worst_gap(best))
-            count += len(stack)
-        tests.append(at_most("largest certified gap", gap, 1e-8))
-        return Finding(
-            tuple(tests),
-            f"{count} runs, each with the problem of the tokens it selects at the end",
-            count,
-            gap,
-        )
-
-    return check
+def checks_on_ends(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Check]:
+    """The checks on one family of runs, from its rows of the last step."""
+    places = ends.end.value_counts(normalize=True)
+    counts = ends.end.value_counts()
+    local = places.get("global", 0.0) + places.get("local", 0.0)
+    yield at_least(f"{name}: mean correlation to the solution of the selected tokens",
+                   ends.correlation.mean(), thresholds["correlation"])  # fmt: skip
+    yield at_least(f"{name}: share of runs that end at locally optimal tokens", local,
+                   thresholds["local"])  # fmt: skip
+    yield info(f"{name}: share of runs that end at the best tokens", places.get("global", 0.0))
+    yield info(f"{name}: runs saturated on tokens that are not locally optimal",
+               counts.get("saturated", 0))  # fmt: skip
+    yield info(f"{name}: runs undecided or unknown",
+               counts.get("undecided", 0) + counts.get("unknown", 0))  # fmt: skip
+    yield info(f"{name}: mean certified margin share", ends.share.mean())
 
 
-def plotter(names: list[str]) -> Callable[[Config, Result], Figure]:
-    """plot(): 1 − correlation over the steps, one curve a family."""
-
-    def plot(config: Config, result: Result) -> Figure:
-        from attsvm.experiments.studies.shared.drawing import CYCLE, band, panels
-
-        figure, (left, right) = panels(2)
-        for k, name in enumerate(names):
-            W, best = result[f"{name}.W"], result[f"{name}.best.W"]
-            norms = np.linalg.norm(W, axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
-            away = 1 - np.einsum("rbij,bij->rb", W, best) / norms
-            steps = np.maximum(result[f"{name}.steps"], 0.5)
-            band(left, steps, away, colour=CYCLE[k], label=name)
-            right.plot(np.sort(away[-1]), np.linspace(0, 1, len(best)), color=CYCLE[k], label=name)
-        left.set(
-            xscale="log",
-            yscale="log",
-            xlabel="step",
-            ylabel="1 − correlation (median, middle half)",
-            title="Direction",
-        )
-        right.set(
-            xscale="log",
-            xlabel=f"1 − correlation at step {config['steps']}",
-            ylabel="share of runs below",
-            title="At the end",
-        )
-        left.legend(frameon=False, fontsize=7.5, loc="lower left")
-        return figure
-
-    return plot
+def direction_figure(lines: str, xlabel: str = "step") -> dict[str, Any]:
+    """1 − correlation over the steps, one curve for each value of a column."""
+    return {
+        "kind": "curves",
+        "x": "step",
+        "value": "away",
+        "lines": lines,
+        "band": "half",
+        "log": "xy",
+        "ylabel": "1 − correlation (median, middle half)",
+        "xlabel": xlabel,
+    }

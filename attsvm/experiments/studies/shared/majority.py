@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from math import comb
 
-from attsvm.experiments.studies.claim import Test, at_most, noted
+from attsvm.experiments.study import Check, at_most, info
 
 # The chance at which a majority of runs is taken to be one.
 LEVEL = 0.01
@@ -20,13 +20,14 @@ def chance(wins: int, total: int) -> float:
     return sum(comb(total, k) for k in range(wins, total + 1)) / 2**total
 
 
-def mostly(what: str, wins: Sequence[bool]) -> Test:
-    """The test that most runs go this way; a draw is no win.
+def mostly(what: str, wins: Iterable[bool]) -> Check:
+    """The check that most runs go this way; a draw is no win.
 
     Where more than half of a few runs do, and chance would do as much, it is not judged.
     """
-    count, total = sum(bool(win) for win in wins), len(wins)
-    test = at_most(f"{what}: {count} of {total} runs, sign test", chance(count, total), LEVEL)
-    if test.met or total >= FEW or (total and 2 * count <= total):
-        return test
-    return noted(f"{test.what}, too few to say", test.seen)
+    each = [bool(win) for win in wins]
+    count, total = sum(each), len(each)
+    check = at_most(f"{what}: {count} of {total} runs, sign test", chance(count, total), LEVEL)
+    if check.met or total >= FEW or (total and 2 * count <= total):
+        return check
+    return info(f"{check.what}, too few to say", check.seen)
