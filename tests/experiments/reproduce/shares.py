@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas
 
 from attsvm.experiments.binomial import most_spread, spread
 from attsvm.experiments.studies.b import ends_against_dimension as figure_5
@@ -35,26 +35,22 @@ COUNTS = ROOT / "tests" / "experiments" / "reproduce" / "saved" / "shares.json"
 def counted(folder: Path) -> dict[str, Any]:
     """The cells of both figures in a folder, as JSON holds them, by number of instances."""
     out: dict[str, Any] = {}
-    for name in ("B.ends-against-dimension", "B.global-share-against-dimension"):
-        file = folder / "claims" / f"{name}.npz"
-        if not file.exists():
-            continue
-        config = json.loads(file.with_suffix(".json").read_text("utf-8"))["config"]
-        with np.load(file) as kept:
-            out |= of_result(name, config, dict(kept))
+    for study in (figure_5.STUDY, figure_6.STUDY):
+        file = folder / "tables" / f"{study.id}.csv"
+        if file.exists():
+            out |= of_table(study.id, pandas.read_csv(file))
     return out
 
 
-def of_result(name: str, config: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """The cells of one result, under the name of their table and number of instances."""
-    if name == "B.ends-against-dimension":
-        seen = {d: figure_5._seen(config, result, d) for d in config["dimensions"]}
+def of_table(name: str, table: pandas.DataFrame) -> dict[str, Any]:
+    """The cells of the table of one study, under the name of their table and number of instances."""
+    if name == figure_5.STUDY.id:
         tables = {
-            "5 as published": figure_5.cells(config, seen, certified=False),
-            "5 certified": figure_5.cells(config, seen, certified=True),
+            "5 as published": figure_5.cells(table, certified=False),
+            "5 certified": figure_5.cells(table, certified=True),
         }
     else:
-        tables = {"6": figure_6.cells(config, figure_6._found(config, result))}
+        tables = {"6": figure_6.cells(table)}
     trials = {title: cells[0].trials for title, cells in tables.items()}
     return {
         f"{title}, {trials[title]}": [[c.name, c.count, c.trials, c.published] for c in cells]

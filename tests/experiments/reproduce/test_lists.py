@@ -15,7 +15,9 @@ from attsvm.experiments.reproduce.page.tables import (
     verdict_table,
     with_table,
 )
+from attsvm.experiments.runner import run_studies
 from attsvm.experiments.studies import CLAIMS
+from attsvm.experiments.studies.b.global_share_against_dimension import STUDY
 from attsvm.experiments.studies.claim import law_broken
 from attsvm.experiments.studies.shared.published_shares import FIGURE_5, FIGURE_6
 from tests.experiments.reproduce import shares
@@ -96,9 +98,10 @@ def test_every_published_bar_stands_on_the_page():
         assert sorted(share for _, _, _, share in rows) == published
 
 
-def test_counts_are_those_of_the_check():
-    claim = CLAIMS["B.global-share-against-dimension"]
-    config = {**claim.quick, "sizes": [[5, 5]], "dimensions": [5], "seeds": 4, "ridge": []}
-    (rows,) = shares.of_result(claim.id, config, claim.run(config)).values()
+def test_counts_are_those_of_the_table(tmp_path):
+    study = replace(STUDY, grid={**STUDY.grid, "size": ["5x5"], "d": [5]}, seeds=4,
+                    checks=None)  # fmt: skip
+    run_studies([study], tmp_path)
+    (rows,) = shares.counted(tmp_path).values()
     assert [row[0] for row in rows] == ["W n=5 T=5 d=5", "KQ n=5 T=5 d=5"]
     assert all(0 <= count <= trials == 4 for _, count, trials, _ in rows)
