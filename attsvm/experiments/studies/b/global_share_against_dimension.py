@@ -2,274 +2,203 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm.api import train
-from attsvm.experiments.binomial import interval, most_spread, spread
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
+from attsvm.experiments.binomial import most_spread, spread
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.published import EPS
 from attsvm.experiments.studies.shared.published_shares import (
     DIMENSIONS_6,
     FIGURE_6,
     INSTANCES,
     LEVEL,
+    NAMES,
     ShareCell,
     apart,
     listed,
     rise,
 )
-from attsvm.experiments.studies.shared.spaced_instances import Spaced, picks, spaced, weights_at
+from attsvm.experiments.studies.shared.spaced_instances import picks, weights_at
+from attsvm.experiments.study import (
+    Found,
+    Note,
+    Premises,
+    Study,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-FAMILIES = ("W", "KQ")
-# A cell: n, T, d.
-Place = tuple[int, int, int]
+KEYS = ["model", "size", "d"]
 
 
-def _places(config: Config) -> list[Place]:
-    return [(n, T, d) for n, T in config["sizes"] for d in config["dimensions"]]
+def measure(
+    group: Group, model: str, size: str, d: int, early: int, ridge: Sequence[Any]
+) -> dict[str, Any]:
+    """Whether each run stands at the best tokens, early and at its last step.
+
+    ridge: the (size, d) in which factors are trained with the published ridge as well; nan else.
+    """
+    before, after = (
+        (picks(group.tokens, W) == group.best).all(axis=1)
+        for W in weights_at(group.path, [early, group.run["steps"]])
+    )
+    ridged = np.full(len(group), np.nan)
+    if model == "factored" and [size, d] in [list(place) for place in ridge]:
+        first = group.drawn.starts or {}
+        path = train(
+            group.tokens, head=group.heads, model=model, lr=group.run["lr"],
+            steps=group.run["steps"], init=first, width=first["K"].shape[2],
+            options={"ridge": EPS},
+        )  # fmt: skip
+        ends = picks(group.tokens, path.matrices()[-1])
+        ridged = (ends == group.best).all(axis=1).astype(float)
+    return {"early_global_end": before, "global_end": after, "ridge_global_end": ridged}
 
 
-def _drawn(config: Config, place: Place) -> Spaced:
-    return spaced(place, seeds_of(config), gap=config["gap"], start=config["start"])
+def published(point: Mapping[str, Any]) -> float:
+    """The published share of a cell."""
+    n, T = map(int, point["size"].split("x"))
+    return FIGURE_6[NAMES[point["model"]], n, T][DIMENSIONS_6.index(point["d"])]
 
 
-def _name(family: str, place: Place) -> str:
-    return ".".join(map(str, (family, *place)))
-
-
-def run(config: Config) -> Result:
-    """Both families in every cell; factors with the published ridge as well in some cells."""
-    out: Result = {}
-    for place in _places(config):
-        drawn = _drawn(config, place)
-        kinds: list[tuple[str, dict[str, Any]]] = [(family, {}) for family in FAMILIES]
-        if list(place) in config["ridge"]:
-            kinds.append(("KQ", {"options": {"ridge": EPS}}))
-        for family, more in kinds:
-            path = train(
-                drawn.stack,
-                lr=config["lr"],
-                steps=config["read"][-1],
-                **drawn.how(family),
-                **more,
-            )
-            name = _name(f"{family}+ridge" if more else family, place)
-            out[f"{name}.W"] = weights_at(path, config["read"])
-    return out
-
-
-def _global(config: Config, result: Result, name: str, drawn: Spaced) -> list[list[bool]]:
-    """Whether each run stands at the best tokens, at each of the steps that are read."""
-    return [
-        (picks(drawn.stack, W) == drawn.best).all(axis=1).tolist()
-        for W in result[f"{name}.W"][: len(config["read"])]
-    ]
-
-
-def _found(config: Config, result: Result) -> dict[str, list[list[bool]]]:
-    """What `_global` gives for every run of the result."""
-    out = {}
-    for place in _places(config):
-        drawn = _drawn(config, place)
-        for family in (*FAMILIES, "KQ+ridge"):
-            name = _name(family, place)
-            if f"{name}.W" in result:
-                out[name] = _global(config, result, name, drawn)
-    return out
-
-
-def cells(config: Config, found: dict[str, list[list[bool]]], read: int = -1) -> list[ShareCell]:
-    """Every cell with its published share, at the last of the steps that are read or another."""
+def cells(table: DataFrame, column: str = "global_end") -> list[ShareCell]:
+    """Every cell with its published share."""
     out = []
-    for family in FAMILIES:
-        for n, T, d in _places(config):
-            ends = found[_name(family, (n, T, d))][read]
-            shares = FIGURE_6[family, n, T]
-            published = shares[DIMENSIONS_6.index(d)]
-            name = f"{family} n={n} T={T} d={d}"
-            out.append(ShareCell(name, sum(ends), len(ends), published))
+    for (model, size, d), ends in table.groupby(KEYS, sort=False)[column]:
+        n, T = size.split("x")
+        share = published({"model": model, "size": size, "d": d})
+        name = f"{NAMES[model]} n={n} T={T} d={d}"
+        out.append(ShareCell(name, int(ends.sum()), len(ends), share))
     return out
 
 
-def _paired(found: dict[str, list[list[bool]]], config: Config, n: int, T: int) -> float:
+def _paired(table: DataFrame, size: str) -> float:
     """The share of factors less that of W on the same instances of all d, in standard errors."""
-    ends = [
-        np.concatenate([found[_name(f, (n, T, d))][-1] for d in config["dimensions"]])
-        for f in FAMILIES
-    ]
-    apart_by = ends[1].astype(float) - ends[0]
+    ends = table[table["size"] == size].pivot_table(
+        index=["d", "seed"], columns="model", values="global_end", aggfunc="first"
+    )
+    apart_by = ends.factored.astype(float) - ends.weight.astype(float)
     return float(apart_by.sum() / max(np.sqrt((apart_by**2).sum()), 1.0))
 
 
-def check(config: Config, result: Result) -> Finding:
-    """Shares rise to one with d and fall with n; factors against W; every cell against v1."""
-    found = _found(config, result)
-    every = cells(config, found)
-    other = apart(every)
-    total, count = spread([cell.pair for cell in every])
-    last, low = config["dimensions"][-1], config["asked"]
+def _changes(table: DataFrame, falls_at: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Rises from one d to the next, and falls from one n to the next, in standard errors."""
+    ends = {key: rows.to_numpy() for key, rows in table.groupby(KEYS).global_end}
+    sizes, dimensions = table["size"].unique(), sorted(table.d.unique())
+    counts = [size for size in sizes if size.endswith("x5")]
     rises, falls = [], []
-    for family in FAMILIES:
-        for n, T in config["sizes"]:
-            row = [found[_name(family, (n, T, d))][-1] for d in config["dimensions"]]
-            rises += [rise(after, before) for before, after in pairwise(row)]
-        counts = [n for n, T in config["sizes"] if T == 5]
-        for d in config["falls at"]:
-            row = [found[_name(family, (n, 5, d))][-1] for n in counts]
-            falls += [rise(few, many) for few, many in pairwise(row)]
-    ends = [cell.share for cell in every if cell.name.endswith(f"d={last}")]
+    for model in NAMES:
+        for size in sizes:
+            rises += [rise(ends[model, size, b], ends[model, size, a])
+                      for a, b in pairwise(dimensions)]  # fmt: skip
+        for d in falls_at:
+            falls += [rise(ends[model, few, d], ends[model, many, d])
+                      for few, many in pairwise(counts)]  # fmt: skip
+    return rises, falls
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Shares rise to one with d and fall with n; factors against W; every cell against v1."""
+    every = cells(table)
+    other = apart(every)
+    yield equals(f"cells of {len(every)} that differ from the published share (Holm, {LEVEL:.0%})",
+                 len(other), 0)  # fmt: skip
+    total, count = spread([cell.pair for cell in every])
     what = f"Σ z² of the {count} cells with enough of both ends, against the published shares"
-    tests: list[Test] = [
-        equals(
-            f"cells of {len(every)} that differ from the published share (Holm, {LEVEL:.0%})",
-            len(other),
-            0,
-        ),
-        at_most(what, total, round(most_spread(count, LEVEL), 1)) if count else noted(what, total),
-        at_least(f"least share at d = {last}", min(ends), low["last"]),
-        at_least(
-            "least rise of a share from one d to the next, in standard errors", min(rises), -3.0
-        ),
-        at_least(
-            f"least fall of a share from one n to the next at d = {config['falls at']}, in "
-            "standard errors",
-            min(falls),
-            low["fall"],
-        ),
-        at_least(
-            "factors over W at n = 5, T = 20, in standard errors",
-            _paired(found, config, 5, 20),
-            low["apart"],
-        ),
-        at_least(
-            "W over factors at n = 20, T = 5, in standard errors",
-            -_paired(found, config, 20, 5),
-            low["apart"],
-        ),
-    ]
-    tests += _notes(config, found, every)
-    seeds = len(seeds_of(config))
-    premises = (
+    yield at_most(what, total, round(most_spread(count, LEVEL), 1)) if count else info(what, total)
+    last = table.d.max()
+    least = table[table.d == last].groupby(KEYS).global_end.mean().min()
+    yield at_least(f"least share at d = {last}", least, thresholds["last"])
+    falls_at = list(thresholds["falls at"])
+    rises, falls = _changes(table, falls_at)
+    yield at_least("least rise of a share from one d to the next, in standard errors", min(rises),
+                   -3.0)  # fmt: skip
+    yield at_least(f"least fall of a share from one n to the next at d = {falls_at}, in standard "
+                   "errors", min(falls), thresholds["fall"])  # fmt: skip
+    yield at_least("factors over W at n = 5, T = 20, in standard errors", _paired(table, "5x20"),
+                   thresholds["apart"])  # fmt: skip
+    yield at_least("W over factors at n = 20, T = 5, in standard errors", -_paired(table, "20x5"),
+                   thresholds["apart"])  # fmt: skip
+    moved = [abs(a.share - b.share)
+             for a, b in zip(cells(table, "early_global_end"), every, strict=True)]  # fmt: skip
+    yield info(f"largest change of a share from step {thresholds['early']} to the last", max(moved))
+    ridged = table[table.ridge_global_end.notna()]
+    for (size, d), rows in ridged.groupby(["size", "d"], sort=False):
+        n, T = size.split("x")
+        yield info(f"share with the published ridge less that without at [{n}, {T}, {d}]",
+                   rows.ridge_global_end.mean() - rows.global_end.mean())  # fmt: skip
+    seeds = table.seed.nunique()
+    yield Premises(
+        len(table),
         f"{seeds} instances in each of {len(every)} cells against {INSTANCES} published ones, best "
-        f"scores ahead by {config['gap']:g}; a run ends where its attention is largest at step "
-        f"{config['read'][-1]}"
+        "scores ahead by 0.1; a run ends where its attention is largest at the last step",
     )
-    reason = "" if not other else f"Beyond chance: {listed(other)}."
-    return Finding(tuple(tests), premises, seeds * len(every), 0.0, reason)
-
-
-def _notes(
-    config: Config, found: dict[str, list[list[bool]]], every: list[ShareCell]
-) -> list[Test]:
-    """How much the number of steps and the published ridge matter."""
-    out = []
-    for k, step in enumerate(config["read"][:-1]):
-        moved = [
-            abs(a.share - b.share) for a, b in zip(cells(config, found, k), every, strict=True)
-        ]
-        out.append(noted(f"largest change of a share from step {step} to the last", max(moved)))
-    for place in config["ridge"]:
-        ends = [found[_name(f, tuple(place))][-1] for f in ("KQ+ridge", "KQ")]
-        change = float(np.mean(ends[0]) - np.mean(ends[1]))
-        out.append(noted(f"share with the published ridge less that without at {place}", change))
-    return out
-
-
-def plot(config: Config, result: Result) -> Figure:
-    """Our shares with 95 % intervals over d, the published ones as marks; one panel per family."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
-
-    found = _found(config, result)
-    figure, axes = panels(2)
-    names = {"W": "Descent on W", "KQ": "Descent on K and Q"}
-    for ax, family in zip(axes, FAMILIES, strict=True):
-        for k, (n, T) in enumerate(config["sizes"]):
-            x = np.array(config["dimensions"]) + 0.36 * (k - (len(config["sizes"]) - 1) / 2)
-            runs = [found[_name(family, (n, T, d))][-1] for d in config["dimensions"]]
-            share = np.array([np.mean(ends) for ends in runs])
-            low, high = np.array([interval(sum(ends), len(ends)) for ends in runs]).T
-            label = f"n = {n}, T = {T}"
-            ax.errorbar(
-                x, share, (share - low, high - share), color=CYCLE[k], fmt="o-", ms=3.5, lw=1.2,
-                elinewidth=1.0, label=label,
-            )  # fmt: skip
-            shares = [FIGURE_6[family, n, T][DIMENSIONS_6.index(d)] for d in config["dimensions"]]
-            ax.plot(x, shares, "_", color="#111111", ms=9, mew=1.6, zorder=5)
-        ax.plot([], [], "_", color="#111111", ms=9, mew=1.6, label="published")
-        ax.set(
-            xlabel="d (bars: 95 % intervals)",
-            title=names[family],
-            ylim=(-0.03, 1.03),
-            xticks=config["dimensions"],
-        )
-        ax.set_ylabel("share of runs at the best tokens")
-        ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    return figure
+    if other:
+        yield Note(f"Beyond chance: {listed(other)}.")
 
 
 # Five in 100 are short of one at most, of 500 published ones 38 in the worst cell at d = 30. From
 # one n to the next and between W and factors the published shares are apart by 4 standard errors
 # of 100 instances and more.
-_FULL = {
-    "sizes": [[5, 5], [10, 5], [20, 5], [5, 10], [5, 20]],
-    "dimensions": list(DIMENSIONS_6),
-    "seeds": 100,
-    "start": 0,
-    "gap": 0.1,
-    "lr": 0.1,
-    "read": [1000, 2000],
-    "ridge": [[20, 5, 10], [20, 5, 20], [5, 20, 5]],
-    "falls at": [5, 10],
-    "asked": {"last": 0.9, "fall": 2.0, "apart": 2.0},
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="B.global-share-against-dimension",
     title="Large dimensions lead to the best tokens",
     kind="figure",
-    trust="read",
+    source="paper",
     statement="On random instances whose best scores are ahead by 0.1, the share of runs that end "
     "at the best token of every input rises to one with d and falls with n, for descent on W and "
     "on K and Q; factors get there more often than W where inputs are long, less often where there "
     "are many. All 60 published shares are met.",
-    full=_FULL,
+    family="spaced",
+    grid={
+        "model": list(NAMES),
+        "size": ["5x5", "10x5", "20x5", "5x10", "5x20"],
+        "d": list(DIMENSIONS_6),
+    },
+    run={
+        "gap": 0.1,
+        "init": "drawn",
+        "steps": 2000,
+        "early": 1000,
+        "ridge": [("20x5", 10), ("20x5", 20), ("5x20", 5)],
+    },
+    seeds=100,
+    group=50,
+    measure=measure,
+    checks=checks,
+    thresholds={"last": 0.9, "fall": 2.0, "apart": 2.0, "falls at": [5, 10], "early": 1000},
     quick={
-        **_FULL,
-        "sizes": [[5, 5], [20, 5], [5, 20]],
-        "dimensions": [5, 10, 20],
+        "grid": {"size": ["5x5", "20x5", "5x20"], "d": [5, 10, 20]},
         "seeds": 12,
-        "read": [511, 1000],
-        "ridge": [[20, 5, 10]],
-        "falls at": [10],
+        "run": {"early": 511, "steps": 1000, "ridge": [("20x5", 10)]},
         # At d = 20 factors are at 0.79 of 500 with n = 20: 12 of them stay above one half. That
         # few cannot tell factors from W: only that it is not the other way round.
-        "asked": {"last": 0.5, "fall": 2.0, "apart": -2.0},
+        "thresholds": {"last": 0.5, "apart": -2.0, "falls at": [10], "early": 511},
     },
-    run=run,
-    check=check,
-    plot=plot,
+    figure={
+        "kind": "curves",
+        "x": "d",
+        "lines": "size",
+        "panels": "model",
+        "value": "global_end",
+        "published": published,
+        "ylabel": "share of runs at the best tokens",
+    },
     differs="The number of steps and the start are not stated in v1: 2,000 steps and entries "
     "uniform in ±1/√d are those of the released code of the averaged runs. From step 1,000 on the "
     "shares hardly move. All gradients here are exact; the published ridge of 2.2e-16 on the "
     "factors changes no share by more than chance.",
     reference="tarzanagh2023svm",
-    numbered="v1, Figure 6",
+    theorem="v1, Figure 6",
     size="100 of 500 instances",
 )

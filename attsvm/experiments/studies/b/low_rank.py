@@ -12,75 +12,76 @@ its rows in the span, and rank at most its dimension. Of a certified gap there r
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.certificate import Certificate
-from attsvm.errors import ConvergenceWarning
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
-from attsvm.experiments.studies.shared.proof import recertified, saved_solutions, worst_gap
+from attsvm.experiments.group import Drawn, Group, gaps_of
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve import solve
-from attsvm.solvers.solve_many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-NORMS = ("frobenius", "nuclear")
 # Singular values this share of the largest are rounding: of a few hundred operations, 1e-16 each.
 _ROUNDING = 1e-12
+# Singular values in the table.
+_MOST = 6
 
 
-def _problems(config: Config, cell: list[int]) -> list[Problem]:
-    """Random selections of each dataset; `different` queries are shared among the inputs."""
-    n, T, d, different = cell
-    out = []
-    for seed in seeds_of(config):
+def shared_queries(
+    seeds: Sequence[int], n: int, T: int, d: int, different: int, selection: int
+) -> Drawn:
+    """Gaussian tokens with so many different queries among the inputs, and one of their random
+    selections."""
+    tokens, alpha = [], []
+    for seed in seeds:
         draw = np.random.default_rng([seed, n, T, d, different])
         X = draw.standard_normal((n, T, d))
         z = draw.standard_normal((different, d))[np.arange(n) % different]
-        tokens = Tokens(X, queries=z)
-        for _ in range(config["selections"]):
-            out.append(Problem.of(tokens, Selection.of(tokens, draw.integers(0, T, n))))
-    return out
+        tokens.append(Tokens(X, queries=z))
+        alpha.append([draw.integers(0, T, n) for _ in range(selection + 1)][-1])
+    return Drawn(tokens, alpha=np.stack(alpha))
 
 
-def _name(cell: list[int]) -> str:
-    return ".".join(map(str, cell))
+def measure(group: Group, norm: str) -> dict[str, Any]:
+    """What of the solution is off the span of the queries, and beyond its dimension."""
+    flat = group.solved(group.best)
+    proved = np.array([c.status == "infeasible" and c.proof == "exact" for c in flat])
+    found = flat if norm == "frobenius" else group.solved(group.best, norm, where=~proved)
+    rows = [
+        _row(c, norm, seed) if c is not None and c.status == "optimal" else {}
+        for c, seed in zip(found, group.seeds, strict=True)
+    ]
+    columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in _COLUMNS}
+    certified = np.array([bool(row) for row in rows])
+    return {"certified": certified, "proved_infeasible": proved, **columns, "gap": gaps_of(found)}
 
 
-def run(config: Config) -> Result:
-    """Both problems of every selection."""
-    out: Result = {}
-    for cell in config["cells"]:
-        problems = _problems(config, cell)
-        with warnings.catch_warnings():
-            # What stays uncertified is counted by the check.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            flat = solve_many(problems)
-            short = [
-                c if c.status == "infeasible" else solve(p, "nuclear")
-                for p, c in zip(problems, flat, strict=True)
-            ]
-        out |= saved_solutions(f"{_name(cell)}.frobenius", flat)
-        out |= saved_solutions(f"{_name(cell)}.nuclear", short)
-    return out
+def _row(c: Any, norm: str, seed: int) -> dict[str, float]:
+    P, r = _span(c.problem)
+    s = np.linalg.svd(c.W, compute_uv=False)
+    size = float(c.norm.value(c.W))
+    shares = {f"s{k + 1}": float(value) for k, value in enumerate(s / s[0])}
+    return {
+        **shares,
+        "span": r,
+        "rank": int((s > _ROUNDING * s[0]).sum()),
+        "clear_rank": int((s > 1e-6 * s[0]).sum()),
+        "off": float(c.norm.value(c.W - c.W @ P)) / size,
+        "beyond": float(s[r:].max(initial=0.0) / s[0]),
+        "left": float(np.sqrt(max(c.upper - c.lower, 0.0) * (c.upper + c.lower))) / size,
+        "longer": _longer(c.W, P, norm, seed) if r < len(P) else np.nan,
+    }
+
+
+_COLUMNS = ("span", "rank", "clear_rank", "off", "beyond", "left", "longer",
+            *(f"s{k + 1}" for k in range(_MOST)))  # fmt: skip
 
 
 def _span(problem: Problem) -> tuple[Floats, int]:
@@ -90,8 +91,9 @@ def _span(problem: Problem) -> tuple[Floats, int]:
     return Vt[:r].T @ Vt[:r], r
 
 
-def _longer(W: Floats, P: Floats, norm: str, draw: np.random.Generator) -> float:
+def _longer(W: Floats, P: Floats, norm: str, seed: int) -> float:
     """The least ‖W + B‖/√(‖W P‖² + ‖B‖²) over random B off the span, of sizes 1e-2 to 10 ‖W‖."""
+    draw = np.random.default_rng([0, seed])
     B = draw.standard_normal((12, *W.shape)) @ (np.eye(len(P)) - P)
     size = np.geomspace(1e-2, 10.0, len(B)) * np.linalg.norm(W)
     B *= (size / np.linalg.norm(B, axis=(1, 2)))[:, None, None]
@@ -99,124 +101,79 @@ def _longer(W: Floats, P: Floats, norm: str, draw: np.random.Generator) -> float
     return float(np.min(value(W @ P + B) / np.hypot(float(value(W @ P)), value(B))))
 
 
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Rows in the span of the queries, rank at most its dimension, certified."""
-    off = beyond = left = 0.0
-    longer, gap = np.inf, 0.0
-    judged = open_ = proved = above = full = 0
-    draw = np.random.default_rng(0)
-    for cell in config["cells"]:
-        n, _, d, _ = cell
-        problems = _problems(config, cell)
-        for norm in NORMS:
-            found = recertified(f"{_name(cell)}.{norm}", problems, norm, result)
-            for problem, c in zip(problems, found, strict=True):
-                proved += c.proof == "exact"
-                if c.status != "optimal" or c.W is None:
-                    open_ += c.proof != "exact"
-                    continue
-                judged += 1
-                gap = max(gap, worst_gap([c]))
-                P, r = _span(problem)
-                s = np.linalg.svd(c.W, compute_uv=False)
-                size = float(c.norm.value(c.W))
-                off = max(off, float(c.norm.value(c.W - c.W @ P)) / size)
-                beyond = max(beyond, float(s[r:].max(initial=0.0) / s[0]))
-                left = max(left, _left(c) / size)
-                above += int((s > _ROUNDING * s[0]).sum()) > min(n, d, r)
-                full += norm == "frobenius" and int((s > 1e-6 * s[0]).sum()) == r
-                if r < d:
-                    longer = min(longer, _longer(c.W, P, norm, draw))
-    tests = (
-        at_most("largest part off the span of the queries, share of ‖W‖", off, _ROUNDING),
-        at_most("largest singular value beyond its dimension, share of the first", beyond, 1e-12),
-        equals("solutions of rank above min(n, d) or that dimension", above, 0),
-        at_least("Frobenius solutions that reach it: the bound is sharp", full, 1),
-        # For every solution, not only the one at hand: a part off the span makes W longer.
-        at_least(
-            "least ‖W + B‖/√(‖W‖² + ‖B‖²), B off the span (rounding of 1e-12)",
-            longer,
-            1 - 1e-12,
-        ),
-        noted("so no solution has a larger part off the span, share of ‖W‖", left),
-        at_least(
-            "share certified, of those not proved infeasible",
-            judged / max(judged + open_, 1),
-            0.99,
-        ),
-        noted("largest certified gap", gap),
-    )
-    premises = (
-        f"{judged} solutions of random selections certified to the gap asked of the solver, "
+    sure = table[table.certified]
+    open_ = int((~table.certified & ~table.proved_infeasible).sum())
+    yield at_most("largest part off the span of the queries, share of ‖W‖", sure.off.max(),
+                  _ROUNDING)  # fmt: skip
+    yield at_most("largest singular value beyond its dimension, share of the first",
+                  sure.beyond.max(), 1e-12)  # fmt: skip
+    above = (sure["rank"] > sure[["n", "d", "span"]].min(axis=1)).sum()
+    yield equals("solutions of rank above min(n, d) or that dimension", above, 0)
+    full = ((sure.norm == "frobenius") & (sure.clear_rank == sure.span)).sum()
+    yield at_least("Frobenius solutions that reach it: the bound is sharp", full, 1)
+    # For every solution, not only the one at hand: a part off the span makes W longer.
+    yield at_least("least ‖W + B‖/√(‖W‖² + ‖B‖²), B off the span (rounding of 1e-12)",
+                   sure.longer.min(), 1 - 1e-12)  # fmt: skip
+    yield info("so no solution has a larger part off the span, share of ‖W‖", sure.left.max())
+    yield at_least("share certified, of those not proved infeasible",
+                   len(sure) / max(len(sure) + open_, 1), 0.99)  # fmt: skip
+    yield info("largest certified gap", sure.gap.max())
+    proved = int(table.proved_infeasible.sum())
+    cells = table[["n", "T", "d", "different"]].drop_duplicates().itertuples(index=False, name=None)
+    yield Premises(
+        len(sure),
+        f"{len(sure)} solutions of random selections certified to the gap asked of the solver, "
         f"{proved} proved infeasible, {open_} neither and not judged; cells (n, T, d, different "
-        f"queries): {', '.join(str(tuple(cell)) for cell in config['cells'])}"
+        f"queries): {', '.join(map(str, cells))}",
+        sure.gap.max(),
     )
-    return Finding(tests, premises, judged, gap)
 
 
-def _left(c: Certificate) -> float:
-    """√(upper² − lower²)."""
-    return float(np.sqrt(max(c.upper - c.lower, 0.0) * (c.upper + c.lower)))
-
-
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """Singular values over the largest, with the dimension of the span of the queries."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, axes = panels(len(config["cells"]), sharey=True)
-    for ax, cell in zip(axes, config["cells"], strict=True):
-        n, T, d, different = cell
-        for k, norm in enumerate(NORMS):
-            W = result[f"{_name(cell)}.{norm}.W"]
-            s = np.linalg.svd(W[~np.isnan(W).any(axis=(1, 2))], compute_uv=False)
-            share = np.maximum(s / s[:, :1], 1e-18)
+    cells = table[table.certified].groupby(["n", "T", "d", "different"], sort=False)
+    drawn, axes = panels(len(cells), sharey=True)
+    for ax, ((n, T, d, _), rows) in zip(axes, cells, strict=True):
+        for k, (norm, some) in enumerate(rows.groupby("norm", sort=False)):
+            values = np.maximum(some[[f"s{j + 1}" for j in range(d)]].to_numpy(), 1e-18)
             place = np.arange(1, d + 1) + 0.12 * (2 * k - 1)
-            ax.plot(
-                np.broadcast_to(place, share.shape).ravel(),
-                share.ravel(),
-                ".",
-                markersize=3,
-                color=CYCLE[k],
-                alpha=0.5,
-                label=norm.capitalize(),
-            )
-        r = min(different, n, d)
-        ax.axvline(
-            r + 0.5, color=CYCLE[6], linestyle=":", linewidth=1, label=f"span of the queries: {r}"
-        )
-        ax.set(
-            xlabel="number of the singular value",
-            yscale="log",
-            xlim=(0.5, d + 1.2),
-            title=f"n = {n}, T = {T}, d = {d}",
-        )
+            ax.plot(np.tile(place, len(values)), values.ravel(), ".", markersize=3, alpha=0.5,
+                    color=CYCLE[k], label=norm.capitalize())  # fmt: skip
+        r = int(rows.span.iloc[0])
+        ax.axvline(r + 0.5, color=CYCLE[6], linestyle=":", linewidth=1,
+                   label=f"span of the queries: {r}")  # fmt: skip
+        # Below the points, on white: the line of the span runs behind the legend.
+        ax.set(xlabel="number of the singular value", yscale="log", xlim=(0.5, d + 1.2),
+               ylim=(1e-24, 10.0), title=f"n = {n}, T = {T}, d = {d}")  # fmt: skip
         ax.set_xticks(range(1, d + 1))
-        ax.set_ylabel("singular value over the largest")
-        # Below the points, on white: the line of the span runs behind it.
-        ax.set_ylim(1e-24, 10.0)
         ax.legend(framealpha=1.0, edgecolor="none", fontsize=7.5, loc="lower left", markerscale=3)
-    return figure
+    axes[0].set_ylabel("singular value over the largest")
+    return drawn
 
 
-_FULL = {
-    "cells": [[3, 5, 6, 3], [8, 3, 5, 8], [6, 4, 6, 2]],
-    "seeds": 15,
-    "selections": 3,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="B.low-rank",
     title="Solutions live in the span of the queries",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="Every solution, in the Frobenius and in the nuclear norm, has its rows in the span "
     "of the queries and so rank at most n: at most min(n, d), and at most the number of different "
     "queries.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 4},
-    run=run,
-    check=check,
-    plot=plot,
+    family=shared_queries,
+    grid={
+        "n T d different": [(3, 5, 6, 3), (8, 3, 5, 8), (6, 4, 6, 2)],
+        "selection": [0, 1, 2],
+        "norm": ["frobenius", "nuclear"],
+    },
+    seeds=15,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 4},
+    figure=figure,
     reference="tarzanagh2023svm",
-    numbered="v1, Lemma 1",
+    theorem="v1, Lemma 1",
 )

@@ -5,14 +5,14 @@ docs/global-statements.md has the derivations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm.api import train
 from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -23,9 +23,6 @@ from attsvm.theory.convergence.prover import prover
 FinalState = Literal["best", "elsewhere", "open"]
 # A start that contradicts is sought at these multiples of its direction.
 _MULTIPLES = 2.0 ** np.arange(20)
-# Proofs asked for before, by a digest of the instance, W and the step.
-_PROVED: dict[bytes, Ints | None] = {}
-_REMEMBERED = 10_000
 
 
 class BelowLevel(NamedTuple):
@@ -47,9 +44,49 @@ def smoothness(tokens: Tokens, v: Floats) -> float:
     return float(np.mean(size * z**2 * X**3 * (size * X / 4 + 3)))
 
 
-def safe_step(tokens: Sequence[Tokens], heads: Floats) -> float:
-    """The least 1/L_W of these instances: a step that the theorems allow on each of them."""
-    return min(1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True))
+class Descent(NamedTuple):
+    """Runs of B instances at R of their records: steps (R,), W (R, B, d, dq), loss (R, B)."""
+
+    steps: Ints
+    W: Floats
+    loss: Floats
+
+
+def own_descent(
+    tokens: Sequence[Tokens], heads: Floats, W: Floats, *, steps: int, records: int = 25
+) -> Descent:
+    """Plain descent of each instance with its own η = 1/L_W, from W (B, d, dq).
+
+    A step of 1 on W/√η, with queries √η z, is a step of η on W.
+    """
+    root = np.sqrt([1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
+    scaled = [
+        Tokens(t.X, queries=r * t.queries, labels=t.labels)
+        for t, r in zip(tokens, root, strict=True)
+    ]
+    each = root[:, None, None]
+    path = train(scaled, head=heads, optimizer="gd", lr=1.0, steps=steps, init={"W": W / each})
+    rows = np.unique(np.linspace(0, len(path.steps) - 1, records).round().astype(int))
+    return Descent(path.steps[rows], path.weights["W"][rows] * each, path.loss[rows])
+
+
+def followed(
+    tokens: Sequence[Tokens], heads: Floats, W: Floats, *, lr: float, steps: int
+) -> Floats:
+    """Where normalized steps of length lr, which follow the flow, lead W (B, d, dq)."""
+    path = train(tokens, head=heads, optimizer="ngd", lr=lr, steps=steps, init={"W": W})
+    return path.weights["W"][-1]
+
+
+def random_starts(
+    seeds: Sequence[int], shape: Sequence[int], *, widest: float, start: int
+) -> tuple[Floats, Floats]:
+    """Deviations (B,), uniform up to the widest, and starts (B, d, d) N(0, deviation²)."""
+    draws = [np.random.default_rng([start, seed, *shape]) for seed in seeds]
+    sizes = np.array([widest * draw.uniform() for draw in draws])
+    d = shape[2]
+    noise = np.stack([draw.standard_normal((d, d)) for draw in draws])
+    return sizes, sizes[:, None, None] * noise
 
 
 def equal_scored(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
@@ -160,34 +197,11 @@ def proved_end(
     """
     if not np.isfinite(W).all():
         return "open"
-    kept = _proved_selection(tokens, v, np.ascontiguousarray(W), lr)
-    if kept is None:
+    proof = prover(tokens, head=v, optimizer="gd", lr=lr).prove(W, explain=False)
+    if not proof.proved:
         return "open"
     best = Selection.best(tokens, v).indices if best is None else best
-    return "best" if bool((kept == best).all()) else "elsewhere"
-
-
-def _proved_selection(tokens: Tokens, v: Floats, W: Floats, lr: float) -> Ints | None:
-    """The tokens that are proved to be kept for ever, None without a proof.
-
-    Remembered by all that it depends on: a picture asks for what the check has asked before.
-    """
-    parts = (tokens.X, tokens.queries, tokens.labels, v, W, lr)
-    digest = sha256()
-    for part in map(np.ascontiguousarray, parts):
-        digest.update(f"{part.shape}{part.dtype}".encode() + part.tobytes())
-    key = digest.digest()
-    if key not in _PROVED:
-        proof = prover(tokens, head=v, optimizer="gd", lr=lr).prove(W, explain=False)
-        if len(_PROVED) >= _REMEMBERED:
-            _PROVED.clear()
-        _PROVED[key] = proof.selection if proof.proved else None
-    return _PROVED[key]
-
-
-def proved_ends(tokens: Iterable[Tokens], heads: Floats, W: Floats, lr: float) -> list[FinalState]:
-    """The same for each instance of a stack, W (B, d, dq)."""
-    return [proved_end(t, v, M, lr) for t, v, M in zip(tokens, heads, W, strict=True)]
+    return "best" if bool((proof.selection == best).all()) else "elsewhere"
 
 
 def below_level(tokens: Tokens, v: Floats, W: Floats) -> BelowLevel:
@@ -253,3 +267,13 @@ def reached_norm(tokens: Tokens, v: Floats, *, size: float, start: float, way: f
         grows = way * least_descent_within(tokens, v, middle) > (middle + start) * size
         low, high = (middle, high) if grows else (low, middle)
     return low
+
+
+def safe_step(tokens: Sequence[Tokens], heads: Floats) -> float:
+    """The least 1/L_W of these instances: a step that the theorems allow on each of them."""
+    return min(1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True))
+
+
+def proved_ends(tokens: Sequence[Tokens], heads: Floats, W: Floats, lr: float) -> list[FinalState]:
+    """The same for each instance of a stack, W (B, d, dq)."""
+    return [proved_end(t, v, M, lr) for t, v, M in zip(tokens, heads, W, strict=True)]

@@ -16,6 +16,8 @@ from attsvm.experiments.binomial import beyond_chance, chance, interval
 INSTANCES = 500
 # Chance finds a difference anywhere in a figure with at most this probability.
 LEVEL = 0.01
+# Models by the name of their family in these figures.
+NAMES = {"weight": "W", "factored": "KQ"}
 
 # Figure 5, n = T = 5. "local" holds the global ones as well; B.1 is declared there when the average
 # margin of the tokens that are not best is below 1.1.

@@ -9,6 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.instances import sphere_arrays
+from attsvm.experiments.group import Drawn
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -40,6 +41,12 @@ def compact(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
     keys = np.linalg.qr(np.asarray(tokens.X).reshape(n * T, d).T)[0]
     queries = np.linalg.qr(tokens.queries.T)[0]
     return Tokens(tokens.X @ keys, queries=tokens.queries @ queries, labels=tokens.labels), v @ keys
+
+
+def compact_sphere(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
+    """The family of `drawn`, each instance in the coordinates of `compact`."""
+    pairs = [compact((n, T, d), seed) for seed in seeds]
+    return Drawn([tokens for tokens, _ in pairs], np.stack([v for _, v in pairs]))
 
 
 def self_attending(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import Unsupported
-from attsvm.experiments.studies.shared.proof import selected
+from attsvm.experiments.group import selected_by
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -109,7 +109,7 @@ def weights_at(path: Path, steps: Sequence[int]) -> Floats:
 
 def picks(stack: Sequence[Tokens], W: Floats) -> Ints:
     """The tokens (B, n) that each W (B, ·, ·) attends to most."""
-    return np.stack([selected(t, M) for t, M in zip(stack, W, strict=True)])
+    return np.stack([selected_by(t, M) for t, M in zip(stack, W, strict=True)])
 
 
 def problems(stack: Sequence[Tokens], keep: Ints) -> list[Problem]:
