@@ -1,7 +1,7 @@
 """docs/shares.md: every cell of v1, Figures 5 and 6, ours beside the published share.
 
-`python -m tests.experiments.reproduce.shares FOLDER…` counts the runs in reproductions, of any
-number of instances, keeps the counts in tests/experiments/reproduce/saved/shares.json and writes
+`python -m tests.experiments.shares FOLDER…` counts the runs in reproductions, of any
+number of instances, keeps the counts in tests/experiments/shares.json and writes
 the tables of the page; without a folder they are written from the counts on file. The words before
 the tables are those of the page.
 """
@@ -26,10 +26,10 @@ from attsvm.experiments.studies.shared.published_shares import (
     apart,
 )
 from tests.conventions.tree import ROOT
-from tests.experiments.reproduce.listed import write
+from tests.experiments.listed import write
 
 PAGE = ROOT / "docs" / "shares.md"
-COUNTS = ROOT / "tests" / "experiments" / "reproduce" / "saved" / "shares.json"
+COUNTS = ROOT / "tests" / "experiments" / "shares.json"
 
 
 def counted(folder: Path) -> dict[str, Any]:
