@@ -144,9 +144,7 @@ def _solve(
 
 def _describe_finite(data: Sentences) -> dict[str, Any]:
     """The log-odds inside ties and the infimum of the loss, of sentences with one optimal token."""
-    tokens, _ = data.distinct
-    right = (tokens >= 0) & (data.follows[tokens] == data.labels[:, None])
-    part = data.part(np.flatnonzero(right.sum(axis=1) == 1))
+    part = data.part(np.flatnonzero(data.right.sum(axis=1) == 1))
     report = {"sentences": int(part.counts.sum())}
     if not part.size:
         return report | dict.fromkeys(("infimum", "entropy", "largest")) | {"components": 0}

@@ -35,8 +35,8 @@ from attsvm.next_token.sentences import Sentences, orthonormal
 
 # Bins of the predicted gap, in margins, for tables and pictures.
 EDGES = (0.0, 0.125, 0.25, 0.5, 1.0, np.inf)
-# Logits closer than this tie, unless a certified accuracy is given.
-_EQUAL = 1e-9
+# Logits and entries of a column closer than this tie, unless a certified accuracy is given.
+EQUAL = 1e-9
 # Output logits held at once.
 _BLOCK = 1 << 22
 
@@ -132,7 +132,7 @@ class UnseenAgreement:
 
 
 def predict_unseen(
-    words: Any, W: Floats, E: Floats, follows: Ints, *, accuracy: float | Floats = _EQUAL
+    words: Any, W: Floats, E: Floats, follows: Ints, *, accuracy: float | Floats = EQUAL
 ) -> Predictions:
     """What the solution W (d, d) says of sentences.
 
@@ -267,8 +267,6 @@ def _told(asked: Predictions, s: int, names: Sequence[str] | None) -> str:
     return f"{text}: {word[asked.top[s]]} or {word[asked.second[s]]}"
 
 
-# Entries of a column that are closer than this are equal, unless a certified accuracy is given.
-EQUAL = 1e-9
 # The ordering of kinds: the first of each pair is to be ahead of the second.
 PAIRS = (
     (KINDS[0], KINDS[1]),

@@ -26,7 +26,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.training.proofs import _prover
-from attsvm.next_token.training.task import SentenceObjective
+from attsvm.next_token.training.train import SentenceObjective
 from attsvm.next_token.unseen import (
     agreement,
     answer_unseen,
