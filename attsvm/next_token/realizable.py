@@ -190,18 +190,25 @@ def find_explained(sentences: Sentences, found_orders: Mapping[int, Order] | Non
     >>> find_explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
     [False, True, False, False]
     """
-    asked = orders(sentences) if found_orders is None else found_orders
-    tokens, best = sentences.distinct[0], sentences.right
-    fine = best.sum(axis=1) == 1
-    component = np.full(sentences.vocabulary, -1, np.int64)
-    for query, order in asked.items():
-        component[order.tokens] = order.component
-        for s in np.flatnonzero(fine & (sentences.queries == query)):
-            own = component[tokens[s, best[s]][0]]
-            others = tokens[s, (tokens[s] >= 0) & ~best[s]]
-            fine[s] = not (component[others] == own).any()
-        component[order.tokens] = -1
-    return fine
+    every = orders(sentences) if found_orders is None else found_orders
+    tied, _ = tied_with_optimal(sentences, every)
+    return (sentences.right.sum(axis=1) == 1) & (tied.sum(axis=1) <= 1)
+
+
+def tied_with_optimal(sentences: Sentences, orders: Mapping[int, Order]) -> tuple[Bools, Ints]:
+    """(tokens in the component of the sentence's optimal token (S, K), that component (S,))."""
+    tokens, _ = sentences.distinct
+    component = np.full(tokens.shape, -1, np.int64)
+    for query, order in orders.items():
+        rows = np.flatnonzero(sentences.queries == query)
+        table = np.full(sentences.vocabulary + 1, -1, np.int64)  # the last: beyond the end
+        table[order.tokens] = order.component
+        component[rows] = table[tokens[rows]]
+    if not len(tokens):
+        return np.zeros(tokens.shape, bool), np.zeros(0, np.int64)
+    own = np.take_along_axis(component, sentences.right.argmax(axis=1)[:, None], 1)
+    # A token in no relation at all: its sentence has no other token, and asks for nothing.
+    return (component == own) & (own >= 0) & (tokens >= 0), np.maximum(own[:, 0], 0)
 
 
 def _contradicting(sentences: Sentences) -> list[Ints]:

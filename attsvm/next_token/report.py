@@ -161,11 +161,13 @@ def _cover(
     if data.vocabulary**2 * len(every) > _PAIRS:
         return None
     most = int(data.lengths.max(initial=2)) if length is None else length
-    decided = wide = Coverage(0, 0, 0)
-    for q, order in every.items():
-        u = best.W[: data.vocabulary, q]
-        decided += coverage(order, u, most, up_to=True)
-        wide += coverage(order, u, most, gap=GAP, up_to=True)
+    decided, wide = (
+        sum(
+            (coverage(o, best.W[:, q], most, gap=gap, up_to=True) for q, o in every.items()),
+            Coverage(0, 0, 0),
+        )
+        for gap in (0.0, GAP)
+    )
     return {
         "length": most,
         "gap": GAP,

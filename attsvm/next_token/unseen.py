@@ -312,12 +312,11 @@ def coverage(
     *,
     gap: float = 0.0,
     up_to: bool = False,
-    accuracy: float = EQUAL,
 ) -> Coverage:
     """The Coverage of all sentences of `length` tokens that end in the order's query.
 
     u (N,): the solution's column; gap: how far the top token must be ahead (always by more than
-    `accuracy`, below which entries are equal). up_to: all lengths from 2 to `length`.
+    EQUAL, below which entries are equal). up_to: all lengths from 2 to `length`.
     """
     u = _column(order, u)
     if length < 2 and (up_to or length < 1):
@@ -325,22 +324,14 @@ def coverage(
     if not gap >= 0:
         raise Unsupported(f"gap is {gap}: it must be at least 0")
     ahead = u[:, None] - u[None, :]
-    decided = (ahead > accuracy) & (ahead >= gap - accuracy)
+    decided = (ahead > EQUAL) & (ahead >= gap - EQUAL)
     lengths = range(2, length + 1) if up_to else (length,)
     total = sum(order.vocabulary ** (L - 1) for L in lengths)
     counts = [_fillings(beats, order.query, lengths) for beats in (decided, _above(order))]
     return Coverage(total, *counts)
 
 
-def whole_coverage(
-    orders: Mapping[int, Order],
-    U: Floats,
-    length: int,
-    *,
-    gap: float = 0.0,
-    up_to: bool = False,
-    accuracy: float = EQUAL,
-) -> Coverage:
+def whole_coverage(orders: Mapping[int, Order], U: Floats, length: int) -> Coverage:
     """The Coverage of all sentences of `length` tokens, whatever their query.
 
     U (N, N): the logits of every token (row) before every query (column). A query without an order
@@ -348,20 +339,8 @@ def whole_coverage(
     """
     none = np.zeros(0, np.int64)
     N = len(U)
-    return sum(
-        (
-            coverage(
-                orders.get(q, Order(q, N, none, none, none, none)),
-                U[:, q],
-                length,
-                gap=gap,
-                up_to=up_to,
-                accuracy=accuracy,
-            )
-            for q in range(N)
-        ),
-        Coverage(0, 0, 0),
-    )
+    every = [orders.get(q, Order(q, N, none, none, none, none)) for q in range(N)]
+    return sum((coverage(o, U[:, o.query], length) for o in every), Coverage(0, 0, 0))
 
 
 @dataclass(frozen=True)
