@@ -1,6 +1,7 @@
 """The command line: parse, call, print. One file per command, those on studies in one.
 
-options.py has the options that several take, output.py prints, problem_file.py reads and writes.
+options.py has the options that several take, and those of a text; output.py prints;
+problem_file.py reads and writes.
 
 A command loads what it computes with when it is called, so that `attsvm --help` is fast.
 """

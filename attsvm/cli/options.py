@@ -143,6 +143,81 @@ Style = Annotated[
 Force = Annotated[bool, option("--force", None, "Replace an existing output file.", OUTPUT)]
 Jobs = Annotated[int, option("--jobs", "N", "Processes; 0 for one per core.", min=0)]
 
+# The options of a text, and of training on one.
+READING, TEXT = "Reading a text", "Training on a text"
+
+Collocations = Annotated[
+    str | None,
+    option(
+        "--collocations",
+        "FILE",
+        "Who follows whom: a file of two-token lines, or bigrams, or copy.",
+        READING,
+        ("bigrams", "copy"),
+    ),
+]
+Vocabulary = Annotated[
+    int | None,
+    option("--vocabulary", "N", "Number of tokens; of words the most frequent.", READING, min=1),
+]
+Limit = Annotated[
+    int | None,
+    option("--limit", "N", "Read only so many lines, or sentences of prose.", READING, min=1),
+]
+Prose = Annotated[
+    bool,
+    option(
+        "--prose",
+        None,
+        "A running text: read it by its sentences, not by lines; bigrams by default.",
+        READING,
+    ),
+]
+Lower = Annotated[bool, option("--lower", None, "Put all words in lower case.", READING)]
+Strip = Annotated[
+    bool,
+    option("--strip-punctuation", None, "Take punctuation off both ends of each word.", READING),
+]
+Shortest = Annotated[
+    int | None,
+    option("--shortest", "N", "Skip lines or sentences of prose of fewer tokens.", READING, min=1),
+]
+Unseen = Annotated[
+    int | None,
+    option(
+        "--unseen",
+        "N",
+        "Ask so many sentences that training did not see.",
+        TEXT,
+        min=1,
+        max=1_000_000,
+    ),
+]
+DecoderLr = Annotated[
+    float | None, option("--decoder-lr", "X", "next-token: step size of the first stage.", TEXT)
+]
+DecoderSteps = Annotated[
+    int | None, option("--decoder-steps", "N", "next-token: steps of the first stage.", TEXT, min=0)
+]
+Readout = Annotated[
+    str, option("--readout", "NAME", f"next-token: {' or '.join(READOUTS)}.", TEXT, READOUTS)
+]
+Weights = Annotated[
+    str, option("--weights", "NAME", f"Of the sentences: {' or '.join(WEIGHTS)}.", TEXT, WEIGHTS)
+]
+Embedding = Annotated[
+    str,
+    option("--embedding", "NAME", f"Of the tokens: {' or '.join(EMBEDDINGS)}.", TEXT, EMBEDDINGS),
+]
+Dimension = Annotated[int | None, option("--dimension", "N", "Size of the embedding.", TEXT, min=1)]
+Ties = Annotated[
+    bool, option("--ties", None, "Accept what is not realizable, cycles as ties.", TEXT)
+]
+AddCollocations = Annotated[
+    bool,
+    option("--add-collocations", None, "joint-next-token: add the collocations' loss.", TEXT),
+]
+
 
 def read_norm(text: str) -> Norm:
     """The norm of this name, or the one that `FILE.py:NAME` names: an object, or its class."""

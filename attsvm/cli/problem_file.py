@@ -76,7 +76,8 @@ class Archive:
         return Problem.of(tokens, keep, b=self.arrays.get("b"))
 
 
-def _plain(arrays: dict[str, Any]) -> Tokens:
+def tokens_of(arrays: dict[str, Any]) -> Tokens:
+    """The tokens of a problem file's arrays."""
     return Tokens(
         arrays["X"],
         queries=arrays.get("z"),
@@ -86,7 +87,7 @@ def _plain(arrays: dict[str, Any]) -> Tokens:
     )
 
 
-def read_problem(path: Path, *, build: Callable[[dict[str, Any]], Tokens] = _plain) -> Archive:
+def read_problem(path: Path, *, build: Callable[[dict[str, Any]], Tokens] = tokens_of) -> Archive:
     """The problem file at `path`, checked; `build` makes the tokens of its arrays."""
     arrays = load_arrays(path)
     if "X" not in arrays:

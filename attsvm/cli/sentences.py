@@ -10,17 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from attsvm._utils.progress import working
-from attsvm.cli.options import OUTPUT, Force, Json, Style, app, check_figure, option
+from attsvm.cli import options
+from attsvm.cli.options import OUTPUT, app, check_figure, option
 from attsvm.cli.output import emit, facts, many, rows
-from attsvm.cli.sentence_options import (
-    Collocations,
-    Limit,
-    Lower,
-    Prose,
-    Shortest,
-    Strip,
-    Vocabulary,
-)
 from attsvm.errors import BadTokens
 
 SHOWN = "What is shown"
@@ -41,13 +33,13 @@ def sentences_command(
             metavar="FILE", help="Text file, one sentence per line, its label last; or --prose."
         ),
     ],
-    collocations: Collocations = None,
-    vocabulary: Vocabulary = None,
-    limit: Limit = None,
-    prose: Prose = False,
-    lower: Lower = False,
-    strip: Strip = False,
-    shortest: Shortest = None,
+    collocations: options.Collocations = None,
+    vocabulary: options.Vocabulary = None,
+    limit: options.Limit = None,
+    prose: options.Prose = False,
+    lower: options.Lower = False,
+    strip: options.Strip = False,
+    shortest: options.Shortest = None,
     query: Annotated[
         str | None, option("--query", "TOKEN", "Show the order of this token in full.", SHOWN)
     ] = None,
@@ -62,9 +54,9 @@ def sentences_command(
         Path | None,
         option("--figure", "FILE", "Draw the orders (.svg, .png or .pdf).", OUTPUT),
     ] = None,
-    style: Style = "screen",
-    force: Force = False,
-    as_json: Json = False,
+    style: options.Style = "screen",
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query."""
     from attsvm.next_token.order import orders

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from attsvm._utils.files import check_out
+from attsvm.cli import options as shared
 from attsvm.cli.options import (
     HEADS,
     LOSSES,
@@ -18,38 +20,20 @@ from attsvm.cli.options import (
     OUTPUT,
     SCHEDULES,
     SENTENCE_MODELS,
-    Force,
-    Json,
-    Style,
     app,
     check_figure,
     option,
     read_norm,
 )
-from attsvm.cli.sentence_options import (
-    FLAGS,
-    SENTENCES_ONLY,
-    AddCollocations,
-    Collocations,
-    DecoderLr,
-    DecoderSteps,
-    Dimension,
-    Embedding,
-    Limit,
-    Lower,
-    Prose,
-    Readout,
-    Shortest,
-    Strip,
-    Ties,
-    Unseen,
-    Vocabulary,
-    Weights,
-)
 from attsvm.errors import Unsupported
 
 RUN, STEPS, END = "The run", "Its steps", "Start and end"
 SELF = "Self-attention"
+# Options that only the models with two stages have.
+_OF_STAGES = {"decoder_lr", "decoder_steps", "readout"}
+# Options that only tokens have: of the problem, of the run.
+_OF_PROBLEMS = {"head", "loss", "width", "queries", "sequence", "causal"}
+_OF_RUNS = {"until", "resume", "proof"}
 
 File = Annotated[
     Path,
@@ -211,26 +195,26 @@ def train_command(
     resume: Resume = None,
     out: Out = None,
     figure: Figure = None,
-    style: Style = "screen",
+    style: shared.Style = "screen",
     proof: Proof = None,
-    collocations: Collocations = None,
-    vocabulary: Vocabulary = None,
-    limit: Limit = None,
-    prose: Prose = False,
-    lower: Lower = False,
-    strip: Strip = False,
-    shortest: Shortest = None,
-    decoder_lr: DecoderLr = None,
-    decoder_steps: DecoderSteps = None,
-    readout: Readout = "softmax",
-    weights: Weights = "empirical",
-    embedding: Embedding = "orthonormal",
-    dimension: Dimension = None,
-    ties: Ties = False,
-    add_collocations: AddCollocations = False,
-    unseen: Unseen = None,
-    force: Force = False,
-    as_json: Json = False,
+    collocations: shared.Collocations = None,
+    vocabulary: shared.Vocabulary = None,
+    limit: shared.Limit = None,
+    prose: shared.Prose = False,
+    lower: shared.Lower = False,
+    strip: shared.Strip = False,
+    shortest: shared.Shortest = None,
+    decoder_lr: shared.DecoderLr = None,
+    decoder_steps: shared.DecoderSteps = None,
+    readout: shared.Readout = "softmax",
+    weights: shared.Weights = "empirical",
+    embedding: shared.Embedding = "orthonormal",
+    dimension: shared.Dimension = None,
+    ties: shared.Ties = False,
+    add_collocations: shared.AddCollocations = False,
+    unseen: shared.Unseen = None,
+    force: shared.Force = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Train, then solve the predicted limit at the selected tokens and compare.
 
@@ -271,10 +255,14 @@ def train_command(
             f"--model {of_text[0]} trains on sentences: several runs are compared on tokens alone, "
             "so give one --model, one --optimizer and one --lr"
         )
-    for name in set() if of_text else SENTENCES_ONLY & given:
-        flag = FLAGS.get(name, name.replace("_", "-"))
-        raise Unsupported(f"--{flag} is for sentences: --model {', '.join(SENTENCE_MODELS)}")
+    for param in [] if of_text else context.command.params:
+        panel = getattr(param, "rich_help_panel", None)
+        if param.name in given and panel in (shared.READING, shared.TEXT):
+            raise Unsupported(
+                f"{param.opts[0]} is for sentences: --model {', '.join(SENTENCE_MODELS)}"
+            )
     if of_text:
+        _check_of_text(asked, given)
         training.run_sentences({**asked, "optimizer": parts["optimizer"]}, given)
     elif several:
         training.run_several(asked, chosen, parts["loss"])
@@ -296,3 +284,27 @@ def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, forc
         check_out(out, force=force)
     if figure is not None and out.resolve() == figure.resolve():
         raise Unsupported(f"--out and --figure both name {out}: give two names")
+
+
+def _check_of_text(asked: Mapping[str, Any], given: set[str]) -> None:
+    """Raises Unsupported when an option does not fit the model."""
+    model = asked["model"]
+    unfit = _OF_PROBLEMS | _OF_RUNS
+    if model != "next-token":
+        unfit |= _OF_STAGES
+    if model != "joint-next-token":
+        unfit.add("add_collocations")
+    if model == "decoder":
+        unfit.add("unseen")
+    if asked["unseen"] is not None and asked["readout"] == "mass":
+        raise Unsupported("--unseen asks the decoder, which the readout mass does not have")
+    if asked["readout"] == "mass":
+        unfit |= {"decoder_lr", "decoder_steps"}
+    for name in sorted(unfit & given):
+        with_mass = " with --readout mass" if name in _OF_STAGES and model == "next-token" else ""
+        raise Unsupported(f"--{name.replace('_', '-')} does not fit --model {model}{with_mass}")
+    if asked["init"] == "file":
+        raise Unsupported("--init file needs a problem file: sentences start from zero or normal")
+    rate = asked["decoder_lr"]
+    if rate is not None and not 0 < rate < math.inf:
+        raise Unsupported(f"--decoder-lr is {rate:g}: a step size is positive and finite")

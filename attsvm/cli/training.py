@@ -23,7 +23,7 @@ from attsvm._utils.progress import bar, working
 from attsvm.api import train
 from attsvm.cli.options import FAILED
 from attsvm.cli.output import CODES, emit, facts, leave, limit_facts, many, say, say_diverged
-from attsvm.cli.problem_file import Archive, read_problem
+from attsvm.cli.problem_file import Archive, read_problem, tokens_of
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.comparison import (
@@ -67,8 +67,6 @@ _ONE = {
     "until": "--until ends one run",
     "norm": "--norm is for one run, several are compared in every norm",
 }
-# On sentences, step sizes times √N and steps, by stage: those of the published experiment.
-_RATES, _STEPS = (0.2, 0.05), (2000, 4000)
 
 
 def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any]) -> None:
@@ -194,7 +192,6 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
 
 def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     """Train on the sentences of a file, both stages or one, and report."""
-    from attsvm.cli.sentence_options import check_options
     from attsvm.cli.sentences import run_facts
     from attsvm.next_token.order import orders
     from attsvm.next_token.realizable import realizability
@@ -203,7 +200,6 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     from attsvm.next_token.training.outcome import sentence_outcome
 
     model = str(asked["model"])
-    check_options(asked, given)
     options = _read_options(asked["options"])
     file = FilePath(asked["file"])
     for kind in ("out", "figure"):  # even --force does not replace what is being read
@@ -278,12 +274,12 @@ def _train_sentences(
 ) -> Any:
     """The run that was asked for."""
     from attsvm.next_token.training.outcome import SentenceRun
-    from attsvm.next_token.training.train import train, two_stages
+    from attsvm.next_token.training.train import RATES, STEPS, train, two_stages
 
-    model, root = asked["model"], float(np.sqrt(data.vocabulary))
+    model = asked["model"]
     stage = 0 if model == "decoder" else 1
-    lr = asked["lr"] if "lr" in given else _RATES[stage] / root
-    default = sum(_STEPS) if model == "joint-next-token" else _STEPS[stage]
+    lr = asked["lr"] if "lr" in given else RATES[stage] / float(np.sqrt(data.vocabulary))
+    default = sum(STEPS) if model == "joint-next-token" else STEPS[stage]
     steps = asked["steps"] if "steps" in given else default
     plain: dict[str, Any] = {
         "embedding": E,
@@ -293,10 +289,9 @@ def _train_sentences(
     with bar("training") as progress:
         plain["progress"] = progress
         if model == "next-token" and asked["readout"] != "mass":
-            first = asked["decoder_lr"] or _RATES[0] / root
-            number = _STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
-            weights = (asked["weights"],) * 2
-            both = two_stages(data, lr=(first, lr), steps=(number, steps), weights=weights, **plain)
+            number = STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
+            plain |= {"lr": (asked["decoder_lr"], lr), "weights": (asked["weights"],) * 2}
+            both = two_stages(data, steps=(number, steps), **plain)
             return SentenceRun.of(both, data)
         plain |= {"weights": asked["weights"], "collocations": asked["add_collocations"]}
         path = train(data, model=model, lr=lr, steps=steps, **plain)
@@ -406,13 +401,7 @@ def _read_tokens(asked: Mapping[str, Any]) -> Archive:
                 labels = labels.ravel()
             causal = asked["causal"] is not False
             return Tokens.sequence(arrays["X"], causal=causal, labels=labels)
-        return Tokens(
-            arrays["X"],
-            queries=arrays.get("z") if queries is None else queries,
-            labels=labels,
-            keys=arrays.get("keys"),
-            mask=arrays.get("mask"),
-        )
+        return tokens_of(arrays if queries is None else arrays | {"z": queries})
 
     return read_problem(path, build=build)
 

@@ -63,8 +63,7 @@ class Contexts:
         there = tokens >= 0
         with np.errstate(divide="ignore"):
             log_counts = np.log(counts)
-        after = np.where(there, sentences.follows[tokens], -1)
-        slot, known = _slots(after)
+        slot, known = _slots(np.where(there, sentences.follows[tokens], -1))
         return cls(
             tokens,
             log_counts,
@@ -74,7 +73,7 @@ class Contexts:
             sentences.follows,
             slot,
             known,
-            there & (after == sentences.labels[:, None]),
+            sentences.right,
             E,
             orthonormal(E) and E.shape[0] == E.shape[1],
         )

@@ -33,7 +33,7 @@ from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, NotConverged
 from attsvm.next_token.attention import Contexts, attend, read_output
 from attsvm.next_token.order import Order, check_orders
-from attsvm.next_token.realizable import quote
+from attsvm.next_token.realizable import quote, tied_with_optimal
 from attsvm.next_token.sentences import Sentences, check_sentences
 
 
@@ -152,9 +152,15 @@ def finite_part(sentences: Sentences, orders: Mapping[int, Order]) -> FinitePart
     """
     tokens, counts = check_sentences(sentences).distinct
     check_orders(orders)
-    right = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])
-    _check(sentences, right)
-    kept, component = _kept(sentences, orders, tokens, right)
+    right = sentences.right
+    bad = np.flatnonzero(right.sum(axis=1) != 1)
+    if len(bad):
+        s = int(bad[0])
+        raise BadTokens(
+            f"{quote(sentences, s)} has {int(right[s].sum())} tokens that its label follows: the "
+            "finite part needs exactly one; leave such sentences out"
+        )
+    kept, component = tied_with_optimal(sentences, orders)
     group = sentences.queries * (1 + component.max(initial=0)) + component
     W = np.zeros((sentences.vocabulary,) * 2)
     infimum = residual = 0.0
@@ -184,34 +190,6 @@ def entropy(sentences: Sentences) -> float:
     of_context = np.bincount(context, weights)[context]
     share = joint[pair.reshape(-1)] / of_context
     return float(-(weights @ np.log(share))) + 0.0
-
-
-def _check(sentences: Sentences, right: Bools) -> None:
-    """Raises BadTokens when a sentence has no token that its label follows, or several."""
-    bad = np.flatnonzero(right.sum(axis=1) != 1)
-    if len(bad):
-        s = int(bad[0])
-        raise BadTokens(
-            f"{quote(sentences, s)} has {int(right[s].sum())} tokens that its label follows: the "
-            " finite part needs exactly one; leave such sentences out"
-        )
-
-
-def _kept(
-    sentences: Sentences, orders: Mapping[int, Order], tokens: Ints, right: Bools
-) -> tuple[Bools, Ints]:
-    """(tokens in the component of the sentence's optimal token (S, K), that component (S,))."""
-    component = np.full(tokens.shape, -1, np.int64)
-    for query, order in orders.items():
-        rows = np.flatnonzero(sentences.queries == query)
-        table = np.full(sentences.vocabulary + 1, -1, np.int64)  # the last: beyond the end
-        table[order.tokens] = order.component
-        component[rows] = table[tokens[rows]]
-    if not len(tokens):
-        return np.zeros(tokens.shape, bool), np.zeros(0, np.int64)
-    own = np.take_along_axis(component, right.argmax(axis=1)[:, None], 1)
-    # A token in no relation at all: its sentence has no other token, and asks for nothing.
-    return (component == own) & (own >= 0) & (tokens >= 0), np.maximum(own[:, 0], 0)
 
 
 def _likeliest(

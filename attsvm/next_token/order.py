@@ -212,10 +212,8 @@ def orders(sentences: Sentences) -> dict[int, Order]:
     """
     check_sentences(sentences)
     tokens, _ = sentences.distinct
-    known = tokens >= 0
-    best = known & (sentences.follows[tokens] == sentences.labels[:, None])
-    s, column = np.nonzero(best)
-    other = (known & ~best)[s]  # (optimal tokens of all sentences, K)
+    s, column = np.nonzero(sentences.right)
+    other = ((tokens >= 0) & ~sentences.right)[s]  # (optimal tokens of all sentences, K)
     which, below = np.nonzero(other)
     s, hi = s[which], tokens[s, column][which]
     lo = tokens[s, below]
@@ -301,11 +299,7 @@ def _shortest_cycle(hi: Ints, lo: Ints, k: int) -> list[int]:
 
 def longest_chain(order: Order) -> int:
     """The number of steps a > b > … of the longest chain; tied tokens are one step."""
-    hi, lo = order.covers
-    depth = np.ones(len(order.tokens), np.int64)
-    for t in np.argsort(order.component[hi], kind="stable"):  # from the top: no edge goes back
-        depth[lo[t]] = max(depth[lo[t]], depth[hi[t]] + 1)
-    return int(depth.max(initial=0))
+    return 1 + int(_depths(*_between(order.component, order.hi, order.lo)).max(initial=-1))
 
 
 def chains(order: Order) -> list[list[list[int]]]:

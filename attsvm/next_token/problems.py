@@ -397,10 +397,10 @@ def levels(hi: Ints, lo: Ints, size: Floats, lam: Floats) -> Floats:
     return u
 
 
-def solve_graph(hi: Ints, lo: Ints, size: Floats, goes: int = GOES) -> tuple[Floats, Floats]:
+def solve_graph(hi: Ints, lo: Ints, size: Floats) -> tuple[Floats, Floats]:
     """(u (C,), λ (e,)), not certified: hi, lo (e,) the edges between C nodes, size (C,)."""
     lam, u = np.zeros(len(hi)), np.zeros(len(size))
-    for _ in range(goes):
+    for _ in range(GOES):
         if descend(hi, lo, size, lam, u, PASSES) <= SETTLED:
             break
     return levels(hi, lo, size, lam), lam

@@ -13,7 +13,7 @@ Theory: [huang2024nexttoken].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ FAULTS = (
 )
 # Faults listed in detail, of each kind; all are counted.
 DETAILS = 20
+# What is wrong in words, and the numbers of the sentences concerned.
+Described = tuple[str, tuple[int, ...]]
 # Longest quotations: tokens of a sentence, characters of a word.
 _TOKENS, _LETTERS = 12, 40
 
@@ -147,27 +149,30 @@ def realizability(
     """
     check_sentences(sentences)
     every = orders(sentences) if found_orders is None else check_orders(found_orders)
-    tokens, times = sentences.distinct
-    best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
-    number = best.sum(axis=1)
+    number = sentences.right.sum(axis=1)
     known = sentences.follows[sentences.follows >= 0]
     shared = np.bincount(known, minlength=sentences.vocabulary) > 1
     # Without any follower no sentence has an optimal token: that is one fault.
     none = (number == 0) & bool(known.size)
-    cases: tuple[tuple[Any, Callable[[Any], Fault]], ...] = (
-        ([] if known.size else [None], lambda _: _no_collocations()),
-        (np.flatnonzero(shared), lambda y: _not_injective(sentences, int(y))),
-        (np.flatnonzero(none), lambda s: _no_optimal(sentences, int(s))),
-        (np.flatnonzero(number > 1), lambda s: _several(sentences, int(s), tokens[s, best[s]])),
-        (_contradicting(sentences), lambda group: _contradiction(sentences, group)),
-        ([o for o in every.values() if not o.acyclic], lambda order: _cycle(sentences, order)),
+    # Of each kind in FAULTS: its cases, and the function that describes one.
+    cases: tuple[tuple[Any, Callable[[Sentences, Any], Described]], ...] = (
+        ([] if known.size else [None], _no_collocations),
+        (np.flatnonzero(shared), _not_injective),
+        (np.flatnonzero(none), _no_optimal),
+        (np.flatnonzero(number > 1), _several),
+        (_contradicting(sentences), _contradiction),
+        ([order for order in every.values() if not order.acyclic], _cycle),
     )
-    faults = [describe(case) for found, describe in cases for case in found[:DETAILS]]
-    lines = sentences.lines
+    faults = []
+    for kind, (found, describe) in zip(FAULTS, cases, strict=True):
+        for case in found[:DETAILS]:
+            message, places = describe(sentences, case)
+            lines = tuple(sentences.lines[list(places)].tolist())
+            faults.append(Fault(kind, message, places, lines))
     return Realizability(
-        tuple(replace(f, lines=tuple(lines[list(f.sentences)].tolist())) for f in faults),
+        tuple(faults),
         {kind: len(found) for kind, (found, _) in zip(FAULTS, cases, strict=True)},
-        exceptions=_exceptions(sentences, every, best, times),
+        exceptions=_exceptions(sentences, every),
         confused=np.array([q for q, o in every.items() if KINDS[1] in o.kinds], np.int64),
         unknown=np.flatnonzero(sentences.follows < 0),
         unclosed=_unclosed(sentences),
@@ -185,19 +190,25 @@ def find_explained(sentences: Sentences, found_orders: Mapping[int, Order] | Non
     >>> find_explained(attsvm.Sentences.of(lines, collocations="copy")).tolist()
     [False, True, False, False]
     """
-    asked = orders(sentences) if found_orders is None else found_orders
+    every = orders(sentences) if found_orders is None else found_orders
+    tied, _ = tied_with_optimal(sentences, every)
+    return (sentences.right.sum(axis=1) == 1) & (tied.sum(axis=1) <= 1)
+
+
+def tied_with_optimal(sentences: Sentences, orders: Mapping[int, Order]) -> tuple[Bools, Ints]:
+    """(tokens in the component of the sentence's optimal token (S, K), that component (S,))."""
     tokens, _ = sentences.distinct
-    best = (tokens >= 0) & (sentences.follows[tokens] == sentences.labels[:, None])  # (S, K)
-    fine = best.sum(axis=1) == 1
-    component = np.full(sentences.vocabulary, -1, np.int64)
-    for query, order in asked.items():
-        component[order.tokens] = order.component
-        for s in np.flatnonzero(fine & (sentences.queries == query)):
-            own = component[tokens[s, best[s]][0]]
-            others = tokens[s, (tokens[s] >= 0) & ~best[s]]
-            fine[s] = not (component[others] == own).any()
-        component[order.tokens] = -1
-    return fine
+    component = np.full(tokens.shape, -1, np.int64)
+    for query, order in orders.items():
+        rows = np.flatnonzero(sentences.queries == query)
+        table = np.full(sentences.vocabulary + 1, -1, np.int64)  # the last: beyond the end
+        table[order.tokens] = order.component
+        component[rows] = table[tokens[rows]]
+    if not len(tokens):
+        return np.zeros(tokens.shape, bool), np.zeros(0, np.int64)
+    own = np.take_along_axis(component, sentences.right.argmax(axis=1)[:, None], 1)
+    # A token in no relation at all: its sentence has no other token, and asks for nothing.
+    return (component == own) & (own >= 0) & (tokens >= 0), np.maximum(own[:, 0], 0)
 
 
 def _contradicting(sentences: Sentences) -> list[Ints]:
@@ -213,12 +224,12 @@ def _contradicting(sentences: Sentences) -> list[Ints]:
     return sorted(found, key=lambda group: int(group[0]))
 
 
-def _exceptions(sentences: Sentences, asked: Mapping[int, Order], best: Bools, times: Ints) -> Ints:
+def _exceptions(sentences: Sentences, asked: Mapping[int, Order]) -> Ints:
     """The sentences whose optimal token is outnumbered by a non-optimal one."""
     N = sentences.vocabulary
     lowest = [o.query * N + o.tokens[o.kinds == KINDS[2]] for o in asked.values()]
     keys = np.concatenate([np.zeros(0, np.int64), *lowest])
-    tokens, _ = sentences.distinct
+    (tokens, times), best = sentences.distinct, sentences.right
     # Where the sentence ends, −1 would be a token of the query before it.
     here = np.where(tokens >= 0, sentences.queries[:, None] * N + tokens, -1)
     rival = np.where(np.isin(here, keys) & ~best, times, 0).max(axis=1, initial=0)
@@ -235,66 +246,50 @@ def _unclosed(sentences: Sentences) -> Ints:
     return np.array([s for s, c in enumerate(contexts) if c not in known], np.int64)
 
 
-def _no_collocations() -> Fault:
-    return Fault(
-        "no-collocations",
-        "no token has a known follower: write two-token lines, or give collocations (a file, "
-        "bigrams or copy)",
-    )
+def _no_collocations(_: Sentences, __: None) -> Described:
+    said = "no token has a known follower: write two-token lines, or give collocations (a file, "
+    return f"{said}bigrams or copy)", ()
 
 
-def _not_injective(sentences: Sentences, follower: int) -> Fault:
-    before = np.flatnonzero(sentences.follows == follower)
-    return Fault(
-        "not-injective",
-        f"{_word(sentences, follower)} follows {_listed(sentences, before)}: a token may follow "
-        "only one",
-    )
+def _not_injective(sentences: Sentences, follower: int) -> Described:
+    before = _listed(sentences, np.flatnonzero(sentences.follows == follower))
+    return f"{_word(sentences, follower)} follows {before}: a token may follow only one", ()
 
 
-def _no_optimal(sentences: Sentences, s: int) -> Fault:
-    label = int(sentences.labels[s])
-    before = np.flatnonzero(sentences.follows == label)
+def _no_optimal(sentences: Sentences, s: int) -> Described:
+    before = np.flatnonzero(sentences.follows == sentences.labels[s])
     known = f"follows {_listed(sentences, before)}" if before.size else "is no token's follower"
-    return Fault(
-        "no-optimal",
-        f"{quote(sentences, s)}: no token of it is followed by its label, which {known}",
-        (s,),
-    )
+    said = f"no token of it is followed by its label, which {known}"
+    return f"{quote(sentences, s)}: {said}", (int(s),)
 
 
-def _several(sentences: Sentences, s: int, best: Ints) -> Fault:
-    return Fault(
-        "several-optimal",
-        f"{quote(sentences, s)}: its label follows {_listed(sentences, best)}, all in it, where "
-        "one must be optimal",
-        (s,),
-    )
+def _several(sentences: Sentences, s: int) -> Described:
+    best = _listed(sentences, sentences.distinct[0][s, sentences.right[s]])
+    said = f"its label follows {best}, all in it, where one must be optimal"
+    return f"{quote(sentences, s)}: {said}", (int(s),)
 
 
-def _contradiction(sentences: Sentences, group: Ints) -> Fault:
+def _contradiction(sentences: Sentences, group: Ints) -> Described:
     labels = sentences.labels[group]
     first, second = int(group[0]), int(group[(labels != labels[0]).argmax()])
     number = len(np.unique(labels))
-    return Fault(
-        "contradiction",
+    message = (
         f"{quote(sentences, first)} and {quote(sentences, second)} have the same tokens before "
         f"the same query and {'two' if number == 2 else number} labels: allow several labels of "
-        "one context with --ties",
-        (first, second),
+        "one context with --ties"
     )
+    return message, (first, second)
 
 
-def _cycle(sentences: Sentences, order: Order) -> Fault:
+def _cycle(sentences: Sentences, order: Order) -> Described:
     tokens, made = order.cycle()
     words = " > ".join(_word(sentences, x) for x in [*tokens, tokens[0]])
     places = ", ".join(sentences.where(s) for s in made)
-    return Fault(
-        "cycle",
+    message = (
         f"with the query {_word(sentences, order.query)} the order goes round, {words}, by "
-        f"{places}: allow cycles as ties with --ties",
-        tuple(made),
+        f"{places}: allow cycles as ties with --ties"
     )
+    return message, tuple(made)
 
 
 def _word(sentences: Sentences, token: int) -> str:

@@ -144,9 +144,7 @@ def _solve(
 
 def _describe_finite(data: Sentences) -> dict[str, Any]:
     """The log-odds inside ties and the infimum of the loss, of sentences with one optimal token."""
-    tokens, _ = data.distinct
-    right = (tokens >= 0) & (data.follows[tokens] == data.labels[:, None])
-    part = data.part(np.flatnonzero(right.sum(axis=1) == 1))
+    part = data.part(np.flatnonzero(data.right.sum(axis=1) == 1))
     report = {"sentences": int(part.counts.sum())}
     if not part.size:
         return report | dict.fromkeys(("infimum", "entropy", "largest")) | {"components": 0}
@@ -163,11 +161,13 @@ def _cover(
     if data.vocabulary**2 * len(every) > _PAIRS:
         return None
     most = int(data.lengths.max(initial=2)) if length is None else length
-    decided = wide = Coverage(0, 0, 0)
-    for q, order in every.items():
-        u = best.W[: data.vocabulary, q]
-        decided += coverage(order, u, most, up_to=True)
-        wide += coverage(order, u, most, gap=GAP, up_to=True)
+    decided, wide = (
+        sum(
+            (coverage(o, best.W[:, q], most, gap=gap, up_to=True) for q, o in every.items()),
+            Coverage(0, 0, 0),
+        )
+        for gap in (0.0, GAP)
+    )
     return {
         "length": most,
         "gap": GAP,

@@ -179,6 +179,12 @@ class Sentences:
         return tokens, counts
 
     @lazy
+    def right(self) -> Bools:
+        """Which of the distinct tokens the label follows (S, K)."""
+        tokens, _ = self.distinct
+        return (tokens >= 0) & (self.follows[tokens] == self.labels[:, None])
+
+    @lazy
     def contexts(self) -> Ints:
         """The number of each sentence's context (S,): its tokens, their counts and its query."""
         tokens, counts = self.distinct

@@ -35,8 +35,8 @@ from attsvm.next_token.sentences import Sentences, orthonormal
 
 # Bins of the predicted gap, in margins, for tables and pictures.
 EDGES = (0.0, 0.125, 0.25, 0.5, 1.0, np.inf)
-# Logits closer than this tie, unless a certified accuracy is given.
-_EQUAL = 1e-9
+# Logits and entries of a column closer than this tie, unless a certified accuracy is given.
+EQUAL = 1e-9
 # Output logits held at once.
 _BLOCK = 1 << 22
 
@@ -132,7 +132,7 @@ class UnseenAgreement:
 
 
 def predict_unseen(
-    words: Any, W: Floats, E: Floats, follows: Ints, *, accuracy: float | Floats = _EQUAL
+    words: Any, W: Floats, E: Floats, follows: Ints, *, accuracy: float | Floats = EQUAL
 ) -> Predictions:
     """What the solution W (d, d) says of sentences.
 
@@ -267,8 +267,6 @@ def _told(asked: Predictions, s: int, names: Sequence[str] | None) -> str:
     return f"{text}: {word[asked.top[s]]} or {word[asked.second[s]]}"
 
 
-# Entries of a column that are closer than this are equal, unless a certified accuracy is given.
-EQUAL = 1e-9
 # The ordering of kinds: the first of each pair is to be ahead of the second.
 PAIRS = (
     (KINDS[0], KINDS[1]),
@@ -314,12 +312,11 @@ def coverage(
     *,
     gap: float = 0.0,
     up_to: bool = False,
-    accuracy: float = EQUAL,
 ) -> Coverage:
     """The Coverage of all sentences of `length` tokens that end in the order's query.
 
     u (N,): the solution's column; gap: how far the top token must be ahead (always by more than
-    `accuracy`, below which entries are equal). up_to: all lengths from 2 to `length`.
+    EQUAL, below which entries are equal). up_to: all lengths from 2 to `length`.
     """
     u = _column(order, u)
     if length < 2 and (up_to or length < 1):
@@ -327,22 +324,14 @@ def coverage(
     if not gap >= 0:
         raise Unsupported(f"gap is {gap}: it must be at least 0")
     ahead = u[:, None] - u[None, :]
-    decided = (ahead > accuracy) & (ahead >= gap - accuracy)
+    decided = (ahead > EQUAL) & (ahead >= gap - EQUAL)
     lengths = range(2, length + 1) if up_to else (length,)
     total = sum(order.vocabulary ** (L - 1) for L in lengths)
     counts = [_fillings(beats, order.query, lengths) for beats in (decided, _above(order))]
     return Coverage(total, *counts)
 
 
-def whole_coverage(
-    orders: Mapping[int, Order],
-    U: Floats,
-    length: int,
-    *,
-    gap: float = 0.0,
-    up_to: bool = False,
-    accuracy: float = EQUAL,
-) -> Coverage:
+def whole_coverage(orders: Mapping[int, Order], U: Floats, length: int) -> Coverage:
     """The Coverage of all sentences of `length` tokens, whatever their query.
 
     U (N, N): the logits of every token (row) before every query (column). A query without an order
@@ -350,20 +339,8 @@ def whole_coverage(
     """
     none = np.zeros(0, np.int64)
     N = len(U)
-    return sum(
-        (
-            coverage(
-                orders.get(q, Order(q, N, none, none, none, none)),
-                U[:, q],
-                length,
-                gap=gap,
-                up_to=up_to,
-                accuracy=accuracy,
-            )
-            for q in range(N)
-        ),
-        Coverage(0, 0, 0),
-    )
+    every = [orders.get(q, Order(q, N, none, none, none, none)) for q in range(N)]
+    return sum((coverage(o, U[:, o.query], length) for o in every), Coverage(0, 0, 0))
 
 
 @dataclass(frozen=True)

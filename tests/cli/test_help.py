@@ -10,7 +10,7 @@ import typer
 from attsvm.cli import PANELS, app, options
 from attsvm.next_token.sentences import EMBEDDINGS
 from attsvm.next_token.training.gradient import READOUTS
-from attsvm.next_token.training.task import WEIGHTS
+from attsvm.next_token.training.train import WEIGHTS
 from attsvm.norms import NORMS
 from attsvm.plotting.style import LOOKS
 from attsvm.training.heads import HEADS

@@ -26,7 +26,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.training.proofs import _prover
-from attsvm.next_token.training.task import SentenceObjective
+from attsvm.next_token.training.train import SentenceObjective
 from attsvm.next_token.unseen import (
     agreement,
     answer_unseen,
@@ -185,10 +185,7 @@ def reviews(quick: bool) -> Iterator[Finding]:
     lines = TEXTS["reviews"](500 if quick else 5000)
     for optimizer in ("bigrams", "copy"):
         start = time.process_time()
-        seen: dict[str, int] = {}
-        for word in (w for line in lines for w in line):
-            seen[word] = seen.get(word, 0) + 1
-        kept = sorted(seen, key=lambda w: -seen[w])[:2000]
+        kept = [word for word, _ in Counter(w for line in lines for w in line).most_common(2000)]
         known = set(kept)
         text = [[w for w in line if w in known] for line in lines]
         text = [line for line in text if len(line) > 2]
@@ -196,7 +193,7 @@ def reviews(quick: bool) -> Iterator[Finding]:
         found = orders(data)
         verdict = realizability(data, found)
         best = solve_attention(found, np.eye(2000))
-        one = np.flatnonzero((data.optimal.sum(axis=1) > 0) & _single(data))
+        one = np.flatnonzero(data.right.sum(axis=1) == 1)
         part = data.part(one)
         finite = finite_part(part, orders(part))
         tied = [np.bincount(order.component) for order in found.values() if len(order.tokens)]
@@ -286,13 +283,6 @@ def proofs(quick: bool) -> Iterator[Finding]:
         wrong, total = wrong + more, total + tally
     yield Finding("proofs and runs", ", ".join(f"{n} {name}" for name, n in total.items()))
     yield equal("false proofs", ", ".join(wrong), "")
-
-
-def _single(data: Sentences) -> np.ndarray:
-    """Whether each sentence has exactly one distinct optimal token."""
-    tokens, _ = data.distinct
-    right = (tokens >= 0) & (data.follows[tokens] == data.labels[:, None])
-    return right.sum(axis=1) == 1
 
 
 PARTS: dict[str, Part] = {

@@ -176,23 +176,21 @@ def test_collocations_that_are_refused(tmp_path, pairs, said):
         read_sentences(file, collocations=written(tmp_path, pairs, "pairs.txt"))
 
 
-def test_numbers_that_do_not_fit(tmp_path):
-    file = written(tmp_path, "0 1\n\n0 1 7\n")
-    with pytest.raises(BadTokens, match=r"token 7 in line 3 is out of range: .* 0…6"):
-        read_sentences(file, vocabulary=7)
-    with pytest.raises(BadTokens, match="token 9 in the collocations is out of range"):
-        read_sentences(file, vocabulary=8, collocations=written(tmp_path, "2 9", "p.txt"))
-    with pytest.raises(BadTokens, match=r"p\.txt holds words and .*text\.txt token numbers"):
-        read_sentences(file, collocations=written(tmp_path, "2 b", "p.txt"))
-    with pytest.raises(BadTokens, match="vocabulary is 0"):
-        read_sentences(file, vocabulary=0)
-    with pytest.raises(BadTokens, match="limit is -1"):
-        read_sentences(file, limit=-1)
-
-
-def test_a_vocabulary_that_leaves_nothing(tmp_path):
-    with pytest.raises(BadTokens, match="no line keeps enough of its words with the 1 most"):
-        read_sentences(written(tmp_path, "a b c\nd e f\n"), vocabulary=1)
+@pytest.mark.parametrize(
+    ("text", "pairs", "options", "said"),
+    [
+        ("0 1\n\n0 1 7\n", "", {"vocabulary": 7}, r"token 7 in line 3 is out of range: .* 0…6"),
+        ("0 1 7\n", "2 9", {"vocabulary": 8}, "token 9 in the collocations is out of range"),
+        ("0 1 7\n", "2 b", {}, r"p\.txt holds words and .*text\.txt token numbers"),
+        ("0 1 7\n", "", {"vocabulary": 0}, "vocabulary is 0"),
+        ("0 1 7\n", "", {"limit": -1}, "limit is -1"),
+        ("a b c\nd e f\n", "", {"vocabulary": 1}, "no line keeps enough of its words with the 1"),
+    ],
+)
+def test_options_that_do_not_fit_the_file(tmp_path, text, pairs, options, said):
+    given = written(tmp_path, pairs, "p.txt") if pairs else None
+    with pytest.raises(BadTokens, match=said):
+        read_sentences(written(tmp_path, text), collocations=given, **options)
 
 
 def test_no_file(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm import Sentences
 from attsvm.datasets.sentences import realizable
-from attsvm.next_token.training.task import SentenceObjective, sentence_task
+from attsvm.next_token.training.train import SentenceObjective, sentence_task
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import optimizer_of
 from tests.training.beside import OPTIMIZERS, apart, compared, digits_run, found

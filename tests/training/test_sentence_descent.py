@@ -7,7 +7,7 @@ import pytest
 
 from attsvm import BadTokens, Sentences, train
 from attsvm.datasets.sentences import cyclic, realizable
-from attsvm.next_token.training import task as sentence_task
+from attsvm.next_token.training import train as sentence_task
 
 SETS = {
     "realizable": Sentences.of(realizable(8, (3, 5), 30, 1)),

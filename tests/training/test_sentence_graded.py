@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from attsvm import Sentences, train
 from attsvm.datasets.sentences import realizable
 from attsvm.next_token.attention import Contexts
-from attsvm.next_token.training import graded as sentence_terms
+from attsvm.next_token.training import gradient as sentence_terms
 from attsvm.next_token.training.gradient import attention_loss
-from attsvm.next_token.training.task import SentenceObjective, sentence_task
+from attsvm.next_token.training.train import SentenceObjective, sentence_task
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
 from attsvm.training.optimizers import optimizer_of

@@ -11,7 +11,7 @@ from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
-from attsvm.next_token.training import task as sentence_task
+from attsvm.next_token.training import train as sentence_task
 from attsvm.next_token.training.train import Stages
 from attsvm.plotting.training import Curves, StageRow, _rows_figure
 from attsvm.theory.measures import correlation

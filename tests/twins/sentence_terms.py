@@ -1,4 +1,4 @@
-"""The plain NumPy twin of `next_token.training.graded`: the same wide numbers from whole arrays."""
+"""The plain NumPy twin of the terms in `next_token.training.gradient`: the same wide numbers."""
 
 from __future__ import annotations
 

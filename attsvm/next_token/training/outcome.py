@@ -32,8 +32,7 @@ from attsvm.next_token.problems import (
 from attsvm.next_token.realizable import Realizability, realizability
 from attsvm.next_token.sentences import Sentences, check_sentences, orthonormal
 from attsvm.next_token.training.proofs import proof_of_run
-from attsvm.next_token.training.task import SentenceObjective, decoder_of
-from attsvm.next_token.training.train import Stages
+from attsvm.next_token.training.train import SentenceObjective, Stages, decoder_of
 from attsvm.next_token.unseen import (
     UnseenAgreement,
     agreement,
@@ -128,14 +127,15 @@ class SentenceRun(Result):
         return self.decoder is not None and self.decoder is self.attention
 
     @property
+    def paths(self) -> dict[str, Path]:
+        """The path of each trained matrix, by its name."""
+        both = {"W_kq": self.attention, "W_ov": self.decoder}
+        return {name: path for name, path in both.items() if path is not None}
+
+    @property
     def ends(self) -> dict[str, Floats]:
         """The trained matrices at the end, by name."""
-        out = {}
-        if self.attention is not None:
-            out["W_kq"] = self.attention.weights["W_kq"][-1, 0]
-        if self.decoder is not None:
-            out["W_ov"] = self.decoder.weights["W_ov"][-1, 0]
-        return out
+        return {name: path.weights[name][-1, 0] for name, path in self.paths.items()}
 
     @property
     def W_ov(self) -> Floats | None:
@@ -257,9 +257,7 @@ class SentenceOutcome(Table):
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain data for JSON; infinities and unknown values are None."""
-        run = self.run
-        both = {"W_kq": run.attention, "W_ov": run.decoder}
-        paths = {name: path for name, path in both.items() if path is not None}
+        run, paths = self.run, self.run.paths
         found = {
             "status": self.status,
             "model": run.model,
@@ -279,9 +277,7 @@ class SentenceOutcome(Table):
             "top_optimal": self.top_optimal,
             "limit": self.limit.to_dict(),
             "proof": None if self.proof is None else self.proof.to_dict(),
-            "steps": {
-                name: int(path.steps[-1]) for name, path in paths.items() if path is not None
-            },
+            "steps": {name: int(path.steps[-1]) for name, path in paths.items()},
             "diverged": {name: path.diverged for name, path in paths.items()},
         }
         return dict(finite(found))
@@ -337,9 +333,9 @@ def sentence_outcome(
         loss, infimum, above = _losses(run, found, tied, known=known)
         ends = run.ends
         away = {name: W - tied.W if name == "W_kq" and tied else W for name, W in ends.items()}
-        shares = {
-            "W_kq": _attention_share(run, problems, every),
-            "W_ov": _decoder_share(run, problems),
+        margins = {
+            name: _attention_margins(run, every) if name == "W_kq" else _decoder_margins(run)
+            for name in ends
         }
         return SentenceOutcome(
             run,
@@ -349,10 +345,10 @@ def sentence_outcome(
             loss,
             infimum,
             above,
-            _decoder_loss(run),
+            None if run.joint or len(ends) < 2 else float(run.paths["W_ov"].loss[-1, 0]),
             {name: float(length(W[None])[0]) for name, W in ends.items()},
             {name: float(correlation(away[name], best.W)) for name, best in problems.items()},
-            {name: shares[name] for name in problems},
+            {name: _share(best, ends[name], margins[name]) for name, best in problems.items()},
             _top_optimal(run),
         )
 
@@ -390,15 +386,9 @@ def _staged(run: SentenceRun) -> tuple[bool | None, str]:
 
 def _steady(run: SentenceRun) -> tuple[bool, str]:
     """Whether every stage starts at zero and takes normalized steps of one length, or which not."""
-    stages = {"W_ov": run.decoder, "W_kq": run.attention}
-    for name, path in stages.items():
-        if path is None:
-            continue
+    for name, path in reversed(run.paths.items()):
         config = path.config
-        if config["optimizer"] not in (
-            "ngd",
-            "nmirror:2",
-        ):  # names that no other optimizer may have
+        if config["optimizer"] not in ("ngd", "nmirror:2"):  # no other optimizer has these names
             return False, f"the optimizer of {name} is {config['optimizer']}"
         if config.get("schedule") != "constant" or pulled_back(config):
             return False, f"the steps of {name} have a schedule, a ridge or decay"
@@ -409,27 +399,20 @@ def _steady(run: SentenceRun) -> tuple[bool, str]:
 
 def _solved(run: SentenceRun, every: Mapping[int, Order], norm: str | Norm) -> dict[str, Columns]:
     """The problem of each trained matrix in this norm, by its name."""
-    plain, out = norm_of(norm) == norm_of("frobenius"), {}
-    if run.attention is not None:
-        out["W_kq"] = (
-            solve_attention(every, run.E)
-            if plain
-            else Columns.whole(solve(attention_problem(every, run.E), norm))
-        )
-    if run.decoder is not None:
-        out["W_ov"] = (
-            solve_decoder(run.data, run.E)
-            if plain
-            else Columns.whole(solve(decoder_problem(run.data, run.E), norm))
-        )
-    return out
-
-
-def _decoder_loss(run: SentenceRun) -> float | None:
-    """L_0 at the end of a first stage of its own."""
-    if run.decoder is None or run.attention is None or run.joint:
-        return None
-    return float(run.decoder.loss[-1, 0])
+    if norm_of(norm) == norm_of("frobenius"):
+        return {
+            name: solve_attention(every, run.E)
+            if name == "W_kq"
+            else solve_decoder(run.data, run.E)
+            for name in run.paths
+        }
+    problems = {
+        name: attention_problem(every, run.E)
+        if name == "W_kq"
+        else decoder_problem(run.data, run.E)
+        for name in run.paths
+    }
+    return {name: Columns.whole(solve(problem, norm)) for name, problem in problems.items()}
 
 
 def _finite(
@@ -502,37 +485,31 @@ def _top_optimal(run: SentenceRun) -> float | None:
     return float((run.decoder.top[-1, 0] == follows).mean())
 
 
-def _attention_share(
-    run: SentenceRun, problems: Mapping[str, Columns], every: Mapping[int, Order]
-) -> float | None:
-    """The least margin of W_kq over its norm, as a share of the best; None with ties."""
-    ends = run.ends
-    if "W_kq" not in ends or not all(order.acyclic for order in every.values()):
-        return None
-    U = run.E @ ends["W_kq"] @ run.E.T
-    margins = [
+def _attention_margins(run: SentenceRun, every: Mapping[int, Order]) -> list[Any]:
+    """The least margin of W_kq in each order; none with ties."""
+    if not all(order.acyclic for order in every.values()):
+        return []
+    U = run.E @ run.ends["W_kq"] @ run.E.T
+    return [
         (U[order.tokens[hi], order.query] - U[order.tokens[lo], order.query]).min()
         for order in every.values()
         for hi, lo in [order.covers]
         if len(hi)
     ]
-    return _share(problems["W_kq"], ends["W_kq"], margins)
 
 
-def _decoder_share(run: SentenceRun, problems: Mapping[str, Columns]) -> float | None:
-    """The least margin of W_ov over its norm, as a share of the best."""
-    ends = run.ends
-    if "W_ov" not in ends:
-        return None
+def _decoder_margins(run: SentenceRun) -> list[Any]:
+    """The least margin of W_ov of each token with a follower."""
     tokens = np.flatnonzero(run.data.follows >= 0)
-    V, after = run.E[tokens] @ ends["W_ov"].T, run.data.follows[tokens]
+    V, after = run.E[tokens] @ run.ends["W_ov"].T, run.data.follows[tokens]
     rows = np.arange(len(tokens))
     own = V[rows, after]
     V[rows, after] = -np.inf
-    return _share(problems["W_ov"], ends["W_ov"], list(own - V.max(axis=1)))
+    return list(own - V.max(axis=1))
 
 
 def _share(best: Columns, W: Floats, margins: list[Any]) -> float | None:
+    """The least margin over the norm of W, as a share of the best; None where it is not known."""
     if best.status == "infeasible" or not best.pieces or not margins or not np.any(W):
         return None
     size = float(best.pieces[0].norm.value(W))

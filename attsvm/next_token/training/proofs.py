@@ -28,7 +28,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.task import SentenceObjective, decoder_of
+from attsvm.next_token.training.train import SentenceObjective, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.proof import (
