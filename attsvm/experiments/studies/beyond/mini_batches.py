@@ -92,8 +92,8 @@ STUDY = Study(
         "value": "correlation",
         "lines": "scale",
         "band": "half",
-        "xlabel": f"inputs in a batch, of {_N} (steps scaled by the norm of the batch's own "
-        "gradient, or of the full one)",
+        "xlabel": f"inputs in a batch, of {_N}\n"
+        "(steps scaled by the batch's own gradient, or by the full one)",
         "ylabel": "correlation with the solution (median, middle half)",
     },
 )
