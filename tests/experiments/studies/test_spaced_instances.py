@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from attsvm import Tokens, train
+from attsvm import Problem, Tokens, train
 from attsvm.experiments.studies.shared import spaced_instances
 from attsvm.experiments.studies.shared.published_shares import (
     DIMENSIONS_5,
@@ -14,7 +14,7 @@ from attsvm.experiments.studies.shared.published_shares import (
     FIGURE_5,
     FIGURE_6,
 )
-from attsvm.experiments.studies.shared.spaced_instances import picks, problems, spaced
+from attsvm.experiments.studies.shared.spaced_instances import picks, spaced
 from attsvm.solvers.solve import solve
 
 SEEDS = range(4)
@@ -41,7 +41,7 @@ def test_runs_and_problems_are_the_same(monkeypatch, shape, family, norm):
     assert_array_equal(ends[0][0].top, ends[1][0].top)
     assert_allclose(ends[0][0].top_attention, ends[1][0].top_attention, rtol=1e-9)
     assert_array_equal(*(picks(d.stack, W) for d, (_, W) in zip((full, small), ends, strict=True)))
-    least = [solve(problems(d.stack, d.best)[0], norm).upper for d in (full, small)]
+    least = [solve(Problem.of(d.stack[0], d.best[0]), norm).upper for d in (full, small)]
     assert_allclose(*least, rtol=1e-5)
 
 

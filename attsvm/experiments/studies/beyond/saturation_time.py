@@ -76,9 +76,9 @@ def figure(table: DataFrame, study: Study) -> Figure:
         if ways.notna().any(axis=1).all():
             band(left, ways.index, ways, colour=CYCLE[k], label=label)
         right.plot(rows.least, rows.time, ".", color=CYCLE[k], alpha=0.6, label=label)
-    ends = right.get_xlim()
-    low = max(ends[0], 1.0)
-    right.plot([low, ends[1]], [low, ends[1]], color="0.4", linewidth=1, label="least time")
+    least = table.least[np.isfinite(table.least)]
+    ends = [least.min(), least.max()]
+    right.plot(ends, ends, color="0.4", linewidth=1, label="least time")
     left.set(xscale="log", xlabel="step size", ylabel="step size × steps to saturation",
              title="The way to saturation")  # fmt: skip
     right.set(xscale="log", yscale="log", xlabel="least number of steps, certified",

@@ -19,7 +19,6 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import Unsupported
 from attsvm.experiments.group import selected_by
-from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.training.optimizers.optimizer import Blocks
@@ -110,8 +109,3 @@ def weights_at(path: Path, steps: Sequence[int]) -> Floats:
 def picks(stack: Sequence[Tokens], W: Floats) -> Ints:
     """The tokens (B, n) that each W (B, ·, ·) attends to most."""
     return np.stack([selected_by(t, M) for t, M in zip(stack, W, strict=True)])
-
-
-def problems(stack: Sequence[Tokens], keep: Ints) -> list[Problem]:
-    """The problem of each instance that selects these tokens (B, n)."""
-    return [Problem.of(t, Selection.of(t, a)) for t, a in zip(stack, keep, strict=True)]
