@@ -314,7 +314,7 @@ class Monitor:
 
     def figure(self) -> Figure:
         """Plot every attention head over steps: logits, ceiling, entropy, saturation, norms."""
-        from attsvm.plotting.attention import attention_figure
+        from attsvm.plotting.networks import attention_figure
 
         if not self.rows:
             raise Unsupported("nothing was recorded yet: there is nothing to plot")

@@ -503,7 +503,7 @@ class NormalizedGD(SteepestDescent):
 
 def direction_of(norm: str) -> Callable[[Tensor], Tensor]:
     """The function D(g) = argmax ⟨g, D⟩ over ‖D‖ ≤ 1 of a norm."""
-    known = {"frobenius": _unit, "max": torch.sign, "spectral": _spectral}
+    known: dict[str, Any] = {"frobenius": _unit, "max": torch.sign, "spectral": _spectral}
     if isinstance(norm, str) and norm in known:
         return known[norm]
     found = re.fullmatch(r"l(\d+(\.\d+)?)", norm) if isinstance(norm, str) else None

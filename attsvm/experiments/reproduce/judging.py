@@ -82,15 +82,14 @@ def draw(folder: Path, claim: Claim, config: Config, result: Result, record: Rec
 
     What was judged stands in the metadata of the pictures, not in them.
     """
-    from attsvm.plotting.style import place_parts, plain_ticks, styled, write_figure
+    from attsvm.plotting.style import plain_ticks, styled, write_figure
 
     words = {"title": f"{claim.id}: {claim.title}", "about": judged_words(record)}
     with styled():
         figure = lawful_part(claim, "plot", claim.plot(config, result), "Figure")
         plain_ticks(figure)
-        place_parts(figure)
-        for kind in PICTURES:
-            write_figure(figure, folder / "figures" / f"{claim.id}{kind}", **words)
+        files = [folder / "figures" / f"{claim.id}{kind}" for kind in PICTURES]
+        write_figure(figure, *files, **words)
     motion = folder / "claims" / f"{claim.id}.motion.json"
     if claim.motion is not None:
         moving = lawful_part(claim, "motion", claim.motion(config, result), "Motion")
