@@ -26,32 +26,16 @@ CUTS = 60  # linear programs of a soft margin, at most
 STRIDE = 0.1  # y changes by no more than this factor at once: the first cut says little far away
 
 
-def stacked(D: Floats, Z: Floats) -> Floats:
-    """(k, dx·dz): row k is vec(D_k Z_kᵀ), so that row @ W.ravel() = D_kᵀ W Z_k."""
-    return np.ascontiguousarray((D[:, :, None] * Z[:, None, :]).reshape(len(D), -1))
-
-
 def inner(
-    D: Floats,
-    Z: Floats,
-    b: Floats,
-    free: Bools,
-    *,
-    norm: Norm,
-    tol: float,
-    W0: Floats,
-    lam0: Floats,
+    rows: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
-    """The best (W, λ) found for the l1 or the max norm of rows with ‖D_k‖‖Z_k‖ = 1.
+    """The best (W, λ) found for the l1 or the max norm.
 
     l1 is solved as min Σ(w⁺ + w⁻), or, with more rows than entries, as its dual max bᵀλ,
     −1 ≤ Aᵀλ ≤ 1. max is solved as max γ, A w ≥ γ b, −1 ≤ w ≤ 1 with W = w/γ (bounds cost a simplex
     method nothing), or as its dual min ‖Aᵀλ‖_1, bᵀλ = 1. Each answer is polished on its face.
-
-    D (k, dx), Z (k, dz), b (k,), free (k,) True on ties. W0, lam0: the Frobenius optimum, of norm
-    1, and its multipliers.
     """
-    A, rows, one = stacked(D, Z), UnitRows(D, Z, b, free), isinstance(norm, L1Norm)
+    A, b, free, one = rows.stacked, rows.b, rows.free, isinstance(norm, L1Norm)
     tall = len(A) > A.shape[1]
     program = (_l1_dual if tall else _l1) if one else (_max_dual if tall else _max)
     face = _l1_face if one else _max_face
@@ -80,10 +64,9 @@ def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple
     ½‖w‖² = max y‖w‖ − ½y², so the value is max g(y) − ½y² with g(y) = min y‖w‖ + Σ cap ξ, a linear
     program. Its w gives the cut g(y') ≤ y'‖w‖ + Σ cap ξ, of slope ‖w‖: one cut on either side of
     the best y is kept, and the next y is the best for the two. At a kink the two w are mixed so
-    that ‖w‖ = y. W0, lam0: the Frobenius optimum (norm one) and its
-    multipliers.
+    that ‖w‖ = y.
     """
-    A, program = stacked(soft.rows.D, soft.rows.Z), _soft_max
+    A, program = soft.rows.stacked, _soft_max
     if isinstance(soft.norm, L1Norm):
         program = _soft_l1
     best = soft.best(W0, lam0)

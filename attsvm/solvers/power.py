@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.solvers.linear_program import stacked
+from attsvm.solvers.unit_rows import UnitRows
 
 Solve = Callable[[Floats], Floats]
 
@@ -34,23 +34,15 @@ RETRY = 1e-7  # errors up to here are rounding, which a second run meets again
 
 
 def inner(
-    D: Floats, Z: Floats, b: Floats, free: Bools, *, p: float, tol: float, W0: Floats, lam0: Floats
+    rows: UnitRows, *, p: float, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
     """Returns (W, λ) for min (Σ|W_ij|^p)^(1/p), D_kᵀ W Z_k ≥ b_k (= on free rows), 1 < p < ∞.
 
     p ≤ 2 works on the multipliers (the dual exponent is ≥ 2, so the dual is smooth), p > 2 on the
     weights. The pair is the best one found; its gap is meant to be at most tol, but only a
     certificate can tell.
-
-    Args:
-        D, Z: (k, dx), (k, dz) rows with ‖D_k‖‖Z_k‖ = 1.
-        b: (k,) right-hand sides, ≥ 0 where not free.
-        free: (k,) True on ties, whose multipliers are free in sign.
-        p: the exponent.
-        tol: relative gap asked for.
-        W0, lam0: (dx, dz), (k,) the Frobenius optimum, of norm 1, and its multipliers.
     """
-    A = stacked(D, Z)
+    A, b, free = rows.stacked, rows.b, rows.free
     method = dual_pair if p <= 2.0 else primal_pair
     best = LpPair(np.inf, W0.ravel(), lam0)
     for path in PATHS:
@@ -61,7 +53,7 @@ def inner(
         if best.error <= max(tol, RETRY):
             break
     if best.error > 1e-3 and p > STEEPEST:
-        w, lam = inner(D, Z, b, free, p=STEEPEST, tol=tol, W0=W0, lam0=lam0)
+        w, lam = inner(rows, p=STEEPEST, tol=tol, W0=W0, lam0=lam0)
         pair = weigh(A, b, free, w=w.ravel(), lam=lam, p=p)
         best = min(best, pair, key=lambda x: x.error)
     return best.w.reshape(W0.shape), best.lam

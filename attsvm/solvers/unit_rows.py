@@ -57,6 +57,13 @@ class UnitRows:
         """Which rows have the same Z."""
         return QueryGroups.of(self.Z)
 
+    @lazy
+    def stacked(self) -> Floats:
+        """A (k, dx·dz): row k is vec(D_k Z_kᵀ), so that A @ W.ravel() = A(W)."""
+        return np.ascontiguousarray(
+            (self.D[:, :, None] * self.Z[:, None, :]).reshape(len(self.D), -1)
+        )
+
     def values(self, W: Floats) -> Floats:
         """A(W) (k,)."""
         return np.asarray(np.einsum("ke,ke->k", self.D @ W, self.Z))
@@ -157,8 +164,7 @@ class SoftRows:
     def _mend(self) -> Floats:
         """The least W for a unit miss of each tie (dx·dz, l)."""
         free = self.rows.free
-        D, Z = self.rows.D[free], self.rows.Z[free]
-        F = (D[:, :, None] * Z[:, None, :]).reshape(len(D), -1)
+        F = self.rows.stacked[free]
         return np.asarray(np.linalg.pinv(F, rcond=1e-10), dtype=np.float64)
 
     def tied(self, W: Floats) -> Floats:
@@ -315,8 +321,9 @@ def dense(k: int, N: int) -> float:
 class Method(NamedTuple):
     """How a norm is solved on unit rows, in a space where the least Frobenius norm is 1.
 
-    inner(D, Z, b, free, tol=…, W0=…, lam0=…) and soft(rows, tol=…, W0=…, lam0=…) return the best
-    (W, λ) found, untrusted; need(k, N): the bytes that k rows of N unknowns take.
+    inner(rows, tol=…, W0=…, lam0=…) on UnitRows with ‖D_k‖‖Z_k‖ = 1 and soft(rows, tol=…, W0=…,
+    lam0=…) on SoftRows return the best (W, λ) found, untrusted; W0 and lam0 are the Frobenius
+    optimum, of norm 1, and its multipliers. need(k, N): the bytes that k rows of N unknowns take.
     """
 
     inner: Inner

@@ -117,10 +117,7 @@ def answer_with(
         D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
         warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
         W, unit = method.inner(
-            D,
-            Z,
-            rows.b / (rows.norms * size),
-            rows.free,
+            UnitRows(D, Z, rows.b / (rows.norms * size), rows.free),
             tol=max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0),
             W0=first,
             lam0=warm * rows.norms / size,
