@@ -68,14 +68,14 @@ def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple
     """
     A, program = soft.rows.stacked, _soft_max
     if isinstance(soft.norm, L1Norm):
-        program = _soft_l1
+        program = _l1_dual if len(A) > A.shape[1] else _l1
     best = soft.best(W0, lam0)
     # λ in a unit that keeps its bounds within what a linear program takes for finite
     cap, unit = soft.cap, max(1.0, float(soft.cap[soft.held].max(initial=0.0)) / LARGEST)
     for method in METHODS:
         y, cuts = float(soft.norm.value(W0)), dict[bool, tuple[float, float, Floats]]()
         for _ in range(CUTS):
-            found = program(A, soft.rows, cap / unit, y / unit, method)
+            found = program(A, soft.rows.b, soft.rows.free, method, cap / unit, y / unit)
             if found is None:
                 break
             W, lam = found[0].reshape(W0.shape), unit * found[1]
@@ -140,24 +140,33 @@ def _multiplier_bounds(free: Bools, cap: Floats | float = np.inf) -> Floats:
     return np.column_stack([np.where(free, -np.inf, 0.0), np.where(free, np.inf, cap)])
 
 
-def _l1(A: Floats, b: Floats, free: Bools, method: str) -> tuple[Floats, Floats] | None:
-    N = A.shape[1]
-    K = np.hstack([A, -A])
-    found = _solve(np.ones(2 * N), K, b, equal=free, bounds=_box(0.0, np.inf, 2 * N), method=method)
-    return None if found is None else (found[0][:N] - found[0][N:], found[1])
-
-
-def _l1_dual(A: Floats, b: Floats, free: Bools, method: str) -> tuple[Floats, Floats] | None:
+def _l1(
+    A: Floats, b: Floats, free: Bools, method: str, cap: Floats | None = None, y: float = 1.0
+) -> tuple[Floats, Floats] | None:
+    """Returns (w, λ) of min y Σ|w| + Σ cap ξ; without cap the margins are hard."""
     k, N = A.shape
-    bounds = np.vstack([_multiplier_bounds(free), _box(-1.0, 1.0, N)])
-    found = _solve(
-        np.concatenate([-b, np.zeros(N)]),
-        np.hstack([A.T, -np.eye(N)]),
-        np.zeros(N),
-        equal=np.ones(N, dtype=bool),
-        bounds=bounds,
-        method=method,
-    )
+    K, cost = [A, -A], [np.full(2 * N, y)]
+    if cap is not None:
+        K, cost = [*K, np.eye(k)[:, ~free]], [*cost, cap[~free]]
+    c = np.concatenate(cost)
+    bounds = _box(0.0, np.inf, len(c))
+    found = _solve(c, np.hstack(K), b, equal=free, bounds=bounds, method=method)
+    return None if found is None else (found[0][:N] - found[0][N : 2 * N], found[1])
+
+
+def _l1_dual(
+    A: Floats,
+    b: Floats,
+    free: Bools,
+    method: str,
+    cap: Floats | float = np.inf,
+    y: float = 1.0,
+) -> tuple[Floats, Floats] | None:
+    """The same by max bᵀλ, −y ≤ Aᵀλ ≤ y, λ ≤ cap."""
+    k, N = A.shape
+    bounds = np.vstack([_multiplier_bounds(free, cap), _box(-y, y, N)])
+    K, c, r = np.hstack([A.T, -np.eye(N)]), np.concatenate([-b, np.zeros(N)]), np.zeros(N)
+    found = _solve(c, K, r, equal=r == 0.0, bounds=bounds, method=method)
     return None if found is None else (-found[1], found[0][:k])
 
 
@@ -235,33 +244,16 @@ def _max_face(A: Floats, b: Floats, free: Bools, w0: Floats, lam0: Floats) -> tu
     return w, lam
 
 
-def _soft_l1(
-    A: Floats, given: UnitRows, cap: Floats, y: float, method: str
-) -> tuple[Floats, Floats] | None:
-    """Returns (w, λ) of min y Σ|w| + Σ cap ξ; with more rows than entries by its dual."""
-    (k, N), b, free = A.shape, given.b, given.free
-    if k > N:
-        bounds = np.vstack([_multiplier_bounds(free, cap), _box(-y, y, N)])
-        K = np.hstack([A.T, -np.eye(N)])
-        c, r = np.concatenate([-b, np.zeros(N)]), np.zeros(N)
-        found = _solve(c, K, r, equal=r == 0.0, bounds=bounds, method=method)
-        return None if found is None else (-found[1], found[0][:k])
-    K = np.hstack([A, -A, np.eye(k)[:, ~free]])
-    c = np.concatenate([np.full(2 * N, y), cap[~free]])
-    found = _solve(c, K, b, equal=free, bounds=_box(0.0, np.inf, len(c)), method=method)
-    return None if found is None else (found[0][:N] - found[0][N : 2 * N], found[1])
-
-
 def _soft_max(
-    A: Floats, given: UnitRows, cap: Floats, y: float, method: str
+    A: Floats, b: Floats, free: Bools, method: str, cap: Floats, y: float
 ) -> tuple[Floats, Floats] | None:
     """Returns (w, λ) of min y max|w| + Σ cap ξ by its dual: max bᵀλ, ‖Aᵀλ‖_1 ≤ y."""
     k, N = A.shape
     K = np.zeros((N + 1, k + 2 * N))
     K[:N, :k] = A.T
     K[:N, k : k + N], K[:N, k + N :], K[N, k:] = -np.eye(N), np.eye(N), -1.0
-    bounds = np.vstack([_multiplier_bounds(given.free, cap), _box(0.0, np.inf, 2 * N)])
-    c, r = np.concatenate([-given.b, np.zeros(2 * N)]), np.zeros(N + 1)
+    bounds = np.vstack([_multiplier_bounds(free, cap), _box(0.0, np.inf, 2 * N)])
+    c, r = np.concatenate([-b, np.zeros(2 * N)]), np.zeros(N + 1)
     r[N] = -y
     found = _solve(c, K, r, equal=np.arange(N + 1) < N, bounds=bounds, method=method)
     return None if found is None else (-found[1][:N], found[0][:k])

@@ -14,7 +14,7 @@ from attsvm._utils.expected import expect, number, positive, shown
 from attsvm.certificate import Certificate
 from attsvm.certificate import certify as certify_answer
 from attsvm.certificate.bounds import exponent
-from attsvm.certificate.certify import soft_lower
+from attsvm.certificate.certificate import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, check_shape, norm_of
 from attsvm.problem.problem import MIDDLE, Problem

@@ -18,7 +18,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import require
-from attsvm.certificate.certify import soft_lower, soft_upper
+from attsvm.certificate.certificate import soft_lower, soft_upper
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm
 from attsvm.problem.problem import Problem
