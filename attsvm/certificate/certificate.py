@@ -497,48 +497,7 @@ def certify(
     tol: float | None = None,
     budget: float = np.inf,
 ) -> Certificate:
-    """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
-
-    W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by the least
-    change that restores them, whose norm enters `upper`.
-
-    Parameters
-    ----------
-    problem : Problem
-        The margins and ties.
-    norm : str or Norm
-        The norm that is minimized.
-    W : array (d, dq) or None
-        A candidate at any scale; None claims nothing feasible.
-    multipliers : array (m,)
-        λ at any scale; negative entries count as 0.
-    tie_multipliers : array (l,), optional
-        μ of any sign; default: zeros.
-    tol : float, optional
-        The gap up to which the certificate is optimal; default: that of the norm.
-    budget : float, default: inf
-        C of a soft margin.
-
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    BadTokens
-        If the numbers of multipliers, margins and ties differ.
-    Unsupported
-        If tol or budget is not positive, or the norm does not exist.
-
-    Examples
-    --------
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> problem = attsvm.Problem.of(tokens, [0])
-    >>> found = attsvm.certify(problem, "frobenius", [[0.0], [3.0]], [0.0, 1.0])
-    >>> found.status, round(found.lower, 9), round(found.upper, 9)
-    ('optimal', 1.0, 1.0)
-    """
+    """The Certificate that (W, λ, μ) supports: `attsvm.certify` where multipliers are given."""
     geometry = norm_of(norm)
     check_shape(geometry, problem.shape)
     goal = geometry.tolerance if tol is None else number(tol)

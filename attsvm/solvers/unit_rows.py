@@ -64,6 +64,10 @@ class UnitRows:
             (self.D[:, :, None] * self.Z[:, None, :]).reshape(len(self.D), -1)
         )
 
+    def part(self, chosen: Bools) -> UnitRows:
+        """The rows of `chosen` (k,)."""
+        return UnitRows(self.D[chosen], self.Z[chosen], self.b[chosen], self.free[chosen])
+
     def values(self, W: Floats) -> Floats:
         """A(W) (k,)."""
         return np.asarray(np.einsum("ke,ke->k", self.D @ W, self.Z))
@@ -234,8 +238,7 @@ def settle(rows: UnitRows, W: Floats) -> Floats:
         chosen |= short > 0.0
         if not chosen.any() or np.abs(short[chosen]).max() > SMALL_MISS:
             break
-        part = UnitRows(rows.D[chosen], rows.Z[chosen], short[chosen], rows.free[chosen])
-        W = W + _least_change(part)
+        W = W + _least_change(replace(rows.part(chosen), b=short[chosen]))
     return W
 
 
