@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log10
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ from attsvm._utils.progress import Progress, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, MaxNorm
 from attsvm.solvers.frobenius.coordinate_descent import Segments
-from attsvm.solvers.unit_rows import BestPair, weighted_gram
+from attsvm.solvers.unit_rows import BestPair, Solve, refined, weighted_gram
 
 # Steps at most, and how many without a gap or a complementarity smaller by a tenth.
 STEPS, PATIENCE = 120, 12
@@ -71,7 +72,6 @@ INVEST = 0.15
 
 # Whether W and λ (sorted) are good enough, asked once their plain bounds are.
 Enough = Callable[[Floats, Floats], bool]
-Solve = Callable[[Floats], Floats]
 
 
 class PairWeights(NamedTuple):
@@ -461,21 +461,9 @@ def _factor(
         return out if v is None else out + v * (float(v @ y) / weights.kappa)
 
     def solve(r: Floats) -> Floats:
-        y = scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0]
-        left = r - apply(y)
-        size, error = float(np.linalg.norm(r)), float(np.linalg.norm(left))
-        for _ in range(REFINEMENTS):
-            if not error > 1e-11 * size:
-                break
-            trial = y + scipy.linalg.lapack.dpotrs(factor, left, lower=1)[0]
-            left = r - apply(trial)
-            smaller = float(np.linalg.norm(left))
-            if not smaller < 0.7 * error:
-                break
-            y, error = trial, smaller
-        return np.asarray(y)
+        return np.asarray(scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0])
 
-    return solve
+    return partial(refined, solve, apply, most=REFINEMENTS, enough=1e-11)
 
 
 class Handover:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.solvers.unit_rows import UnitRows
-
-Solve = Callable[[Floats], Floats]
+from attsvm.solvers.unit_rows import Solve, UnitRows, refined
 
 
 class Continuation(NamedTuple):
@@ -522,25 +521,14 @@ def factor(A: Floats, D: Floats, *, sigma: Floats) -> Solve | None:
     inner = _gram(A * np.sqrt(D), sigma) if TALL * k <= N else _tall(A, D, sigma)
     if inner is None:
         return None
-    found = inner
-
-    def refined(r: Floats) -> Floats:
-        x = found(r)
-        size = float(np.abs(r).max(initial=0.0))
-        residual = r - (A @ (D * (x @ A)) + sigma * x)
-        error = float(np.abs(residual).max(initial=0.0))
-        for _ in range(REFINEMENTS):
-            if not error > 1e-14 * size:
-                break
-            y = x + found(residual)
-            residual = r - (A @ (D * (y @ A)) + sigma * y)
-            smaller = float(np.abs(residual).max(initial=0.0))
-            if not smaller < 0.7 * error:
-                break
-            x, error = y, smaller
-        return x
-
-    return refined
+    return partial(
+        refined,
+        inner,
+        lambda x: A @ (D * (x @ A)) + sigma * x,
+        most=REFINEMENTS,
+        enough=1e-14,
+        order=np.inf,
+    )
 
 
 def _gram(P: Floats, sigma: Floats) -> Solve | None:

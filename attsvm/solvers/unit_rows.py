@@ -21,6 +21,9 @@ from attsvm._utils.objects import lazy
 from attsvm.norms import Norm
 from attsvm.norms.norm import Inner
 
+# A linear map on vectors.
+Solve = Callable[[Floats], Floats]
+
 # A row missed by less than this is restored by a small change of W, else by scaling W.
 SMALL_MISS = 1e-7
 # Below this share of nonzero weights they are kept as a sparse matrix.
@@ -192,7 +195,7 @@ class SoftRows:
         return best.judged(lam=lam).judged(W=self.tied(W))
 
 
-def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+def schur_solver(S: Floats, apply: Solve) -> Solve:
     """Solver of S x = r: Cholesky with a ridge, then iterative refinement against the true S.
 
     Duplicated rows make S singular while r stays in its range; the ridge (relative to the diagonal)
@@ -225,6 +228,29 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
         return x
 
     return solve
+
+
+def refined(
+    solve: Solve, apply: Solve, r: Floats, *, most: int, enough: float, order: float = 2
+) -> Floats:
+    """x with apply(x) = r, from an approximate inverse: at most so many steps of refinement.
+
+    It ends at a residual of the share `enough` of r, in the norm of this order, or where a step no
+    longer helps.
+    """
+    x = solve(r)
+    left = r - apply(x)
+    size, error = np.linalg.norm(r, order), np.linalg.norm(left, order)
+    for _ in range(most):
+        if not error > enough * size:
+            break
+        trial = x + solve(left)
+        left = r - apply(trial)
+        smaller = np.linalg.norm(left, order)
+        if not smaller < 0.7 * error:
+            break
+        x, error = trial, smaller
+    return x
 
 
 def settle(rows: UnitRows, W: Floats) -> Floats:
