@@ -7,10 +7,9 @@ weights and its own dual.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -208,76 +207,8 @@ def _half_distance(p: float, middle: float) -> float:
     return float(max(1 - middle**p, 0.0) ** (1 / p))
 
 
-class Size(NamedTuple):
-    """One way to measure matrices: of(W) on stacks, and a rational above(W) of an exact one.
-
-    spread(shape): the largest of(E) over ‖E‖_F ≤ 1; rounding(shape): the relative error of of(W).
-    """
-
-    of: Callable[[Any], Any]
-    above: Callable[[Exact], Fraction]
-    spread: Callable[[tuple[int, int]], float]
-    rounding: Callable[[tuple[int, int]], float]
-
-
-class SizedNorm(Norm):
-    """A norm that is one of two sizes, dual to each other; its dual is the other."""
-
-    sizes: ClassVar[tuple[Size, Size]]
-
-    def value(self, W: Any) -> Any:
-        """The first size."""
-        return self.sizes[0].of(W)
-
-    def dual(self, G: Any) -> Any:
-        """The second size."""
-        return self.sizes[1].of(G)
-
-    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
-        """The largest value and dual over ‖E‖_F ≤ 1."""
-        return self.sizes[0].spread(shape), self.sizes[1].spread(shape)
-
-    def rounding(self, shape: tuple[int, int]) -> float:
-        """The larger error of the two."""
-        return max(size.rounding(shape) for size in self.sizes)
-
-    def value_above(self, W: Exact) -> Fraction:
-        """A rational at least the first size."""
-        return self.sizes[0].above(W)
-
-    def dual_above(self, G: Exact) -> Fraction:
-        """A rational at least the second size."""
-        return self.sizes[1].above(G)
-
-
-def _sum_above(W: Exact) -> Fraction:
-    """Σ |w|, exactly."""
-    return Fraction(sum(abs(v) for v in W.numerators.ravel()), W.denominator)
-
-
-def _largest_above(W: Exact) -> Fraction:
-    """max |w|, exactly."""
-    return Fraction(max((abs(v) for v in W.numerators.ravel()), default=0), W.denominator)
-
-
-def _sum(W: Any) -> Any:
-    """Σ |W_ij| of each matrix in a stack."""
-    return np.abs(np.asarray(W, dtype=np.float64)).sum(axis=(-2, -1))
-
-
-def _sum_rounding(shape: tuple[int, int]) -> float:
-    """The error of a sum of d·dq terms."""
-    return (shape[0] * shape[1] + 1) * UNIT
-
-
-SUM = Size(_sum, _sum_above, lambda shape: float(np.sqrt(shape[0] * shape[1])), _sum_rounding)
-LARGEST = Size(
-    lambda W: largest(np.asarray(W, dtype=np.float64)), _largest_above, lambda _: 1.0, lambda _: 0.0
-)
-
-
 @dataclass(frozen=True)
-class L1Norm(SizedNorm):
+class L1Norm(Norm):
     """ℓ1: Σ |W_ij|; dual max |G_ij|. A linear program; solutions need not be unique."""
 
     name: str = "l1"
@@ -285,7 +216,14 @@ class L1Norm(SizedNorm):
     unique: bool = False
     entrywise: bool = True
     prox_reach: float = 1e-8
-    sizes: ClassVar[tuple[Size, Size]] = (SUM, LARGEST)
+
+    def value(self, W: Any) -> Any:
+        """Σ |W_ij|."""
+        return np.abs(np.asarray(W, dtype=np.float64)).sum(axis=(-2, -1))
+
+    def dual(self, G: Any) -> Any:
+        """max |G_ij|."""
+        return largest(np.asarray(G, dtype=np.float64))
 
     def dual_maximizer(self, G: Any) -> Floats:
         """The sign of one largest entry, alone."""
@@ -295,6 +233,22 @@ class L1Norm(SizedNorm):
         W = np.zeros_like(flat)
         np.put_along_axis(W, place, np.sign(np.take_along_axis(flat, place, -1)), -1)
         return np.asarray(W.reshape(G.shape))
+
+    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """(√(d·dq), 1)."""
+        return float(np.sqrt(shape[0] * shape[1])), 1.0
+
+    def rounding(self, shape: tuple[int, int]) -> float:
+        """The error of a sum of d·dq terms."""
+        return (shape[0] * shape[1] + 1) * UNIT
+
+    def value_above(self, W: Exact) -> Fraction:
+        """Σ |W_ij|, exact."""
+        return _sum_above(W)
+
+    def dual_above(self, G: Exact) -> Fraction:
+        """max |G_ij|, exact."""
+        return _largest_above(G)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with every entry shrunk by t."""
@@ -306,7 +260,7 @@ class L1Norm(SizedNorm):
 
 
 @dataclass(frozen=True)
-class MaxNorm(SizedNorm):
+class MaxNorm(Norm):
     """max |W_ij|, the norm of sign descent; dual Σ |G_ij|. Solutions need not be unique."""
 
     name: str = "max"
@@ -314,11 +268,34 @@ class MaxNorm(SizedNorm):
     unique: bool = False
     entrywise: bool = True
     prox_reach: float = 1e-8
-    sizes: ClassVar[tuple[Size, Size]] = (LARGEST, SUM)
+
+    def value(self, W: Any) -> Any:
+        """max |W_ij|."""
+        return largest(np.asarray(W, dtype=np.float64))
+
+    def dual(self, G: Any) -> Any:
+        """Σ |G_ij|."""
+        return np.abs(np.asarray(G, dtype=np.float64)).sum(axis=(-2, -1))
 
     def dual_maximizer(self, G: Any) -> Floats:
         """sign(G): every entry at full size."""
         return np.sign(np.asarray(G, dtype=np.float64))
+
+    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """(1, √(d·dq))."""
+        return 1.0, float(np.sqrt(shape[0] * shape[1]))
+
+    def rounding(self, shape: tuple[int, int]) -> float:
+        """The error of a sum of d·dq terms."""
+        return (shape[0] * shape[1] + 1) * UNIT
+
+    def value_above(self, W: Exact) -> Fraction:
+        """max |W_ij|, exact."""
+        return _largest_above(W)
+
+    def dual_above(self, G: Exact) -> Fraction:
+        """Σ |G_ij|, exact."""
+        return _sum_above(G)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest entries cut to one size, by t in sum."""
@@ -347,6 +324,16 @@ def clip_largest(V: Floats, t: float) -> Floats:
     level = excess / np.arange(1, len(sizes) + 1)
     k = int(np.flatnonzero(sizes > level)[-1])
     return np.asarray(np.clip(V, -level[k], level[k]))
+
+
+def _sum_above(W: Exact) -> Fraction:
+    """Σ |w|, exactly."""
+    return Fraction(sum(abs(v) for v in W.numerators.ravel()), W.denominator)
+
+
+def _largest_above(W: Exact) -> Fraction:
+    """max |w|, exactly."""
+    return Fraction(max((abs(v) for v in W.numerators.ravel()), default=0), W.denominator)
 
 
 # Sums of squares between these have lost nothing.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from attsvm.norms.entrywise import Size, SizedNorm, clip_largest, shrink
-from attsvm.norms.norm import RANK, UNIT, Floats
+from attsvm.norms.entrywise import clip_largest, shrink
+from attsvm.norms.norm import RANK, UNIT, Floats, Norm
 from attsvm.norms.rational import Exact, frobenius_above, sqrt_above
 
 # LAPACK's singular values err by a small multiple of σ_1 that grows slowly with the size.
@@ -25,6 +25,135 @@ def singular(W: Any) -> Floats:
 def _svd_rounding(shape: tuple[int, int]) -> float:
     """A relative bound on the error of σ_1, and of Σ σ_i, at this shape."""
     return _SVD * (shape[0] + shape[1]) * UNIT
+
+
+@dataclass(frozen=True)
+class NuclearNorm(Norm):
+    """‖W‖_* = Σ σ_i, the limit of factored keys and queries. Solutions need not be unique.
+
+    >>> from attsvm.norms import norm_of
+    >>> round(float(norm_of("nuclear").value([[3.0, 0.0], [0.0, 4.0]])), 12)
+    7.0
+    """
+
+    name: str = "nuclear"
+    tolerance: float = 1e-6
+    unique: bool = False
+    rotational: bool = True
+    prox_reach: float = 1e-8
+
+    def value(self, W: Any) -> Any:
+        """Σ σ_i."""
+        return singular(W).sum(axis=-1)
+
+    def dual(self, G: Any) -> Any:
+        """σ_1."""
+        return singular(G)[..., 0]
+
+    def dual_maximizer(self, G: Any) -> Floats:
+        """u_1 v_1ᵀ of the top singular pair."""
+        G = np.asarray(G, dtype=np.float64)
+        U, s, Vt = np.linalg.svd(G, full_matrices=False)
+        top = U[..., :, :1] * Vt[..., :1, :]
+        return np.where((s[..., 0] > 0)[..., None, None], top, 0.0)
+
+    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """(√min(d, dq), 1)."""
+        return float(np.sqrt(min(shape))), 1.0
+
+    def rounding(self, shape: tuple[int, int]) -> float:
+        """The singular values' error, once for each of them in the sum."""
+        return _svd_rounding(shape) * min(shape)
+
+    def value_above(self, W: Exact) -> Fraction:
+        """A rational at least ‖W‖_*."""
+        return _sum_above(W)
+
+    def dual_above(self, G: Exact) -> Fraction:
+        """A rational at least σ_1."""
+        return _largest_above(G)
+
+    def prox(self, V: Floats, t: float) -> Floats:
+        """V with its singular values shrunk by t."""
+        return _on_singular_values(shrink, V, t)
+
+    def rank_bound(self, G: Floats, error: float, lower: float, upper: float) -> int:
+        """Solutions have Σ σ_i(W)(1 − σ_i(G)) ≤ upper − lower, for G = A*λ of σ_1 at most 1.
+
+        So each σ_j(W) is at most (upper − lower)/Σ_{i≤j} (1 − σ_i(G)).
+        """
+        p = min(G.shape)
+        short = np.maximum(1 - error - singular(G), 0.0)
+        slack = upper - lower
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.minimum(slack / np.cumsum(short), upper)
+            rest = np.append(slack / short[1:], 0.0)  # of Σ_{i>k} σ_i(W), at most
+        most[short == 0] = upper
+        largest = float(np.nanmax((lower - rest) / np.arange(1, p + 1), initial=0.0))
+        return int((most > RANK * largest).sum())
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """‖W‖_* of a cvxpy variable."""
+        return cp.normNuc(W)
+
+
+@dataclass(frozen=True)
+class SpectralNorm(Norm):
+    """σ_1(W), the norm of spectral descent. Solutions need not be unique."""
+
+    name: str = "spectral"
+    tolerance: float = 1e-6
+    unique: bool = False
+    rotational: bool = True
+    prox_reach: float = 1e-8
+
+    def value(self, W: Any) -> Any:
+        """σ_1."""
+        return singular(W)[..., 0]
+
+    def dual(self, G: Any) -> Any:
+        """Σ σ_i."""
+        return singular(G).sum(axis=-1)
+
+    def dual_maximizer(self, G: Any) -> Floats:
+        """U Vᵀ over the nonzero singular values."""
+        G = np.asarray(G, dtype=np.float64)
+        U, s, Vt = np.linalg.svd(G, full_matrices=False)
+        live = s > s[..., :1] * 4 * UNIT * sum(G.shape[-2:])
+        W: Floats = (U * live[..., None, :]) @ Vt
+        return W
+
+    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """(1, √min(d, dq))."""
+        return 1.0, float(np.sqrt(min(shape)))
+
+    def rounding(self, shape: tuple[int, int]) -> float:
+        """The singular values' error, once for each of them in the sum."""
+        return _svd_rounding(shape) * min(shape)
+
+    def value_above(self, W: Exact) -> Fraction:
+        """A rational at least σ_1."""
+        return _largest_above(W)
+
+    def dual_above(self, G: Exact) -> Fraction:
+        """A rational at least ‖G‖_*."""
+        return _sum_above(G)
+
+    def prox(self, V: Floats, t: float) -> Floats:
+        """V with its largest singular values cut to one size, by t in sum."""
+        return _on_singular_values(clip_largest, V, t)
+
+    def cvxpy(self, cp: Any, W: Any) -> Any:
+        """σ_1 of a cvxpy variable."""
+        return cp.sigma_max(W)
+
+
+def _on_singular_values(values: Callable[[Floats, float], Floats], V: Floats, t: float) -> Floats:
+    """V (d, dq) with its singular values s replaced by values(s, t)."""
+    U, s, Vt = np.linalg.svd(V, full_matrices=False)
+    s = values(s, t)
+    live = s > 0.0
+    return np.asarray((U[:, live] * s[live]) @ Vt[live])
 
 
 def _largest_above(W: Exact) -> Fraction:
@@ -71,96 +200,3 @@ def _stretch(U: Exact) -> Fraction:
     G = U.numerators.T @ U.numerators
     G[np.diag_indices(len(G))] -= U.denominator**2
     return sqrt_above(1 + frobenius_above(Exact(G, U.denominator**2)))
-
-
-# The singular values' error counts once for each of them in the sum.
-SUM = Size(
-    lambda W: singular(W).sum(axis=-1),
-    _sum_above,
-    lambda shape: float(np.sqrt(min(shape))),
-    lambda shape: _svd_rounding(shape) * min(shape),
-)
-LARGEST = Size(lambda W: singular(W)[..., 0], _largest_above, lambda _: 1.0, _svd_rounding)
-
-
-@dataclass(frozen=True)
-class NuclearNorm(SizedNorm):
-    """‖W‖_* = Σ σ_i, the limit of factored keys and queries. Solutions need not be unique.
-
-    >>> from attsvm.norms import norm_of
-    >>> round(float(norm_of("nuclear").value([[3.0, 0.0], [0.0, 4.0]])), 12)
-    7.0
-    """
-
-    name: str = "nuclear"
-    tolerance: float = 1e-6
-    unique: bool = False
-    rotational: bool = True
-    prox_reach: float = 1e-8
-    sizes: ClassVar[tuple[Size, Size]] = (SUM, LARGEST)
-
-    def dual_maximizer(self, G: Any) -> Floats:
-        """u_1 v_1ᵀ of the top singular pair."""
-        G = np.asarray(G, dtype=np.float64)
-        U, s, Vt = np.linalg.svd(G, full_matrices=False)
-        top = U[..., :, :1] * Vt[..., :1, :]
-        return np.where((s[..., 0] > 0)[..., None, None], top, 0.0)
-
-    def prox(self, V: Floats, t: float) -> Floats:
-        """V with its singular values shrunk by t."""
-        return _on_singular_values(shrink, V, t)
-
-    def rank_bound(self, G: Floats, error: float, lower: float, upper: float) -> int:
-        """Solutions have Σ σ_i(W)(1 − σ_i(G)) ≤ upper − lower, for G = A*λ of σ_1 at most 1.
-
-        So each σ_j(W) is at most (upper − lower)/Σ_{i≤j} (1 − σ_i(G)).
-        """
-        p = min(G.shape)
-        short = np.maximum(1 - error - singular(G), 0.0)
-        slack = upper - lower
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = np.minimum(slack / np.cumsum(short), upper)
-            rest = np.append(slack / short[1:], 0.0)  # of Σ_{i>k} σ_i(W), at most
-        most[short == 0] = upper
-        largest = float(np.nanmax((lower - rest) / np.arange(1, p + 1), initial=0.0))
-        return int((most > RANK * largest).sum())
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """‖W‖_* of a cvxpy variable."""
-        return cp.normNuc(W)
-
-
-@dataclass(frozen=True)
-class SpectralNorm(SizedNorm):
-    """σ_1(W), the norm of spectral descent. Solutions need not be unique."""
-
-    name: str = "spectral"
-    tolerance: float = 1e-6
-    unique: bool = False
-    rotational: bool = True
-    prox_reach: float = 1e-8
-    sizes: ClassVar[tuple[Size, Size]] = (LARGEST, SUM)
-
-    def dual_maximizer(self, G: Any) -> Floats:
-        """U Vᵀ over the nonzero singular values."""
-        G = np.asarray(G, dtype=np.float64)
-        U, s, Vt = np.linalg.svd(G, full_matrices=False)
-        live = s > s[..., :1] * 4 * UNIT * sum(G.shape[-2:])
-        W: Floats = (U * live[..., None, :]) @ Vt
-        return W
-
-    def prox(self, V: Floats, t: float) -> Floats:
-        """V with its largest singular values cut to one size, by t in sum."""
-        return _on_singular_values(clip_largest, V, t)
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """σ_1 of a cvxpy variable."""
-        return cp.sigma_max(W)
-
-
-def _on_singular_values(values: Callable[[Floats, float], Floats], V: Floats, t: float) -> Floats:
-    """V (d, dq) with its singular values s replaced by values(s, t)."""
-    U, s, Vt = np.linalg.svd(V, full_matrices=False)
-    s = values(s, t)
-    live = s > 0.0
-    return np.asarray((U[:, live] * s[live]) @ Vt[live])
