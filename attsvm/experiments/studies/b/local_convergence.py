@@ -67,7 +67,7 @@ def _columns(group: Group, model: str, steps: Any, W: Floats) -> dict[str, Any]:
     found = {norm: solve_many(problems, norm) for norm in NORMS}
     own = found[MODELS[model]]
     runs = list(zip(group.tokens, group.heads, W[-1], own, strict=True))
-    per_run = {
+    per_run: dict[str, list[Any]] = {
         "end": [end_of(*run) for run in runs],
         "share": [share(M, c) for _, _, M, c in runs],
         "gap": [max(float(found[norm][b].gap) for norm in NORMS) for b in range(len(group))],
