@@ -135,7 +135,7 @@ def _judged(what: str, cosines: Any, published: list[Any] | None) -> Iterator[Fo
     how: ≥ (as near at least), = or <. Ours is a mean over draws: three standard errors of it are
     allowed where it should reach a number, and asked for where it should stay below one.
     """
-    mean, error = float(cosines.mean()), float(cosines.sem())
+    mean, error = float(cosines.mean(skipna=False)), float(cosines.sem(skipna=False))
     if published is None or len(cosines) < _LEAST:
         yield info(what, mean)
         yield info(f"{what}: its standard error", error)

@@ -37,6 +37,7 @@ from attsvm.solvers.solve import solve
 from attsvm.training.heads import Head, Quadratic, Relu
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 # A mean of fewer runs is not judged.
@@ -220,7 +221,7 @@ def _near(what: str, ends: Any, most: float, *, sure: bool = False) -> Check:
     """
     if len(ends) < _LEAST:
         return info(f"{what}: runs judged, too few for a mean", len(ends))
-    mean, error = float(ends.mean()), float(ends.sem())
+    mean, error = float(ends.mean(skipna=False)), float(ends.sem(skipna=False))
     if sure:
         return at_most(f"{what}, and two standard errors", mean + 2 * error, most)
     error *= np.sqrt(1 + len(ends) / 500)
@@ -325,8 +326,8 @@ def checks_quadratic(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     for d, ends in runs.groupby("d"):
         yield info(f"d = {d}: runs judged", len(ends))
         for name in ("least_squares", "largest_correlation"):
-            yield at_most(f"d = {d}: mean 1 − correlation, {PREDICTIONS[name]}", ends[name].mean(),
-                          most)  # fmt: skip
+            yield at_most(f"d = {d}: mean 1 − correlation, {PREDICTIONS[name]}",
+                          ends[name].mean(skipna=False), most)  # fmt: skip
     some = runs[runs.several]
     yield mostly(f"{_FIT} nearer than {_ALONE}", some.least_squares < some.direction)
     yield _far("all", runs)
@@ -351,16 +352,37 @@ def checks_quadratic(table: DataFrame, thresholds: Any) -> Iterator[Found]:
 
 # ---------------------------------------------------------------- studies
 
-_FIGURE = {
-    "kind": "curves",
-    "x": "step",
-    "value": list(PREDICTIONS),
-    "panels": "cell",
-    "where": {"row": "record"},
-    "band": "half",
-    "log": "xy",
-    "ylabel": "1 − correlation (median, middle half)",
-}
+
+def figure(table: DataFrame, study: Study) -> Figure:
+    """1 − correlation of the predictions over the steps, runs that keep several tokens."""
+    from attsvm.plotting.studies import CYCLE, band, panels
+
+    cells = list(table.groupby("cell", sort=False))
+    columns = max(2, table.d.nunique())
+    rows = -(-len(cells) // columns)
+    size = (max(10.0, 3 * columns), 1.2 + 3.2 * rows)
+    drawn, axes = panels(columns, rows=rows, sharey=True, figsize=size)
+    for spare in axes[len(cells) :]:
+        spare.set_axis_off()
+    for place, (ax, (title, cell)) in enumerate(zip(axes, cells, strict=False)):
+        curves = cell[cell.row == "record"]
+        for k, (column, name) in enumerate(PREDICTIONS.items() if len(curves) else ()):
+            runs = curves.pivot(index="step", columns="seed", values=column)
+            band(
+                ax, runs.index, runs, colour=CYCLE[k], label=name, linestyle=("-", ":", "-", "-")[k]
+            )
+        published = study.thresholds.get("away", {}).get(str(cell.d.iloc[0]))
+        if published is not None and len(curves):
+            ax.plot(curves.step.max(), published, "x", color=CYCLE[6], label="published mean")
+        ax.set(xscale="log", yscale="log", xlabel="step")
+        ax.set_title(f"{title}: {curves.seed.nunique()} runs", fontsize=8.5)
+        if place % columns == 0:
+            ax.set_ylabel("1 − correlation (median, middle half)")
+    drawn.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=2
+    )
+    return drawn
+
 
 RELU = Study(
     id="B.multi-token-relu",
@@ -386,7 +408,7 @@ RELU = Study(
     # The published readings, which are means; and the dimension from which on .99 is read.
     thresholds={"away": {"4": 0.035, "6": 0.017, "8": 0.011, "10": 0.0055}, "larger": 10},
     quick={"grid": {"d draws": [(4, 1)]}, "seeds": 60},
-    figure=_FIGURE,
+    figure=figure,
     differs="With the released loop the readings come out again, on each of five draws; with exact "
     "gradients it depends on the draw whether they do, so that is noted and not judged. It is not "
     "the fit: with the ratios of attention taken from the run itself, as in the released code, the "
@@ -430,7 +452,7 @@ QUADRATIC = Study(
     measure=measure,
     checks=checks_quadratic,
     quick={"grid": {"d": [4, 10]}, "seeds": 20, "run": {"steps": 8000}},
-    figure=_FIGURE,
+    figure=figure,
     differs="Published is one input of ten tokens, here are three of four. The released runs use "
     "constant normalized steps, which never settle inside the set of tokens that stay, and drop "
     "runs by a filter on attention, whose ratios they take for the limit: then the two fits are "
