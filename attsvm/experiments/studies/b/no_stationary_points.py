@@ -209,7 +209,7 @@ def figure(table: DataFrame, study: Study) -> Figure:
     left.set_xticks(range(len(families)), names)
     left.set_yscale("symlog", linthresh=1e-14)
     left.set(xlabel="one mark per instance", ylabel="least cosine of −∇L with W^mm found",
-             title="Does the loss fall along W^mm everywhere?")  # fmt: skip
+             title="Does the loss fall along W^mm everywhere?", ylim=(-30.0, 30.0))  # fmt: skip
     left.legend(frameon=False, fontsize=7.5, loc="lower right")
     sizes = list(records.start_size.unique())
     for (scores, start_size), rows in records.groupby(["scores", "start_size"], sort=False):
