@@ -79,7 +79,7 @@ def measure(group: Group, part: str, attention: str, every: int) -> dict[str, An
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     n, T = group.tokens[0].X.shape[:2]
     return {
-        "size": np.full(len(kept), f"n = {n}, T = {T}"),
+        "size": np.full(len(kept), f"n = {n}, T = {T} (bound {bound(n, T)})"),
         "seed": np.array([group.seeds[b] for b in kept], dtype=np.int64),
         **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
         "all_separable": np.array([count == can for count, can, *_ in rows], dtype=bool),
