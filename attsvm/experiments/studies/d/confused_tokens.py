@@ -11,19 +11,13 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.sentences import realizable
 from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.exact_columns import (
     ExactColumns,
     Given,
     add_entries,
     scattered_kinds,
     small_set,
-)
-from attsvm.experiments.studies.shared.sentence_runs import (
-    EXAMPLE,
-    LongTable,
-    curves_of,
-    numbers_of,
-    staged,
 )
 from attsvm.experiments.study import (
     Found,
@@ -71,8 +65,8 @@ def measure(
     rates: Sequence[float],
 ) -> dict[str, Any]:
     """What is found of the solution of every set; both stages on some of them."""
-    rows = LongTable()
-    for seed in group.seeds if data == "drawn" else (EXAMPLE,):
+    rows = shared.LongTable()
+    for seed in group.seeds if data == "drawn" else (shared.EXAMPLE,):
         if data in EXAMPLES:
             sentences = small_set(*EXAMPLES[data])
         else:
@@ -85,7 +79,7 @@ def measure(
             asked = EXAMPLES[data][1][0][0][-1]
             rows.add(seed, {"as worked out": one.U.get(asked) == COLUMNS[data]})
         if data in EXAMPLES or seed % EVERY < trained:
-            stages = staged(sentences, steps, rates)
+            stages = shared.staged(sentences, steps, rates)
             rows.add(seed, {"wrong signs": one.wrong_signs(stages.W_kq)})
             rows.add(seed, _pairs(one, "after training", stages.W_kq))
             if data == "reversal":
@@ -145,7 +139,7 @@ def _sums(one: ExactColumns) -> float:
     )
 
 
-def _add_reversal(rows: LongTable, seed: int, stages: Stages) -> None:
+def _add_reversal(rows: shared.LongTable, seed: int, stages: Stages) -> None:
     """The answers of the trained model on two unseen sentences, and the column while it trains."""
     words = np.array([[1, 3, 4], [3, 5, 4]])  # confused and optimal; optimal and never seen
     answer = answer_unseen(words, stages.W_ov, stages.W_kq, np.eye(6))
@@ -156,7 +150,7 @@ def _add_reversal(rows: LongTable, seed: int, stages: Stages) -> None:
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The weak optimizer, exactly; then ties and reversals, in the solution and after training."""
-    every = numbers_of(table)
+    every = shared.numbers_of(table)
     ok = every[every.inside == 1]
     trained = ok[ok["wrong signs"].notna()]
     drawn = ok[ok.data == "drawn"]
@@ -224,7 +218,7 @@ def figure(table: DataFrame, study: Study) -> Figure:
     left.set(title=f"{sets.seed.nunique()} drawn sets")
     kinds = ("optimal", "confused", "confused", "optimal", "non-optimal", "non-comparable")
     for x, kind in enumerate(kinds):
-        curve = curves_of(table, f"token {x}").iloc[1:, 0]
+        curve = shared.curves_of(table, f"token {x}").iloc[1:, 0]
         right.plot(curve.index, curve, color=CYCLE[x], label=f"{x}: {kind}",
                    linestyle="-" if x != 5 else ":")  # fmt: skip
     right.set_xscale("log")

@@ -11,13 +11,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.datasets.sentences import cyclic
 from attsvm.experiments.group import Group, cosine
-from attsvm.experiments.studies.shared.sentence_runs import (
-    LongTable,
-    curves_of,
-    losses,
-    numbers_of,
-    sizes,
-)
+from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import finite_part
@@ -27,7 +21,6 @@ from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.gradient import attention_loss
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -62,7 +55,7 @@ def measure(
 
     Each context is there under every label it can have, `choices` of them at most.
     """
-    rows = LongTable()
+    rows = shared.LongTable()
     for seed in group.seeds:
         drawn = cyclic(vocabulary, length, contexts, seed, group=choices, copies=copies)
         data = Sentences.of(drawn)
@@ -75,10 +68,10 @@ def measure(
         steps, W = path.steps[keep], path.weights["W_kq"][keep, 0]
         direction = [cosine(w - part.W, best) for w in W]
         finite = [_alike(_inside(found, w), part.W) for w in W]
-        loss = losses(attention_loss(Contexts.of(data, E), None), "W_kq", W)
+        loss = shared.losses(attention_loss(Contexts.of(data, E), None), "W_kq", W)
         above = loss - part.infimum
         early = int(np.searchsorted(steps, _EARLY))
-        norms = sizes(W[[early, -1]])
+        norms = shared.sizes(W[[early, -1]])
         rows.add(seed, {
             "inside": bool(tied and part.components and best.W is not None and np.any(best.W)),
             "gap": best.gap,
@@ -93,9 +86,9 @@ def measure(
             "largest rise": np.diff(above).max(),
             "above over early": above[-1] / above[early],
         })  # fmt: skip
-        curves = {"direction": direction, "finite part": finite, "above its floor": above}
-        for quantity, values in curves.items():
-            rows.curve(seed, quantity, steps, values)
+        rows.curve(seed, "1 − cos of the direction", steps, 1 - np.array(direction))
+        rows.curve(seed, "1 − cos inside components", steps, 1 - np.array(finite))
+        rows.curve(seed, "loss above its floor (nats)", steps, above)
     return rows.columns()
 
 
@@ -118,7 +111,7 @@ def _alike(a: Floats, b: Floats) -> float:
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Direction and finite part are reached by plain descent, and the loss tends to its floor."""
-    every = numbers_of(table)
+    every = shared.numbers_of(table)
     ok = every[every.inside == 1]
     sets, inside = every.drop_duplicates("seed"), ok.seed.nunique()
     for name in JUDGED if inside else ():
@@ -164,28 +157,6 @@ def _of_run(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield at_most(what, most["above over early"], 0.3)
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """Distance of direction and finite part, and the loss above its floor, along each run."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, axes = panels(3, figsize=(10.5, 3.9))
-    words = {
-        "direction": ("Direction", "1 − correlation with the solution"),
-        "finite part": ("Inside components", "1 − correlation with the log-odds"),
-        "above its floor": ("Loss", "above its floor (nats)"),
-    }
-    for ax, (quantity, (title, up)) in zip(axes, words.items(), strict=True):
-        for k, (name, rows) in enumerate(table.groupby("descent", sort=False)):
-            values = curves_of(rows, quantity).iloc[1:]
-            values = values if ax is axes[2] else 1 - values
-            lines = ax.loglog(values.index, np.maximum(values, 1e-16), color=CYCLE[k], alpha=0.8,
-                              linewidth=1.3)  # fmt: skip
-            lines[0].set_label(name)
-        ax.set(xlabel="iteration", ylabel=up, title=title)
-    axes[0].legend(frameon=False, fontsize=7.5)
-    return drawn
-
-
 STUDY = Study(
     id="D.cyclic-data",
     title="Cyclic data: ties, margins, log-odds",
@@ -207,7 +178,18 @@ STUDY = Study(
     checks=checks,
     thresholds={"correlation": 0.98, "excess": 1e-3},
     quick={"seeds": 1, "run": {"vocabulary": 8, "contexts": 24}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "x",
+        "value": "value",
+        "lines": "descent",
+        "panels": "quantity",
+        "where": lambda table: table["x"] > 0,
+        "band": "half",
+        "log": True,
+        "xlabel": "step",
+        "ylabel": "distance",
+    },
     differs="Two slips of the text are left out. It bounds no step, and two opposite labels on one "
     "sentence of two tokens already need η < 4: here the step is one with which the loss never "
     "rises. And ‖W‖ → ∞ cannot hold where no component is above another, so that the solution of "

@@ -10,28 +10,10 @@ import numpy as np
 
 from attsvm.api import train
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.sentence_runs import (
-    LongTable,
-    away,
-    closed_set,
-    curves_of,
-    decoder_best,
-    first_look,
-    inside,
-    losses,
-    numbers_of,
-    premises,
-    second_look,
-    sizes,
-    starts,
-    step_sizes,
-)
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
-from attsvm.next_token.order import orders
-from attsvm.next_token.problems import solve_attention
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import Found, Study, at_least, at_most, equals, info
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 # Figure 2 by pixels, ± 0.01 of an axis: step, then loss, cosine and norm of each stage. The loss
@@ -51,97 +33,77 @@ PUBLISHED = np.array(
 TIMES = PUBLISHED[:, 0].astype(int)
 MARKS = (0, 10, 20, 35, 50, 75, 100, 150, 200, 250, 300, 350, 400, 500, 600, 750, 900)
 STAGES = {"W_ov": "decoder", "W_kq": "next-token"}
+# Loss, cosine and norm of each.
+CURVES = {
+    "W_ov": ("W_ov: L₀", "cosine to W_ov⋆", "‖W_ov‖"),
+    "W_kq": ("W_kq: L over its start", "cosine to W_kq⋆", "‖W_kq‖"),
+}
+# The published loss of the second stage is a sum over sentences that are not published.
+SUM = "W_kq: L, summed over the sentences"
 
 
 def measure(
     group: Group, vocabulary: int, length: int, count: int, rates: Sequence[float], edge: float
 ) -> dict[str, Any]:
     """Loss, cosine and norm of both stages at the marks."""
-    rows = LongTable()
+    rows = shared.LongTable()
     for seed in group.seeds:
-        data = closed_set(vocabulary, length, count, seed)
-        found = orders(data)
-        decoder, attention = decoder_best(data), solve_attention(found, np.eye(vocabulary))
-        best: dict[str, Any] = {"W_ov": decoder, "W_kq": attention}
-        gap = max(decoder.gap, attention.gap)
-        rows.add(seed, {"inside": inside(data, found), "gap": gap})
-        first, lrs, head = starts(vocabulary, edge, seed), step_sizes(vocabulary, rates), None
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        rows.add(seed, one.facts)
+        data, lrs, head = one.data, shared.step_sizes(vocabulary, rates), None
         for (name, model), lr in zip(STAGES.items(), lrs, strict=True):
-            course = [first[name]]
+            course = [shared.starts(vocabulary, edge, seed)[name]]
             for a, b in pairwise(MARKS):
                 path = train(data, model=model, head=head, lr=lr, steps=b - a,
                              init={name: course[-1]})  # fmt: skip
                 course.append(path.weights[name][-1, 0])
             W = np.stack(course)
-            # The published loss of the second stage is a sum over the sentences.
-            loss = (
-                losses(first_look(data), name, W)
-                if head is None
-                else data.size * losses(second_look(data, head), name, W)
-            )
-            rows.curve(seed, f"{name}: loss", MARKS, loss)
-            rows.curve(seed, f"{name}: cos", MARKS, 1 - away(W, best[name]))
-            rows.curve(seed, f"{name}: norm", MARKS, sizes(W))
+            look = shared.first_look(data) if head is None else shared.second_look(data, head)
+            loss = shared.losses(look, name, W)
+            away = shared.away(W, one.W_ov if head is None else one.W_kq)
+            rows.curve(seed, CURVES[name][0], MARKS, loss if head is None else loss / loss[0])
+            rows.curve(seed, CURVES[name][1], MARKS, 1 - away)
+            rows.curve(seed, CURVES[name][2], MARKS, shared.sizes(W))
             head = course[-1]
+        rows.curve(seed, SUM, MARKS, data.size * loss)
     return rows.columns()
 
 
-def _of_stage(table: DataFrame, name: str) -> list[DataFrame]:
-    """Loss, cosine and norm of a stage over the marks, one column per set."""
-    return [curves_of(table, f"{name}: {what}") for what in ("loss", "cos", "norm")]
+def _means(table: DataFrame, stage: str) -> list[Any]:
+    """The means over the sets of loss, cosine and norm of a stage, by step."""
+    names = (SUM if stage == "W_kq" else CURVES[stage][0], *CURVES[stage][1:])
+    return [shared.curves_of(table, name).mean(axis=1) for name in names]
 
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The means over the sets beside the published numbers; thresholds were set before the run."""
-    every = numbers_of(table)
-    ok = every[every.inside == 1]
-    gap = float(np.max(every.gap.array))
-    said = f"{premises(len(ok), len(every))}; numbers are means over them"
-    yield Premises(len(ok), said, gap)
+    ok, premises = shared.judged_sets(table, "; numbers are means over them")
+    yield premises
     if ok.empty:
         return
     here = table[table.seed.isin(ok.seed)]
-    loss, cos, norm = (found.mean(axis=1) for found in _of_stage(here, "W_ov"))
+    loss, cos, norm = _means(here, "W_ov")
     for t, row in zip(TIMES, PUBLISHED, strict=True):
         yield equals(f"W_ov, t = {t}: L₀", loss[t], row[1], within=0.03)
         if t:
             yield equals(f"W_ov, t = {t}: cos", cos[t], row[2], within=0.04 if t < 50 else 0.015)
         yield equals(f"W_ov, t = {t}: norm", norm[t], row[3], within=0.15 if t <= 100 else 0.25)
     # The sentences of the second stage are not published: norm and last cosine are judged.
-    loss, cos, norm = (found.mean(axis=1) for found in _of_stage(here, "W_kq"))
+    loss, cos, norm = _means(here, "W_kq")
     for t, row in zip(TIMES, PUBLISHED, strict=True):
         share = row[4] / PUBLISHED[0, 4]
         yield info(f"W_kq, t = {t}: L/L(0) (published {share:.3f})", loss[t] / loss[0])
         said = f"W_kq, t = {t}: cos (published {row[5]:g})"
         yield info(said, cos[t]) if t < TIMES[-1] else at_least(said, cos[t], 0.95)
         yield equals(f"W_kq, t = {t}: norm", norm[t], row[6], within=0.1)
-    yield at_most("largest certified gap", gap, 1e-8)
+    yield at_most("largest certified gap", premises.gap, 1e-8)
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """Loss, cosine and norm of both stages: our mean and range, and the published points."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    every = numbers_of(table)
-    here = table[table.seed.isin(every[every.inside == 1].seed)]
-    drawn, axes = panels(3, rows=2)
-    for k, (name, said) in enumerate({"W_ov": "L₀", "W_kq": "L over its start"}.items()):
-        published = PUBLISHED[:, 1 + 3 * k : 4 + 3 * k].T.copy()
-        ours = _of_stage(here, name)
-        if name == "W_kq":
-            published[0] /= published[0, 0]
-            ours[0] = ours[0] / ours[0].loc[0]
-        words = {"loss": said, "direction": f"cosine to {name}⋆", "norm": f"‖{name}‖"}
-        for ax, y, points, (title, text) in zip(
-            axes[3 * k : 3 * k + 3], ours, published, words.items(), strict=True
-        ):
-            ax.fill_between(y.index, y.min(axis=1), y.max(axis=1), color=CYCLE[0], alpha=0.2,
-                            linewidth=0)  # fmt: skip
-            ax.plot(y.index, y.mean(axis=1), color=CYCLE[0], label="ours: mean, range")
-            ax.plot(TIMES, points, "o", color=CYCLE[1], markersize=4, label="published")
-            ax.set(xlabel="step", ylabel=text, title=f"{name}: {title}")
-    axes[0].legend(frameon=False, fontsize=8)
-    return drawn
+def published(row: dict[str, Any]) -> float:
+    """What Figure 2 shows at the quantity and the step of a row; nan where it was not read."""
+    at = [*CURVES["W_ov"], *CURVES["W_kq"]].index(row["quantity"]) + 1
+    start = PUBLISHED[0, at] if row["quantity"] == CURVES["W_kq"][0] else 1.0
+    return float(dict(zip(TIMES, PUBLISHED[:, at] / start, strict=True)).get(row["x"], np.nan))
 
 
 STUDY = Study(
@@ -160,7 +122,17 @@ STUDY = Study(
     measure=measure,
     checks=checks,
     quick={"seeds": 4},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "x",
+        "value": "value",
+        "panels": "quantity",
+        "where": lambda table: table["x"].notna() & (table.quantity != SUM),
+        "middle": "mean",
+        "published": published,
+        "xlabel": "step",
+        "ylabel": "mean over the sets",
+    },
     differs="The figure's sentences are not published: here each seed draws a prefix-closed set of "
     "about 33 sentences of up to four tokens, so of the second stage the norms and the last cosine "
     "are judged. The figure's loss of that stage is a sum over sentences, about 22 by its start; "

@@ -10,28 +10,17 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.sentence_runs import (
-    LongTable,
-    closed_set,
-    doubled,
-    inside,
-    numbers_of,
-    premises,
-    staged,
-)
+from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.study import (
     Found,
     Note,
-    Premises,
     Study,
     at_least,
     at_most,
     equals,
     info,
 )
-from attsvm.next_token.order import KINDS, Order, orders
-from attsvm.next_token.problems import Columns, solve_attention
-from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.order import KINDS, Order
 from attsvm.next_token.unseen import (
     agreement,
     answer_unseen,
@@ -117,59 +106,52 @@ def measure(
 ) -> dict[str, Any]:
     """Gaps and answers of both stages on each set, then with the second taken on to twice its
     updates; the answers to random unseen sentences beside what the solution predicts."""
-    rows = LongTable()
+    rows = shared.LongTable()
     for seed in group.seeds:
-        data = closed_set(vocabulary, length, count, seed)
-        found = orders(data)
-        best = solve_attention(found, np.eye(vocabulary))
-        stages = staged(data, steps, rates)
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        stages = shared.staged(one.data, steps, rates)
+        ends = {"t": stages.W_kq, "2t": shared.doubled(stages)}
+        covered = whole_coverage(one.orders, one.W_kq.W, length)
         rows.add(seed, {
-            "inside": inside(data, found),
-            "gap": best.gap,
+            "inside": one.facts["inside"],
+            "gap": one.W_kq.gap,
             "updates": steps[1],
             "step size": stages.attention.config["lr"],
-        })  # fmt: skip
-        ends = {"t": stages.W_kq, "2t": doubled(stages)}
-        for when, W in ends.items():
-            _add_theorem(rows, seed, when, data, found, stages.W_ov, W)
-        _add_unseen(rows, seed, data, found, best, sentences, (stages.W_ov, ends["2t"]))
-        covered = whole_coverage(found, best.W, length)
-        rows.add(seed, {
             "fillings decided": covered.decided,
             "fillings": covered.total,
-            "cosine at 2t": correlation(ends["2t"], best.W),
+            "cosine at 2t": correlation(ends["2t"], one.W_kq.W),
         })  # fmt: skip
+        for when, W in ends.items():
+            rows.add(seed, _theorem(one, when, stages.W_ov, W))
+            for name, column in zip(GAPS, gaps(one.orders, W).T, strict=True):
+                rows.curve(seed, f"{name} at {when}", list(one.orders), column)
+        _add_unseen(rows, seed, one, sentences, (stages.W_ov, ends["2t"]))
     return rows.columns()
 
 
-def _add_theorem(
-    rows: LongTable, seed: int, when: str, data: Sentences, found: dict[int, Order], W_ov: Floats,
-    W_kq: Floats,
-) -> None:  # fmt: skip
-    """The gaps of each query, and the answers to the inputs of `mixed`.
+def _theorem(one: shared.ClosedSet, when: str, W_ov: Floats, W_kq: Floats) -> dict[str, float]:
+    """The answers to the inputs of `mixed`.
 
     other: the inputs that are not answered with the follower of their non-comparable token;
     attention: the least on that token, 0 where another has more.
     """
-    words, chosen = mixed(found)
-    ended = answer_unseen(words, W_ov, W_kq, np.eye(data.vocabulary))
-    rows.add(seed, {
-        "asked": len(words),
-        f"other at {when}": (ended.output != data.follows[chosen]).sum(),
+    words, chosen = mixed(one.orders)
+    ended = answer_unseen(words, W_ov, W_kq, np.eye(len(W_kq)))
+    return {
+        f"asked at {when}": len(words),
+        f"other at {when}": (ended.output != one.data.follows[chosen]).sum(),
         f"attention at {when}": np.where(ended.top == chosen, ended.mass, 0.0).min(),
-    })  # fmt: skip
-    for k, column in enumerate(gaps(found, W_kq).T):
-        rows.curve(seed, f"{GAPS[k]} at {when}", list(found), column)
+    }
 
 
 def _add_unseen(
-    rows: LongTable, seed: int, data: Sentences, found: dict[int, Order], best: Columns,
-    sentences: Mapping[str, int], weights: tuple[Floats, Floats],
+    rows: shared.LongTable, seed: int, one: shared.ClosedSet, sentences: Mapping[str, int],
+    weights: tuple[Floats, Floats],
 ) -> None:  # fmt: skip
     """For each draw of unseen sentences: how many, ties, wide gaps, and answers by the gap."""
-    E = np.eye(data.vocabulary)
+    data, best, E = one.data, one.W_kq, np.eye(one.data.vocabulary)
     certified = np.isfinite(best.upper)
-    off = logit_accuracy(found, best, E) if certified else np.full(len(E), np.inf)
+    off = logit_accuracy(one.orders, best, E) if certified else np.full(len(E), np.inf)
     for name, count in sentences.items():
         words = draw_unseen(data, count, seed=seed, **_options(name, len(E)))
         asked = predict_unseen(words, best.W, E, data.follows, accuracy=off)
@@ -187,10 +169,9 @@ def _add_unseen(
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The gaps of Theorem 3 are open and grow like t, and its inputs are answered as it says."""
-    every = numbers_of(table)
-    ok = every[every.inside == 1]
+    ok, premises = shared.judged_sets(table)
     if ok.empty:
-        yield Premises(0, premises(0, len(every)))
+        yield premises
         return
     here = table[table.seed.isin(ok.seed)]
     before, after = (_gaps_at(here, when) for when in ("t", "2t"))
@@ -215,15 +196,12 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     decided = ok["fillings decided"].sum() / ok.fillings.sum()
     yield info("ours: sentences of the longest training length decided, share", decided)
     yield info("least cosine to the solution at the end", np.min(ok["cosine at 2t"].array))
-    gap = float(np.max(ok.gap.array))
-    yield at_most("largest certified gap", gap, 1e-9)
-    asked, drawn = ok.asked.sum(), sum(ok[f"{name}: sentences"].sum() for name in DRAWS)
-    yield Premises(
-        len(ok),
-        f"{premises(len(ok), len(every))}; {asked:.0f} inputs of Theorem 3, all that its sets "
-        f"have, and {drawn:.0f} other unseen sentences",
-        gap,
+    yield at_most("largest certified gap", premises.gap, 1e-9)
+    asked, drawn = ok["asked at 2t"].sum(), sum(ok[f"{name}: sentences"].sum() for name in DRAWS)
+    more = (
+        f"; {asked:.0f} inputs of Theorem 3, all that its sets have, and {drawn:.0f} other unseen"
     )
+    yield shared.judged_sets(table, f"{more} sentences")[1]
     yield Note(
         f"What is ours is not judged; a wide gap is one of {WIDE:g} margins or more in the "
         "solution."
@@ -247,7 +225,7 @@ def figure(table: DataFrame, study: Study) -> Figure:
         left.plot(before[k], after[k], "os"[k], color=CYCLE[k], markersize=4, label=title)
     ends = np.array([0.0, before.max()])
     left.plot(ends, 2 * ends, color=CYCLE[6], linewidth=1, label="twice as far")
-    t = int(numbers_of(table).updates.iloc[0])
+    t = int(shared.numbers_of(table).updates.iloc[0])
     left.set(xlabel=f"gap of a query after {t} updates", ylabel=f"after {2 * t} updates",
              title="Theorem 3: gaps grow like t")  # fmt: skip
     left.legend(frameon=False, fontsize=7)

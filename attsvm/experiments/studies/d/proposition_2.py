@@ -11,14 +11,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.exact_columns import ExactColumns, small_set, star_set
-from attsvm.experiments.studies.shared.sentence_runs import (
-    EXAMPLE,
-    LongTable,
-    curves_of,
-    numbers_of,
-    staged,
-)
 from attsvm.experiments.study import Found, Note, Premises, Study, at_most, equals, info
 from attsvm.next_token.order import KINDS
 from attsvm.theory.measures import correlation
@@ -45,8 +39,8 @@ def measure(
     rates: Sequence[float],
 ) -> dict[str, Any]:
     """The errors of the formula in every column of every set, and the example's columns."""
-    rows = LongTable()
-    for seed in group.seeds if data != FIVE else (EXAMPLE,):
+    rows = shared.LongTable()
+    for seed in group.seeds if data != FIVE else (shared.EXAMPLE,):
         sentences = small_set(5, _GIVEN) if data == FIVE else star_set(
             data, seed, vocabulary=vocabulary, length=length, count=count, longest=longest
         )  # fmt: skip
@@ -66,11 +60,11 @@ def measure(
         counts = [len(one.tokens(q, KINDS[0])) for q in several]
         rows.curve(seed, "error by optimal tokens", counts, [errors[q] for q in several])
         if data == FIVE:
-            _add_example(rows, seed, one, staged(sentences, steps, rates).W_kq[:, 2])
+            _add_example(rows, seed, one, shared.staged(sentences, steps, rates).W_kq[:, 2])
     return rows.columns()
 
 
-def _add_example(rows: LongTable, seed: int, one: ExactColumns, trained: Floats) -> None:
+def _add_example(rows: shared.LongTable, seed: int, one: ExactColumns, trained: Floats) -> None:
     """The five tokens: the exact column, the formula's and the trained one."""
     column, printed = one.U.get(2, []), _printed(one, 2)
     near, far = (_cosine(trained, u) for u in (_COLUMN, printed))
@@ -125,7 +119,7 @@ def _square(u: list[Fraction]) -> Fraction:
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The formula against exact columns: five tokens, drawn columns, closed sets."""
-    every = numbers_of(table)
+    every = shared.numbers_of(table)
     ok = every[every.inside == 1]
     five, drawn = every[every.data == FIVE].squeeze(), ok[ok.data != FIVE]
     closed = drawn[drawn.closed == 1]
@@ -181,11 +175,13 @@ def figure(table: DataFrame, study: Study) -> Figure:
     drawn, (left, right) = panels(2)
     level(left, 0.0)
     for name, mark, colour in (("solution", "o", CYCLE[0]), ("formula", "x", CYCLE[1])):
-        left.plot(range(5), curves_of(table, name).iloc[:, 0], mark, color=colour, label=name)
+        left.plot(
+            range(5), shared.curves_of(table, name).iloc[:, 0], mark, color=colour, label=name
+        )
     left.set_xticks(range(5), ("optimal 0", "optimal 1", "query 2", "3", "4"), fontsize=7.5)
     left.set(xlabel="token", ylabel="entry of the column", title="Five tokens")
     left.legend(frameon=False)
-    every = numbers_of(table)
+    every = shared.numbers_of(table)
     opened = every[(every.inside == 1) & (every.closed == 0) & (every.data != FIVE)]
     several = curves_in(table, opened)
     right.plot(several["x"], several.value, "o", alpha=0.4, markersize=4, color=CYCLE[0])

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
+from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.sentence_runs import (
-    LongTable,
-    away,
-    closed_set,
-    curves_of,
-    decay,
-    decoder_best,
-    first_look,
-    inside,
-    losses,
-    numbers_of,
-    premises,
-    rises,
-    sizes,
-    starts,
-    step_sizes,
-)
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
-from attsvm.next_token.order import orders
-from attsvm.next_token.problems import solve_attention
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import Found, Study, at_least, at_most, info
+from attsvm.next_token.problems import Columns
 from attsvm.theory.rates import fit
 
 if TYPE_CHECKING:
@@ -45,25 +28,21 @@ MOVED = "moved W_ov"
 _EXACT = 1e-16
 
 
-@dataclass(frozen=True, eq=False)
 class RateCurve:
     """One stage of one set, at the steps t ≥ 2 (R,): the loss less its infimum, 1 − cos, norms.
 
-    printed: the printed bound on 1 − cos; best: ‖W⋆‖ by its certified lower bound.
+    printed: the printed bound on 1 − cos. best: ‖W⋆‖ by its certified lower bound; rate: η/‖W⋆‖, at
+    which the margin of the solution's direction grows.
     """
 
-    steps: Ints
-    above: Floats
-    apart: Floats
-    norms: Floats
-    printed: Floats
-    lr: float
-    best: float
-
-    @property
-    def rate(self) -> float:
-        """η/‖W⋆‖, the rate at which the margin of the solution's direction grows."""
-        return self.lr / self.best
+    def __init__(
+        self, steps: Ints, above: Floats, W: Floats, printed: Floats, lr: float,
+        best: Certificate | Columns,
+    ) -> None:  # fmt: skip
+        self.steps, self.above, self.printed, self.lr = steps, above, printed, lr
+        self.apart, self.norms = shared.away(W, best), shared.sizes(W)
+        self.best = float(best.lower)
+        self.rate = lr / self.best
 
     @property
     def late(self) -> Ints:
@@ -87,7 +66,7 @@ class RateCurve:
 
     def slope(self) -> float:
         """The rate at which the loss falls to its infimum, over η/‖W⋆‖."""
-        return decay(self.steps, self.above, int(self.steps[self.late[0]]))[0] / self.rate
+        return shared.decay(self.steps, self.above, int(self.steps[self.late[0]]))[0] / self.rate
 
     def useful(self) -> float:
         """The step from which on the printed bound of W_kq's direction is below 1."""
@@ -109,36 +88,32 @@ def measure(
 ) -> dict[str, Any]:
     """Both stages far beyond the published number of steps; the second is over the decoder after
     `frozen` steps."""
-    rows = LongTable()
-    lr, eta = step_sizes(vocabulary, rates)
+    rows = shared.LongTable()
+    lr, eta = shared.step_sizes(vocabulary, rates)
     for seed in group.seeds:
-        data = closed_set(vocabulary, length, count, seed)
-        found = orders(data)
-        first, second = decoder_best(data), solve_attention(found, np.eye(vocabulary))
-        gap = max(first.gap, second.gap)
-        rows.add(seed, {"inside": inside(data, found), "gap": gap})
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        data, first, second = one.data, one.W_ov, one.W_kq
+        rows.add(seed, one.facts)
         begin = {"W_ov": np.zeros((vocabulary, vocabulary)),
-                 MOVED: starts(vocabulary, edge, seed)["W_ov"]}  # fmt: skip
+                 MOVED: shared.starts(vocabulary, edge, seed)["W_ov"]}  # fmt: skip
         scale = 5 * first.lower**3 * np.log(2 * vocabulary) / lr
         for name, start in begin.items():
             path = train(data, model="decoder", lr=lr, steps=steps[0], init={"W_ov": start})
             t, W = path.steps[path.steps >= 2], path.weights["W_ov"][path.steps >= 2, 0]
-            _add(rows, seed, name, RateCurve(
-                t, losses(first_look(data), "W_ov", W), away(W, first), sizes(W),
-                scale * np.log(t) / t, lr, first.lower,
-            ))  # fmt: skip
+            above = shared.losses(shared.first_look(data), "W_ov", W)
+            curve = RateCurve(t, above, W, scale * np.log(t) / t, lr, first)
+            _add(rows, seed, name, curve)
         short = train(data, model="decoder", lr=lr, steps=frozen)
         path = train(data, model="next-token", head=short, lr=eta, steps=steps[1])
         t, W = path.steps[path.steps >= 2], path.weights["W_kq"][path.steps >= 2, 0]
         scale = 54 * data.size * float(data.lengths.max()) ** 4 * second.lower**4 / eta
-        _add(rows, seed, "W_kq", RateCurve(
-            t, rises(data, short.weights["W_ov"][-1, 0], W), away(W, second), sizes(W),
-            scale * np.log(t) ** 2 / t, eta, second.lower,
-        ))  # fmt: skip
+        above = shared.rises(data, short.weights["W_ov"][-1, 0], W)
+        curve = RateCurve(t, above, W, scale * np.log(t) ** 2 / t, eta, second)
+        _add(rows, seed, "W_kq", curve)
     return rows.columns()
 
 
-def _add(rows: LongTable, seed: int, name: str, one: RateCurve) -> None:
+def _add(rows: shared.LongTable, seed: int, name: str, one: RateCurve) -> None:
     """The numbers and the curves of one course; falls is of the printed rate of L₀."""
     pace = one.norms / (one.steps * one.lr)
     numbers = {
@@ -167,15 +142,9 @@ def _angle_growth(one: RateCurve) -> float:
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The printed bounds at every record from t = 2 on."""
-    every = numbers_of(table)
-    ok = every[every.inside == 1]
-    gap = float(np.max(every.gap.array))
-    yield Premises(
-        len(ok),
-        f"{premises(len(ok), len(every))}; bounds at every record from t = 2 on, laws over the "
-        "last three quarters of the steps",
-        gap,
-    )
+    more = "; bounds at every record from t = 2 on, laws over the last three quarters of the steps"
+    ok, premises = shared.judged_sets(table, more)
+    yield premises
     if ok.empty:
         return
 
@@ -200,7 +169,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield info(what, most(f"{MOVED}: apart over its bound"))
     what = "W_ov from U(−0.1, 0.1): median power of 1/t of 1 − cos"
     yield info(what, middle(f"{MOVED}: power"))
-    yield at_most("largest certified gap", gap, 1e-8)
+    yield at_most("largest certified gap", premises.gap, 1e-8)
 
 
 def _shared(name: str, ok: DataFrame) -> Iterator[Found]:
@@ -220,8 +189,7 @@ def figure(table: DataFrame, study: Study) -> Figure:
     """Loss, direction and norm of both stages, with what is printed of them."""
     from attsvm.plotting.studies import panels
 
-    every = numbers_of(table)
-    here = table[table.seed.isin(every[every.inside == 1].seed)]
+    here = table[table.seed.isin(shared.judged_sets(table)[0].seed)]
     drawn, axes = panels(3, rows=2)
     _draw(axes[:3], "W_ov", here, {"from 0": "W_ov", "from U(−0.1, 0.1)": MOVED})
     _draw(axes[3:], "W_kq", here, {"from 0": "W_kq"})
@@ -234,12 +202,16 @@ def _draw(axes: list[Axes], name: str, table: DataFrame, stages: dict[str, str])
 
     loss, direction, norm = axes
     for k, (label, stage) in enumerate(stages.items()):
-        above, apart, pace = (curves_of(table, f"{stage}: {w}") for w in ("above", "apart", "pace"))
+        above, apart, pace = (
+            shared.curves_of(table, f"{stage}: {w}") for w in ("above", "apart", "pace")
+        )
         for ax, values in ((loss, above), (direction, np.maximum(apart, _EXACT)), (norm, pace)):
             ax.plot(values.index, values, color=CYCLE[k], linewidth=1)
             ax.lines[-1].set_label(label)
-    one, look = numbers_of(table).iloc[0], dict[str, Any](color=CYCLE[6], linewidth=1)
-    above, printed = (curves_of(table, f"{name}: {w}").iloc[:, 0] for w in ("above", "printed"))
+    one, look = shared.numbers_of(table).iloc[0], dict[str, Any](color=CYCLE[6], linewidth=1)
+    above, printed = (
+        shared.curves_of(table, f"{name}: {w}").iloc[:, 0] for w in ("above", "printed")
+    )
     if name == "W_ov":
         slow = above.iloc[0] * np.exp(-one["W_ov: rate"] / 4 * above.index)
         loss.plot(above.index, slow, "--", label="printed rate", **look)

@@ -11,19 +11,12 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.sentences import closed, paper_example
 from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.exact_columns import (
     ExactColumns,
     add_entries,
     scattered_kinds,
     star_set,
-)
-from attsvm.experiments.studies.shared.sentence_runs import (
-    EXAMPLE,
-    LongTable,
-    curves_of,
-    doubled,
-    numbers_of,
-    staged,
 )
 from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.next_token.order import KINDS, orders
@@ -65,8 +58,8 @@ def measure(
     rates: Sequence[float],
 ) -> dict[str, Any]:
     """The signs of every solution; on some sets both stages, the second also taken on."""
-    rows = LongTable()
-    for seed in group.seeds if data != PAPER else (EXAMPLE,):
+    rows = shared.LongTable()
+    for seed in group.seeds if data != PAPER else (shared.EXAMPLE,):
         if data == SMALL:
             rows.add(seed, {"most optimal": _most_of_small(seed)})
             continue
@@ -79,8 +72,8 @@ def measure(
         add_entries(rows, seed, one)
         if data != PAPER and seed % EVERY >= trained:
             continue
-        stages = staged(sentences, steps, rates)
-        later = doubled(stages)
+        stages = shared.staged(sentences, steps, rates)
+        later = shared.doubled(stages)
         wrong = sum(one.wrong_signs(W) for W in (stages.W_kq, later))
         before, after = _gaps(one, stages.W_kq), _gaps(one, later)
         growth = (after / before).min() if (before > 0).all() else np.nan
@@ -161,7 +154,7 @@ def _answers(W_ov: Floats, W_kq: Floats) -> int:
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Signs in fractions, signs and growth after training, and stars in closed sets."""
-    every = numbers_of(table)
+    every = shared.numbers_of(table)
     small, sets = every[every.data == SMALL], every[every.data != SMALL]
     ok = sets[sets.inside == 1]
     stars, paper = ok[ok.closed == 1], sets[sets.data == PAPER].squeeze()
@@ -204,7 +197,7 @@ def figure(table: DataFrame, study: Study) -> Figure:
     scattered_kinds(left, sets, (KINDS[0], KINDS[3], KINDS[2]))
     left.set(title=f"{len(sets[['data', 'seed']].drop_duplicates())} drawn sets")
     for x, word in enumerate(_WORDS):
-        curve = curves_of(table, word).iloc[1:, 0]
+        curve = shared.curves_of(table, word).iloc[1:, 0]
         right.plot(curve.index, curve, color=CYCLE[x], label=word)
     right.set_xscale("log")
     right.set(xlabel="update of the second stage", ylabel="entry of W_kq",

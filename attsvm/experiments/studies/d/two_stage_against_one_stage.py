@@ -11,20 +11,9 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.sentence_runs import (
-    away,
-    closed_set,
-    decoder_best,
-    inside,
-    losses,
-    premises,
-    second_look,
-    step_sizes,
-)
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, info
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import Found, Note, Study, at_least, at_most, info
 from attsvm.next_token.attention import attend
-from attsvm.next_token.order import orders
-from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.sentences import Sentences
 
 if TYPE_CHECKING:
@@ -52,11 +41,10 @@ def measure(
     loss: L; unseen: the agreement, sentences: on how many.
     """
     rows: list[dict[str, float]] = []
-    first, lr = step_sizes(vocabulary, (rate, tried))
+    first, lr = shared.step_sizes(vocabulary, (rate, tried))
     for seed in group.seeds:
-        data = closed_set(vocabulary, length, count, seed)
-        found = orders(data)
-        decoder, attention = decoder_best(data), solve_attention(found, np.eye(vocabulary))
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        data = one.data
         if way == TWO:
             head = train(data, model="decoder", lr=first, steps=steps[0])
             path = train(data, model="next-token", head=head, lr=lr, steps=steps[1])
@@ -66,15 +54,14 @@ def measure(
                          steps=sum(steps))  # fmt: skip
             W_ov = path.weights["W_ov"][-1, 0]
         W_kq = path.weights["W_kq"][-1, 0]
-        share, asked = agreement(data, attention.W, W_ov, W_kq)
+        share, asked = agreement(data, one.W_kq.W, W_ov, W_kq)
         rows.append({
-            "inside": inside(data, found),
-            "W_kq": away(W_kq[None], attention)[0],
-            "W_ov": away(W_ov[None], decoder)[0],
-            "loss": losses(second_look(data, W_ov), "W_kq", W_kq[None])[0],
+            **one.facts,
+            "W_kq": shared.away(W_kq[None], one.W_kq)[0],
+            "W_ov": shared.away(W_ov[None], one.W_ov)[0],
+            "loss": shared.losses(shared.second_look(data, W_ov), "W_kq", W_kq[None])[0],
             "unseen": share,
             "sentences": asked,
-            "gap": max(decoder.gap, attention.gap),
         })  # fmt: skip
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
@@ -123,7 +110,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     ends, total = _nearest(table), table.seed.nunique()
     gap = float(np.max(table.gap.array))
     if not ends:
-        yield Premises(0, premises(0, total), gap)
+        yield shared.premises(0, total, gap, "")
         return
     two = ends[TWO]
     for loss in LOSSES:
@@ -139,8 +126,8 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         yield info(f"{way}: median step size times √N", np.median(runs.tried))
         yield info(f"{way}: mean agreement on unseen sentences", runs.unseen.mean())
     yield at_most("largest certified gap", gap, 1e-8)
-    said = f"{int(two.sentences.sum())} unseen sentences of three tokens with a gap of 0.25"
-    yield Premises(len(two), f"{premises(len(two), total)}; {said}", gap)
+    more = f"; {int(two.sentences.sum())} unseen sentences of three tokens with a gap of 0.25"
+    yield shared.premises(len(two), total, gap, more)
     nearer = {
         (loss, name): int((ends[loss][name] < two[name]).sum())
         for loss in LOSSES

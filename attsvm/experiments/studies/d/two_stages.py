@@ -10,26 +10,8 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.sentence_runs import (
-    LongTable,
-    away,
-    closed_set,
-    curves_of,
-    decay,
-    decoder_best,
-    first_look,
-    inside,
-    losses,
-    numbers_of,
-    premises,
-    rises,
-    sizes,
-    staged,
-    step_sizes,
-)
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
-from attsvm.next_token.order import orders
-from attsvm.next_token.problems import solve_attention
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import Found, Study, at_least, at_most, equals, info
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,27 +31,29 @@ def measure(
 ) -> dict[str, Any]:
     """Directions, norms and losses of stage 1, and of stage 2 over its end, from zero as the
     paper's text says; stage 2 is taken on by `further` steps."""
-    rows = LongTable()
-    lr, eta = step_sizes(vocabulary, rates)
+    rows = shared.LongTable()
+    lr, eta = shared.step_sizes(vocabulary, rates)
     for seed in group.seeds:
-        data = closed_set(vocabulary, length, count, seed)
-        found = orders(data)
-        first, second = decoder_best(data), solve_attention(found, np.eye(vocabulary))
-        gap = max(first.gap, second.gap)
-        rows.add(seed, {"inside": inside(data, found), "gap": gap})
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        data, first, second = one.data, one.W_ov, one.W_kq
+        rows.add(seed, one.facts)
 
-        stages = staged(data, steps, rates)
-        look, t, U = first_look(data), stages.decoder.steps, stages.decoder.weights["W_ov"][:, 0]
+        stages = shared.staged(data, steps, rates)
+        look, t, U = (
+            shared.first_look(data),
+            stages.decoder.steps,
+            stages.decoder.weights["W_ov"][:, 0],
+        )
         start = train(data, model="decoder", lr=lr, steps=early).weights["W_ov"][-1]
-        loss, apart, size = losses(look, "W_ov", U), away(U, first), sizes(U)
+        loss, apart, size = shared.losses(look, "W_ov", U), shared.away(U, first), shared.sizes(U)
         bounds = np.array([first.lower, first.upper])
         rows.add(seed, {
             "early": early,
             "turn": apart[1:].max(),
             "pace of W_ov": np.abs(size[1:] / (lr * t[1:]) - 1).max(),
-            "early loss": losses(look, "W_ov", start)[0],
+            "early loss": shared.losses(look, "W_ov", start)[0],
             "norm of the solution": np.abs(bounds / np.sqrt(vocabulary - 1.0) - 1).max(),
-            "line of L₀": decay(t, loss, early)[1],
+            "line of L₀": shared.decay(t, loss, early)[1],
         })  # fmt: skip
         _add_curves(rows, seed, "W_ov", t, (loss, apart, size))
 
@@ -78,7 +62,11 @@ def measure(
                      init={"W_kq": stages.W_kq})  # fmt: skip
         whole = np.concatenate([t, t[-1] + more.steps[1:]])
         W = np.concatenate([Q, more.weights["W_kq"][1:, 0]])
-        above, apart, size = rises(data, stages.W_ov, W), away(W, second), sizes(W)
+        above, apart, size = (
+            shared.rises(data, stages.W_ov, W),
+            shared.away(W, second),
+            shared.sizes(W),
+        )
         end = len(t) - 1
         rows.add(seed, {
             "last": t[-1],
@@ -86,7 +74,7 @@ def measure(
             "cosine": 1 - apart[end],
             "line of the norm": _straight(t, size[: end + 1]),
             "pace of W_kq": size[end] / (eta * t[-1]),
-            "line of L − L⋆": decay(t, above[: end + 1], late)[1],
+            "line of L − L⋆": shared.decay(t, above[: end + 1], late)[1],
             "largest rise": np.diff(above).max(),
             "L − L⋆": above[end],
             **_linear(whole, above, eta / second.lower),
@@ -95,7 +83,9 @@ def measure(
     return rows.columns()
 
 
-def _add_curves(rows: LongTable, seed: int, name: str, t: Ints, found: tuple[Floats, ...]) -> None:
+def _add_curves(
+    rows: shared.LongTable, seed: int, name: str, t: Ints, found: tuple[Floats, ...]
+) -> None:
     """The loss less its infimum, 1 − cos and the norm of one matrix."""
     names = (f"{name}: {what}" for what in ("above", "apart", "norm"))
     rows.run(seed, t, dict(zip(names, found, strict=True)))
@@ -116,7 +106,7 @@ def _linear(steps: Ints, above: Floats, rate: float) -> dict[str, float]:
     if not (above > 0).all():
         return dict.fromkeys(("law", "rival", "slope", "local"), np.nan)
     late, logs = steps >= steps[-1] / 2, np.log(above)
-    slope, law = decay(steps, above, int(steps[late][0]))
+    slope, law = shared.decay(steps, above, int(steps[late][0]))
     return {
         "law": law,
         "rival": (1 - law) / (1 - _straight(np.log(steps[late]), logs[late])),
@@ -127,10 +117,8 @@ def _linear(steps: Ints, above: Floats, rate: float) -> dict[str, float]:
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Directions, norms and losses of both stages."""
-    every = numbers_of(table)
-    ok = every[every.inside == 1]
-    gap = float(np.max(every.gap.array))
-    yield Premises(len(ok), premises(len(ok), len(every)), gap)
+    ok, premises = shared.judged_sets(table)
+    yield premises
     if ok.empty:
         return
     middle, most, least = (
@@ -163,7 +151,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield at_most("W_kq: largest |slope/(η/‖W_kq⋆‖) − 1| there", off, 0.05)
     yield at_least("W_kq: least slope at any step over η/‖W_kq⋆‖", least["local"], 0.95)
     yield info("W_kq: median slope over η/‖W_kq⋆‖", middle["slope"])
-    yield at_most("largest certified gap", gap, 1e-8)
+    yield at_most("largest certified gap", premises.gap, 1e-8)
 
 
 def figure(table: DataFrame, study: Study) -> Figure:
@@ -173,7 +161,9 @@ def figure(table: DataFrame, study: Study) -> Figure:
 
     drawn, axes = panels(3, rows=2)
     for k, (name, loss) in enumerate((("W_ov", "L₀"), ("W_kq", "L − L⋆"))):
-        above, apart, norm = (curves_of(table, f"{name}: {w}") for w in ("above", "apart", "norm"))
+        above, apart, norm = (
+            shared.curves_of(table, f"{name}: {w}") for w in ("above", "apart", "norm")
+        )
         text = f"{above.shape[1]} sets: median, range" if k else ""
         curves = Curves(above.index.to_numpy(), above.to_numpy(), apart.to_numpy(),
                         norm.to_numpy(), text, CYCLE[2 * k])  # fmt: skip

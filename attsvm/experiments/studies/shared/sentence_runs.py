@@ -19,10 +19,11 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
+from attsvm.experiments.study import Premises
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
-from attsvm.next_token.order import Order
-from attsvm.next_token.problems import Columns, decoder_problem, solve_decoder
+from attsvm.next_token.order import Order, orders
+from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.gradient import LossAndGrad, attention_loss, decoder_loss
@@ -90,27 +91,44 @@ def curves_of(table: DataFrame, quantity: str) -> DataFrame:
 # ---------------------------------------------------------------- sets
 
 
-def closed_set(vocabulary: int, length: int, count: int, seed: int) -> Sentences:
-    """The prefix-closed set without confused tokens of this seed, from `count` first tokens.
+class ClosedSet:
+    """The prefix-closed set without confused tokens of a seed, from `count` first tokens.
 
-    Every sentence and every collocation counts once.
+    Every sentence and every collocation counts once. W_ov, W_kq: both solutions, certified; facts:
+    the largest gap, and whether the set meets Assumptions 1 and 3 of [huang2024nexttoken] and holds
+    all its prefixes.
     """
-    return Sentences.of(closed(vocabulary, length, count, seed), vocabulary=vocabulary)
+
+    def __init__(self, vocabulary: int, length: int, count: int, seed: int) -> None:
+        lines = closed(vocabulary, length, count, seed)
+        self.data = Sentences.of(lines, vocabulary=vocabulary)
+        self.orders = orders(self.data)
+        self.W_ov = decoder_best(self.data)
+        self.W_kq = solve_attention(self.orders, np.eye(vocabulary))
+        gap = max(float(self.W_ov.gap), self.W_kq.gap)
+        self.facts = {"inside": inside(self.data, self.orders), "gap": gap}
 
 
 def inside(sentences: Sentences, found: Mapping[int, Order]) -> bool:
-    """Whether the set meets Assumptions 1 and 3 of [huang2024nexttoken] and holds all its
-    prefixes."""
+    """Whether the set is realizable without confused tokens, and holds all its prefixes."""
     asked = realizability(sentences, found)
     return not asked.outside and asked.closed
 
 
-def premises(judged: int, total: int) -> str:
-    """How many sets are inside, in words."""
-    return (
+def judged_sets(table: DataFrame, more: str = "") -> tuple[DataFrame, Premises]:
+    """(the numbers of the sets inside, how many they are in words, and `more`)."""
+    every = numbers_of(table)
+    ok = every[every.inside == 1]
+    return ok, premises(len(ok), len(every), float(np.max(every.gap.array)), more)
+
+
+def premises(judged: int, total: int, gap: float, more: str) -> Premises:
+    """How many sets are inside."""
+    text = (
         f"{judged} of {total} random sets meet the premises (realizable, prefix-closed, no "
         "confused token, none more often than the optimal one, tokens orthonormal)"
     )
+    return Premises(judged, text + more, gap)
 
 
 # ---------------------------------------------------------------- runs
