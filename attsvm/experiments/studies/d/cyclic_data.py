@@ -186,7 +186,7 @@ STUDY = Study(
         "panels": "quantity",
         "where": lambda table: table["x"] > 0,
         "band": "half",
-        "log": True,
+        "log": "xy",
         "xlabel": "step",
         "ylabel": "distance",
     },
