@@ -14,7 +14,7 @@ from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention, self_attending
-from attsvm.experiments.studies.shared.stage_records import inside
+from attsvm.experiments.studies.shared.sentence_runs import inside
 from attsvm.experiments.studies.shared.start_planes import PlanePoint, limit_room
 from attsvm.experiments.studies.shared.staying_tokens import instances, off_sum, problems
 from attsvm.next_token.order import orders
