@@ -32,7 +32,7 @@ from attsvm.experiments.runner import (
     results_folder,
     with_point,
 )
-from attsvm.experiments.study import Study
+from attsvm.experiments.study import EXAMPLE, Study
 from attsvm.experiments.table import Columns
 
 SHARE = 0.1
@@ -159,7 +159,9 @@ class _Audit:
         wanted = [(*_text(c.point[n] for n in self.plan.swept), seed)
                   for c in chunks for seed in c.seeds]  # fmt: skip
         self.keys = wanted
-        invented = [key for key in self.rows if key not in set(wanted)]
+        self.copies = Counter(_text(c.point[n] for n in self.plan.swept) for c in chunks)
+        known = {*wanted, *((*point, EXAMPLE) for point in self.copies)}
+        invented = [key for key in self.rows if key not in known]
         self._name([f"the row {self._said(key)} is invented" for key in invented])
         if len(next(iter(self.table.values()), ())) != record["rows"]:
             count = len(next(iter(self.table.values()), ()))
@@ -205,9 +207,11 @@ class _Audit:
             rows[key].append(k)
         point = _text(chunk.point[name] for name in self.plan.swept)
         words: list[str] = []
-        for seed in chunk.seeds:
+        for seed in (*chunk.seeds, EXAMPLE):
             key = (*point, seed)
             here, there = rows.get(key, []), self.rows.get(key, [])
+            if seed == EXAMPLE:
+                here = here * self.copies[point]
             if len(here) != len(there):
                 what = "missing" if len(there) < len(here) else "there too often"
                 words.append(f"the row {self._said(key)} is {what}: {len(there)} on file, "

@@ -47,6 +47,8 @@ RUN: dict[str, Any] = {
     "start": 0,
 }
 MOST = 10**9
+# The seed of rows about a published example, which are the same in every chunk.
+EXAMPLE = -1
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ class Study:
         Where the statement was read.
     measure : callable or str or tuple of str
         ``measure(group, **parameters) -> {column: values}``: one value per instance, or, with a
-        column ``seed`` among them, any number of rows. Names are those of `measures.MEASURES`.
+        column ``seed`` among them, any number of rows; the seed EXAMPLE marks rows about a
+        published example. Names are those of `measures.MEASURES`.
     checks : callable, optional
         ``checks(table, thresholds)`` yields `at_least`, `at_most`, `equals`, `info`, `Premises` and
         `Note`. `table` is a pandas DataFrame with the grid's columns, `seed`, and the measured

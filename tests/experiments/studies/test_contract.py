@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
 def quick(name, folder):
     """(record, table) of a quick run."""
     (record,) = run_studies([STUDIES[name]], folder, quick=True)
-    assert "error" not in record, record
+    assert record.get("error") is None
     return record, as_frame(read_table(folder, record))
 
 

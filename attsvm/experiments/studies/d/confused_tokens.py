@@ -20,6 +20,7 @@ from attsvm.experiments.studies.shared.exact_columns import (
     small_set,
 )
 from attsvm.experiments.study import (
+    EXAMPLE,
     Found,
     Note,
     Premises,
@@ -66,7 +67,7 @@ def measure(
 ) -> dict[str, Any]:
     """What is found of the solution of every set; both stages on some of them."""
     rows = shared.LongTable()
-    for seed in group.seeds if data == "drawn" else (shared.EXAMPLE,):
+    for seed in group.seeds if data == "drawn" else (EXAMPLE,):
         if data in EXAMPLES:
             sentences = small_set(*EXAMPLES[data])
         else:

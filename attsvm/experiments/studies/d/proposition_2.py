@@ -13,7 +13,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.exact_columns import ExactColumns, small_set, star_set
-from attsvm.experiments.study import Found, Note, Premises, Study, at_most, equals, info
+from attsvm.experiments.study import EXAMPLE, Found, Note, Premises, Study, at_most, equals, info
 from attsvm.next_token.order import KINDS
 from attsvm.theory.measures import correlation
 
@@ -40,7 +40,7 @@ def measure(
 ) -> dict[str, Any]:
     """The errors of the formula in every column of every set, and the example's columns."""
     rows = shared.LongTable()
-    for seed in group.seeds if data != FIVE else (shared.EXAMPLE,):
+    for seed in group.seeds if data != FIVE else (EXAMPLE,):
         sentences = small_set(5, _GIVEN) if data == FIVE else star_set(
             data, seed, vocabulary=vocabulary, length=length, count=count, longest=longest
         )  # fmt: skip

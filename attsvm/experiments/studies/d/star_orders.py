@@ -18,7 +18,16 @@ from attsvm.experiments.studies.shared.exact_columns import (
     scattered_kinds,
     star_set,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import (
+    EXAMPLE,
+    Found,
+    Premises,
+    Study,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.next_token.order import KINDS, orders
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.unseen import answer_unseen
@@ -59,7 +68,7 @@ def measure(
 ) -> dict[str, Any]:
     """The signs of every solution; on some sets both stages, the second also taken on."""
     rows = shared.LongTable()
-    for seed in group.seeds if data != PAPER else (shared.EXAMPLE,):
+    for seed in group.seeds if data != PAPER else (EXAMPLE,):
         if data == SMALL:
             rows.add(seed, {"most optimal": _most_of_small(seed)})
             continue

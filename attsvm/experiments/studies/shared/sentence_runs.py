@@ -34,8 +34,6 @@ from attsvm.theory.rates import fit
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# The seed of an example that is not drawn; each chunk has its rows once.
-EXAMPLE = -1
 # Points of a curve in a table.
 MOST = 60
 
