@@ -125,15 +125,12 @@ def figure(table: DataFrame, study: Study) -> Figure:
     for colour, (p, rows) in zip(CYCLE, table.groupby("p", sort=False), strict=False):
         end = rows.iloc[-1]
         for axes, part in ((left, "W"), (middle, "v")):
-            x, y, ray = (
-                rows[f"{part}0"],
-                rows[f"{part}1"],
-                (end[f"ray_{part}0"], end[f"ray_{part}1"]),
-            )
+            x, y = rows[f"{part}0"], rows[f"{part}1"]
             far = np.hypot(x.iloc[-1], y.iloc[-1])
             axes.plot([0, *x / far], [0, *y / far], color=colour, label=f"p = {p}")
-            axes.plot([0, ray[0] / np.hypot(*ray)], [0, ray[1] / np.hypot(*ray)], "--",
-                      color=colour, linewidth=1, label=f"certified ℓ{p}")  # fmt: skip
+            x, y = end[f"ray_{part}0"], end[f"ray_{part}1"]
+            axes.plot([0, x / np.hypot(x, y)], [0, y / np.hypot(x, y)], "--", color=colour,
+                      linewidth=1, label=f"certified ℓ{p}")  # fmt: skip
         early = rows[rows.step <= 100]
         right.plot(early.step, early.attention, color=colour,
                    label=f"p = {p}: attention on the selected")  # fmt: skip

@@ -42,7 +42,7 @@ def problems(tokens: Sequence[Tokens], W: Floats) -> list[Problem]:
     ]
 
 
-def thinned(steps: Ints, most: int = _KEPT) -> list[int]:
+def thinned(steps: Ints | Floats, most: int = _KEPT) -> list[int]:
     """Up to `most` records, evenly spread over the grid, the first and the last included."""
     places = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
     return [int(k) for k in places]
