@@ -108,10 +108,11 @@ def figure(table: DataFrame, study: Study) -> Figure:
     own = ends_of(table)["3"]
     for colour, q in zip(CYCLE, EXPONENTS, strict=False):
         if q in OWN:
-            axes[-1].plot(study.run["longest"], own[f"to_own {q}"].mean(), "o", color=colour)
+            axes[-1].plot(study.run["longest"], own[f"to_own {q}"].mean(), "o", color=colour,
+                          fillstyle="none")  # fmt: skip
         if q in study.thresholds["image"]:
             axes[-1].plot(20_000, study.thresholds["image"][q], "x", color=colour)
-    axes[0].plot([], [], "ko", label="mean, own starts")
+    axes[0].plot([], [], "ko", fillstyle="none", label="mean, own starts")
     axes[0].plot([], [], "kx", label="the same, published")
     drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     return drawn

@@ -7,7 +7,7 @@ what the rates are functions of; it reaches hundreds where a run of constant ste
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,14 +41,14 @@ from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import Evaluation, evaluate
-from attsvm.training.path import Path
+from attsvm.training.models.model import evaluate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
+METHODS = ("attention", "logistic regression")
 # The stated bounds, and the power of 1/log t in each.
 BOUNDS = {
     "1.1": ("(log t)^-0.1", 0.1),
@@ -73,11 +73,18 @@ def step_sizes(p: float, lr: float) -> Any:
     return lambda step: (lr * (step + 1.0)) ** (p - 2)
 
 
-def log_slope(found: Evaluation, block: str, norm: Norm) -> Floats:
-    """log ‖g‖_dual (R,) of one block of the gradients of a stack."""
-    G = found.gradient.direction[block]
+def log_slope(x: Floats, tokens: Tokens, v: Floats | None, norm: Norm) -> Floats:
+    """log ‖g‖_dual (R,) of the gradients at W (R, d, d) under a head, or at v (R, d) without."""
+    found = evaluate(
+        model_of("joint-prompt" if v is None else "weight"),
+        {"p": np.zeros_like(x), "v": x} if v is None else {"W": x},
+        Batch.of([tokens] * len(x)),
+        None if v is None else head_of(v, tokens.d),
+        loss_of("logistic"),
+    )
+    G = found.gradient.direction["v" if v is None else "W"]
     sizes = [float(norm.dual(g if g.ndim == 2 else g[:, None])) for g in G]
-    return np.log(sizes) + found.gradient.log_scale[block]
+    return np.log(sizes) + found.gradient.log_scale["v" if v is None else "W"]
 
 
 def flow_clock(steps: Ints, log_rate: Floats) -> Floats:
@@ -98,79 +105,53 @@ def linear(tokens: Tokens, v: Floats) -> Tokens:
     return Tokens(np.asarray(tokens.X)[np.arange(tokens.n), best][:, None], labels=tokens.labels)
 
 
-def measure(group: Group, p: str, lr: float, steps: int) -> dict[str, Any]:
-    """Attention from W = 0, and logistic regression from 0: clock, divergence and law of each.
+def measure(group: Group, p: str, method: str, lr: float, steps: int) -> dict[str, Any]:
+    """Attention from W = 0 or logistic regression from 0: clock, divergence and law.
 
-    A row for each record that is kept. clock: log of the flow time; local: the run ends at tokens
-    that are certified locally optimal; the others are those of `_law`, nan without a solution.
+    A row for each record that is kept. clock: log of the flow time; local: attention ends at tokens
+    that are certified locally optimal; the others are those of `_law`.
     """
-    given = {
-        "optimizer": f"nmirror:{p}",
-        "lr": lr,
-        "steps": steps,
-        "schedule": step_sizes(float(p), lr),
-    }
-    attention = train(group.tokens, head=group.heads, **given)
-    ends = [
-        Selection.of(t, selected_by(t, W))
-        for t, W in zip(group.tokens, attention.weights["W"][-1], strict=True)
-    ]
-    posed = [Problem.of(t, keep) for t, keep in zip(group.tokens, ends, strict=True)]
-    local = [
-        bool(optimality(t, keep, v, norm_name(p)).locally)
-        for t, keep, v in zip(group.tokens, ends, group.heads, strict=True)
-    ]
+    attention, name, sizes = method == METHODS[0], norm_name(p), step_sizes(float(p), lr)
+    pairs = list(zip(group.tokens, group.heads, strict=True))
     # With one token per input the decoder alone moves: this is logistic regression.
-    lines = [linear(t, v) for t, v in zip(group.tokens, group.heads, strict=True)]
-    labels = [Problem.of_labels(t, Selection.of(t, [0] * t.n)) for t in lines]
-    logistic = train(lines, model="joint-prompt", **given)
+    stack = group.tokens if attention else [linear(t, v) for t, v in pairs]
+    path = train(
+        stack, model="weight" if attention else "joint-prompt", optimizer=f"nmirror:{p}",
+        head=group.heads if attention else None, lr=lr, steps=steps, schedule=sizes,
+    )  # fmt: skip
+    log_sizes = np.log([lr * sizes(int(step)) for step in path.steps])
+    weights = path.weights["W" if attention else "v"]
+    pose = Problem.of if attention else Problem.of_labels
+    ends = [
+        Selection.of(t, selected_by(t, W) if attention else [0] * t.n)
+        for t, W in zip(stack, weights[-1], strict=True)
+    ]
+    best = solve_many([pose(t, keep) for t, keep in zip(stack, ends, strict=True)], name)
     blocks = []
-    for name, path, stack, solved in (
-        ("attention", attention, group.tokens, posed),
-        ("logistic regression", logistic, lines, labels),
-    ):
-        best = solve_many(solved, norm_name(p))
-        heads = group.heads if name == "attention" else None
-        for b, (clock, away) in enumerate(curves(path, stack, heads, best, p, lr)):
-            keep = thinned(clock)
-            about = {
-                "seed": group.seeds[b],
-                "method": name,
-                "local": name != "attention" or local[b],
-                **_law(clock, away, p),
-                "end": clock[-1],
-                "gap": float(best[b].gap),
-            }
-            columns = {key: np.full(len(keep), value) for key, value in about.items()}
-            blocks.append({**columns, "clock": clock[keep], "divergence": away[keep]})
+    for b, (tokens, v) in enumerate(pairs):
+        head = v if attention else None
+        log_rate = log_sizes - log_slope(weights[:, b], stack[b], head, norm_of(name))
+        clock = flow_clock(path.steps, log_rate)
+        seen = clock > _FROM
+        clock, away = clock[seen], _divergence(weights[seen, b], best[b], p)
+        about = {
+            "seed": group.seeds[b],
+            "local": not attention or bool(optimality(tokens, ends[b], v, name).locally),
+            **_law(clock, away, p),
+            "end": clock[-1],
+            "gap": float(best[b].gap),
+        }
+        keep = thinned(clock)
+        columns = {key: np.full(len(keep), value) for key, value in about.items()}
+        blocks.append({**columns, "clock": clock[keep], "divergence": away[keep]})
     return joined(blocks, "mirror rates")
 
 
-def curves(
-    path: Path, tokens: Sequence[Tokens], heads: Floats | None, best: list[Certificate], p: str,
-    lr: float,
-) -> Iterator[tuple[Floats, Floats]]:  # fmt: skip
-    """(log flow time, divergence) of each instance of a run of attention, or without heads of
-    logistic regression."""
-    norm, sizes = norm_of(norm_name(p)), step_sizes(float(p), lr)
-    rate = np.log([lr * sizes(int(step)) for step in path.steps])
-    block = "v" if heads is None else "W"
-    for b, t in enumerate(tokens):
-        x = path.weights[block][:, b]
-        found = evaluate(
-            model_of("joint-prompt" if heads is None else "weight"),
-            {"p": np.zeros_like(x), "v": x} if heads is None else {"W": x},
-            Batch.of([t] * len(x)),
-            None if heads is None else head_of(heads[b], t.d),
-            loss_of("logistic"),
-        )
-        clock = flow_clock(path.steps, rate - log_slope(found, block, norm))
-        target = best[b].W
-        known = target is not None and np.isfinite(best[b].gap)
-        W = x[..., None] if heads is None else x
-        away = np.asarray(bregman(W, target, float(p))) if known else clock * np.nan
-        seen = clock > _FROM
-        yield clock[seen], away[seen]
+def _divergence(W: Floats, best: Certificate, p: str) -> Floats:
+    """The divergence of each W (R, d, d), or v (R, d), from the solution; nan without one."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W if W.ndim == 3 else W[..., None], best.W, float(p)))
 
 
 def _bound(p: str, clock: Floats) -> Floats:
@@ -180,15 +161,15 @@ def _bound(p: str, clock: Floats) -> Floats:
 
 
 def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
-    """The law of a divergence: known, decided, log_law, power, error, growth.
+    """The law of a divergence: decided, log_law, power, error, growth; nan without a solution.
 
-    decided: the comparison of shapes names one, log_law: it is a power of log t. power: the power
+    decided: the comparison of shapes names one; log_law: it is a power of log t. power: the power
     of 1/log t, with its error. growth: the largest D/bound in the late half of the window over
     that in the early half.
     """
     if not np.isfinite(away).all():
-        none = dict.fromkeys(("known", "decided", "log_law"), False)
-        return {**none, "power": np.nan, "error": np.nan, "growth": np.nan}
+        numbers = dict.fromkeys(("power", "error", "growth"), np.nan)
+        return {"decided": False, "log_law": False, **numbers}
     tail = _TAIL.get(p, 0.5)
     found = compare(clock, away, shapes=_COMPARED, clock="log t", tail=tail)
     power = fit(clock, away, "(log t)^-a", clock="log t", tail=tail)
@@ -196,7 +177,6 @@ def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
     ratio = np.log(away[seen]) - _bound(p, clock[seen])
     late = clock[seen] > np.mean(power.window)
     return {
-        "known": True,
         "decided": found.decided,
         "log_law": found.verdict == "(log t)^-a",
         "power": float(power.exponent or 0.0),
@@ -208,15 +188,15 @@ def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The power of 1/log t is at least the bound's, where the fits say that it can be read off."""
     once = table.drop_duplicates(["p", "seed", "method"])
-    runs, lines = once[once.method == "attention"], once[once.method != "attention"]
+    runs, lines = (once[once.method == method] for method in METHODS)
     local = runs[runs.local]
     found: list[Check] = []
     for p, (bound, exponent) in BOUNDS.items():
         here = local[local.p == p]
         decided = here[here.decided]
         # A run without a certified solution counts as one without a power.
-        powers = here[here.decided | ~here.known]
-        beside = lines[(lines.p == p) & lines.known]
+        powers = here[here.decided | here.power.isna()]
+        beside = lines[lines.p == p]
         found += [
             at_least(f"p = {p}: least power of 1/log t, less two errors",
                      (powers.power - 2 * powers.error).min(skipna=False), exponent),
@@ -225,17 +205,19 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
             info(f"p = {p}: median power of 1/log t", powers.power.median(skipna=False)),
             info(f"p = {p}: the same for logistic regression", beside.power.median()),
             info(f"p = {p}: runs whose law is a power of log t", decided.log_law.sum()),
-            info(f"p = {p}: median log flow time at the end", here[here.known].end.median()),
+            info(f"p = {p}: median log flow time at the end",
+                 here[here.power.notna()].end.median()),
         ]  # fmt: skip
     gap = table.gap.max(skipna=False)
     yield from [*found, at_most("largest certified gap", gap, 1e-6)]
     judged = int(local.decided.sum())
+    early = int((local.power.notna() & ~local.decided).sum())
     unread = [p for p in BOUNDS if not local[local.p == p].decided.any()]
     yield Premises(
         0 if unread else judged,
         f"of {len(runs)} runs {judged} are judged: {len(runs) - len(local)} end at tokens that are "
-        f"not certified locally optimal, {int((local.known & ~local.decided).sum())} are not yet "
-        "asymptotic; flow time of normalized steps, not step numbers",
+        f"not certified locally optimal, {early} are not yet asymptotic; flow time of normalized "
+        "steps, not step numbers",
         gap,
     )
     if unread:
@@ -284,7 +266,7 @@ STUDY = Study(
     "optimal tokens it selects is O(log log t/log t) for p > 2, O((log log t)²/log t) for p = 2 "
     "and O((log t)^−(p−1)) for 1 < p < 2.",
     family=published_family,
-    grid={"p": list(BOUNDS)},
+    grid={"p": list(BOUNDS), "method": METHODS},
     run={"lr": 0.1, "steps": 8000},
     seeds=6,
     first=1,
