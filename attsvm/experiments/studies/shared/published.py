@@ -15,6 +15,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.datasets.instances import TorchRandom
+from attsvm.experiments.group import Drawn
 from attsvm.problem.tokens import Tokens
 from attsvm.training.heads import Head, head_of
 from attsvm.training.models.gradient.batch import Batch
@@ -44,6 +45,11 @@ def published_stack(seeds: Sequence[int]) -> tuple[list[Tokens], Floats]:
     """The papers' instances of these seeds and their heads (B, d)."""
     made = [published_instance(seed) for seed in seeds]
     return [tokens for tokens, _ in made], np.array([v for _, v in made])
+
+
+def published_family(seeds: Sequence[int]) -> Drawn:
+    """The papers' instances, as a family of studies."""
+    return Drawn(*published_stack(seeds))
 
 
 def plain_gradient(batch: Batch, head: Head, W: Floats) -> Floats:
