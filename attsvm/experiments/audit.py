@@ -174,19 +174,19 @@ class _Audit:
             self.differences.append(
                 f"the verdict is {record['verdict']} on file, {found['verdict']} by its table"
             )
-        kept = {row["what"]: row for row in record["checks"]}
-        for row in found["checks"]:
-            other = kept.pop(row["what"], None)
-            if other is None:
-                self.differences.append(f"the number {row['what']} is not on file")
-            elif (other["asked"], other["met"]) != (row["asked"], row["met"]) or not _same(
-                float(other["seen"]), float(row["seen"])
-            ):
-                self.differences.append(
-                    f"{row['what']} is {other['seen']} ({other['asked']}) on file, {row['seen']} "
-                    f"({row['asked']}) by its table"
-                )
-        self._name([f"the number {what} is invented" for what in kept])
+        kept, seen = record["checks"], found["checks"]
+        if [row["what"] for row in kept] != [row["what"] for row in seen]:
+            self.differences.append("its checks are others than those of its table")
+            return
+        self._name(
+            [
+                f"{one['what']} is {one['seen']} ({one['asked']}) on file, {other['seen']} "
+                f"({other['asked']}) by its table"
+                for one, other in zip(kept, seen, strict=True)
+                if (one["asked"], one["met"]) != (other["asked"], other["met"])
+                or not _same(float(one["seen"]), float(other["seen"]))
+            ]
+        )
 
     def chunks(self) -> Iterator[Chunk]:
         """What is measured again: the drawn seeds of each point and chunk."""
@@ -222,7 +222,7 @@ class _Audit:
                 "when it is run again"
                 for i, j in zip(here, there, strict=True)
                 for name in again
-                if not _same(again[name][i], self.table[name][j])
+                if not _same(again[name][i], self.table[name][j], self.plan.tolerances.get(name, 0))
             ]
         self._name(words)
 
@@ -266,10 +266,10 @@ def _text(values: Iterable[Any]) -> Key:
     )  # fmt: skip
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Any, b: Any, allowed: float = 0.0) -> bool:
     if isinstance(a, str | np.str_ | bool | np.bool_):
         return bool(a == b)
     a, b = float(a), float(b)
     if np.isnan(a) or np.isnan(b) or np.isinf(a) or np.isinf(b):
         return bool(a == b or (np.isnan(a) and np.isnan(b)))
-    return bool(abs(a - b) <= max(WITHIN * max(abs(a), abs(b)), ZERO))
+    return bool(abs(a - b) <= max(WITHIN * max(abs(a), abs(b)), ZERO, allowed))

@@ -172,6 +172,8 @@ class Study:
         Whether the instances are published ones: no others can be drawn in their place.
     needs : tuple of str
         What a study on real data needs, by the names of `studies.shared.needs`.
+    tolerances : dict
+        Absolute differences that an audit allows in columns of rounding errors, by column.
     """
 
     id: str
@@ -197,6 +199,7 @@ class Study:
     size: str = ""
     published: bool = False
     needs: tuple[str, ...] = ()
+    tolerances: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def paper(self) -> str:

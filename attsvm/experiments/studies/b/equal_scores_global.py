@@ -21,7 +21,7 @@ from attsvm.experiments.studies.shared.plain_descent import (
 )
 from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Note, Premises, Study, at_most, equals, info
+from attsvm.experiments.study import EXAMPLE, Found, Note, Premises, Study, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.solvers.solve import solve
 
@@ -50,7 +50,7 @@ def measure(
     that contradicts. run: plain descent from random starts, then normalized steps, which follow
     the same flow."""
     if part == "example":
-        rows = _example(group.seeds[0], radii, example_steps)
+        rows = _example(EXAMPLE, radii, example_steps)
     elif part == "search":
         rows = [_searched(*one) for one in zip(group.seeds, group.tokens, group.heads, strict=True)]
     else:

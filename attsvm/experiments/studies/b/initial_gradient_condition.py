@@ -19,7 +19,17 @@ from attsvm.experiments.studies.shared.plain_descent import (
 )
 from attsvm.experiments.studies.shared.random_instances import best_problem, compact_sphere
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import (
+    EXAMPLE,
+    Found,
+    Note,
+    Premises,
+    Study,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -48,7 +58,7 @@ def measure(
     """example: plain descent after first steps of several lengths on the three-input example, the
     same for every seed. random: plain descent from W = 0."""
     if part == "example":
-        rows = _example(group.seeds[0], first_steps, example_steps)
+        rows = _example(EXAMPLE, first_steps, example_steps)
     else:
         zeros = np.stack([_zero(t) for t in group.tokens])
         W = own_descent(group.tokens, group.heads, zeros, steps=random_steps).W[-1]

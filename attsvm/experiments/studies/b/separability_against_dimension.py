@@ -48,12 +48,13 @@ def _cells(
     bounds. every: all selections of some datasets, at the bound and one below. inside: a token
     inside the simplex of the others is selected, d = T − 2.
     """
-    return [
+    cells = [
         *(("random", n, T, d) for n, T in sizes for d in dimensions),
         *(("rows", n, T, f(n, T)) for n, T in sizes for f in (bound, sharper)),
         *(("every", n, T, bound(n, T) - k) for n, T in small for k in (0, 1)),
         *(("inside", n, T, T - 2) for n, T in small),
     ]
+    return list(dict.fromkeys(cells))
 
 
 def measure(group: Group, part: str, attention: str, every: int) -> dict[str, Any]:
