@@ -6,8 +6,9 @@ from scipy.stats import hypergeom
 
 from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
+from attsvm.experiments.group import selected_by
 from attsvm.experiments.studies.a.loss_transients import limit_lead
-from attsvm.experiments.studies.beyond.basins_by_proof import CLAIM
+from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
 from attsvm.experiments.studies.beyond.proved_runs import as_few
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed
 from attsvm.experiments.studies.shared.longer_walks import walk_on
@@ -15,7 +16,6 @@ from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention, self_attending
 from attsvm.experiments.studies.shared.sentence_runs import inside
-from attsvm.experiments.studies.shared.start_planes import PlanePoint, limit_room
 from attsvm.experiments.studies.shared.staying_tokens import instances, off_sum, problems
 from attsvm.next_token.order import orders
 from attsvm.solvers import solve as front
@@ -114,18 +114,18 @@ def test_a_walk_by_definition_is_that_of_training(optimizer, lr):
 
 @pytest.mark.parametrize("kind", ["plane", "slice"])
 def test_a_solution_has_room_and_what_has_room_is_proved_far_out(kind):
-    here = PlanePoint.of(CLAIM.quick, kind, 3)
+    here = StartPlane.of(kind, 3, shape=(3, 4, 4), angles=12)
     for alpha, found in local_optima(here.tokens, here.v).local:
         u = found.certificate.W / np.linalg.norm(found.certificate.W)
-        assert limit_room(here, u, found) > 0, alpha
+        assert limit_room(here, u, found, lr=0.1) > 0, alpha
         side = np.linalg.norm(u) * np.random.default_rng(1).standard_normal(u.shape)
         for turn in np.geomspace(1e-3, 3, 12):
             W = u + turn * side
-            if not np.array_equal(here.judge.selected(W), alpha):
+            if not np.array_equal(selected_by(here.tokens, W), alpha):
                 break
-            if limit_room(here, W / np.linalg.norm(W), found) > 0.01:
+            if limit_room(here, W / np.linalg.norm(W), found, lr=0.1) > 0.01:
                 far = 1e6 * W / np.linalg.norm(W)
-                assert proof_of_convergence(here.tokens, far, head=here.v, lr=here.lr).proved
+                assert proof_of_convergence(here.tokens, far, head=here.v, lr=0.1).proved
 
 
 @pytest.mark.parametrize("given", [(10, 10, 100, 100), (3, 10, 45, 100), (0, 5, 12, 12)])

@@ -3,11 +3,12 @@
 Starts R u: u goes round a plane, R up to a million. Each is looked at twice: by a proof at step 0,
 and, up to the largest R that the steps can turn, by training from there. As R grows along u, W =
 ρŴ + ρp, the theorems of docs/convergence.md prove every direction with room to spare in
-inequalities that hold no R any more; those of `limit_room` in claims/shared/start_planes.py.
+inequalities that hold no R any more; those of `limit_room`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,320 +16,362 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
-from attsvm.experiments.studies.shared.longer_walks import walk_on
-from attsvm.experiments.studies.shared.mirror_runs import thinned
-from attsvm.experiments.studies.shared.proof import selected
-from attsvm.experiments.studies.shared.start_planes import PlanePoint, limit_room
+from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.studies.shared.longer_walks import WalkRows, walk_on
+from attsvm.experiments.studies.shared.random_instances import drawn
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
-from attsvm.theory.optima import Optimality
+from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
+from attsvm.theory.convergence.prover import Prover, prover
+from attsvm.theory.optima import Optimality, local_optima, optimality
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 KINDS = ("plane", "slice")
-# Records of each run that are kept.
+# Records of each run that are looked at.
 _KEPT = 6
 # A direction with this much room is proved at a norm of a million: e^(−ρ · room) is nothing there.
 _ROOM = 0.01
+# Slack below this is rounding.
+_TIGHT = 1e-7
 
 
-def places(config: Config) -> dict[str, PlanePoint]:
-    """The instances by name."""
-    return {
-        f"{k} {seed}": PlanePoint.of(config, k, seed) for k in KINDS for seed in seeds_of(config)
-    }
-
-
-def run(config: Config) -> Result:
-    """Which starts are proved, and where training from each of them goes."""
-    out: Result = {}
-    norms = [*config["norms"], *config["beyond"]]
-    for name, here in places(config).items():
-        proved = [here.judge.prove(W, explain=False).proved for W in here.starts(norms)]
-        out[f"{name}.proved"] = np.array(proved, float).reshape(len(norms), here.angles)
-        W = here.starts(config["norms"])
-        prompt = here.tokens.queries.shape[1] == 1
-        path = train(
-            [here.tokens] * len(W),
-            model="prompt" if prompt else "weight",
-            head=here.v,
-            lr=config["lr"],
-            steps=config["steps"],
-            init={"p": W[:, :, 0]} if prompt else {"W": W},
-        )
-        out[f"{name}.W"] = path.matrices()[thinned(path.steps, _KEPT)]
-    return out
+# ---------------------------------------------------------------- starts and their room
 
 
 @dataclass(frozen=True, eq=False)
-class BasinMap:
-    """What is seen of an instance: proved (R, A) at all norms; held (r, A): where training keeps
-    the tokens of its start at all saved records; end (r, A, n): the tokens at its end; local (r,
-    A): whether those are locally optimal; able (A,): whether the tokens of a direction are; room
-    (A,) as in `limit_room`, −inf where they are not. best (A,), end_best (r, A): whether the tokens
-    are those of the highest scores. gap: the largest certified one."""
+class StartPlane:
+    """An instance, and directions (A, d, dq) of norm 1 round the plane of its starts."""
 
-    proved: Bools
-    held: Bools
-    end: Ints
-    local: Bools
-    able: Bools
-    room: Floats
-    best: Bools
-    end_best: Bools
-    gap: float
+    tokens: Tokens
+    v: Floats
+    directions: Floats
 
+    @staticmethod
+    def of(kind: str, seed: int, *, shape: Sequence[int], angles: int) -> StartPlane:
+        """The first draw of a seed with two locally optimal selections.
 
-def seen_in(config: Config, name: str, here: PlanePoint, result: Result) -> BasinMap:
-    """The Map of an instance."""
-    W = result[f"{name}.W"]
-    top = np.stack([[selected(here.tokens, M) for M in record] for record in W])
-    shape = (len(config["norms"]), here.angles)
-    known: dict[bytes, Optimality] = {}
-    local = [here.verdict(alpha, known).locally is True for alpha in top[-1]]
-    verdicts = [here.verdict(alpha, known) for alpha in here.tops]
-    able = np.array([verdict.locally is True for verdict in verdicts])
-    room = [
-        limit_room(here, u, verdict) if verdict.locally else -np.inf
-        for u, verdict in zip(here.directions, verdicts, strict=True)
-    ]
-    return BasinMap(
-        result[f"{name}.proved"] > 0,
-        (top == np.tile(here.tops, (shape[0], 1))).all(axis=(0, 2)).reshape(shape),
-        top[-1].reshape(*shape, -1),
-        np.array(local).reshape(shape),
-        able,
-        np.array(room),
-        np.array([verdict.globally for verdict in verdicts]),
-        np.array([here.verdict(alpha, known).globally for alpha in top[-1]]).reshape(shape),
-        max(float(o.certificate.gap) for o in known.values() if o.locally),
-    )
-
-
-def _again(config: Config, here: PlanePoint, seen: BasinMap) -> tuple[int, int]:
-    """Every third proof again, and longest steps from it: (not proved, that leave)."""
-    norms = [*config["norms"], *config["beyond"]]
-    which = seen.proved.ravel().nonzero()[0][::3]
-    W = here.starts(norms)[which]
-    proofs = [here.judge.prove(M, explain=False) for M in W]
-    good = [k for k, proof in enumerate(proofs) if proof.proved]
-    if not good:
-        return len(which), 0
-    walk = walk_on(
-        [here.tokens] * len(good),
-        np.tile(here.v, (len(good), 1)),
-        W[good],
-        np.array([proofs[k].longest_step for k in good]),
-        steps=config["further"],
-    )
-    return len(which) - len(good), int((walk.least <= 0).sum())
-
-
-def check(config: Config, result: Result) -> Finding:
-    """No start that is proved ends elsewhere; the share proved against the norm, and its limit."""
-    norms = [*config["norms"], *config["beyond"]]
-    trained = len(config["norms"])
-    maps: list[BasinMap] = []
-    count = {"lost": 0, "left": 0, "unproved": 0, "later": 0}
-    for name, here in places(config).items():
-        seen = seen_in(config, name, here, result)
-        lost, left = _again(config, here, seen)
-        count["lost"] += lost
-        count["left"] += left
-        open_ = (seen.held & seen.local & ~seen.proved[:trained])[-1].nonzero()[0]
-        ends = result[f"{name}.W"][-1][-here.angles :][open_]
-        count["unproved"] += len(ends)
-        count["later"] += sum(here.judge.prove(W, explain=False).proved for W in ends)
-        maps.append(seen)
-    proved = np.mean([m.proved for m in maps], axis=(0, 2))
-    held = np.mean([m.held & m.local for m in maps], axis=(0, 2))
-    wrong = sum(int((m.proved[:trained] & ~(m.held & m.local)).sum()) for m in maps)
-    inside = [m.room > _ROOM for m in maps]
-    missed = sum(int((i & ~m.proved[-1]).sum()) for i, m in zip(inside, maps, strict=True))
-    able = [m.able for m in maps]
-    strange = sum(int((m.proved & ~m.able).sum()) for m in maps)
-    tests: list[Test] = [
-        equals("starts that are proved and do not keep their tokens in training", wrong, 0),
-        equals("proofs, every third, that do not come out again", count["lost"], 0),
-        equals("of these, starts that leave in further longest steps", count["left"], 0),
-        equals("directions with room that are not proved at the largest norm", missed, 0),
-        at_most("largest fall of the directions proved from a norm to the next", _fall(maps),
-                max(1.0, 0.02 * sum(m.able.size for m in maps))),
-        at_least("share proved at the largest norm less that at norm 10",
-                 proved[-1] - float(np.interp(1.0, np.log10(norms), proved)), 0.05),
-        equals("directions proved whose tokens are not locally optimal", strange, 0),
-        at_most("share proved at the largest norm less that of directions with room",
-                proved[-1] - float(np.mean(inside)), 0.1),
-        noted("share of directions with room", float(np.mean(inside))),
-        noted("share of directions whose tokens are locally optimal", float(np.mean(able))),
-        noted("share of ends, from the largest norm trained, that are not locally optimal",
-              1 - float(np.mean([m.local[-1] for m in maps]))),
-    ]  # fmt: skip
-    for what, best in (("the best", True), ("other locally optimal", False)):
-        ends = np.mean([((m.end_best == best) & m.local)[-1] for m in maps])
-        known = np.mean([m.proved[trained - 1] & (m.best == best) for m in maps])
-        tests += [
-            noted(f"largest norm trained: share that ends at {what} tokens", float(ends)),
-            noted(f"largest norm trained: share proved to end at {what} tokens", float(known)),
-        ]
-    tests += [
-        noted("largest norm trained: directions held without a proof", count["unproved"]),
-        noted("of these, directions proved at the end of training", count["later"]),
-    ]
-    for R, share in zip(norms, proved, strict=True):
-        tests.append(noted(f"share proved at norm {R:g}", share))
-    for R, share in zip(config["norms"], held, strict=True):
-        tests.append(noted(f"share that training holds at norm {R:g}", share))
-    total = sum(m.held.size for m in maps)
-    sure = sum(int(m.proved[:trained].sum()) for m in maps)
-    premises = (
-        f"{total} starts round {len(maps)} planes are trained, {sure} of them proved at step 0"
-    )
-    gap = max(m.gap for m in maps)
-    tests.append(at_most("largest certified gap", gap, norm_of("frobenius").tolerance))
-    return Finding(tuple(tests), premises, sure, gap)
-
-
-def _fall(maps: list[BasinMap]) -> int:
-    """By how many directions, of all planes, fewer are proved at the next larger norm, at most."""
-    counts = np.sum([m.proved.sum(axis=1) for m in maps], axis=0)
-    return max(0, int(-np.diff(counts).min()))
-
-
-def plot(config: Config, result: Result) -> Figure:
-    """Where starts in one plane end, with those that are proved; and shares against the norm."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
-
-    figure, (left, right) = panels(2)
-    name, here = next(iter(places(config).items()))
-    _draw_map(left, config, here, seen_in(config, name, here, result))
-    norms = [*config["norms"], *config["beyond"]]
-    most = 0.0
-    for k, kind in enumerate(KINDS):
-        some = [(n, h) for n, h in places(config).items() if n.startswith(kind)]
-        maps = [seen_in(config, n, h, result) for n, h in some]
-        said = {"plane": "prompt, d = 2", "slice": "slice of W, n, T, d = {}, {}, {}"}[kind]
-        said = said.format(*config["shape"])
-        held = np.mean([m.held & m.local for m in maps], axis=(0, 2))
-        proved = np.mean([m.proved for m in maps], axis=(0, 2))
-        room = float(np.mean([m.room > 0 for m in maps]))
-        right.semilogx(
-            config["norms"], held, "o--", color=CYCLE[k], markersize=3.5, label=f"{said}: held"
+        plane: the plane of the prompt; slice: of W, through the solutions of two such selections.
+        """
+        place = 0
+        best: list[Any] = []
+        while len(best) < 2:
+            tokens, v = (
+                _planar(seed, place) if kind == "plane" else drawn(shape, seed + 1000 * place)
+            )
+            best = [o.certificate.W for _, o in local_optima(tokens, v).local if o.locally]
+            place += 1
+        axes = (
+            np.eye(2)[:, :, None] if kind == "plane" else _orthonormal(*map(np.asarray, best[:2]))
         )
-        right.semilogx(norms, proved, "s-", color=CYCLE[k], markersize=3.5, label=f"{said}: proved")
-        right.axhline(room, color=CYCLE[k], linewidth=1, linestyle=":")
-        most = max(most, held.max(), proved.max(), room)
-    right.plot([], [], ":", color="#888888", label="directions with room: the limit proved")
-    right.set(
-        ylim=(0, min(1.02, 1.25 * most)),
-        xlabel="norm of the start",
-        ylabel="share of starts",
-        title="Held by training, and proved to be",
+        turn = 2 * np.pi * (np.arange(angles) + 0.5) / angles
+        return StartPlane(tokens, v, np.einsum("ka,kxy->axy", [np.cos(turn), np.sin(turn)], axes))
+
+    def starts(self, norms: Sequence[float]) -> Floats:
+        """(R A, d, dq): all directions at the first norm, then at the next."""
+        W = np.array(norms)[:, None, None, None] * self.directions
+        return W.reshape(-1, *W.shape[2:])
+
+
+def _planar(seed: int, place: int) -> tuple[Tokens, Floats]:
+    """A prompt of two entries: two inputs of five tokens, keys and values drawn apart."""
+    draw = np.random.default_rng([seed, place, 2])
+    X, keys = draw.standard_normal((2, 2, 5, 2))
+    y = draw.choice([-1.0, 1.0], 2)
+    return Tokens(X, keys=keys, labels=y), draw.standard_normal(2)
+
+
+def _orthonormal(first: Floats, second: Floats) -> Floats:
+    one = first / np.linalg.norm(first)
+    rest = second - (second * one).sum() * one
+    return np.stack([one, rest / np.linalg.norm(rest)])
+
+
+def limit_room(here: StartPlane, u: Floats, found: Optimality, *, lr: float) -> float:
+    """The room of a direction u in the theorems' inequalities as the norm grows along u.
+
+    With ρ taken out, P = ρp, p = q + f, q in the span of the tight rows and f free of it. The cone
+    asks 1 + slack > ‖a⊥‖‖p‖ of all rows and slack > ‖a⊥‖‖p‖ of better tokens; the tube, for steps
+    h < 1/(NL), 1 + slack + ⟨a, f⟩ > ‖a⊥‖‖q‖ of all rows, slack + ⟨a, f⟩ > ‖a⊥‖‖q‖ of better
+    tokens and slack + ⟨a, f⟩ > 0 of the other rows that are not tight.
+    """
+    alpha = selected_by(here.tokens, u)
+    rows = WalkRows.of([here.tokens], here.v[None], alpha[None])
+    a, good = rows.a.reshape(-1, u.size), rows.gap.ravel() > 0
+    best = np.asarray(found.certificate.W).ravel()
+    square = float(best @ best)
+    rho = float(u.ravel() @ best) / square
+    if rho <= 0:
+        return -np.inf
+    slack = a @ best - 1
+    across = a - np.outer(1 + slack, best) / square
+    length = np.linalg.norm(across, axis=1)
+    p = u.ravel() / rho - best
+    tight = slack < _TIGHT
+    _, s, basis = np.linalg.svd(a[tight], full_matrices=False)
+    basis = basis[s > _TIGHT * s[0]]
+    q = basis.T @ (basis @ p)
+    at = np.where(tight, 0.0, a @ (p - q))
+    far = length * np.linalg.norm(p)
+    cone = min((1 + slack - far).min(), (slack - far)[~good].min(initial=np.inf))
+    pairs = np.linalg.norm(across[good][:, None] - across[good], axis=2)
+    if lr * np.sqrt(square) * pairs.max(initial=0.0) ** 2 / 4 >= 1:
+        return float(cone)
+    near = slack + at - length * np.linalg.norm(q)
+    tube = min(
+        (1 + near).min(),
+        near[~good].min(initial=np.inf),
+        (slack + at)[good & ~tight].min(initial=np.inf),
     )
+    return float(max(cone, tube))
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+def measure(
+    group: Group, kind: str, shape: Sequence[int], angles: int, norms: Sequence[float],
+    beyond: Sequence[float], further: int,
+) -> dict[str, Any]:  # fmt: skip
+    """A row per start, of every direction at every norm; those of `beyond` are not trained.
+
+    able: whether the tokens of the direction are certified locally optimal, best: globally; room:
+    as in `limit_room`, −inf where they are not. proved: at step 0. Of every third of these, lost:
+    the proof does not come out again; left: further longest steps leave the tokens. held: training
+    keeps the tokens at all records that are looked at; end, end_local, end_best: the tokens at its
+    end and their verdicts; later: the end of training is proved.
+    """
+    lr, parts = group.run["lr"], []
+    for seed in group.seeds:
+        here = StartPlane.of(kind, seed, shape=shape, angles=angles)
+        judge = prover(here.tokens, head=here.v, lr=lr)
+        W = here.starts([*norms, *beyond])
+        proved = np.array([judge.prove(M, explain=False).proved for M in W])
+        lost, left = _again(here, judge, W, proved, further)
+        top, ends = _trained(here, W[: len(norms) * angles], lr, group.run["steps"])
+        tops = np.stack([selected_by(here.tokens, u) for u in here.directions])
+        known = {
+            alpha: optimality(here.tokens, Selection.of(here.tokens, list(alpha)), here.v)
+            for alpha in {tuple(row) for row in [*tops.tolist(), *top[-1].tolist()]}
+        }
+        first = [known[tuple(alpha)] for alpha in tops.tolist()]
+        last = [known[tuple(alpha)] for alpha in top[-1].tolist()]
+        rooms = [
+            limit_room(here, u, verdict, lr=lr) if verdict.locally else -np.inf
+            for u, verdict in zip(here.directions, first, strict=True)
+        ]
+        R, rest = len(norms) + len(beyond), len(W) - len(top[0])
+        trained = np.arange(len(W)) < len(top[0])
+        none = np.zeros(rest, dtype=bool)
+        held = (top == np.tile(tops, (len(norms), 1))).all(axis=(0, 2))
+        later = [judge.prove(M, explain=False).proved for M in ends]
+        gap = max(float(o.certificate.gap) for o in known.values() if o.locally)
+        parts.append({
+            "seed": np.full(len(W), seed),
+            "norm": np.repeat([*norms, *beyond], angles),
+            "angle": np.tile(np.arange(angles), R),
+            "able": np.tile([verdict.locally is True for verdict in first], R),
+            "best": np.tile([bool(verdict.globally) for verdict in first], R),
+            "room": np.tile(rooms, R),
+            "proved": proved,
+            "lost": lost,
+            "left": left,
+            "trained": trained,
+            "held": np.append(held, none),
+            "end": np.array([*(" ".join(map(str, row)) for row in top[-1]), *[""] * rest]),
+            "end_local": np.append([verdict.locally is True for verdict in last], none),
+            "end_best": np.append([bool(verdict.globally) for verdict in last], none),
+            "later": np.append(later, none),
+            "gap": np.full(len(W), gap),
+        })  # fmt: skip
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _trained(here: StartPlane, W: Floats, lr: float, steps: int) -> tuple[Ints, Floats]:
+    """The tokens (r, B, n) at some records of training from W (B, d, dq), and the last W."""
+    prompt = here.tokens.queries.shape[1] == 1
+    path = train(
+        [here.tokens] * len(W), model="prompt" if prompt else "weight", head=here.v, lr=lr,
+        steps=steps, init={"p": W[:, :, 0]} if prompt else {"W": W},
+    )  # fmt: skip
+    kept = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
+    seen = path.matrices()[kept]
+    return np.array([[selected_by(here.tokens, M) for M in record] for record in seen]), seen[-1]
+
+
+def _again(
+    here: StartPlane, judge: Prover, W: Floats, proved: Bools, further: int
+) -> tuple[Bools, Bools]:
+    """Every third proof again, and longest steps from it: (not proved, leaves its tokens)."""
+    lost, left = np.zeros(len(W), dtype=bool), np.zeros(len(W), dtype=bool)
+    which = proved.nonzero()[0][::3]
+    proofs = {int(k): judge.prove(W[k], explain=False) for k in which}
+    good = [k for k, proof in proofs.items() if proof.proved]
+    lost[[k for k in proofs if k not in good]] = True
+    if good:
+        walk = walk_on(
+            [here.tokens] * len(good), np.tile(here.v, (len(good), 1)), W[good],
+            np.array([proofs[k].longest_step for k in good]), steps=further,
+        )  # fmt: skip
+        left[good] = walk.least <= 0
+    return lost, left
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """No start that is proved ends elsewhere; the share proved against the norm, and its limit."""
+    trained = table[table.trained]
+    stays = trained.held & trained.end_local
+    far, largest = (rows[rows.norm == rows.norm.max()] for rows in (table, trained))
+    proved = table.groupby("norm").proved
+    shares, falls = proved.mean(), -proved.sum().diff().min()
+    room = (far.room > _ROOM).mean()
+    yield equals("starts that are proved and do not keep their tokens in training",
+                 (trained.proved & ~stays).sum(), 0)  # fmt: skip
+    yield equals("proofs, every third, that do not come out again", table.lost.sum(), 0)
+    yield equals("of these, starts that leave in further longest steps", table.left.sum(), 0)
+    yield equals("directions with room that are not proved at the largest norm",
+                 ((far.room > _ROOM) & ~far.proved).sum(), 0)  # fmt: skip
+    yield at_most("largest fall of the directions proved from a norm to the next", max(0, falls),
+                  max(1.0, 0.02 * len(far)))  # fmt: skip
+    at_ten = np.interp(1.0, np.log10(shares.index), shares)
+    yield at_least("share proved at the largest norm less that at norm 10",
+                   shares.iloc[-1] - at_ten, 0.05)  # fmt: skip
+    yield equals("directions proved whose tokens are not locally optimal",
+                 (table.proved & ~table.able).sum(), 0)  # fmt: skip
+    yield at_most("share proved at the largest norm less that of directions with room",
+                  shares.iloc[-1] - room, 0.1)  # fmt: skip
+    yield info("share of directions with room", room)
+    yield info("share of directions whose tokens are locally optimal", far.able.mean())
+    yield info("share of ends, from the largest norm trained, that are not locally optimal",
+               1 - largest.end_local.mean())  # fmt: skip
+    for what, best in (("the best", True), ("other locally optimal", False)):
+        yield info(f"largest norm trained: share that ends at {what} tokens",
+                   ((largest.end_best == best) & largest.end_local).mean())  # fmt: skip
+        yield info(f"largest norm trained: share proved to end at {what} tokens",
+                   (largest.proved & (largest.best == best)).mean())  # fmt: skip
+    unproved = largest[largest.held & largest.end_local & ~largest.proved]
+    yield info("largest norm trained: directions held without a proof", len(unproved))
+    yield info("of these, directions proved at the end of training", unproved.later.sum())
+    for norm, share in shares.items():
+        yield info(f"share proved at norm {norm:g}", share)
+    for norm, share in stays.groupby(trained.norm).mean().items():
+        yield info(f"share that training holds at norm {norm:g}", share)
+    gap, sure = table.gap.max(), int(trained.proved.sum())
+    yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
+    planes = table.groupby(["kind", "seed"]).ngroups
+    yield Premises(
+        sure,
+        f"{len(trained)} starts round {planes} planes are trained, {sure} of them proved at step 0",
+        gap,
+    )
+
+
+def figure(table: DataFrame, study: Study) -> Figure:
+    """Where starts in one plane end, with those that are proved; and shares against the norm."""
+    from attsvm.plotting.studies import CYCLE, panels
+
+    shown, (left, right) = panels(2)
+    _draw_map(left, table[table.trained & (table.kind == KINDS[0]) & (table.seed == table.seed[0])])
+    said = {
+        "plane": "prompt, d = 2",
+        "slice": f"slice of W, n, T, d = {', '.join(map(str, study.run['shape']))}",
+    }
+    for k, (kind, rows) in enumerate(table.groupby("kind", sort=False)):
+        trained = rows[rows.trained]
+        held = (trained.held & trained.end_local).groupby(trained.norm).mean()
+        right.semilogx(held, "o--", color=CYCLE[k], markersize=3.5, label=f"{said[kind]}: held")
+        right.semilogx(rows.groupby("norm").proved.mean(), "s-", color=CYCLE[k], markersize=3.5,
+                       label=f"{said[kind]}: proved")  # fmt: skip
+        right.axhline((rows.room > 0).mean(), color=CYCLE[k], linewidth=1, linestyle=":")
+    right.plot([], [], ":", color="#888888", label="directions with room: the limit proved")
+    right.set(xlabel="norm of the start", ylabel="share of starts",
+              title="Held by training, and proved to be")  # fmt: skip
+    right.set_ylim(bottom=0)
     right.legend(
         frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2
     )
-    return figure
+    return shown
 
 
-def _draw_map(axes: Any, config: Config, here: PlanePoint, seen: BasinMap) -> None:
-    """Rings of starts, log-spaced, each coloured by the tokens at its end."""
+def _draw_map(axes: Axes, rows: DataFrame) -> None:
+    """Rings of starts of one instance, log-spaced, each coloured by the tokens at its end."""
     from matplotlib.patches import Patch, Wedge
 
-    from attsvm.experiments.studies.shared.drawing import CYCLE
+    from attsvm.plotting.studies import CYCLE
 
-    radius = 1 + np.log10(config["norms"])
-    edges = np.concatenate([[radius[0]], (radius[1:] + radius[:-1]) / 2, [radius[-1]]])
-    edges[0] -= (radius[1] - radius[0]) / 2
-    edges[-1] += (radius[-1] - radius[-2]) / 2
-    ends = [tuple(end) for end in seen.end[seen.local].tolist()]
-    names = sorted(set(ends), key=lambda end: -ends.count(end))[: len(CYCLE)]
-    wide = 360 / here.angles
-    for r in range(len(radius)):
-        for k in range(here.angles):
-            end = tuple(seen.end[r, k].tolist())
-            known = bool(seen.local[r, k]) and end in names
-            axes.add_patch(
-                Wedge(
-                    (0, 0),
-                    edges[r + 1],
-                    k * wide,
-                    (k + 1) * wide,
-                    width=edges[r + 1] - edges[r],
-                    facecolor=CYCLE[names.index(end)] if known else "#bbbbbb",
-                    alpha=0.95 if seen.proved[r, k] else 0.3,
-                    edgecolor="white",
-                    linewidth=0.4,
-                )
+    radius = 1 + np.log10(np.sort(rows.norm.unique()))
+    inner = (radius[1:] + radius[:-1]) / 2
+    edges = np.array([1.5 * radius[0] - radius[1] / 2, *inner, 2 * radius[-1] - inner[-1]])
+    names = list(rows.end[rows.end_local].value_counts().index[: len(CYCLE)])
+    wide = 360 / rows.angle.nunique()
+    for start in rows.itertuples():
+        ring = int(np.searchsorted(radius, 1 + np.log10(start.norm)))
+        known = start.end_local and start.end in names
+        axes.add_patch(
+            Wedge(
+                (0, 0), edges[ring + 1], start.angle * wide, (start.angle + 1) * wide,
+                width=edges[ring + 1] - edges[ring],
+                facecolor=CYCLE[names.index(start.end)] if known else "#bbbbbb",
+                alpha=0.95 if start.proved else 0.3, edgecolor="white", linewidth=0.4,
             )
-    top = edges[-1]
+        )  # fmt: skip
     for R in (1, 10, 100):
         axes.text(1 + np.log10(R), 0, f"{R}", fontsize=7.5, ha="center", va="center")
-    axes.set(
-        xlim=(-top, top),
-        ylim=(-top, top),
-        aspect="equal",
-        xlabel="direction and norm (1, 10, 100) of the start",
-        title="Where prompts end; dark: proved",
-    )
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xlim=(-edges[-1], edges[-1]), ylim=(-edges[-1], edges[-1]), aspect="equal",
+             xlabel="direction and norm (1, 10, 100) of the start",
+             title="Where prompts end; dark: proved", xticks=[], yticks=[])  # fmt: skip
     axes.spines[:].set_visible(False)
     named = [
-        Patch(color=CYCLE[j], label=f"ends at tokens {', '.join(map(str, end))}")
+        Patch(color=CYCLE[j], label=f"ends at tokens {', '.join(end.split())}")
         for j, end in enumerate(names)
     ]
-    if not seen.local.all():
+    if not rows.end_local.all():
         named.append(Patch(color="#bbbbbb", label="not at locally optimal tokens"))
     axes.legend(
         handles=named, frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.06)
     )
 
 
-_FULL = {
-    "seeds": 2,
-    "first": 100,
-    "shape": [3, 4, 4],
-    "angles": 36,
-    "norms": [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0],
-    "beyond": [1e3, 1e4, 1e6],  # proofs alone
-    "lr": 0.1,
-    "steps": 10_000,
-    "further": 300,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="beyond.basins-by-proof",
     title="Basins by proof beside basins by experiment",
     kind="question",
-    trust="measured",
+    source="measured",
     statement="No start that is proved at step 0 to be held by its tokens leaves them in training. "
     "Along a ray the share that is proved grows with the norm, not to 1 but to the share of "
     "directions that satisfy inequalities without a norm: others go to other tokens, or are held "
     "without a proof.",
-    full=_FULL,
-    quick={
-        **_FULL,
-        "seeds": 1,
-        "angles": 12,
-        "norms": [1.0, 10.0, 100.0],
-        "beyond": [1e3, 1e6],
-        "steps": 6000,
-        "further": 50,
+    grid={"kind": list(KINDS)},
+    run={
+        "shape": [3, 4, 4],
+        "angles": 36,
+        "norms": [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0],
+        "beyond": [1e3, 1e4, 1e6],  # proofs alone
+        "lr": 0.1,
+        "steps": 10_000,
+        "further": 300,
     },
-    run=run,
-    check=check,
-    plot=plot,
+    seeds=2,
+    first=100,
+    group=1,
+    measure=measure,
+    checks=checks,
+    quick={
+        "seeds": 1,
+        "run": {
+            "angles": 12,
+            "norms": [1.0, 10.0, 100.0],
+            "beyond": [1e3, 1e6],
+            "steps": 6000,
+            "further": 50,
+        },
+    },
+    figure=figure,
 )

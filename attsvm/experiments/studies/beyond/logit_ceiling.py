@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    noted,
-)
-from attsvm.experiments.studies.shared.mirror_runs import thinned
-from attsvm.experiments.studies.shared.proof import worst_gap
-from attsvm.experiments.studies.shared.steepest_runs import certified, drawn, solutions
+from attsvm._utils.arrays import Floats, Ints
+from attsvm.experiments.group import Group, gaps_of, norms_of
+from attsvm.experiments.studies.shared.steepest_runs import RATES, steepest
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
 from attsvm.norms import norm_of
-from attsvm.training.models import model_of
 from attsvm.training.optimizers import schedule_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Model and optimizer: the norm of a block's step, and the norm of W in which the gap is bounded.
 CASES = {
@@ -36,187 +26,139 @@ CASES = {
     "factored ngd": ("frobenius", "nuclear"),
     "factored spectral": ("spectral", "spectral"),
 }
-NORMS = ("frobenius", "max", "spectral", "nuclear")
+# Records of each run in the table.
+_KEPT = 40
 
 
-def run(config: Config) -> Result:
-    """Every optimizer with and without decay, and the solutions in each norm."""
-    tokens, heads, _ = drawn(config)
-    out = solutions(config, NORMS)
-    for case in CASES:
-        model, optimizer = case.split()
-        for name, decay in (("decay", config["decay"][model]), ("free", 0.0)):
-            path = train(
-                tokens,
-                model=model,
-                optimizer=optimizer,
-                head=heads,
-                loss="linear",
-                lr=config["lr"][model],
-                decay=decay,
-                steps=config["steps"],
-                schedule="sqrt",
-                seed=config["seed"],
-            )
-            keep = thinned(path.steps)
-            out[f"{case}.{name}.steps"] = path.steps[keep]
-            out |= {f"{case}.{name}.{k}": block[keep] for k, block in path.weights.items()}
-    return out
+def measure(group: Group, case: str, start: int) -> dict[str, Any]:
+    """A row per instance and record: `lead`, the least logit lead of a best token, and its ceiling.
 
-
-def _blocks(result: Result, case: str, name: str) -> dict[str, Floats]:
-    """The blocks (R, B, ...) of a run."""
-    names = ("W",) if case.startswith("weight") else ("K", "Q")
-    return {block: result[f"{case}.{name}.{block}"] for block in names}
-
-
-def _gaps(config: Config, result: Result, case: str, name: str) -> Floats:
-    """The least selection gap (R, B): the least logit lead of a best token."""
-    problems = drawn(config)[2]
-    blocks = _blocks(result, case, name)
-    model = model_of(case.split()[0])
-    records = range(len(result[f"{case}.{name}.steps"]))
-    W = np.stack([model.matrix({k: a[r] for k, a in blocks.items()}) for r in records])
-    return np.array([[float(p.margins(row[b]).min()) for b, p in enumerate(problems)] for row in W])
-
-
-def _radii(config: Config, result: Result, case: str, name: str = "decay") -> dict[str, Floats]:
-    """R_t (R, B) of each block: ‖θ₀‖ Π + (1 − Π)/λ, Π = Π_s (1 − λη_s), in the step's norm.
-
-    Without decay ‖θ₀‖ + Σ_s η_s.
+    The ceiling is Π R_t over the blocks, times the best margin. over: the largest norm of a block
+    over its R_t. gap: that of the certified solution.
     """
-    model = case.split()[0]
-    decay, norm = config["decay"][model], norm_of(CASES[case][0])
-    eta = config["lr"][model] * np.array([schedule_of("sqrt")(s) for s in range(config["steps"])])
-    steps = result[f"{case}.{name}.steps"]
-    if name == "free":
-        left, added = np.ones((len(steps), 1)), np.cumsum([0.0, *eta])[steps][:, None]
-    else:
-        left = np.cumprod([1.0, *(1 - decay * eta)])[steps][:, None]
-        added = (1 - left) / decay
+    model, optimizer = case.split()
+    step, whole = CASES[case]
+    decay = group.run["decay"]
+    path = steepest(group, model, optimizer, start=start, decay=decay)
+    keep = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
+    steps = path.steps[keep]
+    found = group.solved(group.best, whole)
+    norm, over, reach = norm_of(step), [], np.ones((len(keep), len(group)))
+    for block in path.weights.values():
+        sizes = np.stack([np.asarray(norm.value(M)) for M in block[keep]])
+        radius = _radius(steps, sizes[0], RATES[model], decay)
+        over.append(np.divide(sizes, radius, out=np.zeros_like(sizes), where=radius > 0))
+        reach = reach * radius
+    leads = [[float(c.problem.margins(M).min()) for M in W] for W, c in
+             zip(path.matrices()[keep].swapaxes(0, 1), found, strict=True)]  # fmt: skip
     return {
-        block: left * np.asarray(norm.value(a[0])) + added
-        for block, a in _blocks(result, case, name).items()
+        "seed": np.repeat(group.seeds, len(keep)),
+        "step": np.tile(steps, len(group)),
+        "lead": np.array(leads).ravel(),
+        "ceiling": (reach / norms_of(found)).T.ravel(),
+        "over": np.max(over, axis=0).T.ravel(),
+        "gap": np.repeat(gaps_of(found), len(keep)),
     }
 
 
-def ceilings(config: Config, result: Result, case: str) -> Floats:
-    """The ceiling (R, B) on the least selection gap: γ* Π R_t, γ* = 1/lower bound of the norm."""
-    best = certified(config, result, (CASES[case][1],))[CASES[case][1]]
-    lowest = np.array([float(c.lower) for c in best])
-    return np.prod(list(_radii(config, result, case).values()), axis=0) / lowest
+def _radius(steps: Ints, first: Floats, lr: float, decay: float) -> Floats:
+    """R_t (R, B): ‖θ₀‖ Π + (1 − Π)/λ, Π = Π_s (1 − λη_s), and ‖θ₀‖ + Σ_s η_s without decay."""
+    eta = lr * np.array([schedule_of("sqrt")(s) for s in range(int(steps[-1]))])
+    left = np.cumprod([1.0, *(1 - decay * eta)])[steps][:, None]
+    added = (1 - left) / decay if decay else np.cumsum([0.0, *eta])[steps][:, None]
+    return left * first + added
 
 
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Norms and gaps stay below their bounds at every record, and end near them."""
-    best = certified(config, result, NORMS)
-    gap = max(worst_gap(c) for c in best.values())
-    tests: list[Test] = []
-    for case, (step, _) in CASES.items():
-        radii = _radii(config, result, case)
-        norm = norm_of(step)
-        over = max(
-            float((np.stack([np.asarray(norm.value(M)) for M in a[1:]]) / radii[block][1:]).max())
-            for block, a in _blocks(result, case, "decay").items()
-        )
-        ceiling = ceilings(config, result, case)
-        held, free = (_gaps(config, result, case, name) for name in ("decay", "free"))
-        half = int(np.argmax(result[f"{case}.decay.steps"] >= config["steps"] / 2))
-        loose = int(np.argmax(result[f"{case}.free.steps"] >= config["steps"] / 2))
-        reach = np.prod(list(_radii(config, result, case, "free").values()), axis=0)
-        near = config["attained"]
-        grown = (held[-1] / held[half]) / (ceiling[-1] / ceiling[half])
-        went = (free[-1] / free[loose]) / (reach[-1] / reach[loose])
-        tests += [
-            at_most(f"{case}: largest norm over its bound R_t", over, 1 + 1e-9),
-            at_most(
-                f"{case}: largest gap over its ceiling",
-                float((held[1:] / ceiling[1:]).max()),
-                1 + 1e-9,
-            ),
-            at_least(
-                f"{case}: median gap over its ceiling at the end",
-                float(np.median(held[-1] / ceiling[-1])),
-                near,
-            ),
-            noted(f"{case}: runs that select the best tokens", int((held[-1] > 0).sum())),
-            noted(
-                f"{case}: growth of the gap over the second half, with decay",
-                float(np.median(held[-1] / held[half])),
-            ),
-            # It stops where the ceiling does, and goes on with the bound ‖θ₀‖ + Σ η without one,
-            # about √2 for a weight and 2 for factors.
-            at_most(
-                f"{case}: the same over the growth of the ceiling",
-                float(np.median(grown)),
-                1 / near,
-            ),
-            at_least(
-                f"{case}: without decay, the same over the growth of ‖θ₀‖ + Σ η",
-                float(np.median(went)),
-                near,
-            ),
-            at_least(
-                f"{case}: growth without decay over that with it",
-                float(np.median(free[-1] / free[loose]) / np.median(held[-1] / held[half])),
-                1.0,
-            ),
-        ]
-    tests.append(at_most("largest certified gap", gap, norm_of("nuclear").tolerance))
-    count = len(config["seeds"]) * len(CASES)
-    premises = f"{count} runs of optimizers whose steps have norm η, separable at the best tokens"
-    return Finding(tuple(tests), premises, count, gap)
+    near, last = thresholds["attained"], table.step.max()
+    half = table.step[table.step >= last / 2].min()
+    for case, rows in table.groupby("case", sort=False):
+        held, free = rows[rows.decay > 0], rows[rows.decay == 0]
+        later = held[held.step > 0]
+        yield at_most(f"{case}: largest norm over its bound R_t", later.over.max(), 1 + 1e-9)
+        yield at_most(f"{case}: largest gap over its ceiling", (later.lead / later.ceiling).max(),
+                      1 + 1e-9)  # fmt: skip
+        ends = held[held.step == last]
+        yield at_least(f"{case}: median gap over its ceiling at the end",
+                       (ends.lead / ends.ceiling).median(), near)  # fmt: skip
+        yield info(f"{case}: runs that select the best tokens", (ends.lead > 0).sum())
+        grown, went = (_growth(some, half, last) for some in (held, free))
+        yield info(f"{case}: growth of the gap over the second half, with decay",
+                   grown.lead.median())  # fmt: skip
+        # It stops where the ceiling does, and goes on with the bound ‖θ₀‖ + Σ η without one, about
+        # √2 for a weight and 2 for factors.
+        yield at_most(f"{case}: the same over the growth of the ceiling",
+                      (grown.lead / grown.ceiling).median(), 1 / near)  # fmt: skip
+        yield at_least(f"{case}: without decay, the same over the growth of ‖θ₀‖ + Σ η",
+                       (went.lead / went.ceiling).median(), near)  # fmt: skip
+        yield at_least(f"{case}: growth without decay over that with it",
+                       went.lead.median() / grown.lead.median(), 1.0)  # fmt: skip
+    gap = table.gap.max()
+    yield at_most("largest certified gap", gap, norm_of("nuclear").tolerance)
+    count = table.groupby("case").seed.nunique().sum()
+    yield Premises(
+        int(count),
+        f"{count} runs of optimizers whose steps have norm η, separable at the best tokens",
+        gap,
+    )
 
 
-def plot(config: Config, result: Result) -> Figure:
+def _growth(rows: DataFrame, half: int, last: int) -> DataFrame:
+    """Each instance's values at the last step over those at half of the steps."""
+    by_step = rows.set_index(["step", "seed"])[["lead", "ceiling"]]
+    return by_step.loc[last] / by_step.loc[half]
+
+
+def figure(table: DataFrame, study: Study) -> Figure:
     """The least selection gap over its last ceiling, with and without decay."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, axes = panels(len(CASES), sharey=True, figsize=(12, 4.2))
-    for k, case in enumerate(CASES):
-        top = ceilings(config, result, case)
-        steps = result[f"{case}.decay.steps"]
-        for j, (name, label) in enumerate((("decay", "with decay"), ("free", "without decay"))):
-            gaps = _gaps(config, result, case, name) / top[-1]
-            axes[k].plot(
-                result[f"{case}.{name}.steps"], np.median(gaps, axis=1), color=CYCLE[j], label=label
-            )
-        axes[k].plot(steps, np.median(top / top[-1], axis=1), "k--", linewidth=1, label="ceiling")
-        axes[k].set(xlabel="step", title=case, ylim=(-0.1, 1.6))
+    drawn, axes = panels(len(CASES), sharey=True, figsize=(12, 4.2))
+    for ax, (case, rows) in zip(axes, table.groupby("case", sort=False), strict=True):
+        held = rows[rows.decay > 0]
+        top = held[held.step == held.step.max()].set_index("seed").ceiling
+        some = (("with decay", held), ("without decay", rows[rows.decay == 0]))
+        for k, (label, each) in enumerate(some):
+            shares = each.pivot(index="step", columns="seed", values="lead") / top
+            ax.plot(shares.median(axis=1), color=CYCLE[k], label=label)
+        ceiling = held.pivot(index="step", columns="seed", values="ceiling") / top
+        ax.plot(ceiling.median(axis=1), "k--", linewidth=1, label="ceiling")
+        ax.set(xlabel="step", title=case, ylim=(-0.1, 1.6))
     axes[0].set_ylabel("least selection gap / last ceiling (median)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    return figure
+    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return drawn
 
 
-_FULL = {
-    # Near: nine tenths.
-    "seeds": list(range(10)),
-    "seed": 1,
-    "steps": 6000,
-    "attained": 0.9,
-    "lr": {"weight": 1.0, "factored": 0.3},
-    "decay": {"weight": 0.02, "factored": 0.1},
-}
+def _cases(weight: float, factored: float) -> list[tuple[str, float]]:
+    """Every case with the decay of its model, and without."""
+    decay = {"weight": weight, "factored": factored}
+    return [(case, value) for case in CASES for value in (decay[case.split()[0]], 0.0)]
 
-CLAIM = Claim(
+
+STUDY = Study(
     id="beyond.logit-ceiling",
     title="Weight decay puts a ceiling on logits",
     kind="question",
-    trust="derived",
+    source="derived",
     statement="For an optimizer whose steps have norm η, decoupled decay λ keeps the parameters "
     "below "
     "R = ‖θ₀‖Π(1−λη) + (1 − Π(1−λη))/λ in that norm, so the least selection gap never exceeds "
     "the best margin times R (times R_K R_Q for factors). With steps falling like t^−½ runs come "
     "near this ceiling and stop there, while without decay the logits go on growing. With "
     "constant steps they stop lower: sign descent at .70 of it, factors at .74 to .80.",
-    full=_FULL,
+    family="sphere",
+    grid={"case decay": _cases(0.02, 0.1)},
+    run={"n": 5, "T": 4, "d": 5, "equal_scores": True, "steps": 6000, "start": 1},
+    seeds=10,
+    measure=measure,
+    checks=checks,
+    # Near: nine tenths.
+    thresholds={"attained": 0.9},
     quick={
-        **_FULL,
-        "seeds": list(range(3)),
-        "steps": 1500,
-        "decay": {"weight": 0.04, "factored": 0.2},
+        "grid": {"case decay": _cases(0.04, 0.2)},
+        "seeds": 3,
+        "run": {"steps": 1500},
     },
-    run=run,
-    check=check,
-    plot=plot,
+    figure=figure,
 )

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, gaps_of, share
+from attsvm.experiments.group import Group, gaps_of
+from attsvm.experiments.studies.shared.steepest_runs import NORMS, arrived, shares, steepest
 from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
 from attsvm.theory.landscape import equal_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")
 # (model, optimizer) and the norm its margin is expected to be largest in, "" where none is solved
 # here.
 ROWS = {
@@ -25,29 +25,20 @@ ROWS = {
     "factored spectral": "spectral",
     "factored sign": "",
 }
-# Step sizes of the weight and of the factors, both falling like t^−½.
-RATES = {"weight": 1.0, "factored": 0.3}
 
 
-def measure(group: Group, row: str) -> dict[str, Any]:
+def measure(group: Group, row: str, start: int = 1) -> dict[str, Any]:
     """The certified share of the best margin in each norm; 0 at other tokens than the best."""
     model, optimizer = row.split()
-    run = {"model": model, "optimizer": optimizer, "lr": RATES[model], "loss": "linear"}
-    W = Group(group.seeds, group.drawn, {**group.run, **run, "schedule": "sqrt"}).ends
-    columns: dict[str, Any] = {}
-    gaps = []
-    for norm in NORMS:
-        found = group.solved(group.best, norm)
-        columns[f"share_{norm}"] = np.array([share(M, c) for M, c in zip(W, found, strict=True)])
-        gaps.append(gaps_of(found))
-    problems = [c.problem for c in found]
+    W = steepest(group, model, optimizer, start=start).matrices()[-1]
+    found = {norm: group.solved(group.best, norm) for norm in NORMS}
     return {
-        **columns,
-        "arrived": np.array([p.margins(M).min() > 0 for p, M in zip(problems, W, strict=True)]),
+        **{f"share_{norm}": shares(W, solved) for norm, solved in found.items()},
+        "arrived": arrived(W, found["frobenius"]),
         "equal_scores": np.array([
             equal_scores(t, v) for t, v in zip(group.tokens, group.heads, strict=True)
         ]),
-        "gap": np.max(gaps, axis=0),
+        "gap": np.max([gaps_of(solved) for solved in found.values()], axis=0),
     }  # fmt: skip
 
 

@@ -7,45 +7,36 @@ fixed by the theorems and by earlier runs on other draws (docs/convergence-evide
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    equals,
-    noted,
-)
+from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.studies.shared.attending_runs import selected_problems
 from attsvm.experiments.studies.shared.first_proofs import (
     BEFORE,
     FIRST,
     LAST,
     LATER,
-    DrawnRuns,
-    ProofCell,
     first_proved,
 )
 from attsvm.experiments.studies.shared.longer_walks import walk_on
-from attsvm.experiments.studies.shared.mirror_runs import norm_name, problems
-from attsvm.experiments.studies.shared.proof import recertified, saved_solutions, selected
+from attsvm.experiments.studies.shared.plain_descent import smoothness
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence import ConvergenceProof
+from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Proved runs of so many, within so many steps, on other draws.
 EARLIER = {
@@ -56,57 +47,112 @@ EARLIER = {
 }
 # The median norm at the first proof on other draws, ngd 0.1.
 MEDIANS = {"2x3x3": 14.0, "3x4x4": 26.0, "6x8x10": 52.7, "10x10x15": 123.0, "20x5x12": 183.0}
+# The size on which plain and mirror descent are run as well.
+ONE_SIZE = (6, 8, 10)
+# What must not be seen of a proof, by the column that counts it.
+FAULTS = {
+    "again": "saved proofs that do not come out again",
+    "refused": "proofs, every third, that their own recheck refuses",
+    "earlier": "runs that are proved one record earlier than said",
+    "left": "saved records after a proof with another selection",
+    "above": "saved records above a proved bound",
+    "uncertified": "proved runs without a certified solution at their last tokens",
+    "walked_away": "proved runs that leave their selection in further steps of the longest length",
+    "walked_above": "records of these above a proved bound",
+}
 
 
-def cells(config: Config) -> list[ProofCell]:
-    """Normalized descent on every size; plain and mirror descent on one."""
-    one = tuple(config["one_size"])
-    out = [
-        ProofCell(tuple(shape), "ngd", float(lr), steps)
-        for shape in config["sizes"]
-        for lr, steps in config["steps"].items()
-    ]
-    out += [ProofCell(one, "gd", float(lr), steps) for lr, steps in config["plain"].items()]
-    return out + [
-        ProofCell(one, f"nmirror:{p}", 0.1, steps) for p, steps in config["mirror"].items()
-    ]
+def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any]:
+    """A row per run: whether it is proved, from which norm on, and the faults that are seen.
+
+    lr 0 stands for 1/L_W of each instance. Mirror descent, which is slow, has every other block of
+    so many seeds. wide: the certified gap as a share of the norm's own tolerance. pressed: ρ times
+    the least slack of a better token; inf without one. kept: the tokens at the first proof, or at
+    the end.
+    """
+    run, optimizer = group.run, group.run["optimizer"]
+    p = _power(optimizer)
+    which = [b for b, seed in enumerate(group.seeds) if p == 2 or seed // block % 2 == 0]
+    if not which:
+        return {"seed": np.array([], dtype=np.int64)}
+    tokens, heads = [group.tokens[b] for b in which], group.heads[which]
+    seeds = [group.seeds[b] for b in which]
+    lr = np.array([run["lr"] or 1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
+    steps, W = _trained(tokens, heads, seeds, start, lr, run)
+    found = solve_many(selected_problems(tokens, W[-1]), "frobenius" if p == 2 else f"l{p:g}")
+    runs = []
+    for b, (t, v, best) in enumerate(zip(tokens, heads, found, strict=True)):
+        judge = prover(t, head=v, optimizer=optimizer, lr=float(lr[b]))
+        runs.append(_seen(seeds[b], judge, steps, W[:, b], best))
+    rows, proofs = [row for row, _ in runs], [proof for _, proof in runs]
+    sure = [b for b, proof in enumerate(proofs) if proof.proved]
+    if sure:
+        walk = walk_on(
+            [tokens[b] for b in sure], heads[sure], np.stack([proofs[b].W for b in sure]),
+            np.array([proofs[b].longest_step for b in sure]), steps=further, p=p,
+            plain=optimizer == "gd",
+        )  # fmt: skip
+        for j, b in enumerate(sure):
+            rows[b]["walked_away"] = int(walk.least[j] <= 0)
+            rows[b]["walked_above"] = _walked_above(proofs[b], found[b], walk.W[:, j])
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def run(config: Config) -> Result:
-    """The runs of every cell: four records of each, and the solutions at its last tokens."""
-    out: Result = {}
-    for cell in cells(config):
-        drawn = DrawnRuns.of(config, cell)
-        steps, W = drawn.trained()
-        every = range(len(drawn.tokens))
-        found = [first_proved(drawn.judge(b), W[:, b]) for b in every]
-        places = np.stack([place for place, _ in found], axis=1)
-        proved = np.array([int(proved) for _, proved in found])
-        kept = np.stack([W[place, every] for place in places])
-        out |= {f"{cell}.at": steps[places], f"{cell}.W": kept, f"{cell}.proved": proved}
-        solved = solve_many(problems(drawn.tokens, kept[LAST]), norm_name(f"{cell.p:g}"))
-        out |= saved_solutions(f"{cell}.best", solved)
-    return out
+def _power(optimizer: str) -> float:
+    """The exponent of the optimizer's geometry."""
+    return float(optimizer.partition(":")[2] or 2.0)
 
 
-@dataclass(eq=False)
-class ProofValues:
-    """What a cell's saved records show, run by run: the norm at the first proof (nan: none), its
-    step, its theorem; the selection there; ρ times the least slack of a better token. gap, wide:
-    the largest certified gap, and as a share of the norm's own tolerance."""
+def _seen(
+    seed: int, judge: Prover, steps: Ints, W: Floats, best: Certificate
+) -> tuple[dict[str, Any], ConvergenceProof]:
+    """The row of a run W (R, d, d), without further steps, and its first proof."""
+    places, proved = first_proved(judge, W)
+    seen = np.ascontiguousarray(W[places])
+    proof = judge.prove(seen[FIRST], explain=False)
+    tokens, kept = proof.tokens, selected_by(proof.tokens, seen[FIRST])
+    row: dict[str, Any] = {
+        "seed": seed, "proved": bool(proof.proved), "norm": np.nan, "step": np.nan, "theorem": "",
+        "kept": " ".join(map(str, kept)), "pressed": np.nan, "gap": np.nan, "wide": np.nan,
+        **dict.fromkeys(FAULTS, 0),
+    }  # fmt: skip
+    row["again"] = int(proof.proved != proved)
+    if not proof.proved:
+        return row, proof
+    p = _power(proof.optimizer)
+    norm = float((np.abs(seen[FIRST]) ** p).sum() ** (1 / p))
+    row |= {"norm": norm, "step": steps[places[FIRST]], "theorem": str(proof.theorem)}
+    row["refused"] = int(seed % 3 == 0 and not proof.verify())
+    if places[BEFORE] < places[FIRST]:
+        row["earlier"] = int(judge.prove(seen[BEFORE], explain=False).proved)
+    row["uncertified"] = int(best.W is None)
+    if best.W is None:
+        return row, proof
+    row |= {"gap": float(best.gap), "wide": float(best.gap) / best.norm.tolerance}
+    for r in (LATER, LAST):
+        row["left"] += int((selected_by(tokens, seen[r]) != kept).any())
+        bound = float(proof.bound(steps[places[r]] - steps[places[FIRST]]))
+        row["above"] += int(np.isfinite(bound) and _above(seen[r], best, bound))
+    row["pressed"] = _pressed(tokens, proof.head, kept, best, norm)
+    return row, proof
 
-    norm: Floats
-    step: Floats
-    theorem: list[str]
-    tokens: list[Ints]
-    pressed: list[float] = field(default_factory=list)
-    gap: float = 0.0
-    wide: float = 0.0
 
-    @property
-    def proved(self) -> int:
-        """How many runs are proved."""
-        return int(np.isfinite(self.norm).sum())
+def _trained(
+    tokens: list[Tokens], heads: Floats, seeds: Sequence[int], start: int, lr: Floats,
+    run: dict[str, Any],
+) -> tuple[Ints, Floats]:  # fmt: skip
+    """The steps (R,) and the weights (R, B, d, d): one stack, or one by one where lr differs."""
+    d, B = tokens[0].d, len(tokens)
+    W = np.stack([np.random.default_rng([start, seed]).standard_normal((d, d)) for seed in seeds])
+    parts = [slice(0, B)] if run["lr"] else [slice(b, b + 1) for b in range(B)]
+    paths = [
+        train(
+            tokens[part], head=heads[part], optimizer=run["optimizer"], lr=float(lr[part][0]),
+            steps=run["steps"], init={"W": W[part]},
+        )
+        for part in parts
+    ]  # fmt: skip
+    return paths[0].steps, np.concatenate([path.weights["W"] for path in paths], axis=1)
 
 
 def _angle(W: Floats, V: Floats) -> float:
@@ -121,80 +167,22 @@ def _above(W: Floats, best: Certificate, bound: float) -> bool:
     return _angle(W, np.asarray(best.W)) > 2 * np.arcsin(np.sqrt(min(bound, 2.0) / 2)) + known
 
 
+def _walked_above(proof: ConvergenceProof, best: Certificate, walk: Floats) -> int:
+    """The records (R, d, d) of further steps that are above the bound of a tube."""
+    if proof.theorem != "tube" or best.W is None:
+        return 0
+    V = np.asarray(best.W)
+    heights = np.einsum("rxy,xy->r", walk, V) / (V**2).sum()
+    bounds = proof.constants["rate"] / heights**2 * (1 + 1e-6)
+    return sum(_above(M, best, float(bound)) for M, bound in zip(walk, bounds, strict=True))
+
+
 def _pressed(tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, norm: float) -> float:
     """‖W‖/N times the least slack, at the solution, of a token with a better score."""
     gaps, _ = score_gaps(tokens, alpha, v)
     rows = best.problem.rows
     better = gaps[rows[:, 0], rows[:, 2]] < 0
     return float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
-
-
-def seen_in(config: Config, cell: ProofCell, result: Result, faults: Counter[str]) -> ProofValues:
-    """What is seen of a cell; faults are counted by their names."""
-    drawn = DrawnRuns.of(config, cell)
-    at, W = result[f"{cell}.at"], result[f"{cell}.W"]
-    B = len(drawn.tokens)
-    best = recertified(
-        f"{cell}.best", problems(drawn.tokens, W[LAST]), norm_name(f"{cell.p:g}"), result
-    )
-    out = ProofValues(np.full(B, np.nan), np.full(B, np.nan), [""] * B, [])
-    proofs: dict[int, ConvergenceProof] = {}
-    for b, t in enumerate(drawn.tokens):
-        judge = drawn.judge(b)
-        proof = judge.prove(np.ascontiguousarray(W[FIRST, b]), explain=False)
-        out.tokens.append(selected(t, W[FIRST, b]))
-        faults["again"] += bool(proof.proved) != bool(result[f"{cell}.proved"][b])
-        if not proof.proved:
-            continue
-        proofs[b] = proof
-        out.norm[b] = (np.abs(W[FIRST, b]) ** cell.p).sum() ** (1 / cell.p)
-        out.step[b], out.theorem[b] = at[FIRST, b], str(proof.theorem)
-        faults["refused"] += b % 3 == 0 and not proof.verify()
-        if at[BEFORE, b] < at[FIRST, b]:
-            before = judge.prove(np.ascontiguousarray(W[BEFORE, b]), explain=False)
-            faults["earlier"] += before.proved
-        if best[b].W is None:
-            faults["uncertified"] += 1
-            continue
-        out.gap = max(out.gap, float(best[b].gap))
-        out.wide = max(out.wide, float(best[b].gap) / best[b].norm.tolerance)
-        for r in (LATER, LAST):
-            faults["left"] += bool((selected(t, W[r, b]) != out.tokens[b]).any())
-            bound = float(proof.bound(at[r, b] - at[FIRST, b]))
-            faults["above"] += bool(np.isfinite(bound) and _above(W[r, b], best[b], bound))
-        if cell.optimizer == "ngd":
-            out.pressed.append(_pressed(t, drawn.heads[b], out.tokens[b], best[b], out.norm[b]))
-    if proofs:
-        _walked(config, drawn, proofs, best, faults)
-    return out
-
-
-def _walked(
-    config: Config,
-    drawn: DrawnRuns,
-    proofs: dict[int, ConvergenceProof],
-    best: list[Certificate],
-    faults: Counter[str],
-) -> None:
-    """Further steps of the longest length that each proof allows, from its W."""
-    which = list(proofs)
-    walk = walk_on(
-        [drawn.tokens[b] for b in which],
-        drawn.heads[which],
-        np.stack([proofs[b].W for b in which]),
-        np.array([proofs[b].longest_step for b in which]),
-        steps=config["further"],
-        p=drawn.cell.p,
-        plain=drawn.cell.optimizer == "gd",
-    )
-    faults["walked away"] += int((walk.least <= 0).sum())
-    for j, b in enumerate(which):
-        if proofs[b].theorem == "tube" and best[b].W is not None:
-            V = np.asarray(best[b].W)
-            rho = np.einsum("rxy,xy->r", walk.W[:, j], V) / (V**2).sum()
-            for M, height in zip(walk.W[:, j], rho, strict=True):
-                bound = proofs[b].constants["rate"] / height**2 * (1 + 1e-6)
-                faults["walked above"] += _above(M, best[b], float(bound))
 
 
 def as_few(few: int, of: int, earlier: int, of_earlier: int) -> float:
@@ -204,177 +192,137 @@ def as_few(few: int, of: int, earlier: int, of_earlier: int) -> float:
     return sum(ways) / every
 
 
-_FAULTS = {
-    "again": "saved proofs that do not come out again",
-    "refused": "proofs, every third, that their own recheck refuses",
-    "earlier": "runs that are proved one record earlier than said",
-    "left": "saved records after a proof with another selection",
-    "above": "saved records above a proved bound",
-    "uncertified": "proved runs without a certified solution at their last tokens",
-    "walked away": "proved runs that leave their selection in further steps of the longest length",
-    "walked above": "records of these above a proved bound",
-}
-
-
-def check(config: Config, result: Result) -> Finding:
-    """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
-    faults: Counter[str] = Counter()
-    seen = {str(cell): seen_in(config, cell, result, faults) for cell in cells(config)}
-    tests = [equals(text, faults[name], 0) for name, text in _FAULTS.items()]
-    for cell in cells(config):
-        name, here = str(cell), seen[str(cell)]
-        tests.append(noted(f"{name}: share proved in {cell.steps:,} steps", _share(here)))
-        if name in EARLIER and cell.steps >= EARLIER[name][2]:
-            chance = as_few(here.proved, len(here.norm), *EARLIER[name][:2])
-            of = "{} of {}".format(*EARLIER[name])
-            tests.append(at_least(f"{name}: chance of so few, were it {of}", chance, 1e-3))
-        if cell.optimizer == "ngd" and cell.lr == 0.1:
-            earlier = MEDIANS[cell.size]
-            ratio = _median(here) / earlier
-            what = f"{name}: factor between the median norm at the proof and {earlier:g}"
-            tests.append(at_most(what, max(ratio, 1 / ratio), 2))
-    tests += _law(config, seen)
-    proved = [seen[str(cell)] for cell in cells(config)]
-    by = Counter(word for here in proved for word in here.theorem if word)
-    runs = sum(len(here.norm) for here in proved)
-    premises = f"{runs} runs in {len(seen)} cells, {sum(by.values())} proved: " + ", ".join(
-        f"{word} {count}" for word, count in by.most_common()
-    )
-    wide = max(here.wide for here in proved)
-    tests.append(at_most("largest certified gap over the tolerance of its norm", wide, 1))
-    gap = max(here.gap for here in proved)
-    return Finding(tuple(tests), premises, sum(by.values()), gap)
-
-
-def _share(seen: ProofValues) -> float:
-    return seen.proved / len(seen.norm)
-
-
-def _median(seen: ProofValues) -> float:
+def _median(norms: Any) -> float:
     """The median norm at the first proof; runs without one count as larger."""
-    return float(np.median(np.where(np.isnan(seen.norm), np.inf, seen.norm)))
+    return float(norms.fillna(np.inf).median())
 
 
-def _law(config: Config, seen: dict[str, ProofValues]) -> list[Test]:
+def _factor(ratio: float) -> float:
+    return max(ratio, 1 / ratio)
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
+    for name, text in FAULTS.items():
+        yield equals(text, table[name].sum(), 0)
+    cells = ["n", "T", "d", "optimizer", "lr", "steps"]
+    for (n, T, d, optimizer, lr, steps), rows in table.groupby(cells, sort=False):
+        size = f"{n}x{T}x{d}"
+        name = f"{size} {optimizer} {lr:g}" if lr else f"{size} {optimizer} 1/L"
+        yield info(f"{name}: share proved in {steps:,} steps", rows.proved.mean())
+        if name in EARLIER and steps >= EARLIER[name][2]:
+            few, of, _ = EARLIER[name]
+            chance = as_few(int(rows.proved.sum()), len(rows), few, of)
+            yield at_least(f"{name}: chance of so few, were it {few} of {of}", chance, 1e-3)
+        if optimizer == "ngd" and lr == 0.1:
+            earlier = MEDIANS[size]
+            yield at_most(f"{name}: factor between the median norm at the proof and {earlier:g}",
+                          _factor(_median(rows.norm) / earlier), 2)  # fmt: skip
+    yield from _law(table)
+    by = table.theorem[table.proved].value_counts()
+    yield at_most("largest certified gap over the tolerance of its norm", table.wide.max(), 1)
+    yield Premises(
+        int(by.sum()),
+        f"{len(table)} runs in {table.groupby(cells).ngroups} cells, {by.sum()} proved: "
+        + ", ".join(f"{word} {count}" for word, count in by.items()),
+        table.gap.max(),
+    )
+
+
+def _law(table: DataFrame) -> Iterator[Found]:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
-    short, long = [], []
-    for shape in config["sizes"]:
-        size = "x".join(map(str, shape))
-        slow, usual, fast = (seen[f"{size} ngd {lr}"] for lr in ("0.02", "0.1", "1"))
-        same = [(a == b).all() for a, b in zip(slow.tokens, usual.tokens, strict=True)]
-        short += (slow.norm / usual.norm)[same].tolist()
-        if list(shape) == list(config["one_size"]):
-            long.append(_median(fast) / _median(usual))
-    pressed = [
-        x for n, s in seen.items() if " ngd " in n and not n.endswith(" 1") for x in s.pressed
-    ]
-    rivals = [x for x in pressed if np.isfinite(x)]
-    middle = float(np.nanmedian(short))
-    tests = [
-        at_most(
-            "factor between the norms at the proof, step 0.02 against 0.1, median",
-            max(middle, 1 / middle),
-            1.25,
-        ),
-        at_least("norm at the proof, step 1 over 0.1, one size, ratio of medians", long[0], 2),
-        at_least("‖W‖ · slack of the nearest better token / N at the proof, median",
-                 float(np.median(rivals)), 3),
-        at_most("the same", float(np.median(rivals)), 12),
-        noted("the same, least", min(rivals, default=np.nan)),
-        noted("the same, largest", max(rivals, default=np.nan)),
-        noted("share of these proved runs with a better token", len(rivals) / max(len(pressed), 1)),
-    ]  # fmt: skip
-    one = "x".join(map(str, config["one_size"]))
-    if {"0", "50"} <= config["plain"].keys():
-        gained = _share(seen[f"{one} gd 50"]) - _share(seen[f"{one} gd 1/L"])
-        tests.append(
-            at_least("plain descent: share proved at step 50 less that at 1/L", gained, 0.1)
-        )
-    return tests
+    normalized = table[table.optimizer == "ngd"]
+    runs = normalized.set_index(["n", "T", "d", "seed", "lr"])[["norm", "kept"]].unstack("lr")
+    same = runs[runs["kept", 0.02] == runs["kept", 0.1]]
+    short = (same["norm", 0.02] / same["norm", 0.1]).median()
+    yield at_most("factor between the norms at the proof, step 0.02 against 0.1, median",
+                  _factor(short), 1.25)  # fmt: skip
+    one = runs.loc[ONE_SIZE].norm
+    yield at_least("norm at the proof, step 1 over 0.1, one size, ratio of medians",
+                   _median(one[1.0]) / _median(one[0.1]), 2)  # fmt: skip
+    pressed = normalized[normalized.lr != 1].pressed.dropna()
+    rivals = pressed[np.isfinite(pressed)]
+    what = "‖W‖ · slack of the nearest better token / N at the proof, median"
+    yield at_least(what, rivals.median(), 3)
+    yield at_most("the same", rivals.median(), 12)
+    yield info("the same, least", rivals.min())
+    yield info("the same, largest", rivals.max())
+    yield info("share of these proved runs with a better token", len(rivals) / max(len(pressed), 1))
+    plain = table[table.optimizer == "gd"].groupby("lr").proved.mean()
+    if {0.0, 50.0} <= set(plain.index):
+        yield at_least("plain descent: share proved at step 50 less that at 1/L",
+                       plain[50.0] - plain[0.0], 0.1)  # fmt: skip
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The share of runs proved against the norm, and the median norm against the step."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, (left, right) = panels(2)
-    lengths = [float(lr) for lr in config["steps"]]
-    for k, shape in enumerate(config["sizes"]):
-        size = "x".join(map(str, shape))
-        norms = [_norms(result, f"{size} ngd {lr:g}") for lr in lengths]
-        name = f"n, T, d = {', '.join(map(str, shape))}"
-        for lr, found in zip(lengths, norms, strict=True):
-            if lr == 0.1:
-                inside = np.sort(found[np.isfinite(found)])
-                share = np.arange(1, len(inside) + 1) / len(found)
-                left.step(
-                    [inside[0], *inside],
-                    [0, *share],
-                    where="post",
-                    color=CYCLE[k],
-                    label=f"{name} ({len(inside)} of {len(found)})",
-                )
-        middle = np.array([np.median(found) for found in norms])
-        right.loglog(lengths, middle, "o-", color=CYCLE[k], markersize=4, label=name)
-        for lr, found in zip(lengths, norms, strict=True):
-            most = found[np.isfinite(found)].max(initial=0.0)
-            low, high = np.minimum(np.quantile(found, (0.25, 0.75), method="nearest"), most)
-            right.plot([lr, lr], [low, high], color=CYCLE[k], linewidth=3, alpha=0.25)
-    left.set(
-        xscale="log",
-        ylim=(0, 1.03),
-        xlabel="‖W‖ (normalized descent, steps of 0.1)",
-        ylabel="share of runs proved to converge",
-        title="From which norm on a run is proved",
-    )
-    right.set(
-        xlabel="length of a step",
-        ylabel="‖W‖ at the first proof: median, middle half",
-        title="Long steps are proved later",
-    )
+    drawn, (left, right) = panels(2)
+    normalized = table[table.optimizer == "ngd"]
+    for k, (size, rows) in enumerate(normalized.groupby(["n", "T", "d"], sort=False)):
+        name, usual = f"n, T, d = {', '.join(map(str, size))}", rows[rows.lr == 0.1].norm
+        inside = np.sort(usual.dropna())
+        left.step([*inside[:1], *inside], np.arange(len(inside) + 1) / len(usual), where="post",
+                  color=CYCLE[k], label=f"{name} ({len(inside)} of {len(usual)})")  # fmt: skip
+        by_step = rows.groupby("lr").norm
+        right.loglog(by_step.apply(_median), "o-", color=CYCLE[k], markersize=4, label=name)
+        for lr, norms in by_step:
+            ends = norms.fillna(np.inf).quantile([0.25, 0.75], interpolation="nearest")
+            right.plot([lr, lr], np.minimum(ends, norms.max()), color=CYCLE[k], linewidth=3,
+                       alpha=0.25)  # fmt: skip
+    left.set(xscale="log", ylim=(0, 1.03), xlabel="‖W‖ (normalized descent, steps of 0.1)",
+             ylabel="share of runs proved to converge",
+             title="From which norm on a run is proved")  # fmt: skip
+    right.set(xlabel="length of a step", ylabel="‖W‖ at the first proof: median, middle half",
+              title="Long steps are proved later")  # fmt: skip
     left.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
     right.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return figure
+    return drawn
 
 
-def _norms(result: Result, name: str) -> Floats:
-    """The norm at the first proof, inf without one."""
-    norm = np.linalg.norm(result[f"{name}.W"][FIRST], axis=(1, 2))
-    return np.where(result[f"{name}.proved"] > 0, norm, np.inf)
+def _cells(
+    sizes: Sequence[tuple[int, int, int]], plain: dict[float, int], mirror: dict[str, int]
+) -> list[tuple[Any, ...]]:
+    """Normalized descent on every size; plain and mirror descent on one: n, T, d, optimizer, lr and
+    steps."""
+    lengths = {0.02: 30_000, 0.1: 6000, 1.0: 3000}
+    out = [(*size, "ngd", lr, steps) for size in sizes for lr, steps in lengths.items()]
+    out += [(*ONE_SIZE, "gd", lr, steps) for lr, steps in plain.items()]
+    return out + [(*ONE_SIZE, f"nmirror:{p}", 0.1, steps) for p, steps in mirror.items()]
 
 
-_FULL = {
-    "seeds": 10,
-    "first": 100,
-    "start": 7,
-    "sizes": [[2, 3, 3], [3, 4, 4], [6, 8, 10], [10, 10, 15], [20, 5, 12]],
-    "steps": {"0.02": 30_000, "0.1": 6000, "1": 3000},  # normalized descent
-    "one_size": [6, 8, 10],
-    "plain": {"0": 20_000, "50": 60_000},  # 0: 1/L_W
-    "mirror": {"1.75": 7500, "2.5": 2500},  # half of the seeds
-    "further": 300,
-}
+_SIZES = [(2, 3, 3), (3, 4, 4), ONE_SIZE, (10, 10, 15), (20, 5, 12)]
 
-CLAIM = Claim(
+STUDY = Study(
     id="beyond.proved-runs",
     title="How often and when a run is proved to converge",
     kind="question",
-    trust="measured",
+    source="measured",
     statement="Normalized descent with short steps is proved to converge in nearly every run, at a "
     "norm that grows with the size of the instance and hardly depends on the step while it is "
     "short; long steps are proved later, plain descent less often. Where a better-scoring token is "
     "left behind, the norm over N times that token's slack is a few in the median, not in every "
     "run. No proved run leaves its tokens or its bound.",
-    full=_FULL,
-    quick={
-        **_FULL,
-        "seeds": 3,
-        "sizes": [[2, 3, 3], [6, 8, 10]],
-        "plain": {"50": 6000},
-        "mirror": {"1.75": 1200},
-        "further": 100,
+    family="sphere",
+    # lr 0: 1/L_W
+    grid={
+        "n T d optimizer lr steps": _cells(
+            _SIZES, {0.0: 20_000, 50.0: 60_000}, {"1.75": 7500, "2.5": 2500}
+        )
     },
-    run=run,
-    check=check,
-    plot=plot,
+    run={"queries": "first", "start": 7, "further": 300, "block": 5},
+    seeds=10,
+    first=100,
+    group=5,
+    measure=measure,
+    checks=checks,
+    quick={
+        "grid": {
+            "n T d optimizer lr steps": _cells([(2, 3, 3), ONE_SIZE], {50.0: 6000}, {"1.75": 1200})
+        },
+        "seeds": 3,
+        "run": {"further": 100, "block": 2},
+    },
+    figure=figure,
 )

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    equals,
-    noted,
-)
-from attsvm.experiments.studies.shared.proof import selected
-from attsvm.experiments.studies.shared.published import published_stack
+from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.studies.shared.attending_runs import uniform_starts
+from attsvm.experiments.studies.shared.published import published_family
+from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -29,43 +21,58 @@ from attsvm.theory.outcome import DECIDED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+# Records of each run in the table.
+_KEPT = 60
+_KINDS = {True: "local", False: "wrong", None: "unknown"}
 
 
-def _start(seed: int) -> Floats:
-    """W(0) of a seed: entries uniform in ±1/√10."""
-    edge = 1 / np.sqrt(10)
-    return np.random.default_rng([0, seed]).uniform(-edge, edge, (10, 10))
+def measure(group: Group, start: int, judged_at: int, sure: float) -> dict[str, Any]:
+    """A row per instance and record of normalized descent; what is known of a run is repeated.
 
-
-def run(config: Config) -> Result:
-    """Normalized descent on every seed: two records of each, all of those that stay longest."""
-    tokens, heads = published_stack(config["seeds"])
-    path = train(
-        tokens,
-        head=heads,
-        lr=config["lr"],
-        steps=config["steps"],
-        init={"W": np.stack([_start(s) for s in config["seeds"]])},
-    )
-    at = [int(np.argmax(path.steps >= config["judged_at"])), -1]
-    W = path.weights["W"]
-    stays = [_stay(config, t, path.steps, W[:, b]) for b, t in enumerate(tokens)]
-    length = np.array([path.steps[last] - path.steps[first] for _, first, last, _ in stays])
-    which = np.argsort(-length, kind="stable")[: config["watched"]]
-    return {
-        "steps": path.steps,
-        "at": path.steps[at],
-        "W": W[at],
-        "which": which,
-        "watched": W[:, which],
-    }
-
-
-def _sureness(tokens: Tokens, W: Floats) -> Floats:
-    """The least, over inputs, probability of the top token at each W (R,)."""
-    logits = np.einsum("ntd,rdq,nq->rnt", np.asarray(tokens.keys), W, tokens.queries)
-    s = np.exp(logits - logits.max(axis=2, keepdims=True))
-    return (1 / s.sum(axis=2)).min(axis=1)
+    first, last: the steps of its longest stay, at more than `sure`, with tokens that it leaves by
+    the step `left`. stay_kind, early_kind, end_kind: whether the tokens of the stay, of the step
+    `judged_at` and of the end are certified locally optimal ("local"), or not ("wrong"). moved:
+    whether those of judged_at and of the end differ. Of one input with other tokens in the stay
+    (`token`) than at the end (`winner`): probability of the first, and lead in logits.
+    """
+    d, run = group.tokens[0].d, group.run
+    first = uniform_starts(group.seeds, {"W": (d, d)}, start)
+    path = train(group.tokens, head=group.heads, lr=run["lr"], steps=run["steps"], init=first)
+    kept = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
+    at = int(np.argmax(path.steps >= judged_at))
+    parts = []
+    for seed, t, v, W in zip(
+        group.seeds, group.tokens, group.heads, path.weights["W"].swapaxes(0, 1), strict=True
+    ):
+        top = np.stack([selected_by(t, M) for M in W])
+        logits = np.einsum("ntd,rdq,nq->rnt", np.asarray(t.keys), W, t.queries)
+        s = np.exp(logits - logits.max(axis=2, keepdims=True))
+        s /= s.sum(axis=2, keepdims=True)
+        least = s.max(axis=2).min(axis=1)
+        begin, last, after = _longest_stay(path.steps, top, least >= sure)
+        stay, early, end = (_verdict(t, v, top[k]) for k in (last, at, -1))
+        i = int((top[last] != top[-1]).argmax())
+        a, b = top[last, i], top[-1, i]
+        moved = bool((top[at] != top[-1]).any())
+        about = {
+            "seed": seed, "input": i, "token": a, "winner": b,
+            "first": path.steps[begin], "last": path.steps[last], "left": path.steps[after],
+            "stay_kind": _KINDS[stay.locally], "stay_score_gap": stay.score_gap,
+            "stay_gap": float(stay.certificate.gap),
+            "early_kind": _KINDS[early.locally] if least[at] >= DECIDED else "not saturated",
+            "early_gap": float(early.certificate.gap), "moved": moved,
+            "nearest": _nearest(t, v, top[at], early) if moved else np.nan,
+            "end_kind": _KINDS[end.locally], "end_gap": float(end.certificate.gap),
+        }  # fmt: skip
+        parts.append({
+            **{name: np.repeat(value, len(kept)) for name, value in about.items()},
+            "step": path.steps[kept],
+            "probability": s[kept, i, a],
+            "lead": logits[kept, i, a] - logits[kept, i, b],
+        })  # fmt: skip
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _verdict(tokens: Tokens, v: Floats, alpha: Ints) -> Optimality:
@@ -74,181 +81,120 @@ def _verdict(tokens: Tokens, v: Floats, alpha: Ints) -> Optimality:
 
 def _nearest(tokens: Tokens, v: Floats, alpha: Ints, verdict: Optimality) -> float:
     """The least margin, at the certified direction, over a token with a better score."""
+    if verdict.certificate.W is None:
+        return float("nan")
     gaps, _ = score_gaps(tokens, alpha, v)
     rows = verdict.certificate.problem.rows
     better = gaps[rows[:, 0], rows[:, 2]] < 0
     return float(verdict.certificate.margins[better].min(initial=np.inf))
 
 
-def _stay(config: Config, tokens: Tokens, steps: Ints, W: Floats) -> tuple[Ints, int, int, int]:
-    """Of a run W (R, d, d): top tokens (R, n), and its longest stay, at more than `sure`, with one
-    selection that it leaves: first and last record, and the record after."""
-    top = np.stack([selected(tokens, M) for M in W])
-    sure = _sureness(tokens, W)
+def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int, int]:
+    """The longest stay with one selection that is left: first and last record, and the next one.
+
+    top (R, n): the tokens of each record. sure (R,): whether the record counts.
+    """
     edges = np.flatnonzero((top[1:] != top[:-1]).any(axis=1)) + 1
     best = (0, 0, 0)
     for start, end in zip(np.concatenate([[0], edges[:-1]]), edges, strict=True):
-        held = np.flatnonzero(sure[start:end] >= config["sure"]) + start
+        held = np.flatnonzero(sure[start:end]) + start
         if len(held) and steps[held[-1]] - steps[held[0]] >= steps[best[1]] - steps[best[0]]:
             best = (int(held[0]), int(held[-1]), int(end))
-    return top, *best
+    return best
 
 
-def check(config: Config, result: Result) -> Finding:
+def _watched(table: DataFrame, count: int) -> DataFrame:
+    """The runs with the longest stays, one row each."""
+    runs = table.drop_duplicates("seed").assign(stay=lambda rows: rows["last"] - rows["first"])
+    return runs.sort_values("stay", ascending=False, kind="stable").head(count)
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """A long stay on tokens certified wrong is left, and every run ends at certified ones.
 
     A selection certified locally optimal can be left as well, while a better token is nearly tight
     and the norm is not yet large: how many do is noted.
     """
-    tokens, heads = published_stack(config["seeds"])
-    tests: list[Test] = []
-    gaps: list[float] = []
-    lengths: list[int] = []
-    near: list[float] = []
-    for k, place in enumerate(result["which"]):
-        seed, t, v = config["seeds"][int(place)], tokens[int(place)], heads[int(place)]
-        top, first, last, after = _stay(config, t, result["steps"], result["watched"][:, k])
-        before, end = _verdict(t, v, top[last]), _verdict(t, v, top[-1])
-        gaps += [float(before.certificate.gap), float(end.certificate.gap)]
-        stay = int(result["steps"][last] - result["steps"][first])
-        tests += [
-            equals(
-                f"seed {seed}: certified locally optimal at the end",
-                float(end.locally is True),
-                1.0,
-            ),
-            noted(f"seed {seed}: iterations at probability 1.000000", stay),
-            noted(f"seed {seed}: left by iteration", float(result["steps"][after])),
-            noted(
-                f"seed {seed}: least score gap to a tight neighbour while it stays",
-                before.score_gap,
-            ),
-        ]
-        if before.locally is False:
-            lengths.append(stay)
-    tests.append(
-        at_least(
-            "longest stay at probability 1.000000 on certified wrong tokens, iterations",
-            max(lengths, default=0),
-            config["long"],
+    runs, watched = table.drop_duplicates("seed"), _watched(table, thresholds["watched"])
+    for run in watched.itertuples():
+        yield equals(f"seed {run.seed}: certified locally optimal at the end",
+                     run.end_kind == "local", 1)  # fmt: skip
+        yield info(f"seed {run.seed}: iterations at probability 1.000000", run.stay)
+        yield info(f"seed {run.seed}: left by iteration", run.left)
+        yield info(f"seed {run.seed}: least score gap to a tight neighbour while it stays",
+                   run.stay_score_gap)  # fmt: skip
+    wrong = watched[watched.stay_kind == "wrong"]
+    yield at_least("longest stay at probability 1.000000 on certified wrong tokens, iterations",
+                   wrong.stay.max() if len(wrong) else 0, thresholds["long"])  # fmt: skip
+    yield equals("runs that end at certified locally optimal tokens",
+                 (runs.end_kind == "local").sum(), len(runs))  # fmt: skip
+    local, other = (runs[runs.early_kind == kind] for kind in ("local", "wrong"))
+    yield equals("saturated runs at certified wrong tokens that do not leave them",
+                 (~other.moved).sum(), 0)  # fmt: skip
+    lost = local[local.moved]
+    yield info("saturated runs at certified wrong tokens", len(other))
+    yield info("saturated runs at certified locally optimal tokens", len(local))
+    yield info("of these, runs that leave them all the same", len(lost))
+    saturated = runs[runs.early_kind != "not saturated"]
+    gap = max(watched.stay_gap.max(), watched.end_gap.max(), saturated.early_gap.max())
+    yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
+    yield Premises(
+        len(other) + len(wrong),
+        f"at iteration {thresholds['judged_at']:,} {len(local)} of {len(runs)} runs are saturated "
+        f"at certified locally optimal tokens, {len(other)} at certified others, "
+        f"{len(runs) - len(saturated)} are not saturated",
+        gap,
+    )
+    if len(lost):
+        yield Note(
+            f"{len(lost)} of {len(local)} runs leave tokens that are certified locally optimal: "
+            "the verdict is on the limit of large norms, and a better token is nearly tight "
+            f"(margin {lost.nearest.min():.4f} where tight is 1) while the norm is still moderate"
         )
-    )
-    counts = {"stays": 0, "kept": 0, "wrong": 0, "left": 0, "open": 0, "end": 0}
-    for b, t in enumerate(tokens):
-        early, late = (selected(t, W) for W in result["W"][:, b])
-        counts["end"] += _verdict(t, heads[b], late).locally is True
-        if _sureness(t, result["W"][:1, b])[0] < DECIDED:
-            counts["open"] += 1
-            continue
-        verdict = _verdict(t, heads[b], early)
-        gaps.append(float(verdict.certificate.gap))
-        moved = bool((early != late).any())
-        if verdict.locally:
-            counts["stays"] += 1
-            counts["kept"] += not moved
-            near += [_nearest(t, heads[b], early, verdict)] if moved else []
-        elif verdict.locally is False:
-            counts["wrong"] += 1
-            counts["left"] += moved
-    tests += [
-        equals("runs that end at certified locally optimal tokens", counts["end"], len(tokens)),
-        equals(
-            "saturated runs at certified wrong tokens that do not leave them",
-            counts["wrong"] - counts["left"],
-            0,
-        ),
-        noted("saturated runs at certified wrong tokens", counts["wrong"]),
-        noted("saturated runs at certified locally optimal tokens", counts["stays"]),
-        noted("of these, runs that leave them all the same", counts["stays"] - counts["kept"]),
-        at_most("largest certified gap", max(gaps), norm_of("frobenius").tolerance),
-    ]
-    premises = (
-        f"at iteration {config['judged_at']:,} {counts['stays']} of {len(tokens)} runs are "
-        f"saturated at certified locally optimal tokens, {counts['wrong']} at certified others, "
-        f"{counts['open']} are not saturated"
-    )
-    lost = counts["stays"] - counts["kept"]
-    note = (
-        f"{lost} of {counts['stays']} runs leave tokens that are certified locally optimal: the "
-        "verdict is on the limit of large norms, and a better token is nearly tight (margin "
-        f"{min(near, default=np.inf):.4f} where tight is 1) while the norm is still moderate"
-    )
-    return Finding(
-        tuple(tests), premises, counts["wrong"] + len(lengths), max(gaps), note if lost else ""
-    )
 
 
-def plot(config: Config, result: Result) -> Figure:
-    """What is missing to probability 1, and the logit lead of the token that wins in the end."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+def figure(table: DataFrame, study: Study) -> Figure:
+    """The probability of the token that is left, and its lead over the one that wins."""
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, (left, right) = panels(2)
-    steps = result["steps"]
-    for k, place in enumerate(result["which"]):
-        seed = config["seeds"][int(place)]
-        (t,), _ = published_stack([seed])
-        W = result["watched"][:, k]
-        top, first, last, _ = _stay(config, t, steps, W)
-        logits = np.einsum("ntd,rdq,nq->rnt", np.asarray(t.keys), W, t.queries)
-        i = int((top[last] != top[-1]).argmax())
-        a, b = top[last, i], top[-1, i]
-        s = logits[:, i] - logits[:, i].max(axis=1, keepdims=True)
-        probability = np.exp(s[:, a]) / np.exp(s).sum(axis=1)
-        left.semilogx(
-            steps[1:], probability[1:], color=CYCLE[k], label=f"seed {seed}, input {i}, token {a}"
-        )
-        right.semilogx(
-            steps[1:],
-            (logits[:, i, a] - logits[:, i, b])[1:],
-            color=CYCLE[k],
-            label=f"seed {seed}: token {a} over token {b}",
-        )
-        right.axvspan(
-            steps[first],
-            steps[last],
-            0.02 + 0.03 * k,
-            0.045 + 0.03 * k,
-            color=CYCLE[k],
-            alpha=0.5,
-            linewidth=0,
-        )
+    drawn, (left, right) = panels(2)
+    for k, run in enumerate(_watched(table, study.thresholds["watched"]).itertuples()):
+        rows = table[(table.seed == run.seed) & (table.step > 0)]
+        left.semilogx(rows.step, rows.probability, color=CYCLE[k],
+                      label=f"seed {run.seed}, input {run.input}, token {run.token}")  # fmt: skip
+        label = f"seed {run.seed}: token {run.token} over token {run.winner}"
+        right.semilogx(rows.step, rows.lead, color=CYCLE[k], label=label)
+        right.axvspan(run.first, run.last, 0.02 + 0.03 * k, 0.045 + 0.03 * k, color=CYCLE[k],
+                      alpha=0.5, linewidth=0)  # fmt: skip
     right.axhline(0.0, color="#888888", linewidth=0.8, label="neither leads")
-    left.set(
-        xlabel="iteration",
-        ylabel="probability of the token that is left",
-        title="Saturated, then gone",
-    )
-    right.set(
-        xlabel="iteration (bars: at probability 1.000000)",
-        ylabel="lead in logits",
-        title="The lead grows, turns and falls",
-    )
-    left.legend(frameon=False, fontsize=7.5, loc="upper left")
-    right.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return figure
+    left.set(xlabel="iteration", ylabel="probability of the token that is left",
+             title="Saturated, then gone")  # fmt: skip
+    right.set(xlabel="iteration (bars: at probability 1.000000)", ylabel="lead in logits",
+              title="The lead grows, turns and falls")  # fmt: skip
+    for ax in (left, right):
+        ax.legend(frameon=False, fontsize=7.5, loc="upper left")
+    return drawn
 
 
-_FULL = {
-    "seeds": list(range(100)),
-    "watched": 3,
-    "lr": 0.1,
-    "steps": 20_000,
-    "judged_at": 2000,  # Thousands: two of them.
-    "sure": 1 - 5e-7,
-    "long": 1000,
-}
+# Thousands: two of them.
+_JUDGED_AT = 2000
 
-CLAIM = Claim(
+STUDY = Study(
     id="beyond.saturation-is-not-convergence",
     title="Saturated attention is not convergence",
     kind="question",
-    trust="measured",
+    source="measured",
     statement="A run can hold probability 1.000000 for over a thousand iterations on tokens that "
     "are certified not locally optimal, and then leave them; every run ends at tokens that are "
     "certified locally optimal.",
-    full=_FULL,
-    quick={**_FULL, "seeds": [0, 1, 2, 3, 4, 5, 6, 7, 37, 39], "watched": 1, "steps": 9000},
-    run=run,
-    check=check,
-    plot=plot,
+    family=published_family,
+    run={"lr": 0.1, "steps": 20_000, "start": 0, "judged_at": _JUDGED_AT, "sure": 1 - 5e-7},
+    seeds=100,
+    group=20,
+    measure=measure,
+    checks=checks,
+    thresholds={"watched": 3, "long": 1000, "judged_at": _JUDGED_AT},
+    # Ten seeds with the two longest stays among them.
+    quick={"first": 30, "seeds": 10, "run": {"steps": 9000}, "thresholds": {"watched": 1}},
+    figure=figure,
 )

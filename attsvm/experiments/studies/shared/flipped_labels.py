@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 
 
@@ -26,11 +25,6 @@ class Flipped(NamedTuple):
     heads: Floats
     relevant: Ints
     flips: Bools
-
-    def best(self) -> Ints:
-        """The best-scoring tokens (B, n) under the given labels."""
-        pairs = zip(self.stack, self.heads, strict=True)
-        return np.stack([Selection.best(t, v).indices for t, v in pairs])
 
 
 def _inputs(

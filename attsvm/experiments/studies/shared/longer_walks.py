@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.experiments.studies.shared.proof import selected
+from attsvm.experiments.group import selected_by
 from attsvm.problem.tokens import Tokens
 
 # Records of a walk, the last included.
@@ -86,7 +86,7 @@ def walk_on(
 
     p: the exponent of mirror descent, whose steps have their length in the dual norm.
     """
-    alpha = np.stack([selected(t, M) for t, M in zip(tokens, W, strict=True)])
+    alpha = np.stack([selected_by(t, M) for t, M in zip(tokens, W, strict=True)])
     rows = WalkRows.of(tokens, heads, alpha)
     q = p / (p - 1)
     x = W.reshape(len(W), -1)

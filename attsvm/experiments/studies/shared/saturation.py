@@ -9,13 +9,11 @@ So no run of such an optimizer saturates before its norm can be g N, and none do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.problem.tokens import Tokens
 from attsvm.theory.outcome import DECIDED
 from attsvm.training.path import Path
 
@@ -57,13 +55,3 @@ def first_saturated(path: Path, sure: float = DECIDED) -> Saturated:
     place = np.where(yes, least.argmax(axis=0), len(path.steps) - 1)
     W = path.matrices()[place, np.arange(len(place))]
     return Saturated(path.steps[place], W, yes.astype(np.int64))
-
-
-def top_attention(stack: Sequence[Tokens], W: Floats) -> Floats:
-    """The least, over inputs, attention (B,) on the top token."""
-    out = []
-    for t, M in zip(stack, W, strict=True):
-        logits = np.einsum("ntd,dq,nq->nt", np.asarray(t.X, dtype=np.float64), M, t.queries)
-        s = np.exp(logits - logits.max(axis=1, keepdims=True))
-        out.append(float((1 / s.sum(axis=1)).min()))
-    return np.array(out)
